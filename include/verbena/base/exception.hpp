@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What result::value() throws when there is an error.
+#pragma once
+
+#include <stdexcept>
+#include <utility>
+
+#include "verbena/base/error.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// Carries an error through a throw; what() is the error's message.
+class exception : public std::runtime_error {
+ public:
+  explicit exception(verbena::error what)
+      : std::runtime_error(what.message()), error_(std::move(what)) {}
+
+  [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
+
+ private:
+  verbena::error error_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

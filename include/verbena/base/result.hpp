@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+// A value or an error: the interface of std::expected<T, error>, the same in every language mode.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "verbena/base/error.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+template <class T>
+class result;
+
+namespace detail {
+template <class T>
+inline constexpr bool is_result = false;
+template <class T>
+inline constexpr bool is_result<result<T>> = true;
+}  // namespace detail
+
+/// A value or an error, as std::expected. `value()` on an error raises it: it throws
+/// `verbena::exception`, or aborts with the message in builds without exceptions.
+/// Threads: one thread at a time. Never allocates by itself.
+template <class T>
+class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result {
+ public:
+  using value_type = T;
+  using error_type = verbena::error;
+
+  template <class U = T>
+    requires(std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, result> &&
+             !std::same_as<std::remove_cvref_t<U>, verbena::error>)
+  // NOLINTNEXTLINE(google-explicit-constructor): a returned value becomes a result
+  result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
+  result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
+
+  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  [[nodiscard]] T& operator*() & noexcept { return *std::get_if<0>(&state_); }
+  [[nodiscard]] const T& operator*() const& noexcept { return *std::get_if<0>(&state_); }
+  [[nodiscard]] T&& operator*() && noexcept { return std::move(*std::get_if<0>(&state_)); }
+  [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&state_); }
+  [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&state_); }
+
+  T& value() & { return raise_unless_value(), **this; }
+  const T& value() const& { return raise_unless_value(), **this; }
+  T&& value() && {
+    if (!has_value()) raise(std::move(*this).error());
+    return *std::move(*this);
+  }
+  template <class U>
+  [[nodiscard]] T value_or(U&& other) && {
+    return has_value() ? *std::move(*this) : static_cast<T>(std::forward<U>(other));
+  }
+  template <class U>
+  [[nodiscard]] T value_or(U&& other) const& {
+    return has_value() ? **this : static_cast<T>(std::forward<U>(other));
+  }
+
+  [[nodiscard]] const verbena::error& error() const& noexcept { return *std::get_if<1>(&state_); }
+  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+
+  template <class F>
+  auto and_then(F&& next) && -> std::invoke_result_t<F, T&&> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(next), *std::move(*this));
+  }
+  template <class F>
+  auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F, T&&>>> {
+    if (!has_value()) return std::move(*this).error();
+    if constexpr (std::is_void_v<std::invoke_result_t<F, T&&>>) {
+      std::invoke(std::forward<F>(next), *std::move(*this));
+      return {};
+    } else {
+      return std::invoke(std::forward<F>(next), *std::move(*this));
+    }
+  }
+  template <class F>
+  result or_else(F&& next) && {
+    if (has_value()) return std::move(*this);
+    return std::invoke(std::forward<F>(next), std::move(*this).error());
+  }
+  template <class F>
+  result transform_error(F&& next) && {
+    if (has_value()) return std::move(*this);
+    return std::invoke(std::forward<F>(next), std::move(*this).error());
+  }
+
+ private:
+  void raise_unless_value() const {
+    if (!has_value()) raise(error());
+  }
+
+  std::variant<T, verbena::error> state_;
+};
+
+/// Success or an error.
+template <>
+class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result<void> {
+ public:
+  using value_type = void;
+  using error_type = verbena::error;
+
+  result() noexcept : state_(std::in_place_index<0>) {}
+  // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
+  result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
+
+  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const& {
+    if (!has_value()) raise(error());
+  }
+  void value() && {
+    if (!has_value()) raise(std::move(*this).error());
+  }
+  [[nodiscard]] const verbena::error& error() const& noexcept { return *std::get_if<1>(&state_); }
+  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+
+  template <class F>
+  auto and_then(F&& next) && -> std::invoke_result_t<F> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(next));
+  }
+  template <class F>
+  auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F>>> {
+    if (!has_value()) return std::move(*this).error();
+    if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+      std::invoke(std::forward<F>(next));
+      return {};
+    } else {
+      return std::invoke(std::forward<F>(next));
+    }
+  }
+  template <class F>
+  result or_else(F&& next) && {
+    if (has_value()) return {};
+    return std::invoke(std::forward<F>(next), std::move(*this).error());
+  }
+  template <class F>
+  result transform_error(F&& next) && {
+    if (has_value()) return {};
+    return std::invoke(std::forward<F>(next), std::move(*this).error());
+  }
+
+ private:
+  std::variant<std::monostate, verbena::error> state_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI
+
+/// Evaluates a result; returns its error from the enclosing function, or declares `name` with the
+/// value: `VERBENA_TRY(auto pd, context.allocate_pd());`.
+#define VERBENA_TRY_CONCAT_(a, b) a##b
+#define VERBENA_TRY_NAME_(line) VERBENA_TRY_CONCAT_(verbena_try_, line)
+#define VERBENA_TRY(name, expression)                                                      \
+  auto VERBENA_TRY_NAME_(__LINE__) = (expression);                                         \
+  if (!VERBENA_TRY_NAME_(__LINE__)) return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \
+  name = *std::move(VERBENA_TRY_NAME_(__LINE__))
+
+/// The same for a result<void>.
+#define VERBENA_TRY_VOID(expression)                                       \
+  do {                                                                     \
+    auto verbena_try_result = (expression);                                \
+    if (!verbena_try_result) return std::move(verbena_try_result).error(); \
+  } while (false)

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The seam between the library and the software device: libverbena-soft.so exports one C function,
+// `verbena_soft_entry`, that returns the device's functions by name. The names are those of the C
+// API they implement (`ibv_alloc_pd`) or begin with `verbena_soft_`. The same names fill the
+// library's tables whether they come from here or from dlsym on the system's libibverbs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+/// One function of the device, cast to a plain function pointer.
+struct verbena_soft_function {
+  const char* name;
+  void (*function)();
+};
+
+/// All functions of the device, sorted by name. Lives as long as the process.
+struct verbena_soft_functions {
+  std::uint32_t abi;  ///< verbena::soft_abi of the device
+  std::uint32_t count;
+  const struct verbena_soft_function* functions;
+};
+
+/// The type of `verbena_soft_entry`. Returns nullptr when the device does not speak `abi`.
+/// Thread-safe; starts no thread.
+typedef const struct verbena_soft_functions* (*verbena_soft_entry_function)(std::uint32_t abi);
+
+/// `verbena_soft_allocate`: memory that peers on this host can map: page-aligned, zeroed, from a
+/// sealed memfd. `huge_pages` asks for huge pages and fails with ENOMEM when there are none.
+/// Returns nullptr and sets errno on failure.
+typedef void* (*verbena_soft_allocate_function)(std::size_t bytes, int huge_pages);
+/// `verbena_soft_free`: gives such memory back; 0 or an errno. EBUSY while a region uses it.
+typedef int (*verbena_soft_free_function)(void* memory);
+/// `verbena_soft_explain`: the reason, in words, of a failed completion: which check failed, on
+/// which key, with which numbers. Writes at most `capacity` bytes with a terminating zero into
+/// `text` and returns the length of the whole reason (as snprintf), 0 when nothing is known.
+typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::uint64_t wr_id,
+                                                     std::uint32_t vendor_err, char* text,
+                                                     std::size_t capacity);
+}
+
+namespace verbena {
+/// The version of this seam; changed when an existing name changes its meaning.
+inline constexpr std::uint32_t soft_abi = 1;
+}  // namespace verbena

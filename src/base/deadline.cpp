@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/deadline.hpp"
+
+#include <algorithm>
+
+namespace verbena::inline VERBENA_ABI {
+
+deadline deadline::after(std::chrono::nanoseconds duration) noexcept {
+  const auto now = clock::now();
+  if (duration <= std::chrono::nanoseconds::zero()) return at(now);
+  if (duration > clock::time_point::max() - now) return never();
+  return at(now + duration);
+}
+
+int deadline::poll_timeout_ms() const noexcept {
+  if (is_never()) return -1;
+  const auto left = when_ - clock::now();
+  if (left <= clock::duration::zero()) return 0;
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left);
+  return static_cast<int>(std::min<std::int64_t>(ms.count(), 86'400'000));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

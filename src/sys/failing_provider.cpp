@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/sys/failing_provider.hpp"
+
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// C functions carry no state of their own: the thunks find the one instance here.
+std::atomic<failing_provider*> instance{nullptr};
+
+}  // namespace
+
+template <sys::fixed_text Name, sys::failure Convention, class Return, class... Arguments>
+struct failing_provider::thunk<sys::verb<Name, Convention, Return(Arguments...)>> {
+  using verb = sys::verb<Name, Convention, Return(Arguments...)>;
+  static inline verb wrapped;
+
+  static Return call(Arguments... arguments) {
+    if (const int code = instance.load()->decide(verb::name())) return verb::fail(code);
+    return wrapped(arguments...);
+  }
+};
+
+template <class Verb>
+void failing_provider::wrap(Verb& member) {
+  if constexpr (Verb::can_fail) {
+    thunk<Verb>::wrapped = member;
+    member.set(&thunk<Verb>::call);
+  }
+}
+
+failing_provider::failing_provider(const provider& wrapped) : provider_(wrapped) {
+  VERBENA_ASSERT(instance.exchange(this) == nullptr, "at most one failing_provider exists");
+  provider_.verbs.for_each([this](auto& member) { wrap(member); });
+}
+
+failing_provider::~failing_provider() { instance = nullptr; }
+
+void failing_provider::fail_call(std::size_t n, int code) noexcept {
+  calls_ = 0;
+  failed_ = "";
+  verb_to_fail_ = "";
+  code_ = code;
+  fail_at_ = n;
+}
+
+void failing_provider::fail_verb(std::string_view name, int code) noexcept {
+  fail_call(0, code);
+  provider_.verbs.for_each([&](auto& member) {
+    if (member.name() == name) verb_to_fail_ = member.name().data();
+  });
+}
+
+std::string_view failing_provider::failed_verb() const noexcept { return failed_.load(); }
+
+int failing_provider::decide(std::string_view name) noexcept {
+  const std::size_t call = calls_.fetch_add(1) + 1;
+  if (call != fail_at_.load() && name != verb_to_fail_.load()) return 0;
+  failed_ = name.data();
+  return code_.load();
+}
+
+}  // namespace verbena::inline VERBENA_ABI

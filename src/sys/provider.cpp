@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/sys/provider.hpp"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <type_traits>
+
+#include "src/sys/context_verbs.hpp"
+#include "verbena/sys/library.hpp"
+
+// Defined by the target `verbena::linked`: the functions of a static libibverbs.
+extern "C" __attribute__((weak)) const verbena_soft_functions* verbena_linked_functions();
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// Fills every exported function from `look_up(name)`, which returns a plain function or nullptr.
+template <class LookUp>
+void fill(provider& to, LookUp&& look_up) {
+  to.verbs.for_each_exported([&](auto& member) {
+    using function = typename std::remove_reference_t<decltype(member)>::function;
+    member.set(reinterpret_cast<function>(look_up(member.name())));
+  });
+  sys::set_context_verbs(to.verbs);
+}
+
+auto look_up_in(const verbena_soft_functions& all) {
+  return [&all](std::string_view name) -> void (*)() {
+    for (std::uint32_t i = 0; i < all.count; ++i)
+      if (name == all.functions[i].name) return all.functions[i].function;
+    return nullptr;
+  };
+}
+
+auto look_up_in(void* library) {
+  return [library](std::string_view name) {
+    return reinterpret_cast<void (*)()>(::dlsym(library, name.data()));
+  };
+}
+
+// Makes a provider once; failures are tried again at the next call.
+template <class Make>
+result<const provider*> once(std::mutex& mutex, const provider*& made, Make&& make) {
+  const std::lock_guard lock(mutex);
+  if (made == nullptr) {
+    auto fresh = make();
+    if (!fresh) return std::move(fresh).error();
+    made = *fresh;  // lives as long as the process
+  }
+  return made;
+}
+
+result<const provider*> make_system_provider() {
+  auto made = std::make_unique<provider>();
+  if (verbena_linked_functions != nullptr) {
+    made->origin = provider_origin::linked;
+    fill(*made, look_up_in(*verbena_linked_functions()));
+    return made.release();
+  }
+  VERBENA_TRY(void* const library, sys::load_system_library(sys::rdma_library::ibverbs));
+  made->origin = provider_origin::system;
+  fill(*made, look_up_in(library));
+  if (!made->verbs.get_device_list.available())
+    return error::unavailable(ENOSYS, "dlsym", "libibverbs.so.1",
+                              "the library that was loaded has no ibv_get_device_list: "
+                              "VERBENA_LIBIBVERBS must name a libibverbs");
+  return made.release();
+}
+
+result<const provider*> make_soft_provider() {
+  VERBENA_TRY(void* const library, sys::load_soft_device_library());
+  const auto entry =
+      reinterpret_cast<verbena_soft_entry_function>(::dlsym(library, "verbena_soft_entry"));
+  const verbena_soft_functions* functions = entry != nullptr ? entry(soft_abi) : nullptr;
+  if (functions == nullptr)
+    return error::unavailable(EPROTO, "verbena_soft_entry", "libverbena-soft.so.0",
+                              "the software device that was loaded is of another version than "
+                              "this library: install the two together");
+  auto made = std::make_unique<provider>();
+  made->origin = provider_origin::soft;
+  const auto look_up = look_up_in(*functions);
+  fill(*made, look_up);
+  made->soft_allocate =
+      reinterpret_cast<verbena_soft_allocate_function>(look_up("verbena_soft_allocate"));
+  made->soft_free = reinterpret_cast<verbena_soft_free_function>(look_up("verbena_soft_free"));
+  made->soft_explain =
+      reinterpret_cast<verbena_soft_explain_function>(look_up("verbena_soft_explain"));
+  return made.release();
+}
+
+}  // namespace
+
+result<const provider*> system_provider() {
+  static std::mutex mutex;
+  static const provider* made = nullptr;
+  return once(mutex, made, make_system_provider);
+}
+
+result<const provider*> soft_provider() {
+  static std::mutex mutex;
+  static const provider* made = nullptr;
+  return once(mutex, made, make_soft_provider);
+}
+
+const char* to_string(provider_origin origin) noexcept {
+  switch (origin) {
+    case provider_origin::system:
+      return "system";
+    case provider_origin::linked:
+      return "linked";
+    case provider_origin::soft:
+      return "soft";
+  }
+  return "unknown";
+}
+
+}  // namespace verbena::inline VERBENA_ABI

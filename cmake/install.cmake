@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# What `cmake --install` puts where: archive, headers, software device, CMake package, pkg-config file.
+include(CMakePackageConfigHelpers)
+
+set(verbena_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbena")
+set(verbena_installed verbena verbena_interface)
+if(VERBENA_NO_EXCEPTIONS)
+  list(APPEND verbena_installed verbena_no_exceptions verbena_interface_no_exceptions)
+endif()
+install(TARGETS ${verbena_installed} EXPORT verbenaTargets
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT verbenaTargets NAMESPACE verbena:: DESTINATION "${verbena_cmake_dir}")
+
+configure_package_config_file(cmake/verbenaConfig.cmake.in "${PROJECT_BINARY_DIR}/verbenaConfig.cmake"
+  INSTALL_DESTINATION "${verbena_cmake_dir}")
+# Before 1.0 a minor release may change the interface.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/verbenaConfig.cmake" "${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake"
+  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/linked.cmake DESTINATION "${verbena_cmake_dir}")
+
+# Paths in the .pc file are relative to it, so that an installed tree may be moved.
+file(RELATIVE_PATH verbena_pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" verbena_pc_prefix "${verbena_pc_prefix}")
+set(verbena_pc_cflags "")
+foreach(definition IN LISTS verbena_definitions)
+  string(APPEND verbena_pc_cflags " -D${definition}")
+endforeach()
+set(verbena_pc_requires "libibverbs")
+if(VERBENA_RDMA_CORE_ROOT OR VERBENA_RDMA_CORE STREQUAL "bundled")
+  set(verbena_pc_requires "")
+  string(APPEND verbena_pc_cflags " -isystem ${verbena_rdma_include}")
+endif()
+configure_file(cmake/verbena.pc.in "${PROJECT_BINARY_DIR}/verbena.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/verbena.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

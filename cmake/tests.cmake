@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+# verbena_test_program(NAME SOURCES ... [LINK ...] [LABELS ...] [PREFIX text]): one GoogleTest program. Every test
+#   of it is a test of CTest, named PREFIX/Suite.test, with the labels given (default: unit). The label `tsan` puts
+#   the program into the subset that every run executes under ThreadSanitizer.
+# verbena_unit_tests(MODULE [LABELS ...] [targets to link]): the program of tests/unit/MODULE/**/*_test.cpp.
+# verbena_compile_fail_tests(MODULE): see compile_fail.cmake.
+include(GoogleTest)
+include(compile_fail)
+
+# All programs with the label tsan; `ninja tsan_tests` builds just these.
+add_custom_target(tsan_tests)
+
+function(verbena_test_program name)
+  cmake_parse_arguments(arg "" "PREFIX" "SOURCES;LINK;LABELS" ${ARGN})
+  if(NOT arg_LABELS)
+    set(arg_LABELS unit)
+  endif()
+  if(NOT arg_PREFIX)
+    set(arg_PREFIX ${name})
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE verbena_flags ${arg_LINK} GTest::gmock GTest::gtest_main)
+  if("tsan" IN_LIST arg_LABELS)
+    add_dependencies(tsan_tests ${name})
+  endif()
+  # gtest_discover_tests takes no lists as property values; ctest -L matches parts of a label.
+  list(JOIN arg_LABELS "," labels)
+  gtest_discover_tests(${name} TEST_PREFIX "${arg_PREFIX}/" DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS "${labels}" TIMEOUT 120)
+endfunction()
+
+function(verbena_unit_tests module)
+  cmake_parse_arguments(arg "" "" "LABELS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/unit/${module}/*_test.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" target "${module}_test")
+  verbena_test_program(${target} PREFIX "${module}" SOURCES ${sources}
+    LINK ${arg_UNPARSED_ARGUMENTS} LABELS unit ${arg_LABELS})
+endfunction()

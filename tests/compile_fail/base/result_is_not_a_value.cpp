@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// A result does not turn into its value silently.
+// expect-gcc: cannot convert
+// expect-clang: no viable conversion
+#include "verbena/base/result.hpp"
+
+verbena::result<int> attempt();
+
+int use() {
+#ifdef VERBENA_BAD
+  const int number = attempt();
+#else
+  const int number = attempt().value();
+#endif
+  return number;
+}

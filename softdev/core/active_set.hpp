@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Which queue pairs have something to do: a bitmap with a summary, so that idle ones cost nothing.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// A set of indices below limits::max_queue_pairs. Threads: thread-safe. Never allocates.
+class active_set {
+ public:
+  /// True when it was not in the set.
+  bool insert(std::uint32_t index) noexcept {
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    auto& word = words_[index / 64];
+    const bool added = (word.fetch_or(bit, std::memory_order_acq_rel) & bit) == 0;
+    summary_[index / 4096].fetch_or(std::uint64_t{1} << (index / 64 % 64),
+                                    std::memory_order_acq_rel);
+    return added;
+  }
+  [[nodiscard]] bool empty() const noexcept {
+    for (const auto& word : summary_)
+      if (word.load(std::memory_order_acquire) != 0) return false;
+    return true;
+  }
+  /// Removes every index and calls `visit(index)` for each.
+  template <class Visitor>
+  void drain(Visitor&& visit) noexcept {
+    for (std::size_t top = 0; top < summary_.size(); ++top) {
+      if (summary_[top].load(std::memory_order_relaxed) == 0) continue;
+      std::uint64_t middle = summary_[top].exchange(0, std::memory_order_acq_rel);
+      for (; middle != 0; middle &= middle - 1) {
+        const std::size_t index = top * 64 + static_cast<std::size_t>(std::countr_zero(middle));
+        std::uint64_t bits = words_[index].exchange(0, std::memory_order_acq_rel);
+        for (; bits != 0; bits &= bits - 1)
+          visit(static_cast<std::uint32_t>(index * 64) +
+                static_cast<std::uint32_t>(std::countr_zero(bits)));
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t words_count_ = limits::max_queue_pairs / 64;
+  std::array<std::atomic<std::uint64_t>, words_count_> words_{};
+  std::array<std::atomic<std::uint64_t>, words_count_ / 64> summary_{};
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// A completion queue: a ring with a lock of its own, and the arming of its event.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+class completion_queue;
+
+/// The outcome of a work request. On failure only wr_id, status, qp_num and vendor_error are valid.
+struct completion {
+  std::uint64_t wr_id = 0;
+  completion_status status = completion_status::success;
+  completion_opcode opcode = completion_opcode::send;
+  std::uint8_t flags = 0;  ///< completion_with_imm
+  std::uint32_t byte_count = 0;
+  std::uint32_t immediate = 0;  ///< in network order, as the sender gave it
+  std::uint32_t qp_num = 0;
+  std::uint32_t source_qp = 0;
+  std::uint32_t vendor_error = 0;  ///< a `reason`
+  time_ns timestamp = 0;           ///< 0 unless the queue was created with timestamps
+};
+
+/// What a completion queue tells its owner. Called on the thread that made the completion, without
+/// any lock of the queue held, inside the engine: must not block and must not call the engine.
+struct completion_sink {
+  void* context = nullptr;
+  /// The queue was armed and a completion came; it is disarmed now.
+  void (*event)(void* context, completion_queue& queue) = nullptr;
+  /// The queue overran: a completion was lost. Called once.
+  void (*overrun)(void* context, completion_queue& queue) = nullptr;
+};
+
+struct completion_queue_options {
+  std::uint32_t capacity = 1;    ///< 1 … limits::max_completions; not rounded
+  time_ns (*clock)() = nullptr;  ///< stamps completions; nullptr: none
+  completion_sink sink;
+  void* owner = nullptr;  ///< for the sink's use
+};
+
+/// Completions in the order they were made. Threads: thread-safe. Allocates at construction only.
+class completion_queue {
+ public:
+  explicit completion_queue(const completion_queue_options& options);
+  completion_queue(const completion_queue&) = delete;
+  completion_queue& operator=(const completion_queue&) = delete;
+
+  /// Moves the oldest completions into `out` and returns how many. The places that their requests
+  /// held in the work queues are free afterwards. An empty queue is seen without taking the lock.
+  [[nodiscard]] std::size_t poll(std::span<completion> out) noexcept;
+  [[nodiscard]] bool empty() const noexcept { return count_.load(std::memory_order_acquire) == 0; }
+  /// True once a completion was lost because the queue was full; it stays so.
+  [[nodiscard]] bool overrun() const noexcept { return overrun_.load(std::memory_order_acquire); }
+
+  /// Asks for one event at the next completion of `kind`: solicited means solicited receives and
+  /// all failures. A weaker request does not replace a stronger one. The caller runs the engine's
+  /// progress afterwards, so that what already arrived raises the event.
+  void arm(notify kind) noexcept;
+  [[nodiscard]] notify armed() const noexcept { return armed_.load(std::memory_order_acquire); }
+
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] void* owner() const noexcept { return owner_; }
+
+  /// Where a completion came from: polling it stores `index` in `*released`.
+  struct origin {
+    std::atomic<std::uint64_t>* released = nullptr;
+    std::uint64_t index = 0;
+  };
+  /// Appends a completion; false when it was lost to an overrun.
+  bool push(const completion& what, origin from, bool solicited) noexcept;
+  /// Cuts completions that are still here off from their work queue, which goes away or restarts.
+  void forget(const std::atomic<std::uint64_t>* released) noexcept;
+
+ private:
+  struct slot {
+    completion what;
+    origin from;
+  };
+
+  std::unique_ptr<slot[]> slots_;
+  std::uint32_t capacity_;
+  void* owner_;
+  time_ns (*clock_)();
+  completion_sink sink_;
+  spin_lock lock_;
+  std::uint32_t head_ = 0;
+  std::atomic<std::uint32_t> count_{0};
+  std::atomic<notify> armed_{notify::none};
+  std::atomic<bool> overrun_{false};
+};
+
+}  // namespace verbena::softdev

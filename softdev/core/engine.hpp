@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// The engine of a process: its queue pairs and memory regions, and what makes them go on. It has no
+// thread and no clock of its own: whoever calls in lends a thread, and the clock is given.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "softdev/core/access_epoch.hpp"
+#include "softdev/core/active_set.hpp"
+#include "softdev/core/failure.hpp"
+#include "softdev/core/memory_region.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/remote_path.hpp"
+#include "softdev/core/types.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// What happened to a queue pair (ibv_event_type).
+enum class queue_pair_event : std::uint8_t {
+  fatal,                      ///< IBV_EVENT_QP_FATAL
+  request_error,              ///< IBV_EVENT_QP_REQ_ERR
+  access_error,               ///< IBV_EVENT_QP_ACCESS_ERR
+  communication_established,  ///< IBV_EVENT_COMM_EST
+  send_queue_drained,         ///< IBV_EVENT_SQ_DRAINED
+};
+
+/// What the engine tells its host. Called on any thread, possibly with locks of queue pairs held:
+/// must not block and must not call the engine.
+struct engine_sink {
+  void* context = nullptr;
+  void (*event)(void* context, queue_pair& which, queue_pair_event what) = nullptr;
+  /// `progress` has something to do before the deadline that `next_deadline` gave last.
+  void (*wake)(void* context) = nullptr;
+};
+
+struct engine_options {
+  std::uint32_t process_slot = 0;  ///< top ten bits of all queue pair numbers
+  time_ns (*clock)() = nullptr;    ///< monotonic; mandatory
+  engine_sink sink;
+  remote_path* remote = nullptr;  ///< to other processes; may be set later, once
+};
+
+/// Threads: thread-safe. Only creation, registration and their reverse allocate or block.
+class engine {
+ public:
+  explicit engine(const engine_options& options);
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  /// Errors: `invalid_argument` for capabilities beyond the limits or missing queues; ENOMEM when
+  /// limits::max_queue_pairs exist. The queue pair lives until `destroy`.
+  [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
+  /// Waits for those who use the queue pair, then destroys it. Its completions that were not polled
+  /// stay. No batch may be open on it.
+  void destroy(queue_pair* which);
+
+  /// Registers memory and returns the key (lkey and rkey). O(1). Errors: `invalid_argument` for
+  /// remote_write or remote_atomic without local_write, or a range that wraps; ENOMEM when
+  /// limits::max_regions are registered.
+  [[nodiscard]] result<std::uint32_t> register_region(const memory_region& region);
+  /// Ends a registration: when it returns, no thread of this process touches the memory through it.
+  /// False when the key is not registered.
+  bool deregister_region(std::uint32_t key);
+
+  /// Runs what is due on the calling thread: retries, deferred flushes, rung queue pairs. True when
+  /// there was something. Never blocks on a busy queue pair: it stays due.
+  bool progress() noexcept;
+  /// When `progress` should run next if nothing else happens; `never` if nothing is pending.
+  [[nodiscard]] time_ns next_deadline() const noexcept;
+  /// The reason of a failed completion in words: see failure_log::explain.
+  std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
+                      char* text, std::size_t capacity) const noexcept;
+
+  void set_remote_path(remote_path* path) noexcept { remote_.store(path); }
+
+  // For queue pairs and paths.
+  [[nodiscard]] access_epoch& epoch() noexcept { return epoch_; }
+  [[nodiscard]] const memory_region_table& regions() const noexcept { return regions_; }
+  /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
+  /// answer stays valid.
+  [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
+  [[nodiscard]] bool is_local(std::uint32_t qp_num) const noexcept {
+    return qp_num >> 14U == options_.process_slot;
+  }
+  [[nodiscard]] remote_path* remote() const noexcept {
+    return remote_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] time_ns now() const noexcept { return options_.clock(); }
+  [[nodiscard]] failure_log& failures() noexcept { return failures_; }
+  /// Has `progress` look at a queue pair: its flush, a freed path, a retry.
+  void ring(const queue_pair& which) noexcept;
+  /// Has `progress` look at a queue pair at `when`.
+  void schedule(const queue_pair& which, time_ns when) noexcept;
+  void report(queue_pair& which, queue_pair_event what) noexcept;
+
+ private:
+  [[nodiscard]] bool run(std::uint32_t index) noexcept;
+  void wake() noexcept;
+  [[nodiscard]] std::uint32_t free_index();
+
+  const engine_options options_;
+  access_epoch epoch_;
+  memory_region_table regions_;
+  failure_log failures_;
+  std::atomic<remote_path*> remote_;
+  std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
+  active_set rung_;
+  active_set timed_;
+  std::atomic<time_ns> deadline_{never};
+  std::mutex creation_;
+  std::uint32_t live_ = 0;
+  std::deque<std::uint32_t> quarantine_;
+  std::unique_ptr<std::uint64_t[]> reserved_;  ///< indices in use or in quarantine
+};
+
+}  // namespace verbena::softdev

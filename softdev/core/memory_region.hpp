@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// Memory regions: who may touch which bytes under which key.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "softdev/core/failure.hpp"
+#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// A registered range. `iova` is the address that work requests use for `base`; with zero_based it
+/// is 0. Threads: immutable value.
+struct memory_region {
+  std::byte* base = nullptr;
+  std::uint64_t length = 0;
+  std::uint64_t iova = 0;
+  access_flags rights;
+  domain_id domain{};
+};
+
+/// What an access wants. `address` and `length` as in the work request.
+struct region_access {
+  std::uint32_t key = 0;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  access_flags needed;
+  domain_id domain{};
+};
+
+/// The regions of a process by key. One key serves as lkey and as rkey: 32 random bits, unique
+/// among the living and the last 1024 dead.
+///
+/// Threads: thread-safe. Lookups take no lock, and what they return stays valid while the caller is
+/// inside an `access_epoch`; only `add` and `remove` allocate or lock.
+class memory_region_table {
+ public:
+  memory_region_table();
+  ~memory_region_table();
+  memory_region_table(const memory_region_table&) = delete;
+  memory_region_table& operator=(const memory_region_table&) = delete;
+
+  /// The key of the new region; 0 when limits::max_regions are registered.
+  [[nodiscard]] std::uint32_t add(const memory_region& region);
+  /// Makes `key` unusable for accesses that begin from now on; false when it is not registered.
+  /// The caller waits for the others (access_epoch::synchronize), then calls `release`.
+  [[nodiscard]] bool invalidate(std::uint32_t key) noexcept;
+  /// Puts an invalidated key into quarantine.
+  void release(std::uint32_t key);
+
+  /// The region of `key`, or nullptr.
+  [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept;
+  /// Checks an access and returns its first byte, or nullptr with the failed check in `why`
+  /// (`local_…` reasons when `remote` is false). Overflow-safe. An access of zero bytes is the
+  /// caller's to pass over: its key is not to be looked at.
+  [[nodiscard]] std::byte* check_local(const region_access& wanted, failure& why) const noexcept;
+  [[nodiscard]] std::byte* check_remote(const region_access& wanted, failure& why) const noexcept;
+
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct slot;
+  [[nodiscard]] slot& slot_of(std::uint32_t key) const noexcept;
+  [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
+                                 std::uint32_t reason_base) const noexcept;
+
+  struct free_deleter {
+    void operator()(slot* slots) const noexcept;
+  };
+  std::unique_ptr<slot[], free_deleter> slots_;
+  std::atomic<std::uint32_t> count_{0};
+  spin_lock lock_;
+  std::deque<std::uint32_t> quarantine_;
+};
+
+}  // namespace verbena::softdev

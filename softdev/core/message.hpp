@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// What travels between a requester and a responder, on whatever path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/core/failure.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// A request as the responder sees it, without its payload.
+struct message {
+  softdev::opcode opcode = opcode::send;
+  bool solicited = false;
+  std::uint32_t source_qpn = 0;
+  std::uint32_t destination_qpn = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t immediate = 0;
+  std::uint32_t length = 0;  ///< payload; for a read, bytes wanted
+  std::uint32_t remote_key = 0;
+  std::uint64_t remote_address = 0;
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
+};
+
+/// What became of a request.
+enum class verdict : std::uint8_t {
+  done,
+  pending,             ///< on its way; the answer comes later (remote paths only)
+  blocked,             ///< no room now; the path rings the queue pair when there is (remote paths)
+  receiver_not_ready,  ///< no receive request; try again after the RNR timer
+  no_answer,           ///< nobody there that answers; try again after the timeout
+  peer_gone,           ///< never again
+  invalid_request,     ///< refused: the request itself
+  access_error,        ///< refused: key, range or rights
+  operation_error,     ///< refused: the responder cannot
+};
+
+/// A verdict with what goes with it.
+struct response {
+  verdict outcome = verdict::done;
+  std::uint8_t rnr_timer = 0;  ///< code; with receiver_not_ready
+  std::uint64_t original = 0;  ///< of an atomic
+  failure why;                 ///< unless done
+};
+
+/// A piece of this process's memory that was checked.
+struct segment {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+}  // namespace verbena::softdev

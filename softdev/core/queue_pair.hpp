@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// A queue pair: its state and attributes, and its two sides. The send side (requester) and the
+// receive side (responder) have a lock each; where both are held, the send lock comes first.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/core/attributes.hpp"
+#include "softdev/core/completion_queue.hpp"
+#include "softdev/core/requester.hpp"
+#include "softdev/core/responder.hpp"
+#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/types.hpp"
+#include "softdev/core/work_queue.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+class engine;
+
+struct queue_pair_capabilities {
+  std::uint32_t max_send_wr = 1;
+  std::uint32_t max_receive_wr = 1;
+  std::uint32_t max_send_sge = 1;
+  std::uint32_t max_receive_sge = 1;
+  std::uint32_t max_inline_bytes = 0;
+};
+
+struct queue_pair_options {
+  domain_id domain{};
+  completion_queue* send_queue = nullptr;     ///< outlives the queue pair
+  completion_queue* receive_queue = nullptr;  ///< outlives the queue pair
+  queue_pair_capabilities capabilities;
+  bool signal_all = false;
+  void* owner = nullptr;  ///< for the event sink's use
+};
+
+/// A reliable connected queue pair. Created and destroyed by the engine.
+///
+/// Threads: thread-safe, but a send batch belongs to the thread that opened it. Nothing after
+/// creation allocates, except errors of `modify`.
+class queue_pair {
+ public:
+  queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options);
+  queue_pair(const queue_pair&) = delete;
+  queue_pair& operator=(const queue_pair&) = delete;
+
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] domain_id domain() const noexcept { return options_.domain; }
+  [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
+  [[nodiscard]] void* owner() const noexcept { return options_.owner; }
+  [[nodiscard]] queue_pair_state state() const noexcept {
+    return state_.load(std::memory_order_acquire);
+  }
+
+  /// Changes the state and other attributes; a refused change changes nothing. Waits for requests
+  /// in execution. Errors: `invalid_argument` (code EINVAL), with the rule in words.
+  [[nodiscard]] result<void> modify(const queue_pair_attributes& wanted, attribute_mask mask);
+  [[nodiscard]] queue_pair_attributes query() noexcept;
+
+  /// Opens a batch: takes the send side for this thread until `submit_send` or `abort_send`.
+  void open_send() noexcept;
+  /// Adds a request with its data, all or nothing: 0, EINVAL (state, opcode, number of elements,
+  /// inline length) or ENOMEM (queue full). With send_flag::inline_data the bytes are copied now.
+  [[nodiscard]] int add_send(const send_request& request, sge_list data) noexcept;
+  /// Adds a request whose data follow by the two functions below.
+  [[nodiscard]] int add_send(const send_request& request) noexcept;
+  /// Sets the data of the request added last: 0 or EINVAL.
+  [[nodiscard]] int set_send_sges(sge_list data) noexcept;
+  /// Appends bytes to the inline data of the request added last, which becomes inline by it: 0 or
+  /// EINVAL (more than max_inline_bytes).
+  [[nodiscard]] int append_send_inline(const void* data, std::size_t bytes) noexcept;
+  /// Closes the batch and executes what can be executed now.
+  void submit_send() noexcept;
+  /// Closes the batch and forgets its requests.
+  void abort_send() noexcept;
+
+  /// Takes the receive side for a batch of `add_receive`, until `close_receive`.
+  void open_receive() noexcept;
+  /// 0, EINVAL (state, number of elements) or ENOMEM (queue full).
+  [[nodiscard]] int add_receive(std::uint64_t wr_id, sge_list sinks) noexcept;
+  void close_receive() noexcept;
+
+  // For the engine and the paths.
+  [[nodiscard]] engine& home() const noexcept { return home_; }
+  [[nodiscard]] spin_lock& send_lock() noexcept { return send_lock_; }
+  [[nodiscard]] spin_lock& receive_lock() noexcept { return receive_lock_; }
+  [[nodiscard]] requester& sender() noexcept { return requester_; }
+  [[nodiscard]] responder& receiver() noexcept { return responder_; }
+  /// Valid with either lock held.
+  [[nodiscard]] const queue_pair_attributes& attributes() const noexcept { return attributes_; }
+  /// Moves to the error state from one side; the other side's lock need not be held: it is flushed
+  /// by the engine's progress.
+  void fail() noexcept;
+  /// Cuts polled-later completions off; called by the engine before destruction.
+  void detach() noexcept;
+
+ private:
+  void enter(queue_pair_state next, const queue_pair_attributes& wanted, attribute_mask mask);
+  void reset() noexcept;
+
+  engine& home_;
+  const std::uint32_t number_;
+  const queue_pair_options options_;
+  std::atomic<queue_pair_state> state_{queue_pair_state::reset};
+  queue_pair_attributes attributes_;
+  alignas(64) spin_lock send_lock_;
+  std::uint64_t batch_begin_ = 0;
+  requester requester_;
+  alignas(64) spin_lock receive_lock_;
+  responder responder_;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// The receive side of a queue pair: checks requests, takes receive work requests, places payload,
+// executes reads and atomics. A request comes whole or in fragments: begin, place…, finish.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/work_queue.hpp"
+
+namespace verbena::softdev {
+
+class queue_pair;
+
+/// Threads: one thread at a time: all functions want the receive lock of the queue pair held, and
+/// those that take a request an access epoch. Does not allocate.
+class responder {
+ public:
+  explicit responder(queue_pair& self);
+
+  [[nodiscard]] receive_queue& queue() noexcept { return queue_; }
+
+  /// Checks a request. `done` means: go on with `place` and `finish` (sends, writes), `read`, or
+  /// `finish` at once (atomics). Anything else is the answer, and the request is over.
+  [[nodiscard]] response begin(const message& what) noexcept;
+  /// The next bytes of the payload, in order. The last bytes of the message are stored last.
+  [[nodiscard]] response place(std::span<const std::byte> bytes) noexcept;
+  /// Bytes of the read that was begun, from `offset` on; checked anew at each call because the
+  /// region may be gone by now. At most `bytes` of them, in one piece.
+  [[nodiscard]] response read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
+  /// Ends the request: executes an atomic, completes a receive.
+  [[nodiscard]] response finish() noexcept;
+  /// True between `begin` and `finish`.
+  [[nodiscard]] bool busy() const noexcept { return busy_; }
+  [[nodiscard]] const message& current() const noexcept { return current_; }
+  /// Garbage or a break of the protocol from the connected peer: the queue pair fails.
+  void abandon(const failure& why) noexcept;
+
+  [[nodiscard]] std::uint32_t expected_psn() const noexcept { return expected_psn_; }
+  /// Executed elsewhere in this queue pair's name (initiator-side): the sequence moves on.
+  void advance_psn(std::uint32_t expected) noexcept { expected_psn_ = expected; }
+
+  // For the queue pair.
+  void start(std::uint32_t receive_psn) noexcept;  ///< INIT -> RTR
+  void flush() noexcept;                           ///< -> ERR
+  void clear() noexcept;                           ///< -> RESET
+
+ private:
+  [[nodiscard]] response check_connection(const message& what) const noexcept;
+  [[nodiscard]] response check_rights(const message& what) noexcept;
+  [[nodiscard]] response take_receive(const message& what) noexcept;
+  [[nodiscard]] response scatter(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] response execute_atomic() noexcept;
+  [[nodiscard]] response refuse(verdict outcome, const failure& why,
+                                completion_status receive_status) noexcept;
+  void complete_receive(completion_status status, const failure& why) noexcept;
+  [[nodiscard]] access_flags needed_rights(opcode op) const noexcept;
+
+  queue_pair& self_;
+  receive_queue queue_;
+  std::uint64_t consumed_ = 0;  ///< receive requests completed below
+  std::uint32_t expected_psn_ = 0;
+  bool busy_ = false;
+  bool receive_taken_ = false;
+  bool heard_ = false;  ///< a first request came (communication established)
+  message current_;
+  std::uint64_t placed_ = 0;
+  std::uint32_t sge_index_ = 0;
+  std::uint32_t sge_offset_ = 0;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// The vocabulary of the software device: opcodes, statuses, flags, states, limits. Where libibverbs
+// has an enumeration for the same thing, the numbers are the same; softdev/shim asserts it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "verbena/base/flags.hpp"
+
+namespace verbena::softdev {
+
+/// A point on the engine's clock, in nanoseconds.
+using time_ns = std::uint64_t;
+/// Later than every point in time.
+inline constexpr time_ns never = ~time_ns{0};
+
+/// What the device grants at most. Creation and modification refuse more.
+namespace limits {
+inline constexpr std::uint32_t max_queue_pairs = 16384;
+inline constexpr std::uint32_t max_work_requests = 16384;
+inline constexpr std::uint32_t max_sges = 30;
+inline constexpr std::uint32_t max_inline_bytes = 1024;
+inline constexpr std::uint32_t max_completions = 4'194'303;
+inline constexpr std::uint32_t max_regions = 131072;
+inline constexpr std::uint32_t max_rd_atomic = 16;
+inline constexpr std::uint32_t max_message_bytes = 1U << 30U;
+}  // namespace limits
+
+/// What a send work request does (ibv_wr_opcode).
+enum class opcode : std::uint8_t {
+  rdma_write = 0,
+  rdma_write_with_imm = 1,
+  send = 2,
+  send_with_imm = 3,
+  rdma_read = 4,
+  compare_swap = 5,
+  fetch_add = 6,
+};
+[[nodiscard]] constexpr bool is_atomic(opcode op) noexcept {
+  return op == opcode::compare_swap || op == opcode::fetch_add;
+}
+/// True for requests whose answer carries data; `max_rd_atomic` and fences count these.
+[[nodiscard]] constexpr bool is_read_or_atomic(opcode op) noexcept {
+  return op == opcode::rdma_read || is_atomic(op);
+}
+[[nodiscard]] constexpr bool has_immediate(opcode op) noexcept {
+  return op == opcode::rdma_write_with_imm || op == opcode::send_with_imm;
+}
+/// True for requests that take a receive work request at the peer.
+[[nodiscard]] constexpr bool consumes_receive(opcode op) noexcept {
+  return op == opcode::send || has_immediate(op);
+}
+[[nodiscard]] constexpr bool is_write(opcode op) noexcept {
+  return op == opcode::rdma_write || op == opcode::rdma_write_with_imm;
+}
+[[nodiscard]] constexpr bool is_send(opcode op) noexcept {
+  return op == opcode::send || op == opcode::send_with_imm;
+}
+
+/// The outcome in a completion (ibv_wc_status).
+enum class completion_status : std::uint8_t {
+  success = 0,
+  local_length_error = 1,
+  local_qp_operation_error = 2,
+  local_protection_error = 4,
+  flushed = 5,
+  bad_response_error = 7,
+  local_access_error = 8,
+  remote_invalid_request = 9,
+  remote_access_error = 10,
+  remote_operation_error = 11,
+  retry_exceeded = 12,
+  rnr_retry_exceeded = 13,
+  fatal_error = 19,
+};
+
+/// What completed (ibv_wc_opcode).
+enum class completion_opcode : std::uint8_t {
+  send = 0,
+  rdma_write = 1,
+  rdma_read = 2,
+  compare_swap = 3,
+  fetch_add = 4,
+  receive = 128,
+  receive_rdma_with_imm = 129,
+};
+
+/// Flags of a completion (ibv_wc_flags).
+inline constexpr std::uint8_t completion_with_imm = 2;
+
+/// Rights on a memory region or of a queue pair's peer (ibv_access_flags). Bits that the device
+/// does not know are kept and ignored.
+enum class access : std::uint32_t {
+  local_write = 1,
+  remote_write = 2,
+  remote_read = 4,
+  remote_atomic = 8,
+  zero_based = 32,
+};
+
+/// Flags of a send work request (ibv_send_flags).
+enum class send_flag : std::uint8_t { fence = 1, signaled = 2, solicited = 4, inline_data = 8 };
+
+/// ibv_qp_state.
+enum class queue_pair_state : std::uint8_t {
+  reset = 0,
+  init = 1,
+  rtr = 2,
+  rts = 3,
+  sqd = 4,
+  sqe = 5,
+  error = 6,
+};
+
+/// Which members of `queue_pair_attributes` a modification sets (ibv_qp_attr_mask).
+enum class attribute : std::uint32_t {
+  state = 1U << 0U,
+  current_state = 1U << 1U,
+  sqd_notify = 1U << 2U,
+  access_flags = 1U << 3U,
+  pkey_index = 1U << 4U,
+  port = 1U << 5U,
+  qkey = 1U << 6U,
+  address_vector = 1U << 7U,
+  path_mtu = 1U << 8U,
+  timeout = 1U << 9U,
+  retry_count = 1U << 10U,
+  rnr_retry = 1U << 11U,
+  receive_psn = 1U << 12U,
+  max_rd_atomic = 1U << 13U,
+  alternate_path = 1U << 14U,
+  min_rnr_timer = 1U << 15U,
+  send_psn = 1U << 16U,
+  max_dest_rd_atomic = 1U << 17U,
+  path_migration_state = 1U << 18U,
+  capabilities = 1U << 19U,
+  destination_qpn = 1U << 20U,
+};
+
+/// When a completion queue raises an event (ibv_req_notify_cq).
+enum class notify : std::uint8_t { none, solicited, any };
+
+/// A scatter/gather element, laid out as ibv_sge.
+struct sge {
+  std::uint64_t address = 0;
+  std::uint32_t length = 0;
+  std::uint32_t lkey = 0;
+};
+static_assert(sizeof(sge) == 16);
+
+/// `count` elements laid out as `sge` at `entries`, in any suitably laid out type of the caller's.
+/// Borrowed for the call that takes it.
+struct sge_list {
+  const void* entries = nullptr;
+  std::uint32_t count = 0;
+};
+
+/// An identifier of a protection domain, unique in the process.
+enum class domain_id : std::uint32_t {};
+
+}  // namespace verbena::softdev
+
+template <>
+inline constexpr bool verbena::enable_flags<verbena::softdev::access> = true;
+template <>
+inline constexpr bool verbena::enable_flags<verbena::softdev::send_flag> = true;
+template <>
+inline constexpr bool verbena::enable_flags<verbena::softdev::attribute> = true;
+
+namespace verbena::softdev {
+using access_flags = verbena::flags<access>;
+using send_flags = verbena::flags<send_flag>;
+using attribute_mask = verbena::flags<attribute>;
+}  // namespace verbena::softdev

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The rings of work requests of a queue pair. Places are counted by indices that only grow (a place
+// is `index & mask`), also over RESET, so that a late answer never fits a newer request.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "softdev/core/failure.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// What a caller posts on the send side, without its data.
+struct send_request {
+  std::uint64_t wr_id = 0;
+  softdev::opcode opcode = opcode::send;
+  send_flags flags;
+  std::uint32_t immediate = 0;  ///< passed on as it is (network order)
+  std::uint64_t remote_address = 0;
+  std::uint32_t remote_key = 0;
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
+};
+
+/// A posted send request and how far it got.
+struct send_entry {
+  enum class progress : std::uint8_t { queued, in_flight, done };
+
+  send_request request;
+  std::uint32_t sge_count = 0;
+  std::uint32_t inline_bytes = 0;  ///< of data in the entry; only with send_flag::inline_data
+  progress stage = progress::queued;
+  completion_status status = completion_status::success;
+  std::uint32_t psn = 0;
+  std::uint32_t byte_count = 0;
+  failure why;
+};
+
+/// A posted receive request.
+struct receive_entry {
+  std::uint64_t wr_id = 0;
+  std::uint32_t sge_count = 0;
+};
+
+/// A ring of entries of type `Entry`, each followed by room for scatter/gather elements or inline
+/// data. Threads: one thread at a time, but for `released()`. Allocates at construction only.
+template <class Entry>
+class work_queue {
+ public:
+  /// Precondition: wr_count and the sizes are within limits.
+  work_queue(std::uint32_t wr_count, std::uint32_t max_sges, std::uint32_t max_inline_bytes);
+
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
+  [[nodiscard]] std::uint32_t max_inline_bytes() const noexcept { return max_inline_bytes_; }
+  [[nodiscard]] bool full() const noexcept {
+    return posted_ - released_.load(std::memory_order_acquire) >= capacity_;
+  }
+  /// One past the youngest entry.
+  [[nodiscard]] std::uint64_t posted() const noexcept { return posted_; }
+  /// Entries below this index are free again: their completions were polled.
+  [[nodiscard]] std::atomic<std::uint64_t>& released() noexcept { return released_; }
+
+  /// The next place, reset to a default entry; `push` makes it part of the queue.
+  [[nodiscard]] Entry& next() noexcept;
+  void push() noexcept { ++posted_; }
+  /// Takes back everything from `index` on.
+  void truncate(std::uint64_t index) noexcept { posted_ = index; }
+  /// Forgets all entries; their places are free.
+  void clear() noexcept { released_.store(posted_, std::memory_order_release); }
+
+  [[nodiscard]] Entry& at(std::uint64_t index) noexcept;
+  [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept;
+  [[nodiscard]] std::byte* inline_data(std::uint64_t index) noexcept;
+
+ private:
+  [[nodiscard]] std::byte* place(std::uint64_t index) noexcept {
+    return memory_.get() + (index & mask_) * stride_;
+  }
+
+  std::uint32_t capacity_;
+  std::uint32_t max_sges_;
+  std::uint32_t max_inline_bytes_;
+  std::size_t stride_;
+  std::uint64_t mask_;
+  std::uint64_t posted_ = 0;
+  struct deleter {
+    void operator()(std::byte* memory) const noexcept;
+  };
+  std::unique_ptr<std::byte[], deleter> memory_;
+  alignas(64) std::atomic<std::uint64_t> released_{0};
+};
+
+using send_queue = work_queue<send_entry>;
+using receive_queue = work_queue<receive_entry>;
+extern template class work_queue<send_entry>;
+extern template class work_queue<receive_entry>;
+
+}  // namespace verbena::softdev

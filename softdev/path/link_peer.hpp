@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// One other process of this host, as this process reaches it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "softdev/path/arena_cache.hpp"
+#include "softdev/path/link_options.hpp"
+#include "softdev/path/link_wake.hpp"
+#include "softdev/path/liveness.hpp"
+#include "softdev/path/remote_copy.hpp"
+#include "softdev/path/rendezvous_message.hpp"
+#include "softdev/path/ring.hpp"
+#include "softdev/path/segment.hpp"
+
+namespace verbena::softdev {
+
+class link;
+class peer;
+
+enum class peer_state : std::uint8_t {
+  connecting,  ///< wait: link::service drives it, within link_options::pairing_timeout
+  paired,
+  dead,  ///< for good; a new process in the slot is a new peer (link::connect again)
+};
+
+/// Why a peer is dead.
+enum class peer_end : std::uint8_t {
+  none,
+  nobody_there,      ///< no process holds the slot
+  exited,            ///< it exited, was killed, or closed its link
+  other_user,        ///< the slot is held by another user
+  other_version,     ///< its device has another layout version
+  broken_protocol,   ///< it sent or wrote what no correct process does
+  timed_out,         ///< it did not answer in time
+  out_of_resources,  ///< descriptors or memory are missing here
+};
+[[nodiscard]] const char* describe(peer_end why) noexcept;
+
+/// While it lives, this thread may access the peer's memory and public words; the peer's fence
+/// waits for it. Keep it short: at most one posted list. Movable, bound to its thread's work.
+class active_section {
+ public:
+  active_section() noexcept = default;
+  active_section(active_section&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), lane_(other.lane_) {}
+  active_section& operator=(active_section&&) = delete;
+  ~active_section() { leave(); }
+  /// False when all lanes were taken: execute by the ring instead, or try again.
+  [[nodiscard]] explicit operator bool() const noexcept { return owner_ != nullptr; }
+  void leave() noexcept;
+
+ private:
+  friend class peer;
+  active_section(peer& owner, std::uint32_t lane) noexcept : owner_(&owner), lane_(lane) {}
+  peer* owner_ = nullptr;
+  std::uint32_t lane_ = 0;
+};
+
+/// One other process. Thread-safe unless a member says otherwise; held by shared_ptr, and its
+/// mappings live as long as it: drop the reference when a queue pair is reset or destroyed.
+class peer {
+ public:
+  peer(const peer&) = delete;
+  peer& operator=(const peer&) = delete;
+  ~peer();
+
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+  [[nodiscard]] peer_state state() const noexcept { return state_.load(std::memory_order_acquire); }
+  [[nodiscard]] peer_end end() const noexcept { return end_.load(std::memory_order_acquire); }
+  /// The process's pid, 0 when unknown. Only when paired or dead after that.
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+  // ---- Everything below: only once state() was `paired` (also later, when dead). ----
+
+  /// What process_vm_* can do towards it, found by trial and the route policy.
+  [[nodiscard]] copy_routes routes() const noexcept { return routes_; }
+
+  // Sending records. The caller holds lock_sends() from try_reserve to announce.
+
+  [[nodiscard]] std::unique_lock<std::mutex> lock_sends() { return std::unique_lock(send_mutex_); }
+  /// Longest payload of one record.
+  [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
+  /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
+  /// wake us (the progress thread's eventfd) when there is room.
+  [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type,
+                                                       std::uint32_t bytes) noexcept;
+  void commit() noexcept { producer_.commit(); }
+  /// Ends a batch: counts it, rings the doorbell if the peer wants it, wakes its progress thread if
+  /// that sleeps. A system call only in the last case. Afterwards, read the arm words of its queue
+  /// pairs to decide about signal_channel.
+  void announce() noexcept;
+
+  /// Signals a wake channel of the peer (link::create_wake_channel there), when its eventfd is
+  /// known; otherwise asks for it, wakes the peer's progress thread instead, and returns false.
+  /// One or two system calls.
+  bool signal_channel(wake_channel_id channel) noexcept;
+
+  // Direct access. Enter, look the words up, act, leave.
+
+  /// Enters an active section with a sequentially consistent store: words read inside are no older
+  /// than a fence of the peer that does not wait for it.
+  [[nodiscard]] active_section enter() noexcept;
+  [[nodiscard]] const peer_segment& segment() const noexcept { return segment_; }
+
+  struct mapped {
+    map_status status = map_status::unavailable;  ///< never `ask`
+    std::byte* address = nullptr;
+  };
+  /// Inside an active section: [offset, offset+bytes) of a shareable arena, mapped here. On first
+  /// use it is asked for (`pending`): take another route until it is `ready`.
+  [[nodiscard]] mapped map(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
+                           map_access access) noexcept;
+  /// Inside an active section: copies by process_vm_readv/writev at addresses of the peer. A
+  /// `not_permitted` closes the route; a dead process is `process_gone`.
+  [[nodiscard]] copy_outcome read(std::span<const iovec> local, std::uint64_t remote,
+                                  std::size_t bytes) noexcept;
+  [[nodiscard]] copy_outcome write(std::span<const iovec> local, std::uint64_t remote,
+                                   std::size_t bytes) noexcept;
+
+  /// For the code that owns queue pairs: one pointer of its own per peer. Thread-safe.
+  std::atomic<void*> attachment = nullptr;
+
+ private:
+  friend class link;
+  friend class active_section;
+  struct channel_slot;
+
+  peer(std::uint32_t slot, route_policy policy) noexcept;
+
+  [[nodiscard]] pair_header& own_pair() const noexcept { return *own_map_.at<pair_header>(0); }
+  [[nodiscard]] const pair_header& their_pair() const noexcept {
+    return *their_map_.at<pair_header>(0);
+  }
+  void die(peer_end why) noexcept;
+  void wake_if_asleep() noexcept;
+
+  std::uint32_t slot_;
+  route_policy policy_;
+  std::atomic<peer_state> state_ = peer_state::connecting;
+  std::atomic<peer_end> end_ = peer_end::none;
+  pid_t pid_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint32_t own_slot_ = 0;
+  std::uint32_t max_record_ = 0;
+  copy_routes routes_;
+
+  unique_fd socket_;
+  unique_fd wake_;  ///< the peer's progress eventfd
+  process_watch watch_;
+  peer_segment segment_;
+  sealed_memory own_pair_memory_;
+  mapping own_map_;
+  mapping their_map_;
+  mapping doorbell_;
+
+  std::mutex send_mutex_;
+  ring_producer producer_;
+  sleeper_signal sleeper_;
+  std::mutex channel_mutex_;
+  std::unique_ptr<channel_slot[]> channels_;
+
+  std::atomic<std::uint32_t> lanes_taken_ = 0;
+  arena_cache arenas_;
+
+  ring_consumer consumer_;  ///< under the link's receive lock
+};
+
+}  // namespace verbena::softdev

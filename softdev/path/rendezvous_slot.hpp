@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// A process's place among the processes of its user on this host: a number, held by the abstract
+// socket that is bound to a name made of the user and the number. The kernel frees it at exit.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "verbena/base/fd.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// A claimed slot and its listening socket. One thread at a time.
+class slot_claim {
+ public:
+  /// Claims a free slot, beginning at a random one. Errors: `unavailable` when all are taken,
+  /// otherwise the errno of socket(2), bind(2) or listen(2).
+  static result<slot_claim> take();
+
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+  [[nodiscard]] int fd() const noexcept { return listener_.get(); }
+  /// Accepts one waiting connection: empty when there is none. Connections of other users are
+  /// closed and skipped.
+  [[nodiscard]] unique_fd accept() noexcept;
+  /// Closes the socket; the slot is free when no copy of it is left.
+  void close() noexcept { listener_.reset(); }
+
+ private:
+  slot_claim(unique_fd listener, std::uint32_t slot) noexcept
+      : listener_(std::move(listener)), slot_(slot) {}
+
+  unique_fd listener_;
+  std::uint32_t slot_;
+};
+
+/// Outcome of a connection attempt that never blocks.
+struct slot_connection {
+  unique_fd socket;
+  int error = 0;  ///< 0, ECONNREFUSED (nobody there), EAGAIN (try later), EACCES (another user), …
+};
+[[nodiscard]] slot_connection connect_to_slot(std::uint32_t slot) noexcept;
+
+/// The process at the other end of a socket, when it belongs to our user. `pid` is 0 when it is
+/// outside our pid namespace.
+struct socket_peer {
+  bool same_user = false;
+  pid_t pid = 0;
+};
+[[nodiscard]] socket_peer identify_peer(int socket) noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// What lies in memory that processes share. Every word has one writer: the process that owns the
+// segment; the others map it read-only (F_SEAL_FUTURE_WRITE), so that the hardware enforces the
+// rule. The one exception is the doorbell page, whose bits every peer may set.
+//
+// Three kinds of segment, each a sealed memfd passed by descriptor:
+//   public segment   one per process: header, queue pair lines, memory region table
+//   pair segment     one per ordered pair: outgoing ring, position in the incoming ring, lanes
+//   doorbell page    one per process: one bit per peer slot, and a summary
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::softdev {
+
+inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
+/// Changed with every change of a layout or of a message; processes that differ do not pair.
+inline constexpr std::uint32_t layout_version = 1;
+
+inline constexpr std::uint32_t slot_count = 1024;
+/// One line per queue pair number of a process: the number's low 14 bits are the index.
+inline constexpr std::uint32_t queue_pair_lines = 1U << 14;
+inline constexpr std::uint32_t region_entries = 1U << 18;
+/// A region lies within this many entries from the place that its key names.
+inline constexpr std::uint32_t region_window = 16;
+/// Threads of one process that may be inside active sections towards one peer at once.
+inline constexpr std::uint32_t lane_count = 8;
+inline constexpr std::size_t cache_line = 64;
+inline constexpr std::size_t segment_page = 4096;
+
+using shared_u32 = std::atomic<std::uint32_t>;
+using shared_u64 = std::atomic<std::uint64_t>;
+static_assert(shared_u32::is_always_lock_free && sizeof(shared_u32) == 4);
+static_assert(shared_u64::is_always_lock_free && sizeof(shared_u64) == 8);
+
+/// First page of the public segment.
+struct alignas(cache_line) public_header {
+  shared_u64 magic;
+  shared_u32 version;
+  shared_u32 slot;
+  shared_u64 generation;  ///< random, one per link
+  /// Read by producers after each publication, so in a line that seldom changes:
+  alignas(cache_line) shared_u32 sleeping;  ///< odd while the progress thread waits for its eventfd
+  shared_u32 doorbells;                     ///< not 0: producers must ring the doorbell
+};
+static_assert(sizeof(public_header) <= segment_page);
+
+/// What the receive completion queue of a queue pair waits for.
+enum class arm_state : std::uint32_t { none = 0, solicited = 1, any = 2 };
+
+/// One queue pair as its peers see it. The words of the first group change together under
+/// `sequence` (odd while they change); the others stand alone.
+struct alignas(cache_line) queue_pair_line {
+  shared_u32 sequence;
+  shared_u32 qpn;  ///< 0: no queue pair here
+  shared_u32 state;
+  shared_u32 pd;
+  shared_u32 access;
+  shared_u32 peer_qpn;
+
+  shared_u32 arm;       ///< arm_state in the low 2 bits, a count of armings above
+  shared_u32 channel;   ///< wake channel to signal: a wake_channel_id, 0 for none
+  shared_u64 notes[3];  ///< meaning given by the code that owns queue pairs
+};
+static_assert(sizeof(queue_pair_line) == cache_line);
+
+/// One registered memory region; all words change together under `sequence`.
+struct alignas(cache_line) region_entry {
+  shared_u32 sequence;
+  shared_u32 key;  ///< 0: empty
+  shared_u32 pd;
+  shared_u32 access;
+  shared_u64 iova;
+  shared_u64 length;
+  shared_u64 address;  ///< in the owner's address space
+  shared_u64 arena;    ///< id of the shareable memory that it lies in; 0: ordinary memory
+  shared_u64 arena_offset;
+  shared_u64 generation;  ///< of this registration; never repeats in a process
+};
+static_assert(sizeof(region_entry) == cache_line);
+
+inline constexpr std::size_t queue_pair_lines_offset = segment_page;
+inline constexpr std::size_t regions_offset =
+    queue_pair_lines_offset + std::size_t{queue_pair_lines} * sizeof(queue_pair_line);
+inline constexpr std::size_t public_segment_bytes =
+    regions_offset + std::size_t{region_entries} * sizeof(region_entry);
+
+/// First page of a pair segment; the ring's bytes follow it.
+struct alignas(cache_line) pair_header {
+  shared_u64 magic;
+  shared_u32 version;
+  shared_u32 ring_bytes;
+  alignas(cache_line) shared_u64 published;  ///< records committed to the outgoing ring, ever
+  shared_u32 wants_space;  ///< not 0: the owner found its outgoing ring full and waits
+  alignas(cache_line) shared_u64 consumed_bytes;  ///< position in the incoming ring
+  /// A lane is odd while a thread of the owner accesses the peer's memory.
+  struct alignas(cache_line) lane {
+    shared_u64 word;
+  } lanes[lane_count];
+};
+static_assert(sizeof(pair_header) <= segment_page);
+
+inline constexpr std::size_t pair_ring_offset = segment_page;
+inline constexpr std::uint32_t min_ring_bytes = 1U << 14;
+inline constexpr std::uint32_t max_ring_bytes = 1U << 24;
+
+/// The doorbell page: bit i of word w says that slot w*64+i published; bit w of the summary that
+/// word w is not zero. Everybody may set bits; a peer that clears bits of others only delays them,
+/// because all rings are looked at now and then.
+struct alignas(cache_line) doorbell_page {
+  shared_u64 summary;
+  alignas(cache_line) shared_u64 words[slot_count / 64];
+};
+static_assert(sizeof(doorbell_page) <= segment_page);
+
+}  // namespace verbena::softdev

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The one owner of a native object. Handles share it; objects made from it keep it alive through
+// their own parents. It destroys the native object first and lets go of the parents afterwards.
+// When the destroying verb refuses, the native object and the parents stay for ever: freeing a
+// parent under a living child would be worse than a leak.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "verbena/base/error.hpp"
+#include "verbena/sys/provider.hpp"
+#include "verbena/verbs/detail/call.hpp"
+#include "verbena/verbs/ownership.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// Specialised for each native type:
+///   static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
+///   static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
+///   static constexpr const char* in_use = what still needs it when the verb says EBUSY;
+template <class Native>
+struct native_traits;
+
+/// Logs that `call` refused to destroy `object`.
+void report_refused_teardown(std::string_view call, const std::string& object, int code,
+                             std::string_view in_use);
+/// Keeps `parents` until the process ends.
+void abandon(std::shared_ptr<const void> parents);
+
+/// Owns (or borrows) a native object. `Parents` is an aggregate of shared pointers.
+/// Threads: immutable but for close(), which needs exclusive access.
+template <class Native, class Parents>
+class native_state {
+ public:
+  using native_type = Native;
+  using parents_type = Parents;
+  using traits = native_traits<Native>;
+
+  struct arguments {
+    const verbena::provider* provider;
+    Native* native;
+    ownership owner;
+    std::string name;  ///< for messages: `queue pair 0x11 on soft0`
+    Parents parents;
+  };
+
+  explicit native_state(arguments made)
+      : provider_(made.provider),
+        native_(made.native),
+        owner_(made.owner),
+        name_(std::move(made.name)),
+        parents_(std::move(made.parents)) {}
+  native_state(const native_state&) = delete;
+  native_state& operator=(const native_state&) = delete;
+  ~native_state() {
+    const verb_status status = destroy();
+    if (!status.failed) return;
+    report_refused_teardown(destroy_verb().name(), name_, status.code, traits::in_use);
+    abandon(std::make_shared<Parents>(std::move(parents_)));
+  }
+
+  [[nodiscard]] const verbena::provider& provider() const noexcept { return *provider_; }
+  [[nodiscard]] const sys::verbs_table& verbs() const noexcept { return provider_->verbs; }
+  [[nodiscard]] Native* native() const noexcept { return native_; }
+  [[nodiscard]] ownership owner() const noexcept { return owner_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const Parents& parents() const noexcept { return parents_; }
+
+  /// Destroys the native object now, unless it is borrowed. After success native() is nullptr.
+  [[nodiscard]] verb_status destroy() {
+    if (native_ == nullptr) return {};
+    verb_status status;
+    if (owner_ == ownership::take) status = call(destroy_verb(), native_);
+    if (!status.failed) native_ = nullptr;
+    return status;
+  }
+  [[nodiscard]] const auto& destroy_verb() const noexcept { return verbs().*traits::destroy; }
+
+ private:
+  const verbena::provider* provider_;
+  Native* native_;
+  ownership owner_;
+  std::string name_;
+  Parents parents_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

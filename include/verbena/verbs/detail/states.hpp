@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// The states of contexts and protection domains, which other objects keep as parents.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "verbena/verbs/detail/native_state.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+template <>
+struct native_traits<ibv_context> {
+  static constexpr auto destroy = &sys::verbs_table::close_device;
+  static constexpr const char* moved_from = "a moved-from context must not be used";
+  static constexpr const char* in_use = "objects that were made from the context still exist";
+};
+struct context_parents {
+  std::shared_ptr<const void> keep_alive;  ///< of a borrowed context: what it lives in
+};
+using context_state = native_state<ibv_context, context_parents>;
+
+template <>
+struct native_traits<ibv_pd> {
+  static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
+  static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
+  static constexpr const char* in_use =
+      "memory regions or queue pairs that were made from it still exist";
+};
+struct protection_domain_parents {
+  std::shared_ptr<context_state> context;
+};
+using protection_domain_state = native_state<ibv_pd, protection_domain_parents>;
+
+}  // namespace verbena::inline VERBENA_ABI::detail

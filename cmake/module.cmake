@@ -42,7 +42,7 @@ if(VERBENA_NO_EXCEPTIONS)
 endif()
 
 function(verbena_module name)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
   if(NOT sources)
     return()  # a module of headers alone
   endif()

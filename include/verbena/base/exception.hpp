@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Carries an error through a throw; what() is the error's message.
+/// Carries an error through a throw; what() is the error's message. Threads: immutable value.
 class exception : public std::runtime_error {
  public:
   explicit exception(verbena::error what)

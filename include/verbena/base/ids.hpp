@@ -38,6 +38,7 @@ using gid_index = strong_id<struct gid_index_tag, std::uint8_t>;
 using lid = strong_id<struct lid_tag, std::uint16_t>;
 
 /// A number of 24 bits, as queue pair numbers and packet sequence numbers are.
+/// Threads: immutable value.
 template <class Tag>
 class id24 {
  public:

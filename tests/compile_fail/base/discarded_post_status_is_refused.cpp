@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A post can be refused by the device; whoever ignores that waits for a completion that never comes.
+// A post can be refused by the device; whoever ignores that waits for a completion that never
+// comes.
 // expect: a post can fail: check it or call value\(\)
 #include "verbena/base/post_status.hpp"
 

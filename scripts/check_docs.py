@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks the documents: links and paths exist, every C++ snippet is a quotation of a file that the build compiles.
+
+A snippet follows a line `<!-- quote: PATH -->` or `<!-- quote: PATH#REGION -->`. A region of a source file is what
+stands between `// [REGION]` and `// [/REGION]`; without a region it is the whole file behind its head comment.
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+QUOTE = re.compile(r"<!-- quote: ([^#\s]+)(?:#([\w-]+))? -->")
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+PATH = re.compile(r"`((?:\./)?[\w.-]+(?:/[\w.*{},-]+)+/?)`")
+
+
+def documents(root):
+    found = sorted(root.glob("*.md"))
+    for folder in ("docs", "examples", "bench", "tests", "softdev", "src"):
+        found += sorted((root / folder).rglob("*.md"))
+    return found
+
+
+def quoted(path, region):
+    """The lines that a quotation must have; None when the region is not there."""
+    lines = path.read_text().splitlines()
+    if region:
+        marks = [index for index, line in enumerate(lines) if line.strip() in (f"// [{region}]", f"// [/{region}]")]
+        if len(marks) != 2:
+            return None
+        lines = lines[marks[0] + 1:marks[1]]
+        indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+        return [line[indent:] for line in lines]
+    while lines and (lines[0].startswith("//") or not lines[0].strip()):
+        lines.pop(0)
+    return lines
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.complaints = []
+
+    def run(self):
+        for document in documents(self.root):
+            self.document(document)
+        return self.complaints
+
+    def say(self, document, number, text):
+        self.complaints.append(f"{document.relative_to(self.root)}:{number}: {text}")
+
+    def document(self, document):
+        quote, fence, snippet, start = None, None, [], 0
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            if fence is not None:
+                if line.strip() == "```":
+                    if fence in ("cpp", "c++", "c"):
+                        self.snippet(document, start, quote, snippet)
+                    fence, quote = None, None
+                else:
+                    snippet.append(line)
+            elif line.startswith("```"):
+                fence, snippet, start = line[3:].strip(), [], number
+            elif QUOTE.search(line):
+                quote = QUOTE.search(line).groups()
+            else:
+                self.links(document, number, line)
+                self.paths(document, number, line)
+        if fence is not None:
+            self.say(document, start, "a code block without an end")
+
+    def snippet(self, document, number, quote, lines):
+        if quote is None:
+            self.say(document, number, "C++ that is not a quotation: put `<!-- quote: PATH -->` above it")
+            return
+        path = self.root / quote[0]
+        if not path.is_file():
+            self.say(document, number, f"quotes {quote[0]}, which does not exist")
+            return
+        if not self.compiled(path):
+            self.say(document, number, f"quotes {quote[0]}, which no CMakeLists.txt names")
+        expected = quoted(path, quote[1])
+        if expected is None:
+            self.say(document, number, f"quotes the region {quote[1]} of {quote[0]}, which has no such marks")
+        elif expected != lines:
+            self.say(document, number, f"differs from {quote[0]}")
+
+    def compiled(self, path):
+        """True when a CMakeLists.txt above the file names it or its folder, or collects files by pattern."""
+        for folder in path.parents:
+            lists = folder / "CMakeLists.txt"
+            if lists.is_file():
+                text = lists.read_text()
+                if path.name in text or path.stem in text or path.parent.name in text or "GLOB" in text:
+                    return True
+            if folder == self.root:
+                return False
+        return False
+
+    def links(self, document, number, line):
+        for target in LINK.findall(line):
+            if re.match(r"[a-z]+:", target) or target.startswith("#"):
+                continue
+            if not (document.parent / target.split("#")[0]).exists():
+                self.say(document, number, f"the link to {target} leads nowhere")
+
+    def paths(self, document, number, line):
+        """Paths in code marks that begin with a folder of this tree."""
+        for path in PATH.findall(line):
+            first = path.removeprefix("./").split("/")[0]
+            if not (self.root / first).is_dir() or first == "build":
+                continue
+            if any(mark in path for mark in "*{"):
+                pattern = re.sub(r"\{[^}]*\}", "*", path.removeprefix("./")).rstrip("/")
+                if not any(self.root.glob(pattern)):
+                    self.say(document, number, f"nothing matches the path {path}")
+            elif not (self.root / path).exists():
+                self.say(document, number, f"the path {path} does not exist")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent)
+    complaints = Checker(parser.parse_args().root).run()
+    print("\n".join(complaints), end="\n" if complaints else "")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks every #include of the tree against cmake/layers.txt and cmake/foreign_headers.txt.
+
+A module may include itself and the modules that its line names, nothing by way of them. Foreign headers have one
+home each. Tools, examples, benchmarks and tests above unit use the public library or the C ABI only.
+"""
+import argparse
+import fnmatch
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import sources  # noqa: E402
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
+ABOVE = ("tools", "examples", "bench", "tests")
+
+
+def read_table(path):
+    table = {}
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, _, rest = line.partition(":")
+            table[name.strip()] = rest.split()
+    return table
+
+
+def closure(layers, module):
+    seen = {module}
+    todo = [module]
+    while todo:
+        for below in layers.get(todo.pop(), []):
+            if below not in seen:
+                seen.add(below)
+                todo.append(below)
+    return seen
+
+
+def module_of(path, layers):
+    """The module that a file (or an include, by its path from the root) belongs to; None when to none."""
+    parts = path.split("/")
+    if parts[0] == "include":
+        parts = parts[1:]
+    if parts[0] == "verbena":
+        return parts[1] if len(parts) > 2 else "verbena"
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    if parts[0] == "softdev" and len(parts) > 2:
+        return "/".join(parts[:2])
+    return None
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.layers = read_table(self.root / "cmake" / "layers.txt")
+        self.foreign = read_table(self.root / "cmake" / "foreign_headers.txt")
+        self.complaints = []
+
+    def run(self):
+        for path in sources.code_files(self.root):
+            text = path.read_text()
+            shown = str(path.relative_to(self.root))
+            # Comments may quote includes; the names in quotes must survive, so only comments are looked at.
+            plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.DOTALL)
+            for match in INCLUDE.finditer(plain):
+                complaint = self.complaint(shown, match.group(1), match.group(2))
+                if complaint:
+                    line = sources.line_of(plain, match.start(1))
+                    self.complaints.append(f"{shown}:{line}: {complaint}")
+        for module, below in self.layers.items():
+            for name in below:
+                if name not in self.layers:
+                    self.complaints.append(f"cmake/layers.txt: {module} depends on {name}, which is no module")
+        return self.complaints
+
+    def complaint(self, file, bracket, included):
+        module = module_of(file, self.layers)
+        target = module_of(included, self.layers) if bracket == '"' or included.startswith("verbena/") else None
+        if bracket == '"' and target is None:
+            return self.own_file(file, included)
+        if target is None:
+            return self.foreign_header(module, included)
+        if module is not None:
+            return self.inside(module, target, included)
+        return self.from_above(file, target, included)
+
+    def own_file(self, file, included):
+        """A quoted include that is no module's header: found from the root, of the same kind of folder."""
+        if not (self.root / included).exists():
+            return f'"{included}" is not a path from the root of the repository'
+        if included.split("/")[0] in ABOVE and file.split("/")[0] not in ABOVE:
+            return f'a module includes "{included}", which is not part of the product'
+        return None
+
+    def inside(self, module, target, included):
+        if module == "verbena":  # verbena.hpp: everything
+            return None
+        if module not in self.layers:
+            return f"module {module} has no line in cmake/layers.txt"
+        if target != module and target not in self.layers[module]:
+            return f'{module} may not include "{included}": cmake/layers.txt does not name {target} for it'
+        return None
+
+    def from_above(self, file, target, included):
+        unit = re.match(r"tests/unit/(softdev/\w+|\w+)/", file)
+        if unit and unit.group(1) in self.layers:
+            if target not in closure(self.layers, unit.group(1)):
+                return f'tests of {unit.group(1)} may not include "{included}" of {target}'
+            return None
+        if not included.startswith("verbena/"):
+            return f'"{included}" is internal: use the public library or the C ABI'
+        return None
+
+    def foreign_header(self, module, included):
+        if module is None or module == "verbena":
+            return None
+        for pattern, homes in self.foreign.items():
+            if fnmatch.fnmatchcase(included, pattern) and module not in homes:
+                return f"<{included}> belongs to {', '.join(homes)}, not to {module}"
+        return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent)
+    complaints = Checker(parser.parse_args().root).run()
+    print("\n".join(complaints), end="\n" if complaints else "")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The files of the tree and what their text consists of: shared by the lint scripts."""
+import pathlib
+import re
+
+FOLDERS = ("include", "src", "softdev", "tools", "tests", "examples", "bench")
+CODE = (".hpp", ".cpp", ".h", ".c")
+
+
+def code_files(root):
+    """All C and C++ files of the tree, sorted."""
+    root = pathlib.Path(root)
+    found = []
+    for folder in FOLDERS:
+        if (root / folder).is_dir():
+            found += [path for path in (root / folder).rglob("*") if path.suffix in CODE and path.is_file()]
+    return sorted(found)
+
+
+TOKEN = re.compile(
+    r'R"(?P<tag>[^(\s\\]{0,16})\((?P<raw>.*?)\)(?P=tag)"'   # raw string
+    r'|//[^\n]*|/\*.*?\*/'                                   # comments
+    r'|"(?:\\.|[^"\\\n])*"'                                  # string
+    r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])+'",                # character, but not a digit separator
+    re.DOTALL)
+
+
+def blank(text, keep_comments=False):
+    """The text with strings and comments blanked: every position and line stays where it was."""
+    def empty(match):
+        token = match.group(0)
+        if keep_comments and token.startswith("/"):
+            return token
+        inner = re.sub(r"[^\n]", " ", token)
+        if token[0] in "\"'" or token.startswith('R"'):
+            return '"' + inner[1:-1] + '"' if len(token) > 1 else inner
+        return inner
+    return TOKEN.sub(empty, text)
+
+
+def without_preprocessor(text):
+    """Blanks preprocessor lines with their continuations; positions stay."""
+    return re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda match: re.sub(r"[^\n]", " ", match.group(0)), text,
+                  flags=re.MULTILINE)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def allowed(lines, number, rule):
+    """True when line `number` or the one above says `lint: allow(RULE): REASON`."""
+    for index in (number - 1, number - 2):
+        if 0 <= index < len(lines) and re.search(rf"lint: allow\({rule}\): \S", lines[index]):
+            return True
+    return False

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs the stages of `./dev test`: scripts/dev/help/test.txt says what for.
+
+One table of stages with a budget each; a stage configures, builds and runs CTest or a script, and leaves its whole
+output in build/logs/STAGE.log. Tests are counted one by one from CTest's JUnit files.
+"""
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "logs"
+TOTAL_BUDGET_S = 30 * 60
+JOBS = str(max(2, os.cpu_count() or 2))
+SANITIZER_ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+# Run in stages of their own.
+APART = "compile_fail|package|example|lint|campaign"
+
+
+@dataclasses.dataclass
+class Outcome:
+    passed: list[str] = dataclasses.field(default_factory=list)
+    failed: list[str] = dataclasses.field(default_factory=list)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+class StepFailed(Exception):
+    """A step that is not a test went wrong; the text names it."""
+
+
+class Run:
+    """One stage while it runs: its log and its outcome."""
+
+    def __init__(self, stage):
+        self.outcome = Outcome()
+        LOGS.mkdir(parents=True, exist_ok=True)
+        self.name = stage
+        self.log_path = LOGS / f"{stage}.log"
+        self.log = self.log_path.open("w")
+
+    def command(self, *words, environment=None):
+        self.log.write(f"\n$ {' '.join(map(str, words))}\n")
+        self.log.flush()
+        done = subprocess.run(list(map(str, words)), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=self.log,
+                              stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}, check=False)
+        return done.returncode
+
+    def step(self, what, *words):
+        if self.command(*words) != 0:
+            raise StepFailed(what)
+
+    def configure(self, preset, *definitions):
+        launcher = []
+        if os.environ.get("VERBENA_LAUNCHER"):
+            launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}"]
+        self.step(f"configure {preset}", "cmake", "--preset", preset, *launcher, *definitions)
+
+    def build(self, preset, *targets):
+        chosen = ["--target", *targets] if targets else []
+        self.step(f"build {preset}", "cmake", "--build", f"build/{preset}", "--parallel", JOBS, *chosen)
+
+    def ctest(self, preset, *arguments):
+        report = LOGS / f"{self.name}.{preset}.xml"
+        report.unlink(missing_ok=True)
+        self.command("ctest", "--test-dir", f"build/{preset}", "--output-on-failure", "--no-tests=error",
+                     "--timeout", "300", "--parallel", JOBS, "--output-junit", report, *arguments,
+                     environment=SANITIZER_ENVIRONMENT)
+        if not report.exists():
+            raise StepFailed(f"ctest {preset}")
+        self.outcome.add(read_junit(report))
+
+
+def read_junit(path):
+    """Sorts the tests of a CTest report; whatever neither ran nor was skipped counts as failed."""
+    outcome = Outcome()
+    for case in xml.parse(path).getroot().iter("testcase"):
+        name = case.get("name")
+        if case.find("skipped") is not None:
+            outcome.skipped.append(name)
+        elif case.get("status") == "run" and case.find("failure") is None:
+            outcome.passed.append(name)
+        else:
+            outcome.failed.append(name)
+    return outcome
+
+
+def setup(run):
+    run.step("installing packages", "scripts/dev/setup.sh", "build", "test")
+    run.outcome.passed.append("setup")
+
+
+def lint(*arguments):
+    def stage(run):
+        report = LOGS / f"{run.name}.json"
+        report.unlink(missing_ok=True)
+        run.command(sys.executable, "scripts/lint.py", "--json", report, *arguments)
+        if not report.exists():
+            raise StepFailed("lint")
+        found = json.loads(report.read_text())
+        run.outcome.add(Outcome([f"lint/{name}" for name in found["passed"]],
+                                [f"lint/{name}" for name in found["failed"]]))
+    return stage
+
+
+def lint_bites(run):
+    lint()(run)
+    run.configure("dev")
+    run.ctest("dev", "-L", "lint")
+
+
+def suites(preset, *arguments):
+    def stage(run):
+        run.configure(preset)
+        run.build(preset)
+        run.ctest(preset, *(arguments or ("-LE", APART)))
+    return stage
+
+
+def tsan_subset(run):
+    run.configure("tsan")
+    run.build("tsan", "tsan_tests")
+    run.ctest("tsan", "-L", "tsan", "-LE", "campaign")
+
+
+def labelled(label, *presets, needs_build=True):
+    def stage(run):
+        for preset in presets:
+            run.configure(preset)
+            if needs_build:
+                run.build(preset)
+            run.ctest(preset, "-L", label)
+    return stage
+
+
+@dataclasses.dataclass
+class Stage:
+    name: str
+    budget_s: int
+    what: str
+    run: Callable
+    long: bool = False
+
+
+STAGES = [
+    Stage("setup", 300, "install missing packages", setup),
+    Stage("lint", 180, "./dev lint, and each lint broken on purpose", lint_bites),
+    Stage("gcc", 480, "g++ 12: every suite on soft0", suites("dev")),
+    Stage("compile-fail", 90, "what must not compile, g++ 12 and clang 19",
+          labelled("compile_fail", "dev", "asan", needs_build=False)),
+    Stage("package", 120, "consumer projects, link tests", labelled("package", "dev")),
+    Stage("example", 60, "the examples, as the documents quote them", labelled("example", "dev")),
+    Stage("asan", 330, "clang 19: every suite under ASan and UBSan",
+          suites("asan", "-LE", "compile_fail|package|lint|campaign")),
+    Stage("tsan", 240, "clang 19: the suites labelled tsan under TSan", tsan_subset),
+    Stage("clang", 600, "clang 19: every suite, plain", suites("dev-clang", "-LE", "lint|campaign"), long=True),
+    Stage("tsan-all", 900, "everything under TSan",
+          suites("tsan", "-LE", "compile_fail|package|lint|campaign"), long=True),
+    Stage("tidy-all", 1800, "clang-tidy on every file", lint("--all", "--only", "clang-tidy"), long=True),
+    Stage("floor", 600, "the build without exceptions", labelled("floor", "floor"), long=True),
+    Stage("package-matrix", 600, "consumer projects in release mode and with clang",
+          labelled("package", "release", "dev-clang"), long=True),
+    Stage("campaign", 1800, "full-size campaigns", labelled("campaign", "release", "asan"), long=True),
+]
+
+
+def read_expected_skips(path):
+    """Lines `stage | test (with * and ?) | count | reason`."""
+    rows = []
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            stage, pattern, count, reason = (part.strip() for part in line.split("|", 3))
+            rows.append((stage, pattern, int(count), reason))
+    return rows
+
+
+def check_skips(stage, outcome, rows):
+    """Prints each skip with its reason; turns unexpected and missing ones into failures."""
+    left = list(outcome.skipped)
+    for _, pattern, count, reason in (row for row in rows if row[0] == stage):
+        matching = [name for name in left if fnmatch.fnmatchcase(name, pattern)]
+        left = [name for name in left if name not in matching]
+        print(f"  skipped as expected: {len(matching)} × {pattern}: {reason}")
+        if len(matching) != count:
+            outcome.failed.append(f"expected skips of {pattern}: {count}, found {len(matching)}")
+    for name in left:
+        outcome.skipped.remove(name)
+        outcome.failed.append(f"{name} (skipped, and tests/expected_skips.txt does not expect it)")
+
+
+def tail(path, lines=60):
+    text = path.read_text(errors="replace").splitlines()
+    return "\n".join("    " + line for line in text[-lines:])
+
+
+def run_stage(stage, rows):
+    print(f"{stage.name}: {stage.what}", flush=True)
+    run = Run(stage.name)
+    started = time.monotonic()
+    try:
+        stage.run(run)
+    except StepFailed as failed:
+        run.outcome.failed.append(f"{stage.name}: {failed}")
+    seconds = time.monotonic() - started
+    if stage.name == "setup":
+        seconds += float(os.environ.get("VERBENA_SETUP_SECONDS", "0"))
+    run.log.close()
+    check_skips(stage.name, run.outcome, rows)
+    done = run.outcome
+    late = "  OVER BUDGET" if seconds > stage.budget_s else ""
+    print(f"  {seconds:.0f} s of {stage.budget_s} s{late}: {len(done.passed)} passed, {len(done.failed)} failed, "
+          f"{len(done.skipped)} skipped", flush=True)
+    if done.failed:
+        print(tail(run.log_path))
+        for name in done.failed:
+            print(f"  FAILED {name}")
+        print(f"  log: {run.log_path.relative_to(ROOT)}", flush=True)
+    return done, seconds
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="./dev test", add_help=False)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--stage", action="append", default=[])
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args(arguments)
+    known = [stage.name for stage in STAGES]
+    for name in options.stage:
+        if name not in known:
+            parser.error(f"there is no stage '{name}'; --list prints them")
+    return options
+
+
+def main(arguments):
+    options = parse(arguments)
+    if options.list:
+        for stage in STAGES:
+            print(f"{stage.name:15} {stage.budget_s:5} s  {'--all  ' if stage.long else '       '}{stage.what}")
+        return 0
+    chosen = [stage for stage in STAGES
+              if (stage.name in options.stage if options.stage else options.all or not stage.long)]
+    rows = read_expected_skips(ROOT / "tests" / "expected_skips.txt")
+    total = Outcome()
+    seconds = {}
+    for stage in chosen:
+        outcome, seconds[stage.name] = run_stage(stage, rows)
+        total.add(outcome)
+    print("\nstage            seconds  budget")
+    for stage in chosen:
+        print(f"{stage.name:15} {seconds[stage.name]:8.0f} {stage.budget_s:7}")
+    spent = sum(seconds[stage.name] for stage in chosen if not stage.long)
+    print(f"{'sum (default)':15} {spent:8.0f} {TOTAL_BUDGET_S:7}")
+    if spent > TOTAL_BUDGET_S:
+        total.failed.append("the default stages took longer than their budget")
+        print(f"FAILED {total.failed[-1]}")
+    print(f"{len(total.passed)} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
+    return 1 if total.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// What a device can do: its identity and its limits.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+
+#include "verbena/base/guid.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// How far atomic operations are atomic. Values as in `ibv_atomic_cap`; unknown ones are kept.
+enum class atomic_scope : std::uint8_t {
+  none,    ///< no atomic operations
+  device,  ///< among the queue pairs of this device
+  global,  ///< also with the host's processors
+};
+
+/// `none`, `device`, `global`, `unknown (7)`.
+[[nodiscard]] std::string to_string(atomic_scope scope);
+
+/// What context::query() found. Threads: immutable value.
+class device_attributes {
+ public:
+  explicit device_attributes(const ibv_device_attr& native) noexcept : native_(native) {}
+
+  [[nodiscard]] guid node_guid() const noexcept {
+    return guid::from_network_order(native_.node_guid);
+  }
+  [[nodiscard]] guid system_image_guid() const noexcept {
+    return guid::from_network_order(native_.sys_image_guid);
+  }
+  /// What the vendor calls this version; bytes outside printable ASCII become `?`.
+  [[nodiscard]] std::string firmware_version() const;
+  [[nodiscard]] std::uint32_t vendor_id() const noexcept { return native_.vendor_id; }
+  [[nodiscard]] std::uint32_t vendor_part_id() const noexcept { return native_.vendor_part_id; }
+  [[nodiscard]] std::uint32_t hardware_version() const noexcept { return native_.hw_ver; }
+  [[nodiscard]] std::uint8_t port_count() const noexcept { return native_.phys_port_cnt; }
+
+  [[nodiscard]] int max_queue_pairs() const noexcept { return native_.max_qp; }
+  [[nodiscard]] int max_work_requests() const noexcept { return native_.max_qp_wr; }
+  [[nodiscard]] int max_slices() const noexcept { return native_.max_sge; }
+  [[nodiscard]] int max_completion_queues() const noexcept { return native_.max_cq; }
+  [[nodiscard]] int max_completions() const noexcept { return native_.max_cqe; }
+  [[nodiscard]] int max_memory_regions() const noexcept { return native_.max_mr; }
+  [[nodiscard]] std::uint64_t max_memory_region_bytes() const noexcept {
+    return native_.max_mr_size;
+  }
+  [[nodiscard]] int max_protection_domains() const noexcept { return native_.max_pd; }
+  /// Reads and atomics that a queue pair may have in flight towards it, and as their origin.
+  [[nodiscard]] int max_reads_as_target() const noexcept { return native_.max_qp_rd_atom; }
+  [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
+  [[nodiscard]] atomic_scope atomics() const noexcept {
+    return static_cast<atomic_scope>(native_.atomic_cap);
+  }
+
+  /// Every field, as ibv_query_device(3) filled it.
+  [[nodiscard]] const ibv_device_attr& native() const noexcept { return native_; }
+
+ private:
+  ibv_device_attr native_;
+};
+
+/// Several lines, one limit each.
+[[nodiscard]] std::string to_string(const device_attributes& device);
+
+/// What context::query_extended() found. Threads: immutable value.
+class extended_device_attributes {
+ public:
+  explicit extended_device_attributes(const ibv_device_attr_ex& native) noexcept
+      : native_(native) {}
+
+  [[nodiscard]] device_attributes basic() const noexcept {
+    return device_attributes(native_.orig_attr);
+  }
+  /// The bits that completion timestamps count in; 0 if the device has none.
+  [[nodiscard]] std::uint64_t completion_timestamp_mask() const noexcept {
+    return native_.completion_timestamp_mask;
+  }
+  /// Ticks of completion timestamps in a millisecond; 0 if unknown.
+  [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
+  /// Whether memory may be registered with access::on_demand.
+  [[nodiscard]] bool has_on_demand_paging() const noexcept {
+    return (native_.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  }
+  /// Bytes of memory on the device; 0 if it has none.
+  [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }
+  /// Ports, also where there are more than 255.
+  [[nodiscard]] std::uint32_t port_count() const noexcept {
+    return native_.phys_port_cnt_ex != 0 ? native_.phys_port_cnt_ex
+                                         : native_.orig_attr.phys_port_cnt;
+  }
+
+  /// Every field, as ibv_query_device_ex(3) filled it; zero where the provider did not.
+  [[nodiscard]] const ibv_device_attr_ex& native() const noexcept { return native_; }
+
+ private:
+  ibv_device_attr_ex native_;
+};
+
+/// Several lines: the basic attributes, then what the extended query adds.
+[[nodiscard]] std::string to_string(const extended_device_attributes& device);
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -20,6 +20,13 @@ template <class T>
 inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<result<T>> = true;
+
+/// What `alternative` points to; tells the compiler that it is there.
+template <class T>
+[[nodiscard]] inline T& present(T* alternative) noexcept {
+  if (alternative == nullptr) __builtin_unreachable();
+  return *alternative;
+}
 }  // namespace detail
 
 /// A value or an error, as std::expected. `value()` on an error raises it: it throws
@@ -42,9 +49,13 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  [[nodiscard]] T& operator*() & noexcept { return *std::get_if<0>(&state_); }
-  [[nodiscard]] const T& operator*() const& noexcept { return *std::get_if<0>(&state_); }
-  [[nodiscard]] T&& operator*() && noexcept { return std::move(*std::get_if<0>(&state_)); }
+  [[nodiscard]] T& operator*() & noexcept { return detail::present(std::get_if<0>(&state_)); }
+  [[nodiscard]] const T& operator*() const& noexcept {
+    return detail::present(std::get_if<0>(&state_));
+  }
+  [[nodiscard]] T&& operator*() && noexcept {
+    return std::move(detail::present(std::get_if<0>(&state_)));
+  }
   [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&state_); }
   [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&state_); }
 
@@ -63,8 +74,12 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     return has_value() ? **this : static_cast<T>(std::forward<U>(other));
   }
 
-  [[nodiscard]] const verbena::error& error() const& noexcept { return *std::get_if<1>(&state_); }
-  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] const verbena::error& error() const& noexcept {
+    return detail::present(std::get_if<1>(&state_));
+  }
+  [[nodiscard]] verbena::error&& error() && noexcept {
+    return std::move(detail::present(std::get_if<1>(&state_)));
+  }
 
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F, T&&> {
@@ -119,8 +134,12 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   void value() && {
     if (!has_value()) raise(std::move(*this).error());
   }
-  [[nodiscard]] const verbena::error& error() const& noexcept { return *std::get_if<1>(&state_); }
-  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] const verbena::error& error() const& noexcept {
+    return detail::present(std::get_if<1>(&state_));
+  }
+  [[nodiscard]] verbena::error&& error() && noexcept {
+    return std::move(detail::present(std::get_if<1>(&state_)));
+  }
 
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F> {

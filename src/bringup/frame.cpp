@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/bringup/frame.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup {
+namespace {
+
+constexpr std::uint32_t magic = 0x5642'5550;  // "VBUP"
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const auto byte : bytes) {
+    std::array<char, 4> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x ", std::to_integer<unsigned>(byte));
+    text += digits.data();
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+std::string to_text(version_range range) {
+  if (range.lowest == range.highest) return std::to_string(range.lowest);
+  return std::to_string(range.lowest) + " to " + std::to_string(range.highest);
+}
+
+bool is_known(frame_type type) { return type >= frame_type::blob && type <= frame_type::refusal; }
+
+}  // namespace
+
+std::string to_string(frame_type type) {
+  switch (type) {
+    case frame_type::blob:
+      return "blob";
+    case frame_type::endpoint:
+      return "endpoint";
+    case frame_type::ready:
+      return "ready";
+    case frame_type::refusal:
+      return "refusal";
+  }
+  return "unknown (" + std::to_string(static_cast<unsigned>(type)) + ")";
+}
+
+std::array<std::byte, greeting_bytes> encode_greeting(version_range versions) noexcept {
+  std::array<std::byte, greeting_bytes> bytes{};
+  store_network_order(bytes.data(), magic);
+  store_network_order(bytes.data() + 4, versions.lowest);
+  store_network_order(bytes.data() + 6, versions.highest);
+  return bytes;
+}
+
+result<version_range> decode_greeting(std::span<const std::byte, greeting_bytes> bytes) {
+  byte_reader reader(bytes);
+  const auto their_magic = reader.take<std::uint32_t>().value_or(0);
+  const auto lowest = reader.take<std::uint16_t>().value_or(0);
+  const auto highest = reader.take<std::uint16_t>().value_or(0);
+  if (their_magic != magic)
+    return error::protocol("decode_greeting", {},
+                           "the peer does not speak Verbena's bring-up (it began with " +
+                               hexadecimal(bytes) + "): check host and port");
+  if (lowest > highest)
+    return error::protocol("decode_greeting", {},
+                           "the peer's greeting has no versions: " + std::to_string(lowest) +
+                               " is above " + std::to_string(highest));
+  return version_range{.lowest = lowest, .highest = highest};
+}
+
+result<std::uint16_t> negotiate(version_range ours, version_range theirs) {
+  const auto best = std::min(ours.highest, theirs.highest);
+  if (best >= std::max(ours.lowest, theirs.lowest)) return best;
+  return error::protocol("negotiate", {},
+                         "the peer speaks version " + to_text(theirs) + " of the bring-up, we " +
+                             to_text(ours) + ": update the older side");
+}
+
+std::vector<std::byte> encode_frame(frame_type type, std::span<const std::byte> payload) {
+  VERBENA_ASSERT(payload.size() <= std::numeric_limits<std::uint32_t>::max(),
+                 "a bring-up frame has at most 4 GiB - 1 of payload");
+  std::vector<std::byte> bytes(frame_header_bytes + payload.size());
+  bytes[0] = static_cast<std::byte>(type);
+  store_network_order(bytes.data() + 4, static_cast<std::uint32_t>(payload.size()));
+  std::ranges::copy(payload, bytes.begin() + frame_header_bytes);
+  return bytes;
+}
+
+std::span<std::byte> frame_decoder::room() noexcept {
+  if (complete_) return {};
+  if (taken_ < header_.size()) return std::span(header_).subspan(taken_);
+  return std::span(frame_.payload).subspan(taken_ - header_.size());
+}
+
+result<void> frame_decoder::filled(std::size_t count) {
+  VERBENA_ASSERT(count <= room().size(), "a frame decoder is filled with at most its room");
+  const bool header_was_complete = taken_ >= header_.size();
+  taken_ += count;
+  if (taken_ < header_.size()) return {};
+  if (!header_was_complete) VERBENA_TRY_VOID(read_header());
+  complete_ = taken_ == header_.size() + frame_.payload.size();
+  return {};
+}
+
+result<void> frame_decoder::read_header() {
+  byte_reader reader(header_);
+  const auto type = static_cast<frame_type>(reader.take<std::uint8_t>().value_or(0));
+  const auto zero_byte = reader.take<std::uint8_t>().value_or(1);
+  const auto zero_word = reader.take<std::uint16_t>().value_or(1);
+  const std::size_t length = reader.take<std::uint32_t>().value_or(0);
+  if (!is_known(type) || zero_byte != 0 || zero_word != 0)
+    return error::protocol(
+        "decode_frame", {},
+        "the peer sent a frame that we do not know (its header is " + hexadecimal(header_) + ")");
+  const bool may_be_empty_only = type == frame_type::ready;
+  const std::size_t limit = may_be_empty_only             ? 0
+                            : type == frame_type::refusal ? max_refusal_bytes
+                                                          : limit_;
+  if (length > limit)
+    return error::protocol("decode_frame", {},
+                           "the peer announced a " + to_string(type) + " of " +
+                               std::to_string(length) + " bytes; at most " + std::to_string(limit) +
+                               " are accepted");
+  frame_.type = type;
+  frame_.payload.resize(length);
+  return {};
+}
+
+frame frame_decoder::take() {
+  VERBENA_ASSERT(complete_, "a frame is taken when it is complete");
+  taken_ = 0;
+  complete_ = false;
+  return std::exchange(frame_, {});
+}
+
+std::string printable_refusal(std::span<const std::byte> payload) {
+  std::string text;
+  for (const auto byte : payload.first(std::min(payload.size(), max_refusal_bytes))) {
+    const auto c = std::to_integer<unsigned char>(byte);
+    text += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
+  }
+  return text.empty() ? "it gave no reason" : text;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::bringup

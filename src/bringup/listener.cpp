@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/bringup/listener.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "src/bringup/socket.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup {
+namespace {
+
+void note_closed(const std::string& peer, std::string_view why) noexcept {
+  log(log_level::info, "bring-up: closed " + peer + ": " + std::string(why));
+}
+
+}  // namespace
+
+listener::listener(unique_fd socket, unique_fd epoll, address local,
+                   listener_options options) noexcept
+    : socket_(std::move(socket)),
+      epoll_(std::move(epoll)),
+      local_(std::move(local)),
+      options_(options) {}
+
+result<listener> listener::open(const address& at, listener_options options) {
+  VERBENA_ASSERT(options.max_greeting > 0, "a listener needs room for at least one greeting");
+  VERBENA_TRY(auto socket, detail::listen_at(at, options.backlog));
+  VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
+  unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return error::from_errno(errno, "epoll_create1", to_string(at));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = socket.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
+    return error::from_errno(errno, "epoll_ctl", to_string(at));
+  return listener(std::move(socket), std::move(epoll), std::move(local), options);
+}
+
+result<stream> listener::accept(deadline until) {
+  while (true) {
+    std::array<epoll_event, 16> events;
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                   next_deadline(until).poll_timeout_ms());
+    if (count < 0 && errno != EINTR)
+      return error::from_errno(errno, "epoll_wait", to_string(local_));
+    for (int i = 0; i < count; ++i) {
+      const int ready = events[static_cast<std::size_t>(i)].data.fd;
+      if (ready == socket_.get()) {
+        VERBENA_TRY_VOID(take_connections());
+        continue;
+      }
+      const auto found = std::ranges::find_if(
+          greeting_, [&](const auto& entry) { return entry.socket.get() == ready; });
+      if (found != greeting_.end()) advance(found);
+    }
+    close_slow();
+    const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
+    if (greeted != greeting_.end()) return hand_out(greeted);
+    if (until.expired())
+      return error::timed_out("accept", to_string(local_), "no peer came and greeted in time");
+  }
+}
+
+stream listener::hand_out(std::list<greeting>::iterator connection) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->socket.get(), nullptr);
+  stream made(std::move(connection->socket), std::move(connection->peer), options_.streams);
+  made.version_ = connection->version;
+  greeting_.erase(connection);
+  ++statistics_.accepted;
+  return made;
+}
+
+result<void> listener::take_connections() {
+  // Bounded, so that a flood of connections cannot keep those who greet from being served.
+  for (std::size_t i = 0; i < options_.max_greeting; ++i) {
+    if (greeting_.size() >= options_.max_greeting && oldest_ungreeted() == greeting_.end())
+      return {};  // those who greeted are handed out first
+    detail::socket_address from;
+    from.length = sizeof from.storage;
+    void* storage = &from.storage;
+    unique_fd socket(::accept4(socket_.get(), static_cast<sockaddr*>(storage), &from.length,
+                               SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket) {
+      add(std::move(socket), to_string(detail::address_of(from)));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return {};
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      return error::from_errno(errno, "accept4", to_string(local_),
+                               "raise the limit of open files (ulimit -n) or serve fewer peers");
+    }  // anything else concerns this one connection, see accept(2): take the next
+  }
+  return {};
+}
+
+std::list<listener::greeting>::iterator listener::oldest_ungreeted() noexcept {
+  return std::ranges::find_if_not(greeting_, &greeting::greeted);
+}
+
+void listener::add(unique_fd socket, std::string peer) {
+  if (greeting_.size() >= options_.max_greeting) {
+    const auto oldest = oldest_ungreeted();
+    ++statistics_.slow;
+    note_closed(oldest->peer, "it was slow to greet and others were waiting");
+    greeting_.erase(oldest);
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = socket.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
+    note_closed(peer, "the system has no room to watch it");
+    return;
+  }
+  detail::set_no_delay(socket.get());
+  greeting_.push_back({.socket = std::move(socket),
+                       .peer = std::move(peer),
+                       .until = deadline::after(options_.greeting_timeout)});
+  advance(std::prev(greeting_.end()));
+}
+
+void listener::close_slow() {
+  std::erase_if(greeting_, [this](const greeting& entry) {
+    if (entry.greeted || !entry.until.expired()) return false;
+    ++statistics_.slow;
+    note_closed(entry.peer, "it did not greet in time");
+    return true;
+  });
+}
+
+void listener::advance(std::list<greeting>::iterator connection) {
+  if (connection->greeted) return;
+  const auto room = std::span(connection->bytes).subspan(connection->count);
+  const auto got = ::recv(connection->socket.get(), room.data(), room.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  if (got <= 0) {
+    ++statistics_.closed;
+    note_closed(connection->peer, "it went away before greeting");
+    greeting_.erase(connection);
+    return;
+  }
+  connection->count += static_cast<std::size_t>(got);
+  if (connection->count == connection->bytes.size() && !answer(*connection))
+    greeting_.erase(connection);
+}
+
+bool listener::answer(greeting& connection) {
+  const auto theirs = decode_greeting(connection.bytes);
+  if (!theirs) {
+    ++statistics_.garbage;
+    note_closed(connection.peer, theirs.error().diagnosis());
+    return false;
+  }
+  // Eight bytes always fit into the empty buffer of a new connection.
+  const auto ours = encode_greeting(spoken_versions);
+  const auto sent = ::send(connection.socket.get(), ours.data(), ours.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(ours.size())) {
+    ++statistics_.closed;
+    note_closed(connection.peer, "it went away before our greeting");
+    return false;
+  }
+  const auto agreed = negotiate(spoken_versions, *theirs);
+  if (!agreed) {
+    ++statistics_.wrong_version;
+    note_closed(connection.peer, agreed.error().diagnosis());
+    return false;
+  }
+  connection.version = *agreed;
+  connection.greeted = true;
+  return true;
+}
+
+deadline listener::next_deadline(deadline until) const noexcept {
+  for (const auto& entry : greeting_) {
+    if (entry.greeted) return deadline::after(std::chrono::nanoseconds::zero());
+    if (entry.until.when() < until.when()) until = entry.until;
+  }
+  return until;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::bringup

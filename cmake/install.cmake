@@ -12,11 +12,11 @@ install(TARGETS ${verbena_installed} EXPORT verbenaTargets
 install(EXPORT verbenaTargets NAMESPACE verbena:: DESTINATION "${verbena_cmake_dir}")
 
 configure_package_config_file(cmake/verbenaConfig.cmake.in "${PROJECT_BINARY_DIR}/verbenaConfig.cmake"
-  INSTALL_DESTINATION "${verbena_cmake_dir}")
+  INSTALL_DESTINATION "${verbena_cmake_dir}" PATH_VARS CMAKE_INSTALL_LIBDIR)
 # Before 1.0 a minor release may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/verbenaConfig.cmake" "${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake"
-  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/linked.cmake DESTINATION "${verbena_cmake_dir}")
+  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/linked.cmake cmake/linked.cpp.in DESTINATION "${verbena_cmake_dir}")
 
 # Paths in the .pc file are relative to it, so that an installed tree may be moved.
 file(RELATIVE_PATH verbena_pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")

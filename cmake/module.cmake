@@ -49,11 +49,15 @@ function(verbena_module name)
   add_library(verbena_${name} OBJECT ${sources})
   target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers)
   set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # Where libverbena-soft.so is looked for after the loader's own places.
+  set(soft_library "VERBENA_SOFT_LIBRARY_PATHS=\"${CMAKE_INSTALL_FULL_LIBDIR}/libverbena-soft.so.0\"")
+  target_compile_definitions(verbena_${name} PRIVATE "${soft_library}")
   if(VERBENA_NO_EXCEPTIONS)
     add_library(verbena_${name}_no_exceptions OBJECT ${sources})
     target_link_libraries(verbena_${name}_no_exceptions PRIVATE
       verbena_flags verbena_interface_no_exceptions verbena_rdma_headers)
     target_compile_options(verbena_${name}_no_exceptions PRIVATE -fno-exceptions)
+    target_compile_definitions(verbena_${name}_no_exceptions PRIVATE "${soft_library}")
     set_target_properties(verbena_${name}_no_exceptions PROPERTIES POSITION_INDEPENDENT_CODE ON)
   endif()
 endfunction()
@@ -76,6 +80,8 @@ function(verbena_library name)
     PUBLIC verbena_interface${arg_VARIANT}
            $<BUILD_INTERFACE:verbena_rdma_headers> $<INSTALL_INTERFACE:verbena::rdma_headers>
     PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  # Programs of this build find this build's software device; installed packages say it in their own way.
+  target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>")
   set_target_properties(${name} PROPERTIES
     LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
   list(JOIN headers "\n" lines)

@@ -100,6 +100,9 @@ def signature(chunk):
         before = head[:opening].rstrip()
         if re.match(r"\(\s*\*", head[opening:]):
             return None  # a pointer to a function
+        if before.count("<") > before.count(">") - before.count("->") and "operator" not in before:
+            position = end_of_group(head, opening)  # a type among template arguments
+            continue
         if re.search(r"(?<![=!<>])=(?!=)", re.sub(r"operator\s*[=!<>+\-*/|&^%]+", "", before)):
             return None  # an initialiser, not a head
         name = re.search(r"(operator\s*(?:\(\)|[^\s\w(]{1,3}|\w+)|~?[A-Za-z_]\w*)$", before)

@@ -48,7 +48,7 @@ std::string last_dl_error() {
 }
 
 std::vector<std::string> soft_library_candidates() {
-  std::vector<std::string> candidates;
+  std::vector<std::string> candidates{soft_soname};  // the loader's own search comes first
 #ifdef VERBENA_SOFT_LIBRARY_PATHS
   std::string_view paths = VERBENA_SOFT_LIBRARY_PATHS;
   while (!paths.empty()) {
@@ -57,7 +57,6 @@ std::vector<std::string> soft_library_candidates() {
     paths = end == std::string_view::npos ? std::string_view() : paths.substr(end + 1);
   }
 #endif
-  candidates.emplace_back(soft_soname);
   return candidates;
 }
 

@@ -32,13 +32,13 @@ class access_epoch {
 
  private:
   static constexpr std::size_t lanes_ = 32;
-  struct alignas(64) lane {
+  struct alignas(64) reader_lane {
     std::array<std::atomic<std::uint32_t>, 2> inside{};
   };
   [[nodiscard]] static std::size_t lane_of_this_thread() noexcept;
   void wait_for(std::uint32_t phase) noexcept;
 
-  std::array<lane, lanes_> lanes_of_readers_;
+  std::array<reader_lane, lanes_> lanes_of_readers_;
   std::atomic<std::uint32_t> phase_{0};
   std::mutex writers_;
 };

@@ -46,10 +46,11 @@ struct response {
   failure why;                 ///< unless done
 };
 
-/// A piece of this process's memory that was checked.
+/// A piece of this process's memory that was checked. Without initial values, because the data
+/// path has arrays of them.
 struct segment {
-  std::byte* data = nullptr;
-  std::size_t bytes = 0;
+  std::byte* data;
+  std::size_t bytes;
 };
 
 }  // namespace verbena::softdev

@@ -92,19 +92,29 @@ class queue_pair {
   /// Valid with either lock held.
   [[nodiscard]] const queue_pair_attributes& attributes() const noexcept { return attributes_; }
   /// Moves to the error state from one side; the other side's lock need not be held: it is flushed
-  /// by the engine's progress.
-  void fail() noexcept;
-  /// Cuts polled-later completions off; called by the engine before destruction.
+  /// by the engine's progress. False when the queue pair was not working any more.
+  bool fail() noexcept;
+  /// What completions of flushed requests say.
+  [[nodiscard]] reason flush_reason() const noexcept;
+  /// Runs both sides as far as their locks are free; false when one was not. Wants an access epoch.
+  [[nodiscard]] bool run() noexcept;
+  /// Somebody at the other end may answer now. Needs no lock.
+  void request_retry() noexcept;
+  /// Cuts off completions that are polled later; called by the engine before destruction.
   void detach() noexcept;
 
  private:
-  void enter(queue_pair_state next, const queue_pair_attributes& wanted, attribute_mask mask);
+  void enter(queue_pair_state next) noexcept;
   void reset() noexcept;
+  void flush_receives_after_failure() noexcept;
+  void wake_peer() noexcept;
 
   engine& home_;
   const std::uint32_t number_;
   const queue_pair_options options_;
   std::atomic<queue_pair_state> state_{queue_pair_state::reset};
+  std::atomic<bool> retry_requested_{false};
+  std::atomic<bool> failed_by_itself_{false};
   queue_pair_attributes attributes_;
   alignas(64) spin_lock send_lock_;
   std::uint64_t batch_begin_ = 0;

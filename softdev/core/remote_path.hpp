@@ -25,7 +25,7 @@ class remote_path {
                           bool earlier_done) noexcept = 0;
 
   /// State, destination or rights of a queue pair changed; it is created (reset) or goes away
-  /// (`gone`). Both locks of the queue pair are held.
+  /// (`gone`). At least one lock of the queue pair is held, not always the same one.
   virtual void changed(queue_pair& which, bool gone) noexcept = 0;
 
  protected:

@@ -3,9 +3,11 @@
 // that were submitted and not yet answered, retries, and completes in order.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "softdev/core/failure.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
 
@@ -17,7 +19,8 @@ class queue_pair;
 /// that touch memory also want an access epoch. Does not allocate.
 class requester {
  public:
-  explicit requester(queue_pair& self);
+  requester(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
+            std::uint32_t max_inline_bytes);
 
   [[nodiscard]] send_queue& queue() noexcept { return queue_; }
 
@@ -26,17 +29,18 @@ class requester {
   void run() noexcept;
   /// When `run` has to be called again without a cause; `never` if not.
   [[nodiscard]] time_ns deadline() const noexcept { return deadline_; }
-  /// The peer may answer now: a request that waits for an answer is tried at once.
+  /// The peer may answer now: a request that waits for an answer is tried again by the next `run`.
   void retry_now() noexcept;
 
-  /// The answer to the request with this packet sequence number; `done` also answers the sends and
+  /// The answer to the request with this packet sequence number; it also answers the sends and
   /// writes before it. One that fits no request in flight is counted and ignored (false). The
   /// caller calls `run` afterwards.
   bool answer(std::uint32_t psn, const response& what) noexcept;
-  /// Data of a read or atomic answer at `offset` of its sinks. False when it fits no such request;
-  /// a sink that fails its checks ends the request with a local protection error.
+  /// Data of a read or atomic answer at `offset` of its sinks. False, and counted, when it fits no
+  /// such request. A sink that fails its checks ends the request with a local protection error.
   bool place(std::uint32_t psn, std::uint64_t offset, std::span<const std::byte> bytes) noexcept;
-  /// The path to the peer broke for good: what is in flight or queued ends in retry_exceeded.
+  /// The path to the peer broke for good: what is in flight or queued ends in retry_exceeded. The
+  /// caller calls `run` afterwards.
   void peer_lost(const failure& why) noexcept;
 
   [[nodiscard]] bool idle() const noexcept { return retired_ == queue_.posted(); }
@@ -46,25 +50,31 @@ class requester {
   // For the queue pair.
   void begin(std::uint32_t send_psn) noexcept;  ///< RTR -> RTS
   void clear() noexcept;                        ///< -> RESET
-  void notify_when_drained() noexcept { drain_event_ = true; }
+  void flush() noexcept;                        ///< -> ERR: completes everything as flushed
+  void notify_when_drained() noexcept;
 
  private:
-  enum class wait : std::uint8_t { none, rnr, answer, room };
+  enum class wait : std::uint8_t { none, receiver, answer };
 
-  [[nodiscard]] bool may_start(const send_entry& entry) noexcept;
-  [[nodiscard]] response start(send_entry& entry) noexcept;
-  [[nodiscard]] response gather_and_submit(send_entry& entry, const message& what) noexcept;
-  [[nodiscard]] response prepare(send_entry& entry, message& what) noexcept;
+  [[nodiscard]] bool ready() noexcept;
+  [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
+  bool start(send_entry& entry) noexcept;
+  [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
+                                   failure& why) noexcept;
+  [[nodiscard]] response send(const message& what, std::span<const segment> local) noexcept;
   bool settle(send_entry& entry, const response& what) noexcept;
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
-  void wait_for_receiver(send_entry& entry, const response& what) noexcept;
-  void wait_for_answer(send_entry& entry, const response& what) noexcept;
+  bool wait_for_receiver(send_entry& entry, const response& what) noexcept;
+  void wait_for_answer(const failure& why) noexcept;
+  void wait_until(wait what, time_ns when) noexcept;
+  void give_up() noexcept;
+  [[nodiscard]] send_entry* in_flight(std::uint32_t psn, std::uint64_t& index) noexcept;
+  void finish_in_flight(send_entry& entry) noexcept;
   void rewind_to(std::uint64_t index) noexcept;
   void retire() noexcept;
   void complete(std::uint64_t index) noexcept;
-  void flush() noexcept;
+  void push(std::uint64_t index, completion_status status, reason why) noexcept;
   void report_drained() noexcept;
-  [[nodiscard]] time_ns now() const noexcept;
 
   queue_pair& self_;
   send_queue queue_;
@@ -72,12 +82,13 @@ class requester {
   std::uint64_t submitted_ = 0;  ///< handed to a path below
   std::uint32_t next_psn_ = 0;
   std::uint32_t reads_in_flight_ = 0;
-  std::uint8_t rnr_retries_ = 0;
-  std::uint8_t retries_ = 0;
+  std::uint8_t receiver_retries_ = 0;
+  std::uint8_t answer_retries_ = 0;
   wait waiting_ = wait::none;
   bool stopped_ = false;  ///< a request of the window failed; nothing more starts
   bool drain_event_ = false;
   time_ns deadline_ = never;
+  failure failure_;  ///< of the request that failed, or why there is no answer
   std::uint64_t ignored_answers_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "softdev/core/completion_queue.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
 
@@ -17,7 +18,7 @@ class queue_pair;
 /// those that take a request an access epoch. Does not allocate.
 class responder {
  public:
-  explicit responder(queue_pair& self);
+  responder(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges);
 
   [[nodiscard]] receive_queue& queue() noexcept { return queue_; }
 
@@ -48,14 +49,16 @@ class responder {
 
  private:
   [[nodiscard]] response check_connection(const message& what) const noexcept;
-  [[nodiscard]] response check_rights(const message& what) noexcept;
-  [[nodiscard]] response take_receive(const message& what) noexcept;
-  [[nodiscard]] response scatter(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] response check_rights() noexcept;
+  [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
+  [[nodiscard]] response take_receive() noexcept;
+  [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
-  [[nodiscard]] response refuse(verdict outcome, const failure& why,
-                                completion_status receive_status) noexcept;
+  response refuse(const response& answer) noexcept;
+  [[nodiscard]] response refuse_misaligned() noexcept;
+  [[nodiscard]] response refuse_receive(const failure& why) noexcept;
   void complete_receive(completion_status status, const failure& why) noexcept;
-  [[nodiscard]] access_flags needed_rights(opcode op) const noexcept;
+  void push(const completion& what, bool solicited) noexcept;
 
   queue_pair& self_;
   receive_queue queue_;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 
-#include "softdev/core/failure.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
@@ -37,7 +37,6 @@ struct send_entry {
   completion_status status = completion_status::success;
   std::uint32_t psn = 0;
   std::uint32_t byte_count = 0;
-  failure why;
 };
 
 /// A posted receive request.
@@ -75,7 +74,8 @@ class work_queue {
 
   [[nodiscard]] Entry& at(std::uint64_t index) noexcept;
   [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept;
-  [[nodiscard]] std::byte* inline_data(std::uint64_t index) noexcept;
+  /// The room behind the entry: where its elements are, or its inline data.
+  [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept;
 
  private:
   [[nodiscard]] std::byte* place(std::uint64_t index) noexcept {

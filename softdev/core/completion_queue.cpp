@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/completion_queue.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "verbena/base/assert.hpp"
+
+namespace verbena::softdev {
+
+completion_queue::completion_queue(const completion_queue_options& options)
+    : capacity_(options.capacity),
+      owner_(options.owner),
+      clock_(options.clock),
+      sink_(options.sink) {
+  VERBENA_ASSERT(capacity_ >= 1 && capacity_ <= limits::max_completions,
+                 "the capacity of a completion queue is within the device's limits");
+  slots_ = std::make_unique_for_overwrite<slot[]>(capacity_);
+}
+
+std::size_t completion_queue::poll(std::span<completion> out) noexcept {
+  if (empty()) return 0;
+  const std::lock_guard lock(lock_);
+  const std::uint32_t held = count_.load(std::memory_order_relaxed);
+  const auto taken = static_cast<std::uint32_t>(std::min<std::size_t>(held, out.size()));
+  for (std::uint32_t i = 0; i < taken; ++i) {
+    const slot& from = slots_[head_];
+    out[i] = from.what;
+    if (from.from.released != nullptr)
+      from.from.released->store(from.from.index, std::memory_order_release);
+    if (++head_ == capacity_) head_ = 0;
+  }
+  count_.store(held - taken, std::memory_order_release);
+  return taken;
+}
+
+void completion_queue::arm(notify kind) noexcept {
+  const std::lock_guard lock(lock_);
+  if (kind > armed_.load(std::memory_order_relaxed)) armed_.store(kind, std::memory_order_release);
+}
+
+bool completion_queue::push(const completion& what, origin from, bool solicited) noexcept {
+  bool raise = false;
+  bool first_loss = false;
+  bool kept = true;
+  {
+    const std::lock_guard lock(lock_);
+    const std::uint32_t held = count_.load(std::memory_order_relaxed);
+    if (held == capacity_) {
+      first_loss = !overrun_.exchange(true, std::memory_order_acq_rel);
+      kept = false;
+    } else {
+      const std::uint32_t room = capacity_ - head_;
+      slot& to = slots_[held < room ? head_ + held : held - room];
+      to.what = what;
+      to.what.timestamp = clock_ != nullptr ? clock_() : 0;
+      to.from = from;
+      count_.store(held + 1, std::memory_order_release);
+      const notify armed = armed_.load(std::memory_order_relaxed);
+      raise = armed == notify::any || (armed == notify::solicited &&
+                                       (solicited || what.status != completion_status::success));
+      if (raise) armed_.store(notify::none, std::memory_order_release);
+    }
+  }
+  if (raise && sink_.event != nullptr) sink_.event(sink_.context, *this);
+  if (first_loss && sink_.overrun != nullptr) sink_.overrun(sink_.context, *this);
+  return kept;
+}
+
+void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexcept {
+  const std::lock_guard lock(lock_);
+  const std::uint32_t held = count_.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < held; ++i) {
+    const std::uint32_t room = capacity_ - head_;
+    slot& one = slots_[i < room ? head_ + i : i - room];
+    if (one.from.released == released) one.from.released = nullptr;
+  }
+}
+
+}  // namespace verbena::softdev

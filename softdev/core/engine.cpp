@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/engine.hpp"
+
+#include <cerrno>
+#include <new>
+#include <string>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/random.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::uint32_t index_bits = 14;
+constexpr std::uint32_t index_mask = limits::max_queue_pairs - 1;
+static_assert(limits::max_queue_pairs == 1U << index_bits);
+/// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
+constexpr std::size_t quarantined = 1024;
+
+error refused(std::string text) {
+  return error::invalid_argument("ibv_create_qp", "software device", text);
+}
+
+result<void> check(const queue_pair_options& options) {
+  if (options.send_queue == nullptr || options.receive_queue == nullptr)
+    return refused("a completion queue is missing");
+  const auto& c = options.capabilities;
+  const struct {
+    const char* name;
+    std::uint32_t value;
+    std::uint32_t limit;
+  } limited[] = {{"max_send_wr", c.max_send_wr, limits::max_work_requests},
+                 {"max_recv_wr", c.max_receive_wr, limits::max_work_requests},
+                 {"max_send_sge", c.max_send_sge, limits::max_sges},
+                 {"max_recv_sge", c.max_receive_sge, limits::max_sges},
+                 {"max_inline_data", c.max_inline_bytes, limits::max_inline_bytes}};
+  for (const auto& [name, value, limit] : limited)
+    if (value > limit)
+      return refused(std::string(name) + " " + std::to_string(value) + " > device max " +
+                     std::to_string(limit));
+  return {};
+}
+
+}  // namespace
+
+engine::engine(const engine_options& options)
+    : options_(options),
+      remote_(options.remote),
+      queue_pairs_(new std::atomic<queue_pair*>[limits::max_queue_pairs]()),
+      reserved_(new std::uint64_t[limits::max_queue_pairs / 64]()) {
+  VERBENA_ASSERT(options.clock != nullptr, "an engine is given a clock");
+  VERBENA_ASSERT(options.process_slot < 1024, "a process slot has ten bits");
+}
+
+engine::~engine() { VERBENA_ASSERT(live_ == 0, "queue pairs are destroyed before their engine"); }
+
+/// Draws a free index; the number made of it is none of the reserved ones.
+std::uint32_t engine::free_index() {
+  for (;;) {
+    const std::uint32_t index = random_u32() & index_mask;
+    const std::uint32_t number = options_.process_slot << index_bits | index;
+    if (number <= 1 || number == 0xff'ffff) continue;
+    std::uint64_t& word = reserved_[index / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    if ((word & bit) != 0) continue;
+    word |= bit;
+    return index;
+  }
+}
+
+result<queue_pair*> engine::create(const queue_pair_options& options) {
+  VERBENA_TRY_VOID(check(options));
+  const std::lock_guard lock(creation_);
+  // A few numbers are left free, so that drawing one ends soon.
+  const auto usable = static_cast<std::size_t>(limits::max_queue_pairs) - 16;
+  while (!quarantine_.empty() &&
+         (quarantine_.size() > quarantined || live_ + quarantine_.size() >= usable)) {
+    const std::uint32_t index = quarantine_.front();
+    quarantine_.pop_front();
+    reserved_[index / 64] &= ~(std::uint64_t{1} << (index % 64));
+  }
+  if (live_ >= usable)
+    return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
+                             "all queue pairs are in use");
+  const std::uint32_t index = free_index();
+  auto* created =
+      new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, options);
+  if (created == nullptr)
+    return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
+  ++live_;
+  queue_pairs_[index].store(created);
+  return created;
+}
+
+void engine::destroy(queue_pair* which) {
+  const std::uint32_t index = which->number() & index_mask;
+  VERBENA_ASSERT(find(which->number()) == which, "a queue pair is destroyed by its engine, once");
+  queue_pairs_[index].store(nullptr);
+  epoch_.synchronize();
+  {
+    const std::lock_guard send(which->send_lock());
+    const std::lock_guard receive(which->receive_lock());
+    if (auto* path = remote()) path->changed(*which, true);
+    which->detach();
+  }
+  delete which;
+  const std::lock_guard lock(creation_);
+  --live_;
+  quarantine_.push_back(index);
+}
+
+queue_pair* engine::find(std::uint32_t qp_num) const noexcept {
+  queue_pair* found = queue_pairs_[qp_num & index_mask].load();
+  return found != nullptr && found->number() == qp_num ? found : nullptr;
+}
+
+result<std::uint32_t> engine::register_region(const memory_region& region) {
+  const auto base = reinterpret_cast<std::uintptr_t>(region.base);
+  const auto refuse = [](const char* text) {
+    return error::invalid_argument("ibv_reg_mr", "software device", text);
+  };
+  if (base + region.length < base || region.iova + region.length < region.iova)
+    return refuse("the range wraps around the end of the address space");
+  const bool remote =
+      !(region.rights & (access_flags(access::remote_write) | access_flags(access::remote_atomic)))
+           .empty();
+  if (remote && !region.rights.contains(access::local_write))
+    return refuse("remote write and remote atomic access need local write access");
+  const std::uint32_t key = regions_.add(region);
+  if (key == 0)
+    return error::from_errno(ENOMEM, "ibv_reg_mr", "software device",
+                             "all memory regions are in use");
+  return key;
+}
+
+bool engine::deregister_region(std::uint32_t key) {
+  if (!regions_.invalidate(key)) return false;
+  epoch_.synchronize();
+  regions_.release(key);
+  return true;
+}
+
+void engine::wake() noexcept {
+  if (options_.sink.wake != nullptr) options_.sink.wake(options_.sink.context);
+}
+
+void engine::ring(const queue_pair& which) noexcept {
+  if (rung_.insert(which.number() & index_mask)) wake();
+}
+
+void engine::schedule(const queue_pair& which, time_ns when) noexcept {
+  timed_.insert(which.number() & index_mask);
+  time_ns earliest = deadline_.load();
+  while (when < earliest)
+    if (deadline_.compare_exchange_weak(earliest, when)) return wake();
+}
+
+void engine::report(queue_pair& which, queue_pair_event what) noexcept {
+  if (options_.sink.event != nullptr) options_.sink.event(options_.sink.context, which, what);
+}
+
+time_ns engine::next_deadline() const noexcept { return rung_.empty() ? deadline_.load() : 0; }
+
+bool engine::progress() noexcept {
+  bool worked = false;
+  const auto visit = [&](std::uint32_t index) { worked |= run(index); };
+  if (!rung_.empty()) {
+    const access_epoch::guard inside(epoch_);
+    rung_.drain(visit);
+  }
+  const time_ns deadline = deadline_.load(std::memory_order_relaxed);
+  if (deadline != never && now() >= deadline) {
+    const access_epoch::guard inside(epoch_);
+    deadline_.store(never);
+    timed_.drain(visit);
+  }
+  return worked;
+}
+
+/// Runs the queue pair with this index; one whose lock is taken stays due.
+bool engine::run(std::uint32_t index) noexcept {
+  queue_pair* which = queue_pairs_[index].load();
+  if (which == nullptr) return false;
+  if (which->run()) return true;
+  rung_.insert(index);
+  return false;
+}
+
+std::size_t engine::explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
+                            char* text, std::size_t capacity) const noexcept {
+  return failures_.explain(qp_num, wr_id, vendor_error, text, capacity);
+}
+
+}  // namespace verbena::softdev

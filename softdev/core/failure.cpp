@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/failure.hpp"
+
+#include <cinttypes>
+#include <cstdio>
+#include <mutex>
+
+namespace verbena::softdev {
+namespace {
+
+/// Writes like snprintf, counting what did not fit.
+class sentence {
+ public:
+  sentence(char* text, std::size_t capacity) noexcept : text_(text), capacity_(capacity) {
+    if (capacity_ > 0) text_[0] = '\0';
+  }
+  template <class... Arguments>
+  void add(const char* format, Arguments... arguments) noexcept {
+    const std::size_t room = length_ < capacity_ ? capacity_ - length_ : 0;
+    const int more =
+        std::snprintf(room > 0 ? text_ + length_ : nullptr, room, format, arguments...);
+    if (more > 0) length_ += static_cast<std::size_t>(more);
+  }
+  void add(const char* text) noexcept { add("%s", text); }
+  [[nodiscard]] std::size_t length() const noexcept { return length_; }
+
+ private:
+  char* text_;
+  std::size_t capacity_;
+  std::size_t length_ = 0;
+};
+
+void add_rights(sentence& out, std::uint32_t mask) {
+  static constexpr struct {
+    access right;
+    const char* name;
+  } names[] = {{access::local_write, "local write"},
+               {access::remote_write, "remote write"},
+               {access::remote_read, "remote read"},
+               {access::remote_atomic, "remote atomic"}};
+  bool any = false;
+  for (const auto& [right, name] : names) {
+    if ((mask & static_cast<std::uint32_t>(right)) == 0) continue;
+    out.add("%s%s", any ? ", " : "", name);
+    any = true;
+  }
+  if (!any) out.add("none");
+}
+
+void add_region(sentence& out, const failure& f) {
+  out.add("0x%" PRIx64 " + %" PRIu64 " bytes is outside the region of %s 0x%x, which is 0x%" PRIx64
+          " + %" PRIu64 " bytes",
+          f.address, f.length, f.why == reason::local_range ? "lkey" : "rkey", f.key, f.base,
+          f.limit);
+}
+
+void add_key_failure(sentence& out, const failure& f) {
+  const bool local = f.why < reason::receive_too_short;
+  const char* key = local ? "lkey" : "rkey";
+  switch (f.why) {
+    case reason::local_key_unknown:
+    case reason::remote_key_unknown:
+      out.add(
+          "%s 0x%x is not registered (never was, or deregistered meanwhile); it was used for "
+          "0x%" PRIx64 " + %" PRIu64 " bytes",
+          key, f.key, f.address, f.length);
+      return;
+    case reason::local_key_other_domain:
+    case reason::remote_key_other_domain:
+      out.add("%s 0x%x belongs to protection domain %u, the queue pair to %u", key, f.key, f.detail,
+              f.extra);
+      return;
+    case reason::local_range:
+    case reason::remote_range:
+      add_region(out, f);
+      return;
+    default:
+      out.add("the region of %s 0x%x lacks a right: it has ", key, f.key);
+      add_rights(out, f.detail);
+      out.add("; needed: ");
+      add_rights(out, f.extra);
+  }
+}
+
+void add_request_failure(sentence& out, const failure& f) {
+  switch (f.why) {
+    case reason::message_too_long:
+      out.add("the message has %" PRIu64 " bytes; at most %" PRIu64 " are possible", f.length,
+              f.limit);
+      return;
+    case reason::atomic_length:
+      out.add("the result of an atomic needs 8 bytes of scatter list; it has %" PRIu64, f.length);
+      return;
+    case reason::no_read_depth:
+      out.add("the queue pair was moved to RTS with max_rd_atomic 0: no reads or atomics");
+      return;
+    case reason::bad_work_request:
+      out.add("the work request has an opcode that the device does not know: %u", f.detail);
+      return;
+    case reason::receive_too_short:
+    case reason::peer_receive_too_short:
+      out.add("the message has %" PRIu64
+              " bytes, the receive request at the head of the %squeue "
+              "has room for %" PRIu64,
+              f.length, f.why == reason::receive_too_short ? "" : "peer's ", f.limit);
+      return;
+    case reason::qp_access_denied:
+      out.add("the peer's queue pair does not allow it (qp_access_flags): it allows ");
+      add_rights(out, f.detail);
+      out.add("; needed: ");
+      add_rights(out, f.extra);
+      return;
+    case reason::atomic_misaligned:
+      out.add("the remote address 0x%" PRIx64 " of an atomic is not a multiple of 8", f.address);
+      return;
+    case reason::no_responder_resources:
+      out.add("the peer's queue pair has max_dest_rd_atomic 0: no reads or atomics");
+      return;
+    case reason::peer_receive_invalid:
+      out.add("the buffers of the peer's receive request failed their checks (lkey 0x%x, 0x%" PRIx64
+              " + %" PRIu64 " bytes)",
+              f.key, f.address, f.length);
+      return;
+    default:
+      out.add("the peer sent bytes that are no request (code %u)", f.detail);
+  }
+}
+
+void add_silence(sentence& out, const failure& f) {
+  switch (f.why) {
+    case reason::peer_unknown:
+      out.add(
+          "there is no queue pair 0x%x: it was destroyed, its process ended, or dest_qp_num is "
+          "wrong",
+          f.detail);
+      return;
+    case reason::peer_not_ready: {
+      static constexpr const char* names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+      out.add(
+          "queue pair 0x%x does not answer: it is in state %s, not yet or no longer ready to "
+          "receive",
+          f.detail, f.extra < 7 ? names[f.extra] : "?");
+      return;
+    }
+    case reason::peer_not_connected:
+      out.add("the peer's queue pair is connected to 0x%x, not to this one (0x%x)", f.detail,
+              f.extra);
+      return;
+    case reason::psn_mismatch:
+      out.add(
+          "sequence numbers differ: sent 0x%x, the peer expects 0x%x; sq_psn of one side must "
+          "be rq_psn of the other",
+          f.detail, f.extra);
+      return;
+    case reason::peer_gone:
+      out.add("the process of queue pair 0x%x ended", f.detail);
+      return;
+    case reason::peer_unreachable:
+      out.add("queue pair 0x%x is not on this host or its process is not reachable", f.detail);
+      return;
+    case reason::receiver_not_ready:
+      out.add("the peer had no receive request posted; %u retries, RNR timer code %u", f.detail,
+              f.extra);
+      return;
+    default:
+      out.add("queue pair 0x%x did not acknowledge in time", f.detail);
+  }
+}
+
+void add_consequence(sentence& out, const failure& f) {
+  switch (f.why) {
+    case reason::flushed_after_error:
+      out.add("flushed, because the queue pair failed earlier");
+      return;
+    case reason::flushed_by_modify:
+      out.add("flushed, because the queue pair was moved to the error state");
+      return;
+    case reason::completion_queue_overrun:
+      out.add("a completion queue of %" PRIu64 " entries overran", f.limit);
+      return;
+    default:
+      out.add("unknown reason 0x%x", static_cast<std::uint32_t>(f.why));
+  }
+}
+
+}  // namespace
+
+std::size_t describe(const failure& what, char* text, std::size_t capacity) noexcept {
+  sentence out(text, capacity);
+  switch (what.why) {
+    case reason::local_key_unknown:
+    case reason::local_key_other_domain:
+    case reason::local_range:
+    case reason::local_access_denied:
+    case reason::remote_key_unknown:
+    case reason::remote_key_other_domain:
+    case reason::remote_range:
+    case reason::remote_access_denied:
+      add_key_failure(out, what);
+      break;
+    case reason::message_too_long:
+    case reason::atomic_length:
+    case reason::no_read_depth:
+    case reason::bad_work_request:
+    case reason::receive_too_short:
+    case reason::qp_access_denied:
+    case reason::atomic_misaligned:
+    case reason::no_responder_resources:
+    case reason::peer_receive_too_short:
+    case reason::peer_receive_invalid:
+    case reason::bad_request:
+      add_request_failure(out, what);
+      break;
+    case reason::peer_unknown:
+    case reason::peer_not_ready:
+    case reason::peer_not_connected:
+    case reason::psn_mismatch:
+    case reason::peer_gone:
+    case reason::peer_unreachable:
+    case reason::receiver_not_ready:
+    case reason::no_acknowledgement:
+      add_silence(out, what);
+      break;
+    default:
+      add_consequence(out, what);
+  }
+  return out.length();
+}
+
+void failure_log::record(std::uint32_t qp_num, std::uint64_t wr_id, const failure& what) noexcept {
+  const std::lock_guard lock(lock_);
+  entries_[count_ % capacity_] = {.wr_id = wr_id, .qp_num = qp_num, .what = what};
+  ++count_;
+}
+
+std::size_t failure_log::explain(std::uint32_t qp_num, std::uint64_t wr_id,
+                                 std::uint32_t vendor_error, char* text,
+                                 std::size_t capacity) const noexcept {
+  const auto wanted = static_cast<reason>(vendor_error);
+  const bool flushed = wanted == reason::flushed_after_error;
+  failure found;
+  std::uint64_t found_wr_id = 0;
+  {
+    const std::lock_guard lock(lock_);
+    const std::uint64_t oldest = count_ > capacity_ ? count_ - capacity_ : 0;
+    for (std::uint64_t i = count_; i > oldest && found.why == reason::none; --i) {
+      const entry& one = entries_[(i - 1) % capacity_];
+      if (one.qp_num != qp_num) continue;
+      if (!flushed && (one.wr_id != wr_id || one.what.why != wanted)) continue;
+      found = one.what;
+      found_wr_id = one.wr_id;
+    }
+  }
+  if (found.why == reason::none) {
+    if (!flushed && wanted != reason::flushed_by_modify) return 0;
+    return describe({.why = wanted}, text, capacity);
+  }
+  if (!flushed) return describe(found, text, capacity);
+  sentence out(text, capacity);
+  out.add("flushed, because work request %" PRIu64 " of the queue pair failed earlier: ",
+          found_wr_id);
+  const std::size_t used = out.length();
+  const bool fits = used < capacity;
+  return used + describe(found, fits ? text + used : nullptr, fits ? capacity - used : 0);
+}
+
+}  // namespace verbena::softdev

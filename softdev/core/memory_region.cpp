@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// A key is random, and its low bits are its place in the table: a new key is drawn until its place
+// is free, so that a lookup is one access and needs no lock.
+#include "softdev/core/memory_region.hpp"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/random.hpp"
+
+namespace verbena::softdev {
+namespace {
+constexpr std::size_t places = std::size_t{limits::max_regions} * 2;
+constexpr std::size_t quarantined = 1024;
+static_assert((places & (places - 1)) == 0);
+}  // namespace
+
+struct memory_region_table::slot {
+  std::atomic<std::uint32_t> key;  ///< 0 while nothing may be accessed
+  std::uint32_t last_key;
+  bool taken;
+  memory_region region;
+};
+
+void memory_region_table::free_deleter::operator()(slot* slots) const noexcept { std::free(slots); }
+
+// calloc: places that are never used are never touched.
+memory_region_table::memory_region_table()
+    : slots_(static_cast<slot*>(std::calloc(places, sizeof(slot)))) {
+  if (!slots_) throw std::bad_alloc();
+}
+memory_region_table::~memory_region_table() = default;
+
+memory_region_table::slot& memory_region_table::slot_of(std::uint32_t key) const noexcept {
+  return slots_[key & (places - 1)];
+}
+
+std::uint32_t memory_region_table::add(const memory_region& region) {
+  const std::lock_guard lock(lock_);
+  if (count_.load(std::memory_order_relaxed) >= limits::max_regions) return 0;
+  for (;;) {
+    const std::uint32_t key = random_u32();
+    slot& place = slot_of(key);
+    if (key == 0 || key == ~0U || place.taken || place.last_key == key) continue;
+    place.taken = true;
+    place.last_key = key;
+    place.region = region;
+    place.key.store(key);
+    count_.fetch_add(1, std::memory_order_relaxed);
+    return key;
+  }
+}
+
+bool memory_region_table::invalidate(std::uint32_t key) noexcept {
+  const std::lock_guard lock(lock_);
+  slot& place = slot_of(key);
+  if (key == 0 || place.key.load() != key) return false;
+  place.key.store(0);
+  return true;
+}
+
+void memory_region_table::release(std::uint32_t key) {
+  const std::lock_guard lock(lock_);
+  const slot& place = slot_of(key);
+  VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
+                 "a key is invalidated before it is released");
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  quarantine_.push_back(key);
+  if (quarantine_.size() <= quarantined) return;
+  slot_of(quarantine_.front()).taken = false;
+  quarantine_.pop_front();
+}
+
+const memory_region* memory_region_table::find(std::uint32_t key) const noexcept {
+  const slot& place = slot_of(key);
+  return key != 0 && place.key.load() == key ? &place.region : nullptr;
+}
+
+std::byte* memory_region_table::check(const region_access& wanted, failure& why,
+                                      std::uint32_t reason_base) const noexcept {
+  const auto refuse = [&](reason local) -> std::byte* {
+    why.why = static_cast<reason>(static_cast<std::uint32_t>(local) + reason_base);
+    why.key = wanted.key;
+    why.address = wanted.address;
+    why.length = wanted.length;
+    return nullptr;
+  };
+  const memory_region* region = find(wanted.key);
+  if (region == nullptr) return refuse(reason::local_key_unknown);
+  why.base = region->iova;
+  why.limit = region->length;
+  if (region->domain != wanted.domain) {
+    why.detail = static_cast<std::uint32_t>(region->domain);
+    why.extra = static_cast<std::uint32_t>(wanted.domain);
+    return refuse(reason::local_key_other_domain);
+  }
+  const std::uint64_t offset = wanted.address - region->iova;
+  if (wanted.length > region->length || offset > region->length - wanted.length)
+    return refuse(reason::local_range);
+  if (!region->rights.contains(wanted.needed)) {
+    why.detail = region->rights.mask();
+    why.extra = wanted.needed.mask();
+    return refuse(reason::local_access_denied);
+  }
+  return region->base + offset;
+}
+
+std::byte* memory_region_table::check_local(const region_access& wanted,
+                                            failure& why) const noexcept {
+  return check(wanted, why, 0);
+}
+std::byte* memory_region_table::check_remote(const region_access& wanted,
+                                             failure& why) const noexcept {
+  return check(wanted, why,
+               static_cast<std::uint32_t>(reason::remote_key_unknown) -
+                   static_cast<std::uint32_t>(reason::local_key_unknown));
+}
+
+}  // namespace verbena::softdev

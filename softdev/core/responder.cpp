@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// Order of the checks: connection, sequence, rights of the queue pair, resources, key and range,
+// receive request. A receive request counts as consumed when it is completed, so an RNR answer
+// leaves nothing behind.
+#include "softdev/core/responder.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/core/queue_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::uint32_t psn_mask = 0xff'ffff;
+
+access_flags rights_for(opcode op) {
+  if (is_write(op)) return access::remote_write;
+  if (op == opcode::rdma_read) return access::remote_read;
+  if (is_atomic(op)) return access::remote_atomic;
+  return {};
+}
+
+bool receives(queue_pair_state state) {
+  return state == queue_pair_state::rtr || state == queue_pair_state::rts ||
+         state == queue_pair_state::sqd || state == queue_pair_state::sqe;
+}
+
+response silence(reason why, std::uint32_t detail, std::uint32_t extra) {
+  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = detail, .extra = extra}};
+}
+
+}  // namespace
+
+responder::responder(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges)
+    : self_(self), queue_(wr_count, max_sges, 0) {}
+
+void responder::start(std::uint32_t receive_psn) noexcept {
+  expected_psn_ = receive_psn;
+  heard_ = false;
+}
+
+void responder::clear() noexcept {
+  consumed_ = queue_.posted();
+  queue_.clear();
+  busy_ = receive_taken_ = false;
+}
+
+response responder::begin(const message& what) noexcept {
+  response answer = check_connection(what);
+  if (answer.outcome != verdict::done) return answer;
+  if (!heard_) {
+    heard_ = true;
+    if (self_.state() == queue_pair_state::rtr)
+      self_.home().report(self_, queue_pair_event::communication_established);
+  }
+  current_ = what;
+  placed_ = 0;
+  receive_taken_ = false;
+  busy_ = true;
+  answer = check_rights();
+  if (answer.outcome == verdict::done && consumes_receive(what.opcode)) answer = take_receive();
+  if (answer.outcome != verdict::done) busy_ = false;
+  return answer;
+}
+
+response responder::check_connection(const message& what) const noexcept {
+  const queue_pair_state state = self_.state();
+  if (!receives(state))
+    return silence(reason::peer_not_ready, self_.number(), static_cast<std::uint32_t>(state));
+  if (self_.attributes().destination_qpn != what.source_qpn)
+    return silence(reason::peer_not_connected, self_.attributes().destination_qpn, what.source_qpn);
+  if (what.psn != expected_psn_) return silence(reason::psn_mismatch, what.psn, expected_psn_);
+  return {};
+}
+
+response responder::check_rights() noexcept {
+  const message& what = current_;
+  const access_flags needed = rights_for(what.opcode);
+  const queue_pair_attributes& attributes = self_.attributes();
+  if (!attributes.rights.contains(needed))
+    return refuse({.outcome = verdict::invalid_request,
+                   .why = {.why = reason::qp_access_denied,
+                           .detail = attributes.rights.mask(),
+                           .extra = needed.mask()}});
+  if (needed.empty()) return {};
+  if (is_read_or_atomic(what.opcode) && attributes.max_dest_rd_atomic == 0)
+    return refuse(
+        {.outcome = verdict::invalid_request, .why = {.why = reason::no_responder_resources}});
+  if (is_atomic(what.opcode) && what.remote_address % 8 != 0) return refuse_misaligned();
+  if (what.length == 0) return {};
+  segment first;
+  return reach(0, what.length, first);
+}
+
+response responder::refuse_misaligned() noexcept {
+  return refuse({.outcome = verdict::invalid_request,
+                 .why = {.why = reason::atomic_misaligned, .address = current_.remote_address}});
+}
+
+/// Checks `bytes` of the remote range from `offset` on and says where they are.
+response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
+  failure why;
+  std::byte* data =
+      self_.home().regions().check_remote({current_.remote_key, current_.remote_address + offset,
+                                           bytes, rights_for(current_.opcode), self_.domain()},
+                                          why);
+  if (data == nullptr) return refuse({.outcome = verdict::access_error, .why = why});
+  out = {data, bytes};
+  return {};
+}
+
+response responder::take_receive() noexcept {
+  if (consumed_ == queue_.posted())
+    return {.outcome = verdict::receiver_not_ready,
+            .rnr_timer = self_.attributes().min_rnr_timer,
+            .why = {.why = reason::receiver_not_ready}};
+  receive_taken_ = true;
+  sge_index_ = 0;
+  sge_offset_ = 0;
+  if (!is_send(current_.opcode)) return {};
+  std::uint64_t room = 0;
+  for (const sge& one : queue_.sges(consumed_)) room += one.length;
+  if (current_.length <= room) return {};
+  const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
+  complete_receive(completion_status::local_length_error, mine);
+  failure theirs = mine;
+  theirs.why = reason::peer_receive_too_short;
+  return refuse({.outcome = verdict::invalid_request, .why = theirs});
+}
+
+response responder::place(std::span<const std::byte> bytes) noexcept {
+  if (!busy_ || bytes.size() > current_.length - placed_)
+    return refuse({.outcome = verdict::invalid_request,
+                   .why = {.why = reason::bad_request, .length = bytes.size()}});
+  if (bytes.empty()) return {};
+  if (is_send(current_.opcode)) return scatter_to_receive(bytes);
+  segment to;
+  response answer = reach(placed_, bytes.size(), to);
+  if (answer.outcome != verdict::done) return answer;
+  copy_payload(to.data, bytes.data(), bytes.size());
+  placed_ += bytes.size();
+  return answer;
+}
+
+response responder::scatter_to_receive(std::span<const std::byte> bytes) noexcept {
+  const std::span<const sge> sinks = queue_.sges(consumed_);
+  while (!bytes.empty()) {
+    const sge& sink = sinks[sge_index_];
+    const auto part = std::min<std::uint64_t>(sink.length - sge_offset_, bytes.size());
+    if (part == 0) {
+      ++sge_index_;
+      sge_offset_ = 0;
+      continue;
+    }
+    failure why;
+    std::byte* to = self_.home().regions().check_local(
+        {sink.lkey, sink.address + sge_offset_, part, access::local_write, self_.domain()}, why);
+    if (to == nullptr) return refuse_receive(why);
+    copy_payload(to, bytes.data(), part);
+    bytes = bytes.subspan(part);
+    sge_offset_ += static_cast<std::uint32_t>(part);
+    placed_ += part;
+  }
+  return {};
+}
+
+/// The receive request at the head names memory that it may not write.
+response responder::refuse_receive(const failure& why) noexcept {
+  complete_receive(completion_status::local_protection_error, why);
+  failure theirs = why;
+  theirs.why = reason::peer_receive_invalid;
+  return refuse({.outcome = verdict::operation_error, .why = theirs});
+}
+
+response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
+  if (!busy_ || current_.opcode != opcode::rdma_read || offset > current_.length ||
+      bytes > current_.length - offset)
+    return refuse({.outcome = verdict::invalid_request, .why = {.why = reason::bad_request}});
+  if (bytes == 0) {
+    out = {nullptr, 0};
+    return {};
+  }
+  return reach(offset, bytes, out);
+}
+
+response responder::finish() noexcept {
+  if (!busy_ || (!is_read_or_atomic(current_.opcode) && placed_ != current_.length))
+    return refuse({.outcome = verdict::invalid_request,
+                   .why = {.why = reason::bad_request, .length = placed_}});
+  response answer;
+  if (is_atomic(current_.opcode)) answer = execute_atomic();
+  if (answer.outcome != verdict::done) return answer;
+  busy_ = false;
+  expected_psn_ = (expected_psn_ + 1) & psn_mask;
+  if (receive_taken_) complete_receive(completion_status::success, {});
+  return answer;
+}
+
+response responder::execute_atomic() noexcept {
+  segment where;
+  response answer = reach(0, 8, where);
+  if (answer.outcome != verdict::done) return answer;
+  if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();
+  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(where.data));
+  if (current_.opcode == opcode::fetch_add) {
+    answer.original = value.fetch_add(current_.compare_or_add);
+  } else {
+    answer.original = current_.compare_or_add;
+    value.compare_exchange_strong(answer.original, current_.swap);
+  }
+  return answer;
+}
+
+/// Ends the request with an error answer: the queue pair fails, with an event that says why.
+response responder::refuse(const response& answer) noexcept {
+  busy_ = receive_taken_ = false;
+  if (self_.fail()) {
+    const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
+                       : answer.outcome == verdict::invalid_request
+                           ? queue_pair_event::request_error
+                           : queue_pair_event::fatal;
+    self_.home().report(self_, event);
+  }
+  flush();
+  return answer;
+}
+
+void responder::abandon(const failure& why) noexcept {
+  static_cast<void>(refuse({.outcome = verdict::invalid_request, .why = why}));
+}
+
+void responder::complete_receive(completion_status status, const failure& why) noexcept {
+  const receive_entry& entry = queue_.at(consumed_);
+  const bool imm = has_immediate(current_.opcode);
+  if (status != completion_status::success)
+    self_.home().failures().record(self_.number(), entry.wr_id, why);
+  push({.wr_id = entry.wr_id,
+        .status = status,
+        .opcode = is_send(current_.opcode) ? completion_opcode::receive
+                                           : completion_opcode::receive_rdma_with_imm,
+        .flags = imm ? completion_with_imm : std::uint8_t{0},
+        .byte_count = current_.length,
+        .immediate = imm ? current_.immediate : 0,
+        .qp_num = self_.number(),
+        .source_qp = current_.source_qpn,
+        .vendor_error = static_cast<std::uint32_t>(why.why)},
+       current_.solicited);
+  receive_taken_ = false;
+}
+
+void responder::push(const completion& what, bool solicited) noexcept {
+  ++consumed_;
+  const bool kept =
+      self_.options().receive_queue->push(what, {&queue_.released(), consumed_}, solicited);
+  if (!kept && self_.fail()) self_.home().report(self_, queue_pair_event::fatal);
+}
+
+void responder::flush() noexcept {
+  busy_ = receive_taken_ = false;
+  const auto why = static_cast<std::uint32_t>(self_.flush_reason());
+  while (consumed_ < queue_.posted())
+    push({.wr_id = queue_.at(consumed_).wr_id,
+          .status = completion_status::flushed,
+          .opcode = completion_opcode::receive,
+          .qp_num = self_.number(),
+          .vendor_error = why},
+         false);
+}
+
+}  // namespace verbena::softdev

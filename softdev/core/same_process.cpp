@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/same_process.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/queue_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+response deliver(responder& receiver, std::span<const segment> payload) {
+  for (const auto& [data, bytes] : payload) {
+    response answer = receiver.place({data, bytes});
+    if (answer.outcome != verdict::done) return answer;
+  }
+  return receiver.finish();
+}
+
+response fetch(responder& receiver, const message& what, std::span<const segment> sinks) {
+  segment source;
+  for (std::uint64_t offset = 0; offset < what.length; offset += source.bytes) {
+    response answer = receiver.read(offset, what.length - offset, source);
+    if (answer.outcome != verdict::done) return answer;
+    scatter(sinks, offset, {source.data, source.bytes});
+  }
+  return receiver.finish();
+}
+
+}  // namespace
+
+void scatter(std::span<const segment> sinks, std::uint64_t offset,
+             std::span<const std::byte> bytes) noexcept {
+  for (const auto& [data, room] : sinks) {
+    if (bytes.empty()) return;
+    if (offset >= room) {
+      offset -= room;
+      continue;
+    }
+    const auto part = std::min<std::uint64_t>(room - offset, bytes.size());
+    copy_payload(data + offset, bytes.data(), part);
+    bytes = bytes.subspan(part);
+    offset = 0;
+  }
+}
+
+response execute_in_process(queue_pair& target, const message& what,
+                            std::span<const segment> local) noexcept {
+  const std::lock_guard lock(target.receive_lock());
+  responder& receiver = target.receiver();
+  response answer = receiver.begin(what);
+  if (answer.outcome != verdict::done) return answer;
+  if (what.opcode == opcode::rdma_read) return fetch(receiver, what, local);
+  if (!is_atomic(what.opcode)) return deliver(receiver, local);
+  answer = receiver.finish();
+  if (answer.outcome == verdict::done)
+    scatter(local, 0, std::as_bytes(std::span(&answer.original, 1)));
+  return answer;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The path to queue pairs of this process: the requester's thread calls the responder.
+#pragma once
+
+#include <span>
+
+#include "softdev/core/message.hpp"
+
+namespace verbena::softdev {
+
+class queue_pair;
+
+/// Executes `what` at `target` and returns its answer. `local` is the payload of a send or write,
+/// or the sinks of a read or atomic. Takes the receive lock of `target`; wants the sender's send
+/// lock held and an access epoch. Does not allocate.
+[[nodiscard]] response execute_in_process(queue_pair& target, const message& what,
+                                          std::span<const segment> local) noexcept;
+
+/// Copies `bytes` to `offset` of what `sinks` make up; what does not fit is dropped.
+void scatter(std::span<const segment> sinks, std::uint64_t offset,
+             std::span<const std::byte> bytes) noexcept;
+
+}  // namespace verbena::softdev

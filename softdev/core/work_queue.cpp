@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/work_queue.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace verbena::softdev {
+namespace {
+constexpr std::size_t line = 64;
+constexpr std::size_t round_up(std::size_t bytes) { return (bytes + line - 1) / line * line; }
+}  // namespace
+
+template <class Entry>
+work_queue<Entry>::work_queue(std::uint32_t wr_count, std::uint32_t max_sges,
+                              std::uint32_t max_inline_bytes)
+    : capacity_(wr_count),
+      max_sges_(max_sges),
+      max_inline_bytes_(max_inline_bytes),
+      stride_(round_up(sizeof(Entry) +
+                       std::max<std::size_t>(max_sges * sizeof(sge), max_inline_bytes))),
+      mask_(std::bit_ceil(std::max<std::uint64_t>(wr_count, 1)) - 1),
+      memory_(
+          static_cast<std::byte*>(::operator new((mask_ + 1) * stride_, std::align_val_t{line}))) {
+  static_assert(std::is_trivially_destructible_v<Entry> && sizeof(Entry) % alignof(sge) == 0);
+}
+
+template <class Entry>
+void work_queue<Entry>::deleter::operator()(std::byte* memory) const noexcept {
+  ::operator delete(memory, std::align_val_t{line});
+}
+
+template <class Entry>
+Entry& work_queue<Entry>::next() noexcept {
+  return *new (place(posted_)) Entry;
+}
+template <class Entry>
+Entry& work_queue<Entry>::at(std::uint64_t index) noexcept {
+  return *std::launder(reinterpret_cast<Entry*>(place(index)));
+}
+template <class Entry>
+std::span<sge> work_queue<Entry>::sges(std::uint64_t index) noexcept {
+  return {std::launder(reinterpret_cast<sge*>(place(index) + sizeof(Entry))), at(index).sge_count};
+}
+template <class Entry>
+std::byte* work_queue<Entry>::payload(std::uint64_t index) noexcept {
+  return place(index) + sizeof(Entry);
+}
+
+template class work_queue<send_entry>;
+template class work_queue<receive_entry>;
+
+}  // namespace verbena::softdev

@@ -126,9 +126,9 @@ result<std::vector<std::byte>> stream::expect(const char* call, frame_type type,
     return broken(error::from_errno(ECONNABORTED, call, peer_,
                                     "the peer gave up: " + printable_refusal(got.payload)));
   return broken(error::protocol(call, peer_,
-                                "the peer sent a " + to_string(got.type) + " where a " +
+                                "the peer sent `" + to_string(got.type) + "` where `" +
                                     to_string(type) +
-                                    " was due: both sides must make matching calls in one order"));
+                                    "` was due: both sides must make matching calls in one order"));
 }
 
 result<void> stream::check_usable(const char* call, std::size_t bytes) const {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/bringup/address.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace {
+
+using verbena::bringup::address;
+using verbena::bringup::parse_address;
+
+TEST(address, reads_every_spelling) {
+  const auto same = [](std::string_view text, const std::string& host, std::uint16_t port) {
+    EXPECT_EQ(parse_address(text, 7).value(), (address{.host = host, .port = port})) << text;
+  };
+  same("storage1", "storage1", 7);
+  same("storage1:80", "storage1", 80);
+  same("127.0.0.1", "127.0.0.1", 7);
+  same("127.0.0.1:65535", "127.0.0.1", 65535);
+  same("127.0.0.1:0", "127.0.0.1", 0);
+  same("::1", "::1", 7);
+  same("[::1]", "::1", 7);
+  same("[fe80::1%eth0]:9", "fe80::1%eth0", 9);
+}
+
+TEST(address, refuses_what_is_none_and_says_how_to_write_it) {
+  for (const std::string text : {"", ":80", "[]:80", "[::1", "[::1]x", "[::1]80", "host:", "host:x",
+                                 "host:65536", "host:-1", "host: 1", "host:1 ", "host name", "a/b",
+                                 "[a]b]:1", "ho\nst", "host:99999999999999999999"}) {
+    const auto parsed = parse_address(text, 7);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().kind(), verbena::error_kind::invalid_argument) << text;
+    EXPECT_FALSE(parsed.error().diagnosis().empty()) << text;
+  }
+  EXPECT_FALSE(parse_address(std::string(254, 'a')));
+  EXPECT_TRUE(parse_address(std::string(253, 'a')));
+}
+
+TEST(address, prints_what_it_reads) {
+  for (const std::string text : {"host:1", "127.0.0.1:80", "[::1]:80"})
+    EXPECT_EQ(to_string(parse_address(text).value()), text);
+}
+
+}  // namespace

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/bringup/frame.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "verbena/base/bytes.hpp"
+
+namespace {
+
+using namespace verbena::bringup;
+using testing::HasSubstr;
+using bytes = std::vector<std::byte>;
+
+constexpr std::size_t limit = 1000;
+
+bytes from_text(std::string_view text) {
+  const auto view = verbena::bytes_of(text);
+  return {view.begin(), view.end()};
+}
+
+/// Feeds `input` in pieces of at most `piece` bytes; returns the bytes taken.
+verbena::result<std::size_t> feed(frame_decoder& decoder, std::span<const std::byte> input,
+                                  std::size_t piece) {
+  std::size_t taken = 0;
+  while (taken < input.size() && !decoder.complete()) {
+    const auto room = decoder.room();
+    const auto count = std::min({room.size(), piece, input.size() - taken});
+    std::ranges::copy(input.subspan(taken, count), room.begin());
+    taken += count;
+    VERBENA_TRY_VOID(decoder.filled(count));
+  }
+  return taken;
+}
+
+TEST(greeting, crosses_unchanged) {
+  const version_range versions{.lowest = 3, .highest = 0x1234};
+  EXPECT_EQ(decode_greeting(encode_greeting(versions)).value(), versions);
+}
+
+TEST(greeting, names_what_another_protocol_said) {
+  std::array<std::byte, greeting_bytes> http;
+  std::ranges::copy(verbena::bytes_of("GET / HT"), http.begin());
+  const auto decoded = decode_greeting(http);
+  ASSERT_FALSE(decoded);
+  EXPECT_EQ(decoded.error().kind(), verbena::error_kind::protocol);
+  EXPECT_THAT(decoded.error().diagnosis(), HasSubstr("47 45 54 20 2f 20 48 54"));
+}
+
+TEST(greeting, without_versions_is_refused) {
+  EXPECT_FALSE(decode_greeting(encode_greeting({.lowest = 2, .highest = 1})));
+}
+
+TEST(negotiation, takes_the_highest_version_that_both_speak) {
+  EXPECT_EQ(negotiate({1, 4}, {2, 9}).value(), 4);
+  EXPECT_EQ(negotiate({2, 9}, {1, 4}).value(), 4);
+  EXPECT_EQ(negotiate({3, 3}, {1, 3}).value(), 3);
+}
+
+TEST(negotiation, names_both_ranges_when_none_is_common) {
+  const auto agreed = negotiate({1, 1}, {2, 3});
+  ASSERT_FALSE(agreed);
+  EXPECT_THAT(agreed.error().diagnosis(), HasSubstr("version 2 to 3 of the bring-up, we 1"));
+}
+
+TEST(frame_decoder, puts_frames_together_from_pieces_of_any_size) {
+  std::mt19937 random(1);
+  for (const std::size_t length : {0, 1, 7, 8, 9, 999, 1000}) {
+    bytes payload(length);
+    for (auto& byte : payload) byte = static_cast<std::byte>(random());
+    const auto encoded = encode_frame(frame_type::blob, payload);
+    for (const std::size_t piece : {1, 3, 8, 4096}) {
+      frame_decoder decoder(limit);
+      EXPECT_EQ(feed(decoder, encoded, piece).value(), encoded.size());
+      ASSERT_TRUE(decoder.complete());
+      EXPECT_TRUE(decoder.room().empty());
+      const auto got = decoder.take();
+      EXPECT_EQ(got.type, frame_type::blob);
+      EXPECT_EQ(got.payload, payload);
+    }
+  }
+}
+
+TEST(frame_decoder, takes_nothing_behind_the_frame) {
+  auto stream = encode_frame(frame_type::blob, from_text("one"));
+  const auto first_size = stream.size();
+  std::ranges::copy(encode_frame(frame_type::endpoint, from_text("two")),
+                    std::back_inserter(stream));
+  frame_decoder decoder(limit);
+  EXPECT_EQ(feed(decoder, stream, 4096).value(), first_size);
+  EXPECT_EQ(decoder.take().payload, from_text("one"));
+  EXPECT_FALSE(decoder.started());
+  feed(decoder, std::span(stream).subspan(first_size), 4096).value();
+  EXPECT_EQ(decoder.type(), frame_type::endpoint);
+  EXPECT_EQ(decoder.take().payload, from_text("two"));
+}
+
+struct bad_header {
+  std::array<unsigned, 8> header;
+  const char* words;
+};
+
+TEST(frame_decoder, names_each_broken_header) {
+  for (const auto& [header, words] : {
+           bad_header{{0, 0, 0, 0, 0, 0, 0, 0}, "do not know"},
+           bad_header{{5, 0, 0, 0, 0, 0, 0, 0}, "do not know"},
+           bad_header{{1, 1, 0, 0, 0, 0, 0, 0}, "do not know"},
+           bad_header{{1, 0, 0, 1, 0, 0, 0, 0}, "do not know"},
+           bad_header{{1, 0, 0, 0, 0, 0, 3, 0xe9}, "a blob of 1001 bytes; at most 1000"},
+           bad_header{{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, "4294967295 bytes"},
+           bad_header{{3, 0, 0, 0, 0, 0, 0, 1}, "a ready of 1 bytes; at most 0"},
+           bad_header{{4, 0, 0, 0, 0, 0, 2, 1}, "a refusal of 513 bytes; at most 512"},
+       }) {
+    bytes input;
+    for (const auto value : header) input.push_back(static_cast<std::byte>(value));
+    frame_decoder decoder(limit);
+    const auto fed = feed(decoder, input, 8);
+    ASSERT_FALSE(fed) << words;
+    EXPECT_EQ(fed.error().kind(), verbena::error_kind::protocol);
+    EXPECT_THAT(fed.error().diagnosis(), HasSubstr(words));
+  }
+}
+
+/// Whatever arrives: the decoder never takes more than its limit, and what it accepts encodes to
+/// the very bytes it was made of.
+void check_one_input(std::span<const std::byte> input, std::mt19937& random) {
+  frame_decoder decoder(limit);
+  const auto fed = feed(decoder, input, 1 + random() % 64);
+  if (!fed) {
+    EXPECT_EQ(fed.error().kind(), verbena::error_kind::protocol);
+    return;
+  }
+  if (!decoder.complete()) {
+    EXPECT_LE(decoder.room().size(), limit);
+    return;
+  }
+  const auto got = decoder.take();
+  EXPECT_LE(got.payload.size(), limit);
+  EXPECT_TRUE(std::ranges::equal(encode_frame(got.type, got.payload), input.first(*fed)));
+}
+
+TEST(frame_decoder, survives_seeded_mutations) {
+  std::mt19937 random(20240229);
+  std::size_t accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    bytes payload(random() % 64);
+    for (auto& byte : payload) byte = static_cast<std::byte>(random());
+    auto input = encode_frame(static_cast<frame_type>(1 + random() % 4), payload);
+    for (auto mutations = random() % 4; mutations > 0; --mutations) {
+      const auto where = random() % std::min<std::size_t>(input.size(), 12);
+      input[where] ^= static_cast<std::byte>(1U << random() % 8);
+    }
+    if (random() % 4 == 0) input.resize(random() % input.size());
+    frame_decoder probe(limit);
+    accepted += feed(probe, input, 4096).has_value() && probe.complete() ? 1 : 0;
+    check_one_input(input, random);
+  }
+  EXPECT_GT(accepted, 1000U);   // the mutations leave some frames whole …
+  EXPECT_LT(accepted, 19000U);  // … and break others
+}
+
+TEST(refusal, is_shown_without_control_characters_and_cut) {
+  EXPECT_EQ(printable_refusal(from_text("disk\x1b[2Jfull\n")), "disk?[2Jfull?");
+  EXPECT_EQ(printable_refusal({}), "it gave no reason");
+  EXPECT_EQ(printable_refusal(bytes(2000, std::byte{'a'})), std::string(512, 'a'));
+}
+
+TEST(frame_decoder_death, stops_on_broken_rules) {
+  frame_decoder decoder(limit);
+  EXPECT_DEATH(static_cast<void>(decoder.filled(9)), "filled with at most its room");
+  EXPECT_DEATH(static_cast<void>(decoder.take()), "taken when it is complete");
+}
+
+}  // namespace

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Peers for the tests: a listener on loopback, raw sockets that say what they like, and a pair of
+// streams connected to each other.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "verbena/base/bytes.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace peers {
+
+using namespace std::chrono_literals;
+using verbena::deadline;
+namespace bringup = verbena::bringup;
+
+/// Long enough for a slow machine under a sanitizer; no test waits for it unless it fails.
+inline deadline soon() { return deadline::after(30s); }
+
+inline bringup::listener listen(bringup::listener_options options = {}) {
+  return bringup::listener::open({.host = "127.0.0.1", .port = 0}, options).value();
+}
+
+/// A blocking socket connected to `port` of this machine.
+inline verbena::unique_fd raw_connection(std::uint16_t port) {
+  verbena::unique_fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = verbena::network_order(port);
+  to.sin_addr.s_addr = verbena::network_order(std::uint32_t{INADDR_LOOPBACK});
+  const void* address = &to;
+  if (::connect(socket.get(), static_cast<const sockaddr*>(address), sizeof to) != 0) std::abort();
+  return socket;
+}
+
+inline void say(const verbena::unique_fd& socket, std::span<const std::byte> bytes) {
+  const auto sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(bytes.size())) std::abort();
+}
+
+/// Reads until the other side closes.
+inline std::vector<std::byte> hear_everything(const verbena::unique_fd& socket) {
+  std::vector<std::byte> heard;
+  std::array<std::byte, 256> piece;
+  while (true) {
+    const auto got = ::recv(socket.get(), piece.data(), piece.size(), 0);
+    if (got <= 0) return heard;
+    heard.insert(heard.end(), piece.begin(), piece.begin() + got);
+  }
+}
+
+/// Two ends of one connection: the accepting one first.
+inline std::pair<bringup::stream, bringup::stream> connected(bringup::stream_options options = {}) {
+  auto listening = listen({.streams = options});
+  auto client = verbena::result<bringup::stream>(verbena::error({}));
+  std::thread connecting(
+      [&] { client = bringup::stream::connect(listening.local_address(), soon(), options); });
+  auto server = listening.accept(soon());
+  connecting.join();
+  return {std::move(server).value(), std::move(client).value()};
+}
+
+/// An accepted stream whose peer is a raw socket that greeted properly.
+inline std::pair<bringup::stream, verbena::unique_fd> accepted_raw() {
+  auto listening = listen();
+  auto raw = raw_connection(listening.port());
+  say(raw, bringup::encode_greeting(bringup::spoken_versions));
+  return {listening.accept(soon()).value(), std::move(raw)};
+}
+
+inline std::vector<std::byte> bytes_from(std::string_view text) {
+  const auto view = verbena::bytes_of(text);
+  return {view.begin(), view.end()};
+}
+
+}  // namespace peers

@@ -31,9 +31,13 @@ enum class transport_type : std::int8_t {
 [[nodiscard]] std::string to_string(transport_type type);
 
 /// One entry of list_devices(). Keeps the list that it came from, and so `native()`, alive.
-/// Threads: immutable; copying is cheap.
+/// Threads: immutable; copying is cheap, and moving copies.
 class device {
  public:
+  device(const device&) = default;
+  device& operator=(const device&) = default;
+  ~device() = default;
+
   /// A device of the C API. `keep_alive` holds what `native` lives in, if anything does.
   [[nodiscard]] static device borrow(ibv_device* native, const verbena::provider& from,
                                      std::shared_ptr<const void> keep_alive);

@@ -109,7 +109,7 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
 
  private:
   friend struct detail::internals;
-  explicit memory_region(std::shared_ptr<detail::memory_region_state> state) noexcept;
+  memory_region(std::shared_ptr<detail::memory_region_state> state, access_flags rights) noexcept;
 
   // What the data path needs, without a detour through the shared state.
   struct view {

@@ -76,9 +76,9 @@ struct internals {
     return of.shared_state();
   }
   /// A handle of `state`.
-  template <class Handle, class State>
-  static Handle make(std::shared_ptr<State> state) {
-    return Handle(std::move(state));
+  template <class Handle, class State, class... Rest>
+  static Handle make(std::shared_ptr<State> state, Rest... rest) {
+    return Handle(std::move(state), rest...);
   }
 };
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/context.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <string>
+
+#include "src/verbs/diagnosis.hpp"
+#include "src/verbs/protection_domain_creation.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/verbs/device_attributes.hpp"
+#include "verbena/verbs/gid_table.hpp"
+#include "verbena/verbs/port_attributes.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+std::shared_ptr<detail::context_state> make_state(ibv_context* native, const provider& from,
+                                                  ownership owner,
+                                                  std::shared_ptr<const void> keep_alive) {
+  VERBENA_ASSERT(native != nullptr, "a context to adopt is not null");
+  const char* name = from.verbs.get_device_name(native->device);
+  return std::make_shared<detail::context_state>(detail::context_state::arguments{
+      .provider = &from,
+      .native = native,
+      .owner = owner,
+      .name = name != nullptr ? name : "a device without a name",
+      .parents = {.keep_alive = std::move(keep_alive)},
+  });
+}
+
+std::string port_of(port_number port, const std::string& device) {
+  return "port " + std::to_string(port.value()) + " of " + device;
+}
+
+gid_entry entry_of(const ibv_gid_entry& native) {
+  std::array<std::uint8_t, 16> bytes;
+  std::copy(std::begin(native.gid.raw), std::end(native.gid.raw), bytes.begin());
+  return {.gid = gid(bytes),
+          .index = gid_index(static_cast<std::uint8_t>(native.gid_index)),
+          .port = port_number(static_cast<std::uint8_t>(native.port_num)),
+          .type = static_cast<gid_type>(native.gid_type),
+          .interface_index = native.ndev_ifindex};
+}
+
+// Why an entry of a port's table cannot be read: no such port, or no such place in the table.
+std::string explain_entry(int code, const context& device, port_number port, std::uint32_t index,
+                          std::uint32_t (*length_of)(const port_attributes&)) {
+  if (code == ENODATA) return "this place of the table is empty";
+  const auto attributes = device.query_port(port);
+  if (!attributes) return detail::explain_port(code, {&device.provider(), device.native()}, port);
+  const std::uint32_t length = length_of(*attributes);
+  if (index < length) return {};
+  return "the table has " + std::to_string(length) + " places, counted from 0";
+}
+
+}  // namespace
+
+context context::adopt(ibv_context* native, const verbena::provider& from, ownership owner) {
+  return context(make_state(native, from, owner, nullptr));
+}
+
+context context::borrow(ibv_context* native, const verbena::provider& from,
+                        std::shared_ptr<const void> keep_alive) {
+  return context(make_state(native, from, ownership::borrow, std::move(keep_alive)));
+}
+
+std::uint32_t context::completion_vectors() const {
+  return static_cast<std::uint32_t>(std::max(0, native()->num_comp_vectors));
+}
+
+result<device_attributes> context::query() const {
+  ibv_device_attr attributes{};
+  const auto& verb = provider().verbs.query_device;
+  if (const auto status = detail::call(verb, native(), &attributes); status.failed)
+    return error::from_errno(status.code, verb.name(), name());
+  return device_attributes(attributes);
+}
+
+result<extended_device_attributes> context::query_extended() const {
+  ibv_device_attr_ex attributes{};
+  const auto& verb = provider().verbs.query_device_ex;
+  const auto status = detail::call(verb, native(), &attributes);
+  if (!status.failed) return extended_device_attributes(attributes);
+  if (status.code != EOPNOTSUPP && status.code != ENOSYS)
+    return error::from_errno(status.code, verb.name(), name());
+  VERBENA_TRY(const auto basic, query());
+  attributes = {};
+  attributes.orig_attr = basic.native();
+  return extended_device_attributes(attributes);
+}
+
+result<port_attributes> context::query_port(port_number port) const {
+  ibv_port_attr attributes{};
+  const auto& verb = provider().verbs.query_port;
+  if (const auto status = detail::call(verb, native(), port.value(), &attributes); status.failed)
+    return error::from_errno(status.code, verb.name(), port_of(port, name()),
+                             detail::explain_port(status.code, {&provider(), native()}, port));
+  return port_attributes(port, attributes);
+}
+
+result<std::vector<gid_entry>> context::gid_table() const {
+  VERBENA_TRY(const auto device, query());
+  std::size_t capacity = 0;
+  for (unsigned port = 1; port <= device.port_count(); ++port) {
+    VERBENA_TRY(const auto attributes, query_port(port_number(static_cast<std::uint8_t>(port))));
+    capacity += attributes.gid_table_length();
+  }
+  std::vector<ibv_gid_entry> entries(capacity);
+  const auto& verb = provider().verbs.query_gid_table;
+  const auto count = verb(native(), entries.data(), capacity, 0, sizeof(ibv_gid_entry));
+  if (count < 0) return error::from_errno(static_cast<int>(-count), verb.name(), name());
+  entries.resize(std::min(static_cast<std::size_t>(count), capacity));
+
+  std::vector<gid_entry> table;
+  table.reserve(entries.size());
+  for (const auto& entry : entries)
+    // An address vector counts ports and places in 8 bits: others can never be used.
+    if (entry.gid_index <= std::numeric_limits<std::uint8_t>::max() &&
+        entry.port_num <= std::numeric_limits<std::uint8_t>::max())
+      table.push_back(entry_of(entry));
+  return table;
+}
+
+result<gid_entry> context::query_gid(port_number port, gid_index index) const {
+  ibv_gid_entry entry{};
+  const auto& verb = provider().verbs.query_gid_ex;
+  const auto status = detail::call(verb, native(), std::uint32_t{port.value()},
+                                   std::uint32_t{index.value()}, &entry, 0U, sizeof(ibv_gid_entry));
+  if (status.failed)
+    return error::from_errno(
+        status.code, verb.name(),
+        "GID " + std::to_string(index.value()) + " of " + port_of(port, name()),
+        explain_entry(status.code, *this, port, index.value(),
+                      [](const port_attributes& of) { return of.gid_table_length(); }));
+  return entry_of(entry);
+}
+
+result<gid_entry> context::routable_gid(port_number port) const {
+  VERBENA_TRY(auto entries, gid_table());
+  std::erase_if(entries, [port](const gid_entry& entry) { return entry.port != port; });
+  if (const auto best = choose_routable(entries)) return *best;
+  std::string diagnosis = detail::explain_port(EINVAL, {&provider(), native()}, port);
+  if (diagnosis.empty())
+    diagnosis = "the port's GID table is empty: its network interface is down or has no address";
+  return error::unavailable(ENODATA, "routable_gid", port_of(port, name()), diagnosis);
+}
+
+result<partition_key> context::query_pkey(port_number port, std::uint16_t index) const {
+  __be16 pkey = 0;
+  const auto& verb = provider().verbs.query_pkey;
+  const auto status = detail::call(verb, native(), port.value(), int{index}, &pkey);
+  if (status.failed)
+    return error::from_errno(
+        status.code, verb.name(), "P_Key " + std::to_string(index) + " of " + port_of(port, name()),
+        explain_entry(status.code, *this, port, index, [](const port_attributes& of) {
+          return std::uint32_t{of.pkey_table_length()};
+        }));
+  return partition_key(network_order(std::uint16_t{pkey}));
+}
+
+result<protection_domain> context::allocate_pd() const {
+  const auto& verb = provider().verbs.alloc_pd;
+  const auto made = detail::call_create(verb, native());
+  if (!made)
+    return error::from_errno(made.code, verb.name(), name(),
+                             detail::explain_pd(made.code, {&provider(), native()}));
+  return detail::internals::make<protection_domain>(
+      detail::make_protection_domain_state(made.native, shared_state(), ownership::take));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "src/verbs/diagnosis.hpp"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "src/verbs/text.hpp"
+#include "verbena/verbs/detail/call.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+const char* const device_gone = "the device is gone";
+const char* const permission =
+    "this user may not use /dev/infiniband/uverbs*: check the mode of these files, the groups of "
+    "the user and, in a container, whether the devices were passed in";
+
+std::string limit_text(rlim_t limit) {
+  return limit == RLIM_INFINITY ? "unlimited" : byte_text(limit);
+}
+
+// What the device says about itself, or nothing.
+bool ask(asked_device device, ibv_device_attr& attributes) {
+  return !call(device.from->verbs.query_device, device.context, &attributes).failed;
+}
+
+std::string explain_memory_limit(asked_device device, registration wanted) {
+  std::string text;
+  rlimit limit{};
+  const bool pins = device.from->origin != provider_origin::soft;
+  if (pins && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+    text = "the limit of locked memory is " + limit_text(limit.rlim_cur) + " (hard limit " +
+           limit_text(limit.rlim_max) + "), this region needs " + byte_text(wanted.bytes);
+    if (limit.rlim_cur != RLIM_INFINITY)
+      text +=
+          ": raise it with `ulimit -l unlimited`, memlock in /etc/security/limits.conf or "
+          "LimitMEMLOCK= of the service";
+    text += "; ";
+  }
+  ibv_device_attr attributes{};
+  if (ask(device, attributes))
+    text += "the device has room for " + std::to_string(attributes.max_mr) +
+            " regions of at most " + byte_text(attributes.max_mr_size);
+  return text;
+}
+
+}  // namespace
+
+std::string explain_listing(int code) {
+  switch (code) {
+    case ENOSYS:
+      return "the kernel's RDMA interface is not there: load it with `modprobe ib_uverbs`; a "
+             "container needs /dev/infiniband and /sys/class/infiniband";
+    case EPERM:
+    case EACCES:
+      return permission;
+    default:
+      return {};
+  }
+}
+
+std::string explain_missing_hardware() {
+  std::error_code failed;
+  std::string names;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", failed))
+    names += (names.empty() ? "" : ", ") + entry.path().filename().string();
+  if (names.empty()) return {};
+  return "the kernel has " + names +
+         ", but libibverbs found no driver for it: install the providers (`apt install "
+         "ibverbs-providers`, `dnf install libibverbs`, `pacman -S rdma-core`); "
+         "IBV_SHOW_WARNINGS=1 says more";
+}
+
+std::string explain_opening(int code) {
+  switch (code) {
+    case EPERM:
+    case EACCES:
+      return permission;
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+      return "its file in /dev/infiniband is not there: the device was removed, or the container "
+             "was not given it";
+    case EMFILE:
+    case ENFILE:
+      return "no file descriptors are left: raise the limit with `ulimit -n`";
+    case ENOMEM:
+      return "the host has too little memory, or the rdma cgroup's limit of hca_handle is reached";
+    default:
+      return {};
+  }
+}
+
+std::string explain_port(int code, asked_device device, port_number port) {
+  if (code == ENODEV || code == EIO) return device_gone;
+  ibv_device_attr attributes{};
+  if (!ask(device, attributes)) return {};
+  const unsigned ports = attributes.phys_port_cnt;
+  if (port.value() >= 1 && port.value() <= ports) return {};
+  return "the device has " + std::to_string(ports) + (ports == 1 ? " port" : " ports") +
+         ", counted from 1";
+}
+
+std::string explain_pd(int code, asked_device device) {
+  if (code == ENODEV || code == EIO) return device_gone;
+  ibv_device_attr attributes{};
+  if (code != ENOMEM || !ask(device, attributes)) return {};
+  return "the device has room for " + std::to_string(attributes.max_pd) +
+         " protection domains, and the rdma cgroup may allow fewer";
+}
+
+std::string explain_registration(int code, asked_device device, registration wanted) {
+  const access_flags rights = wanted.rights;
+  switch (code) {
+    case ENOMEM:
+      return explain_memory_limit(device, wanted);
+    case EFAULT:
+      return "the memory is not mapped, or it is mapped read-only and the rights include writing";
+    case EAGAIN:
+      return "the pages changed while they were registered: try again";
+    case EOPNOTSUPP:
+      return rights.contains(access::on_demand)
+                 ? "the device has no on-demand paging: leave out access::on_demand"
+                 : "the device does not support the rights " + to_string(rights);
+    case EINVAL: {
+      ibv_device_attr attributes{};
+      if (ask(device, attributes) && wanted.bytes > attributes.max_mr_size)
+        return "the region has " + byte_text(wanted.bytes) + ", the device allows " +
+               byte_text(attributes.max_mr_size);
+      return "the device refuses the rights " + to_string(rights) + " or the memory";
+    }
+    case ENODEV:
+    case EIO:
+      return device_gone;
+    default:
+      return {};
+  }
+}
+
+std::string explain_allocation(int code, std::size_t bytes, bool huge_pages) {
+  if (code != ENOMEM) return {};
+  if (huge_pages)
+    return "the host has no huge pages for " + byte_text(bytes) +
+           ": raise /proc/sys/vm/nr_hugepages, or allocate with huge_pages::preferred";
+  return "the host has no " + byte_text(bytes) +
+         " to give: free memory, the cgroup's limit or `ulimit -v` is exhausted";
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/gid_table.hpp"
+
+#include <net/if.h>
+
+#include <array>
+
+#include "src/verbs/text.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// Lower is better.
+int rank(const gid_entry& entry) {
+  const gid& id = entry.gid;
+  if (entry.type == gid_type::roce_v2 && id.is_ipv4_mapped()) return id.bytes()[12] == 127 ? 2 : 0;
+  const bool loopback = id == gid({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
+  if (entry.type == gid_type::roce_v2 && !id.is_link_local() && !loopback) return 1;
+  return 3;
+}
+
+}  // namespace
+
+std::string to_string(gid_type type) {
+  switch (type) {
+    case gid_type::infiniband:
+      return "InfiniBand";
+    case gid_type::roce_v1:
+      return "RoCE v1";
+    case gid_type::roce_v2:
+      return "RoCE v2";
+  }
+  return detail::unknown_value(static_cast<std::int64_t>(type));
+}
+
+std::optional<std::string> gid_entry::interface_name() const {
+  std::array<char, IF_NAMESIZE> name;
+  if (interface_index == 0 || ::if_indextoname(interface_index, name.data()) == nullptr)
+    return std::nullopt;
+  return name.data();
+}
+
+std::string to_string(const gid_entry& entry) {
+  std::string text = "port " + std::to_string(entry.port.value()) + " GID " +
+                     std::to_string(entry.index.value()) + ": " + to_string(entry.gid) + " (" +
+                     to_string(entry.type);
+  if (const auto name = entry.interface_name()) text += ", " + *name;
+  return text + ")";
+}
+
+std::optional<gid_entry> choose_routable(std::span<const gid_entry> entries) {
+  const gid_entry* best = nullptr;
+  for (const auto& entry : entries)
+    if (best == nullptr || rank(entry) < rank(*best)) best = &entry;
+  if (best == nullptr) return std::nullopt;
+  return *best;
+}
+
+}  // namespace verbena::inline VERBENA_ABI

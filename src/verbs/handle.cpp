@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// What handles say and do when an object cannot be destroyed.
+#include "verbena/verbs/detail/handle.hpp"
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "verbena/base/log.hpp"
+#include "verbena/verbs/detail/native_state.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+std::string cause_of(int code, std::string_view in_use) {
+  switch (code) {
+    case EBUSY:
+    case EINVAL:  // rxe's word for a completion queue in use
+      return std::string(in_use);
+    case ENODEV:
+    case EIO:
+      return "the device is gone";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+void report_refused_teardown(std::string_view call, const std::string& object, int code,
+                             std::string_view in_use) {
+  const auto refused = error::from_errno(code, call, object, cause_of(code, in_use));
+  log(log_level::error, refused.message() +
+                            " - the object and what it was made from are kept until the process "
+                            "ends");
+}
+
+void abandon(std::shared_ptr<const void> parents) {
+  // Never destroyed: what is here must outlive everything. Reachable, so that leak checkers see
+  // that it is kept on purpose.
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(parents));
+}
+
+error still_shared(std::string_view call, const std::string& object, long others) {
+  return error::from_errno(EBUSY, call, object,
+                           "it was not called: " + std::to_string(others) +
+                               " other handles of the object, or objects made from it, exist");
+}
+
+error refused_close(std::string_view call, const std::string& object, int code,
+                    std::string_view in_use) {
+  return error::from_errno(code, call, object, cause_of(code, in_use));
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

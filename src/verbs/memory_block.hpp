@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Memory that the library allocates for a region: page-aligned, zeroed, and on the software device
+// such that peers on the host can map it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "verbena/base/result.hpp"
+#include "verbena/sys/provider.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// Owns memory; frees it in the destructor, after everything that keeps it. Threads: immutable.
+class memory_block {
+ public:
+  /// Errors: the errno of mmap(2) or of the software device, with an explanation.
+  [[nodiscard]] static result<std::shared_ptr<const memory_block>> allocate(
+      const provider& from, std::size_t bytes, allocate_options options);
+
+  memory_block(const memory_block&) = delete;
+  memory_block& operator=(const memory_block&) = delete;
+  ~memory_block();
+
+  /// At least the bytes that were asked for.
+  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
+
+ private:
+  memory_block(void* memory, std::size_t mapped_bytes, const provider* soft) noexcept
+      : memory_(memory), mapped_bytes_(mapped_bytes), soft_(soft) {}
+
+  [[nodiscard]] static result<std::shared_ptr<const memory_block>> try_allocate(
+      const provider& from, std::size_t bytes, bool huge_pages);
+
+  void* memory_;
+  std::size_t mapped_bytes_;
+  const provider* soft_;  // whose soft_free gives it back; nullptr: munmap(2)
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

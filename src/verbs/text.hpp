@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Pieces of text that several files of this module print.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// `unknown (7)`: a value of an enumeration that this library does not know.
+[[nodiscard]] std::string unknown_value(std::int64_t value);
+/// `0x1a2b`.
+[[nodiscard]] std::string hexadecimal(std::uint64_t value);
+/// `64 KiB`, `1000 bytes`: the largest unit that is exact.
+[[nodiscard]] std::string byte_text(std::uint64_t bytes);
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Builds and runs one consumer project of tests/package against a build of Verbena, in a temporary folder.
+
+The first three kinds use an installation of the build in a prefix that is not the configured one and that is moved
+afterwards; the others include the sources.
+"""
+import argparse
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+EXPECTED = "consumer: soft0 registered 4096 bytes; system verbs: "
+
+
+class Failed(Exception):
+    pass
+
+
+def run(*words, environment=None, cwd=None):
+    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd,
+                          env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode != 0:
+        raise Failed(f"$ {' '.join(map(str, words))}\n{done.stdout}")
+    return done.stdout
+
+
+def cmake_project(source, build, compiler, *definitions):
+    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
+        "-DCMAKE_BUILD_TYPE=Debug", *definitions)
+    run("cmake", "--build", build, "--target", "consumer")
+
+
+def install(options, folder):
+    """Installs the build below `folder`, in a place that it was not configured for, and moves it once."""
+    first = folder / "first"
+    run("cmake", "--install", options.build, "--prefix", first)
+    prefix = folder / "prefix"
+    first.rename(prefix)
+    return prefix
+
+
+def library_folder(prefix):
+    return next(prefix.rglob("libverbena.a")).parent
+
+
+def check_run(program, environment=None):
+    said = run(program, environment={"VERBENA_SOFTDEV": "on", **(environment or {})})
+    if EXPECTED not in said:
+        raise Failed(f"{program} said:\n{said}\ninstead of:\n{EXPECTED}")
+    return said
+
+
+def needed(program):
+    """The shared libraries that a program or library is linked to."""
+    lines = run("readelf", "-d", "-W", program).splitlines()
+    return [line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line]
+
+
+def refuse_rdma_core(program):
+    found = [name for name in needed(program) if name.startswith(("libibverbs", "librdmacm", "libefa", "libmlx"))]
+    if found:
+        raise Failed(f"{program} is linked to {found}")
+
+
+def find_package(options, folder):
+    prefix = install(options, folder)
+    cmake_project(HERE / "find_package", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}")
+    program = folder / "build" / "consumer"
+    check_run(program)
+    refuse_rdma_core(program)
+    refuse_rdma_core(library_folder(prefix) / "libverbena-soft.so.0")
+    hidden = {name: "/nonexistent/library.so" for name in ("VERBENA_LIBIBVERBS", "VERBENA_LIBRDMACM", "VERBENA_LIBEFA")}
+    if not check_run(program, hidden).rstrip().endswith("system verbs: none"):
+        raise Failed("with rdma-core hidden, the program still found it")
+
+
+def names_of_the_table():
+    """The exported functions of libibverbs that the library's table has."""
+    text = (ROOT / "include/verbena/sys/verbs_table.hpp").read_text()
+    exported = text[:text.index("// Inline functions of verbs.h")]
+    return set(re.findall(r'verb<"(\w+)"', exported))
+
+
+def linked(options, folder):
+    given = set(re.findall(r'(?:VERBENA_LINKED\(|named\(")(_?ibv_\w+)', (ROOT / "cmake/linked.cpp.in").read_text()))
+    if given != names_of_the_table():
+        raise Failed(f"cmake/linked.cpp.in and verbs_table.hpp differ in: {given ^ names_of_the_table()}")
+    prefix = install(options, folder)
+    cmake_project(HERE / "linked", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}",
+                  "-DVERBENA_LINKED_DRIVERS=rxe;siw;mlx5")
+    program = folder / "build" / "consumer"
+    refuse_rdma_core(program)
+    # With the shared one out of reach, only the functions inside the program are left.
+    said = check_run(program, {"VERBENA_LIBIBVERBS": "/nonexistent/libibverbs.so.1"})
+    if not said.rstrip().endswith("system verbs: linked"):
+        raise Failed(f"the program does not use the libibverbs inside it:\n{said}")
+    symbols = run("nm", program)
+    for driver, wanted in (("rxe", True), ("mlx5", True), ("efa", False)):
+        if (f"verbs_provider_{driver}" in symbols) != wanted:
+            raise Failed(f"the driver {driver} is {'not ' if wanted else ''}inside the program")
+
+
+def pkg_config(options, folder):
+    prefix = install(options, folder)
+    shutil.copytree(HERE / "pkg_config", folder / "pkg_config")
+    shutil.copy(HERE / "consumer.cpp", folder)
+    library = library_folder(prefix)
+    run("make", f"CXX={options.compiler}", cwd=folder / "pkg_config",
+        environment={"PKG_CONFIG_PATH": str(library / "pkgconfig")})
+    # A prefix that the loader does not know is named to it, as for any library there.
+    check_run(folder / "pkg_config" / "consumer", {"LD_LIBRARY_PATH": str(library)})
+
+
+def add_subdirectory(options, folder):
+    cmake_project(HERE / "add_subdirectory", folder / "build", options.compiler, f"-DVERBENA_SOURCE={ROOT}")
+    run("cmake", "--build", folder / "build", "--target", "verbena-soft")
+    check_run(folder / "build" / "consumer")
+    if (folder / "build" / "verbena" / "tests").exists():
+        raise Failed("the tests are configured inside the user's build")
+
+
+def source_archive(folder):
+    """An archive laid out like rdma-core's sources, made from the installed headers."""
+    tree = folder / "rdma-core-44.0"
+    text = (ROOT / "cmake" / "rdma_core_bundled.cmake").read_text()
+    pairs = [line.strip().split("=") for line in text.splitlines() if line.startswith(("  infiniband/", "  rdma/"))]
+    for installed, source in pairs:
+        (tree / source).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(pathlib.Path("/usr/include") / installed, tree / source)
+    archive = folder / "rdma-core-44.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tree, arcname=tree.name)
+    return archive
+
+
+def bundled(options, folder):
+    archive = source_archive(folder)
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    words = ["-DVERBENA_RDMA_CORE=bundled", f"-DVERBENA_RDMA_CORE_URL=file://{archive}", f"-DVERBENA_SOURCE={ROOT}"]
+    cmake_project(HERE / "add_subdirectory", folder / "build", options.compiler, *words,
+                  f"-DVERBENA_RDMA_CORE_SHA256={digest}", "-DVERBENA_BUILD_SOFTDEV=OFF")
+    check_run(folder / "build" / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
+    for why, hash_word in (("without a hash", ""), ("with a wrong hash", "-DVERBENA_RDMA_CORE_SHA256=" + "0" * 64)):
+        try:
+            run("cmake", "-S", HERE / "add_subdirectory", "-B", folder / why.replace(" ", "_"), "-G", "Ninja",
+                f"-DCMAKE_CXX_COMPILER={options.compiler}", *words, *([hash_word] if hash_word else []))
+        except Failed as failed:
+            if "SHA256" not in str(failed) and "hash" not in str(failed).lower():
+                raise Failed(f"bundled {why} fails without naming the hash:\n{failed}") from failed
+        else:
+            raise Failed(f"bundled {why} was accepted")
+
+
+def root_prefix(options, folder):
+    """VERBENA_RDMA_CORE_ROOT: the headers of that prefix are used, and a wrong or too old one is refused."""
+    good = folder / "good"
+    for part in ("infiniband", "rdma"):
+        shutil.copytree(pathlib.Path("/usr/include") / part, good / "include" / part)
+    build = folder / "build"
+    run("cmake", "-G", "Ninja", "-S", HERE / "add_subdirectory", "-B", build, f"-DVERBENA_SOURCE={ROOT}",
+        f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DVERBENA_RDMA_CORE_ROOT={good}", "-DVERBENA_BUILD_SOFTDEV=OFF")
+    run("cmake", "--build", build, "--target", "verbena_sys")
+    if f"-isystem {good}/include" not in run("ninja", "-C", build, "-t", "commands", "verbena_sys"):
+        raise Failed("the headers of VERBENA_RDMA_CORE_ROOT are not used")
+    old = folder / "old"
+    (old / "include" / "infiniband").mkdir(parents=True)
+    (old / "include" / "infiniband" / "verbs.h").write_text("/* older than 44 */\n")
+    for wrong, words in ((folder / "none", "does not exist"), (old, "too old")):
+        try:
+            run("cmake", "-S", HERE / "add_subdirectory", "-B", folder / "refused", "-G", "Ninja",
+                f"-DVERBENA_SOURCE={ROOT}", f"-DVERBENA_RDMA_CORE_ROOT={wrong}")
+        except Failed as failed:
+            if words not in " ".join(str(failed).split()):
+                raise Failed(f"{wrong.name}: the message lacks '{words}':\n{failed}") from failed
+        else:
+            raise Failed(f"the prefix {wrong.name} was accepted")
+
+
+KINDS = {kind.__name__: kind for kind in (find_package, linked, pkg_config, add_subdirectory, bundled, root_prefix)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder to install from")
+    parser.add_argument("--compiler", required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="verbena_package_") as folder:
+        try:
+            KINDS[options.kind](options, pathlib.Path(folder).resolve())
+        except Failed as failed:
+            print(failed, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "verbena/base/result.hpp"
+#include "verbena/verbs/completion.hpp"
+#include "verbena/verbs/completion_channel.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/detail/handle.hpp"
+#include "verbena/verbs/detail/native_pointer.hpp"
+#include "verbena/verbs/detail/queue_states.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// What `context::create_cq` can be told.
+struct completion_queue_options {
+  /// Where the queue reports that it has completions; none: it is only polled.
+  std::optional<completion_channel> channel;
+  /// Which interrupt vector notifications use; below `num_comp_vectors` of the context.
+  std::uint32_t completion_vector = 0;
+};
+
+/// Which completion makes an armed queue send its notification.
+enum class notify : std::uint8_t {
+  any_completion,
+  solicited_only,  ///< a receive whose sender asked for it (`.solicited`), or any failure
+};
+
+/// What poll() found: completions at the front of the caller's array, or a failure of the device.
+/// Threads: immutable value; borrows the caller's array.
+class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
+ public:
+  constexpr poll_result(completion* begin, int count) noexcept : begin_(begin), count_(count) {}
+
+  [[nodiscard]] constexpr bool has_value() const noexcept { return count_ >= 0; }
+  constexpr explicit operator bool() const noexcept { return has_value(); }
+  /// The completions; empty when there were none. Precondition: has_value().
+  [[nodiscard]] constexpr std::span<completion> operator*() const noexcept {
+    return {begin_, static_cast<std::size_t>(count_)};
+  }
+  /// The completions, or raises error().
+  [[nodiscard]] constexpr std::span<completion> value() const {
+    if (!has_value()) raise(error());
+    return **this;
+  }
+  /// The failure. Precondition: !has_value().
+  [[nodiscard]] verbena::error error() const;
+
+ private:
+  completion* begin_;
+  int count_;
+};
+
+/// Where work requests report their end, polled in batches. Copies share one queue, and queue pairs
+/// keep it alive.
+/// Threads: thread-safe in what the device does; a handle itself is used by one thread at a time.
+class completion_queue : public detail::handle<detail::completion_queue_state> {
+ public:
+  /// Takes over or borrows a queue that the C API made from `of`.
+  [[nodiscard]] static completion_queue adopt(ibv_cq* native, const context& of, ownership owner);
+
+  /// Moves up to `out.size()` completions to the front of `out`, oldest first, and returns that
+  /// part. Never blocks, never allocates. Errors: the device's, as ibv_poll_cq(3) gives it; a
+  /// failed work request is a completion and not an error.
+  poll_result poll(std::span<completion> out) const noexcept {
+    VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue must not be used");
+    // completion has the layout of ibv_wc.
+    return {out.data(), ibv_poll_cq(cq_.get(), static_cast<int>(out.size()),
+                                    reinterpret_cast<ibv_wc*>(out.data()))};
+  }
+
+  /// Arms the queue: the next completion that `which` means puts one event into the channel. What
+  /// arrived before does not count: arm, then drain, then wait (completion_channel.hpp). Without a
+  /// channel it has no effect. Does not block. Errors: the errno of ibv_req_notify_cq(3).
+  [[nodiscard]] result<void> request_notification(notify which) const;
+
+  /// How many completions it can hold; at least what was asked. A queue that overflows is lost, so
+  /// it has to hold as many as the queue pairs on it can have outstanding.
+  [[nodiscard]] std::size_t capacity() const;
+  /// The channel it reports to; nothing if it was made without.
+  [[nodiscard]] std::optional<completion_channel> channel() const;
+  /// Why `failed` failed, in the device's own words: which check, on which key, with which numbers.
+  /// Empty for devices that do not say (only the software device does) and when it is forgotten.
+  [[nodiscard]] std::string explain(const completion& failed) const;
+
+  /// Destroys the queue now, or hands it back with the reason.
+  [[nodiscard]] close_result<completion_queue> close() &&;
+
+ protected:
+  friend struct detail::internals;
+  explicit completion_queue(std::shared_ptr<detail::completion_queue_state> state) noexcept
+      : handle(std::move(state)), cq_(handle::native()) {}
+
+ private:
+  detail::native_pointer<ibv_cq> cq_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

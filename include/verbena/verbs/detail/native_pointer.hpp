@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// A native object next to the data path: one load away, empty once its handle was moved from.
+#pragma once
+
+#include <utility>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// A pointer that does not own, and that becomes nullptr when it is moved from.
+/// Threads: one thread at a time.
+template <class T>
+class native_pointer {
+ public:
+  explicit native_pointer(T* to) noexcept : to_(to) {}
+  native_pointer(const native_pointer&) noexcept = default;
+  native_pointer& operator=(const native_pointer&) noexcept = default;
+  native_pointer(native_pointer&& other) noexcept : to_(std::exchange(other.to_, nullptr)) {}
+  native_pointer& operator=(native_pointer&& other) noexcept {
+    to_ = std::exchange(other.to_, nullptr);
+    return *this;
+  }
+  ~native_pointer() = default;
+
+  [[nodiscard]] T* get() const noexcept { return to_; }
+
+ private:
+  T* to_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The states of completion channels, completion queues and queue pairs.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "verbena/verbs/detail/native_state.hpp"
+#include "verbena/verbs/detail/states.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+template <>
+struct native_traits<ibv_comp_channel> {
+  static constexpr auto destroy = &sys::verbs_table::destroy_comp_channel;
+  static constexpr const char* moved_from = "a moved-from completion_channel must not be used";
+  static constexpr const char* in_use = "completion queues that report to it still exist";
+};
+struct completion_channel_parents {
+  std::shared_ptr<context_state> context;
+};
+using completion_channel_state = native_state<ibv_comp_channel, completion_channel_parents>;
+
+template <>
+struct native_traits<ibv_cq> {
+  static constexpr auto destroy = &sys::verbs_table::destroy_cq;
+  static constexpr const char* moved_from = "a moved-from completion queue must not be used";
+  static constexpr const char* in_use = "queue pairs that complete into it still exist";
+};
+struct completion_queue_parents {
+  std::shared_ptr<context_state> context;
+  std::shared_ptr<completion_channel_state> channel;  ///< nullptr: it sends no notifications
+};
+using completion_queue_state = native_state<ibv_cq, completion_queue_parents>;
+
+template <>
+struct native_traits<ibv_qp> {
+  static constexpr auto destroy = &sys::verbs_table::destroy_qp;
+  static constexpr const char* moved_from = "a moved-from queue pair must not be used";
+  static constexpr const char* in_use = "multicast groups that it joined, or flows, still exist";
+};
+struct queue_pair_parents {
+  std::shared_ptr<protection_domain_state> pd;
+  std::shared_ptr<completion_queue_state> send_completions;
+  std::shared_ptr<completion_queue_state> receive_completions;
+};
+using queue_pair_state_object = native_state<ibv_qp, queue_pair_parents>;
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Kinds of queue pairs. A kind is a tag type; what it can do stands in transport_traits, which
+// other headers may specialise for tags of their own.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include "verbena/base/config.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// Reliable connection: one peer; messages arrive once and in order, or the queue pair fails.
+struct rc {};
+
+/// Specialised for each tag:
+///   type               enum ibv_qp_type
+///   name               for messages
+///   is_connected       talks to one peer, chosen at bring-up
+///   has_write, has_read, has_atomics   one-sided operations
+///   send_operations    mask of enum ibv_qp_create_send_ops_flags
+template <class Transport>
+struct transport_traits;
+
+template <>
+struct transport_traits<rc> {
+  static constexpr ibv_qp_type type = IBV_QPT_RC;
+  static constexpr std::string_view name = "RC";
+  static constexpr bool is_connected = true;
+  static constexpr bool has_write = true;
+  static constexpr bool has_read = true;
+  static constexpr bool has_atomics = true;
+  static constexpr std::uint64_t send_operations =
+      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+      IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+};
+
+/// A tag of a kind of queue pairs.
+template <class T>
+concept transport = requires {
+  { transport_traits<T>::type } -> std::convertible_to<ibv_qp_type>;
+  { transport_traits<T>::name } -> std::convertible_to<std::string_view>;
+  { transport_traits<T>::send_operations } -> std::convertible_to<std::uint64_t>;
+};
+template <class T>
+concept connected_transport = transport<T> && transport_traits<T>::is_connected;
+template <class T>
+concept writing_transport = transport<T> && transport_traits<T>::has_write;
+template <class T>
+concept reading_transport = transport<T> && transport_traits<T>::has_read;
+template <class T>
+concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
+
+}  // namespace verbena::inline VERBENA_ABI

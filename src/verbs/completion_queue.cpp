@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/completion_queue.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "src/verbs/completion_queue_creation.hpp"
+#include "src/verbs/creation.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+namespace detail {
+
+std::shared_ptr<completion_queue_state> make_completion_queue_state(
+    ibv_cq* native, const context& of, ownership owner,
+    const std::optional<completion_channel>& channel) {
+  return std::make_shared<completion_queue_state>(completion_queue_state::arguments{
+      .provider = &of.provider(),
+      .native = native,
+      .owner = owner,
+      .name = "completion queue of " + of.name(),
+      .parents = {internals::state_of(of), channel ? internals::state_of(*channel) : nullptr}});
+}
+
+result<void> check_completion_queue(const context& of, completion_queue_request request) {
+  const auto refuse = [&](const std::string& diagnosis) {
+    return error::invalid_argument(request.call, of.name(), diagnosis);
+  };
+  if (request.capacity == 0) return refuse("a completion queue has at least one entry");
+  if (request.capacity > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
+    return refuse("a completion queue has at most 2147483647 entries");
+  if (const auto vectors = of.completion_vectors();
+      request.completion_vector >= std::max(vectors, 1U))
+    return refuse("completion vector " + std::to_string(request.completion_vector) +
+                  " does not exist: the device has " + std::to_string(vectors));
+  return {};
+}
+
+error completion_queue_error(const context& of, completion_queue_request request, int code) {
+  error failed = creation_error(code, request.call, of.name());
+  if (code != EINVAL && code != ENOMEM) return failed;
+  ibv_device_attr limits{};
+  if (call(of.provider().verbs.query_device, of.native(), &limits).failed) return failed;
+  const auto asked = std::to_string(request.capacity);
+  if (limits.max_cqe > 0 && request.capacity > static_cast<std::uint32_t>(limits.max_cqe))
+    return std::move(failed).with_diagnosis(asked + " entries were asked, the device has at most " +
+                                            std::to_string(limits.max_cqe));
+  return std::move(failed).with_diagnosis(asked + " entries were asked; the device has at most " +
+                                          std::to_string(limits.max_cq) + " completion queues");
+}
+
+}  // namespace detail
+
+verbena::error poll_result::error() const {
+  VERBENA_ASSERT(!has_value(), "error() is asked of a poll_result only when polling failed");
+  // Some providers return the negated errno, others -1.
+  const int code = count_ == -1 ? 0 : -count_;
+  return verbena::error::from_errno(
+      code, "ibv_poll_cq", "a completion queue",
+      "the queue overflowed or the device is gone; completions are lost and the queue pairs on it "
+      "cannot be used any more");
+}
+
+result<completion_queue> context::create_cq(std::uint32_t capacity) const {
+  return create_cq(capacity, completion_queue_options{});
+}
+
+result<completion_queue> context::create_cq(std::uint32_t capacity,
+                                            const completion_queue_options& options) const {
+  const detail::completion_queue_request request{"ibv_create_cq", capacity,
+                                                 options.completion_vector};
+  VERBENA_TRY_VOID(detail::check_completion_queue(*this, request));
+  ibv_comp_channel* const channel = options.channel ? options.channel->native() : nullptr;
+  const auto made =
+      detail::call_create(state().verbs().create_cq, native(), static_cast<int>(capacity), nullptr,
+                          channel, static_cast<int>(options.completion_vector));
+  if (!made) return detail::completion_queue_error(*this, request, made.code);
+  return detail::internals::make<completion_queue>(
+      detail::make_completion_queue_state(made.native, *this, ownership::take, options.channel));
+}
+
+completion_queue completion_queue::adopt(ibv_cq* native, const context& of, ownership owner) {
+  VERBENA_ASSERT(native != nullptr, "only an existing completion queue can be adopted");
+  return detail::internals::make<completion_queue>(
+      detail::make_completion_queue_state(native, of, owner, std::nullopt));
+}
+
+result<void> completion_queue::request_notification(notify which) const {
+  const int solicited_only = which == notify::solicited_only ? 1 : 0;
+  if (const auto status = detail::call(state().verbs().req_notify_cq, native(), solicited_only);
+      status.failed)
+    return error::from_errno(status.code, "ibv_req_notify_cq", name());
+  return {};
+}
+
+std::size_t completion_queue::capacity() const {
+  return static_cast<std::size_t>(std::max(native()->cqe, 0));
+}
+
+std::optional<completion_channel> completion_queue::channel() const {
+  const auto& channel_state = state().parents().channel;
+  if (channel_state == nullptr) return std::nullopt;
+  return detail::internals::make<completion_channel>(channel_state);
+}
+
+std::string completion_queue::explain(const completion& failed) const {
+  const auto explain = provider().soft_explain;
+  if (explain == nullptr || failed.ok()) return {};
+  std::string text(512, '\0');
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const std::size_t length = explain(failed.queue_pair().value(), failed.id(),
+                                       failed.vendor_error(), text.data(), text.size());
+    const bool complete = length < text.size();
+    text.resize(complete ? length : length + 1);
+    if (complete) return text;
+  }
+  // It grew between the two calls: what fits is still true.
+  text.resize(std::min(text.size(), text.find('\0')));
+  return text;
+}
+
+close_result<completion_queue> completion_queue::close() && {
+  return close_handle(std::move(*this));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

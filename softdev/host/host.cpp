@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/host.hpp"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <utility>
+
+namespace verbena::softdev {
+namespace {
+
+// All of this is trivially destructible or leaked: it is used until the last thread ends.
+std::atomic<host*> current{nullptr};
+std::atomic<queue_pair_event_handler> event_handler{nullptr};
+
+std::mutex& creation_mutex() {
+  static auto* const mutex = [] {
+    // A fork waits for a creation in progress, so that the child never sees a lock that is held by
+    // a thread it does not have.
+    static std::mutex* const made = new std::mutex;
+    pthread_atfork([] { made->lock(); }, [] { made->unlock(); }, [] { made->unlock(); });
+    return made;
+  }();
+  return *mutex;
+}
+
+void report(void* /*context*/, queue_pair& which, queue_pair_event what) {
+  if (const auto handler = event_handler.load(std::memory_order_acquire)) handler(which, what);
+}
+
+result<unique_fd> watch(std::initializer_list<int> fds) {
+  unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return error::from_errno(errno, "epoll_create1");
+  for (const int fd : fds) {
+    epoll_event wanted{};
+    wanted.events = EPOLLIN;
+    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &wanted) != 0)
+      return error::from_errno(errno, "epoll_ctl");
+  }
+  return epoll;
+}
+
+}  // namespace
+
+time_ns monotonic_now() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
+}
+
+void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept {
+  event_handler.store(handler, std::memory_order_release);
+}
+
+const persona& process_persona() {
+  static const persona* const described = new persona(describe_host());
+  return *described;
+}
+
+result<host*> host::instance() {
+  host* known = current.load(std::memory_order_acquire);
+  if (known != nullptr && known->usable()) return known;
+  const std::lock_guard lock(creation_mutex());
+  known = current.load(std::memory_order_acquire);
+  if (known != nullptr && known->usable()) return known;
+  // In a child of fork the parent's is left alone: destroying it would touch what both share.
+  VERBENA_TRY(known, make());
+  current.store(known, std::memory_order_release);
+  return known;
+}
+
+result<host*> host::make() {
+  parts made;
+  VERBENA_TRY(const link_options options, link_options::from_environment());
+  VERBENA_TRY(made.to_neighbours, link::open(options));
+  VERBENA_TRY(made.wake_fd, progress_thread::make_wake_fd());
+  VERBENA_TRY(made.epoll_fd,
+              watch({made.to_neighbours->wake_fd(), made.to_neighbours->service_fd()}));
+  return new host(std::move(made));
+}
+
+host::host(parts made)
+    : generation_(current_generation()),
+      link_(std::move(made.to_neighbours)),
+      epoll_fd_(std::move(made.epoll_fd)),
+      engine_(std::make_unique<engine>(engine_options{
+          .process_slot = link_->slot(),
+          .clock = &monotonic_now,
+          .sink = {.context = this,
+                   .event = &report,
+                   .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
+      thread_(work(), std::move(made.wake_fd)) {}
+
+progress_work host::work() noexcept {
+  return {
+      .context = this,
+      .run = [](void* self) { static_cast<host*>(self)->run(); },
+      .next = [](void* self) { return static_cast<host*>(self)->engine_->next_deadline(); },
+      .fall_asleep = [](void* self) { return static_cast<host*>(self)->link_->announce_sleep(); },
+      .awake = [](void* self) { static_cast<host*>(self)->link_->announce_awake(); },
+      .fd = epoll_fd_.get()};
+}
+
+void host::run() noexcept {
+  link_->service(link::time_point::clock::now());
+  engine_->progress();
+}
+
+void host::progress() noexcept {
+  thread_.note_polling();
+  if (link_->service_due()) link_->service(link::time_point::clock::now());
+  engine_->progress();
+}
+
+result<registered_region> host::register_region(const memory_region& region) {
+  // The public table has no room near some keys: another key is tried then.
+  for (int attempt = 0; attempt < 16; ++attempt) {
+    VERBENA_TRY(const std::uint32_t key, engine_->register_region(region));
+    const auto place = link_->arenas().acquire(region.base, region.length);
+    const region_record record{.key = key,
+                               .pd = static_cast<std::uint32_t>(region.domain),
+                               .access = region.rights.mask(),
+                               .iova = region.iova,
+                               .length = region.length,
+                               .address = reinterpret_cast<std::uint64_t>(region.base),
+                               .arena = place ? place->arena : 0,
+                               .arena_offset = place ? place->offset : 0};
+    if (link_->segment().publish_region(record))
+      return registered_region{key, region.base, place.has_value()};
+    if (place) link_->arenas().release(region.base);
+    engine_->deregister_region(key);
+  }
+  return error::from_errno(ENOMEM, "ibv_reg_mr", "soft0", "the table of memory regions is full");
+}
+
+void host::deregister_region(const registered_region& region) {
+  link_->segment().withdraw_region(region.key);
+  link_->fence_memory(region.memory);
+  engine_->deregister_region(region.key);
+  if (region.shareable) link_->arenas().release(region.memory);
+}
+
+}  // namespace verbena::softdev

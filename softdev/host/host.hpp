@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// The device in this process: the engine, the link to other processes, the thread, and what the
+// device says about itself. There is one for each process that opens the device, and it is never
+// destroyed: threads of the program may use it while the program exits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/host/generation.hpp"
+#include "softdev/host/persona.hpp"
+#include "softdev/host/progress_thread.hpp"
+#include "softdev/path/link.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// A registered memory region and what must be undone at its end. Threads: immutable value.
+struct registered_region {
+  std::uint32_t key = 0;
+  const void* memory = nullptr;
+  bool shareable = false;  ///< lies in memory that peers can map
+};
+
+/// The device in a process. Threads: thread-safe.
+class host {
+ public:
+  /// This process's; made at the first call in the process. A child of fork gets its own, apart
+  /// from that of its parent. Errors: what opening the link between processes, or an eventfd, gave.
+  /// Allocates; blocks only while another thread makes it.
+  [[nodiscard]] static result<host*> instance();
+
+  host(const host&) = delete;
+  host& operator=(const host&) = delete;
+
+  [[nodiscard]] engine& core() noexcept { return *engine_; }
+  /// False in a child of fork: then neither this nor anything made by it may be used.
+  [[nodiscard]] bool usable() const noexcept { return is_current_generation(generation_); }
+
+  /// Does what is due, on the calling thread: one that polls, posts or waits for an event. Never
+  /// blocks or allocates; no system call unless peers arrive or leave.
+  void progress() noexcept;
+  /// Starts the thread unless it runs: with the first queue pair that leaves RESET. 0 or an errno.
+  [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
+
+  /// Counts armed completion queues: while there are any, the thread is attentive.
+  void note_armed() noexcept { thread_.expect_sleep(); }
+  void note_disarmed() noexcept { thread_.expect_no_sleep(); }
+
+  /// Registers memory with the engine and makes it visible to peers. O(1). Errors: as the engine's.
+  [[nodiscard]] result<registered_region> register_region(const memory_region& region);
+  /// Ends a registration: when it returns, neither this process nor a peer touches the memory
+  /// through it. Blocks while one does.
+  void deregister_region(const registered_region& region);
+
+  /// Memory that peers can map, for verbena_soft_allocate.
+  [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
+  [[nodiscard]] link& neighbours() noexcept { return *link_; }
+
+ private:
+  struct parts {
+    std::unique_ptr<link> to_neighbours;
+    unique_fd wake_fd;
+    unique_fd epoll_fd;
+  };
+  explicit host(parts made);
+  static result<host*> make();
+  [[nodiscard]] progress_work work() noexcept;
+  void run() noexcept;
+
+  const std::uint32_t generation_;
+  std::unique_ptr<link> link_;
+  unique_fd epoll_fd_;
+  std::unique_ptr<engine> engine_;
+  progress_thread thread_;
+};
+
+/// Where the engine's events about queue pairs go; set once, before the first host is made. Called
+/// on any thread with locks held: must not block.
+using queue_pair_event_handler = void (*)(queue_pair& which, queue_pair_event what);
+void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept;
+
+/// What the device says about itself on this host; described at the first call. Thread-safe.
+[[nodiscard]] const persona& process_persona();
+
+/// Nanoseconds on CLOCK_MONOTONIC.
+[[nodiscard]] time_ns monotonic_now() noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/persona.hpp"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "verbena/base/fd.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+std::uint64_t fnv1a(std::span<const char> text) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char byte : text) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3U;
+  }
+  // Finalise: FNV alone leaves the top bits of short texts alike.
+  hash ^= hash >> 33U;
+  hash *= 0xff51afd7ed558ccdU;
+  hash ^= hash >> 33U;
+  return hash;
+}
+
+// The machine's identifier (machine-id(5): 32 hexadecimal digits), or its name.
+std::string host_seed() {
+  for (const char* path : {"/etc/machine-id", "/var/lib/dbus/machine-id"}) {
+    const unique_fd file(open(path, O_RDONLY | O_CLOEXEC));
+    if (!file) continue;
+    std::array<char, 33> text{};
+    const ssize_t length = read(file.get(), text.data(), 32);
+    const auto is_hex = [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    };
+    if (length == 32 && std::all_of(text.begin(), text.begin() + 32, is_hex)) return text.data();
+  }
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0') return name.data();
+  return "verbena";
+}
+
+std::array<std::uint8_t, 16> mapped(in_addr address) noexcept {
+  std::array<std::uint8_t, 16> gid{};
+  gid[10] = gid[11] = 0xff;
+  std::memcpy(gid.data() + 12, &address.s_addr, 4);
+  return gid;
+}
+
+struct interface_address {
+  gid_entry entry;
+  bool loopback = false;
+};
+
+// The IPv4 addresses of interfaces that are up, those that others can reach first.
+std::vector<interface_address> host_addresses() {
+  std::vector<interface_address> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) == 0) {
+    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+      if ((entry->ifa_flags & IFF_UP) == 0) continue;
+      sockaddr_in address;
+      std::memcpy(&address, entry->ifa_addr, sizeof address);
+      found.push_back({{mapped(address.sin_addr), if_nametoindex(entry->ifa_name)},
+                       (entry->ifa_flags & IFF_LOOPBACK) != 0});
+    }
+    freeifaddrs(list);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.loopback < b.loopback; });
+  return found;
+}
+
+}  // namespace
+
+std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept {
+  const std::uint64_t hash = fnv1a(seed);
+  std::array<std::uint8_t, 6> address;
+  std::memcpy(address.data(), &hash, address.size());
+  address[0] = static_cast<std::uint8_t>((address[0] & 0xfcU) | 0x02U);  // unicast, nobody's
+  return address;
+}
+
+persona describe_host() {
+  persona result;
+  const std::string seed = host_seed();
+  const auto mac = hardware_address(seed);
+  result.node_guid = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+
+  auto addresses = host_addresses();
+  const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
+  const auto is_local = [&](const auto& known) { return known.entry.gid == local.gid; };
+  if (std::none_of(addresses.begin(), addresses.end(), is_local))
+    addresses.push_back({local, true});
+
+  gid_entry link_local;
+  link_local.gid = {0xfe, 0x80};
+  std::copy(result.node_guid.begin(), result.node_guid.end(), link_local.gid.begin() + 8);
+  link_local.gid[8] ^= 0x02U;  // an interface identifier has this bit the other way round
+  link_local.interface_index = addresses.front().entry.interface_index;
+  result.gids.push_back(link_local);
+  for (const auto& address : addresses) {
+    if (result.gids.size() == persona::gid_table_length) break;
+    result.gids.push_back(address.entry);
+  }
+  return result;
+}
+
+bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid) {
+  const auto same = [&](const gid_entry& entry) {
+    return std::equal(gid.begin(), gid.end(), entry.gid.begin());
+  };
+  if (std::any_of(known.gids.begin(), known.gids.end(), same)) return true;
+  const auto addresses = host_addresses();
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const auto& address) { return same(address.entry); });
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// What soft0 says about itself: a RoCE v2 adapter with one port, one P_Key and a GID table with the
+// host's addresses. Plain values; the shim puts them into the structs of verbs.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace verbena::softdev {
+
+/// How many objects a process may have, where softdev/core sets no limit.
+struct object_limits {
+  static constexpr int max_cq = 16384;
+  static constexpr int max_pd = 32768;
+  static constexpr int completion_vectors = 8;
+};
+
+/// Who made the device. The vendor identifier has the locally administered bit set: it is nobody's.
+struct device_identity {
+  static constexpr const char* name = "soft0";
+  static constexpr std::uint32_t vendor_id = 0x025642;
+  static constexpr std::uint32_t vendor_part_id = 1;
+  static constexpr std::uint32_t hardware_version = 1;
+};
+
+/// One entry of the GID table: an address of this host.
+struct gid_entry {
+  std::array<std::uint8_t, 16> gid{};
+  std::uint32_t interface_index = 0;
+};
+
+/// What depends on the host. Threads: immutable.
+struct persona {
+  static constexpr int gid_table_length = 64;
+
+  std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
+  std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
+};
+
+/// Six bytes that stay the same on this host, with the locally administered bit, from `seed` (the
+/// text of /etc/machine-id, or a host name).
+[[nodiscard]] std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept;
+
+/// Describes this host: identifier, interfaces, addresses. Reads files, asks the kernel, allocates.
+[[nodiscard]] persona describe_host();
+
+/// True when `gid` is an address of this host now. Asks the kernel unless `known` has it.
+[[nodiscard]] bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid);
+
+}  // namespace verbena::softdev

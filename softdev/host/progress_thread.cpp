@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/progress_thread.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+namespace verbena::softdev {
+namespace {
+
+// How long the thread stays away from a program that polls before it looks again.
+constexpr time_ns park_ns = 2'000'000;
+// Longer waits are cut: the deadline may be changed without a wake-up being lost, but a bounded
+// sleep makes such a mistake a delay instead of a hang.
+constexpr time_ns longest_wait_ns = 10'000'000'000;
+
+time_ns monotonic_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
+}
+
+timespec to_timespec(time_ns duration) noexcept {
+  return {static_cast<time_t>(duration / 1'000'000'000U),
+          static_cast<long>(duration % 1'000'000'000U)};
+}
+
+void signal(int fd) noexcept {
+  const std::uint64_t one = 1;
+  const ssize_t written = write(fd, &one, sizeof one);  // EAGAIN: it is readable already
+  static_cast<void>(written);
+}
+
+void drain(int fd) noexcept {
+  std::uint64_t count = 0;
+  const ssize_t got = read(fd, &count, sizeof count);
+  static_cast<void>(got);
+}
+
+}  // namespace
+
+result<unique_fd> progress_thread::make_wake_fd() {
+  unique_fd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) return error::from_errno(errno, "eventfd");
+  return fd;
+}
+
+int progress_thread::start() noexcept {
+  if (starting_.exchange(true)) return 0;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // Signals are the program's: the thread is created with all of them blocked.
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  const int failed = pthread_create(&thread, &attributes, &progress_thread::enter, this);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) {
+    starting_.store(false);
+    return failed;
+  }
+  pthread_setname_np(thread, "verbena-soft");
+  started_.store(true, std::memory_order_release);
+  return 0;
+}
+
+void* progress_thread::enter(void* self) noexcept {
+  static_cast<progress_thread*>(self)->loop();
+  return nullptr;
+}
+
+void progress_thread::wake() noexcept {
+  called_.store(true, std::memory_order_seq_cst);
+  if (waiting_.load(std::memory_order_seq_cst)) signal(wake_fd_.get());
+}
+
+void progress_thread::expect_sleep() noexcept {
+  attentive_.fetch_add(1, std::memory_order_seq_cst);
+  if (parked_.load(std::memory_order_seq_cst)) signal(wake_fd_.get());
+}
+
+void progress_thread::loop() noexcept {
+  while (true) {
+    if (attentive_.load(std::memory_order_seq_cst) == 0 &&
+        polled_.exchange(false, std::memory_order_relaxed)) {
+      park();
+      continue;
+    }
+    called_.store(false, std::memory_order_seq_cst);
+    work_.run(work_.context);
+    waiting_.store(true, std::memory_order_seq_cst);
+    const time_ns until = work_.next(work_.context);
+    if (!called_.load(std::memory_order_seq_cst)) {
+      if (work_.fall_asleep == nullptr || work_.fall_asleep(work_.context)) {
+        wait(until);
+        if (work_.awake != nullptr) work_.awake(work_.context);
+      }
+    }
+    waiting_.store(false, std::memory_order_relaxed);
+  }
+}
+
+void progress_thread::wait(time_ns until) noexcept {
+  const time_ns now = monotonic_ns();
+  if (until <= now) return;
+  const time_ns left = until - now < longest_wait_ns ? until - now : longest_wait_ns;
+  const timespec timeout = to_timespec(left);
+  pollfd fds[] = {{wake_fd_.get(), POLLIN, 0}, {work_.fd, POLLIN, 0}};
+  if (ppoll(fds, 2, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
+}
+
+void progress_thread::park() noexcept {
+  parked_.store(true, std::memory_order_seq_cst);
+  if (attentive_.load(std::memory_order_seq_cst) == 0) {
+    const timespec timeout = to_timespec(park_ns);
+    pollfd fd{wake_fd_.get(), POLLIN, 0};
+    if (ppoll(&fd, 1, &timeout, nullptr) > 0) drain(wake_fd_.get());
+  }
+  parked_.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace verbena::softdev

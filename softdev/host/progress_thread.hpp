@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The one thread of the device in a process. It runs what no call of the program runs: retries
+// whose time has come, and the peers' requests while the program computes. While the program polls,
+// it keeps out of the way.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "softdev/core/types.hpp"
+#include "verbena/base/fd.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// What the thread drives. Called on the thread only.
+struct progress_work {
+  void* context = nullptr;
+  /// Does what is due.
+  void (*run)(void* context) = nullptr;
+  /// When to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
+  time_ns (*next)(void* context) = nullptr;
+  /// About to wait: false when there is something to do after all.
+  bool (*fall_asleep)(void* context) = nullptr;
+  /// After each wait that `fall_asleep` allowed.
+  void (*awake)(void* context) = nullptr;
+  /// A descriptor that is readable when there is something to run; -1 for none.
+  int fd = -1;
+};
+
+/// Threads: thread-safe. Its thread never ends, so an object whose thread was started lives as long
+/// as the process.
+class progress_thread {
+ public:
+  /// Errors: the errno of eventfd(2).
+  [[nodiscard]] static result<unique_fd> make_wake_fd();
+
+  progress_thread(const progress_work& work, unique_fd wake_fd) noexcept
+      : work_(work), wake_fd_(std::move(wake_fd)) {}
+  progress_thread(const progress_thread&) = delete;
+  progress_thread& operator=(const progress_thread&) = delete;
+
+  /// Starts the thread unless it runs. 0, or the errno of pthread_create(3). Allocates.
+  [[nodiscard]] int start() noexcept;
+  [[nodiscard]] bool started() const noexcept { return started_.load(std::memory_order_acquire); }
+
+  /// There is something to run, or an earlier time to run at. No system call unless it sleeps.
+  void wake() noexcept;
+
+  /// The program runs the work itself by polling: the thread stays away for a while. Two loads at
+  /// most, usually.
+  void note_polling() noexcept {
+    if (!polled_.load(std::memory_order_relaxed)) polled_.store(true, std::memory_order_relaxed);
+  }
+  /// Counts reasons not to stay away although the program polls: armed completion queues.
+  void expect_sleep() noexcept;
+  void expect_no_sleep() noexcept { attentive_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  static void* enter(void* self) noexcept;
+  void loop() noexcept;
+  void wait(time_ns until) noexcept;
+  void park() noexcept;
+
+  const progress_work work_;
+  const unique_fd wake_fd_;
+  std::atomic<bool> starting_{false};
+  std::atomic<bool> started_{false};
+  alignas(64) std::atomic<bool> polled_{false};
+  alignas(64) std::atomic<bool> waiting_{false};  ///< in a wait that `wake` must end
+  std::atomic<bool> parked_{false};               ///< in a wait that `expect_sleep` must end
+  std::atomic<bool> called_{false};               ///< `wake` was called since the last run
+  std::atomic<std::int32_t> attentive_{0};
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What the environment asks of the device. Every value is checked; one that makes no sense is
+// reported once through the log hook and ignored.
+#pragma once
+
+#include <cstdint>
+
+namespace verbena::softdev {
+
+/// VERBENA_SOFTDEV: whether the device is listed.
+enum class listing : std::uint8_t { on, off };
+
+/// The device's settings. Threads: immutable.
+struct settings {
+  listing listed = listing::on;
+};
+
+/// The settings of this process, read on first use. Thread-safe.
+[[nodiscard]] const settings& process_settings();
+
+/// Reads settings from `lookup` (getenv, or a test's table). Logs what it ignores.
+[[nodiscard]] settings read_settings(const char* (*lookup)(const char* name));
+
+}  // namespace verbena::softdev

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The one exported function and the table that it returns.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
+
+#include "softdev/shim/functions.hpp"
+#include "softdev/shim/not_supported.hpp"
+
+// verbs.h has macros in front of some of its functions.
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+namespace verbena::softdev {
+namespace {
+
+template <class Function>
+verbena_soft_function entry(const char* name, Function* function) noexcept {
+  return {name, reinterpret_cast<void (*)()>(function)};
+}
+
+constexpr std::size_t function_count = 0
+#define SUPPORTED(name) +1
+#define NOT_SUPPORTED_FUNCTION(name, how) +1
+#define NOT_SUPPORTED_MEMBER(name, how)
+#define NOT_SUPPORTED_OPERATION(name, how)
+#define NOT_SUPPORTED_REQUEST(name)
+#define NOT_SUPPORTED_TRANSPORT(type)
+#define NOT_SUPPORTED_ACCESS(flag)
+#include "softdev/shim/not_supported.inc"
+#include "softdev/shim/supported.inc"
+#undef SUPPORTED
+#undef NOT_SUPPORTED_FUNCTION
+    ;
+
+using function_table = std::array<verbena_soft_function, function_count>;
+
+function_table make_table() noexcept {
+  function_table table{
+#define SUPPORTED(name) entry(#name, &::name),
+#define NOT_SUPPORTED_FUNCTION(name, how) \
+  entry(#name, &not_supported<decltype(::name), convention::how>::call),
+#include "softdev/shim/not_supported.inc"
+#include "softdev/shim/supported.inc"
+#undef SUPPORTED
+#undef NOT_SUPPORTED_FUNCTION
+#undef NOT_SUPPORTED_MEMBER
+#undef NOT_SUPPORTED_OPERATION
+#undef NOT_SUPPORTED_REQUEST
+#undef NOT_SUPPORTED_TRANSPORT
+#undef NOT_SUPPORTED_ACCESS
+  };
+  std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) {
+    return std::string_view(a.name) < std::string_view(b.name);
+  });
+  return table;
+}
+
+}  // namespace
+}  // namespace verbena::softdev
+
+extern "C" __attribute__((visibility("default"))) const verbena_soft_functions* verbena_soft_entry(
+    std::uint32_t abi) {
+  using namespace verbena::softdev;
+  if (abi != verbena::soft_abi) return nullptr;
+  static const function_table table = make_table();
+  static const verbena_soft_functions functions{
+      verbena::soft_abi, static_cast<std::uint32_t>(table.size()), table.data()};
+  return &functions;
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// The objects behind the handles of the C interface. Each begins with the public struct of verbs.h,
+// whose address is the handle; what follows is ours.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "softdev/core/completion_queue.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/host/event_queue.hpp"
+#include "softdev/host/host.hpp"
+
+namespace verbena::softdev {
+
+/// Counts an object's dependants; it is not destroyed while it has any. Threads: thread-safe.
+class dependants {
+ public:
+  void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  void remove() noexcept { count_.fetch_sub(1, std::memory_order_release); }
+  [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  std::atomic<std::uint32_t> count_{0};
+};
+
+/// The device. What follows the public struct has the shape that rdma-core gives its own devices,
+/// because its vendor libraries look there: functions, a count, list links, a description.
+struct device_object : ibv_device {
+  void* functions = nullptr;
+  std::atomic<int> references{1 << 30};
+  void* list_links[2] = {};
+  void* description = nullptr;
+  std::byte spare[256] = {};
+};
+
+struct context_object : verbs_context {
+  softdev::host* host = nullptr;
+  std::unique_ptr<event_queue> events;  ///< asynchronous ones; its descriptor is async_fd
+  dependants children;                  ///< protection domains, completion queues, channels
+};
+
+struct pd_object : ibv_pd {
+  dependants children;
+};
+
+struct mr_object : ibv_mr {
+  /// rdma-core looks for two words here when it is given the region by mistake.
+  std::array<std::uint32_t, 4> spare{};
+  registered_region region;
+};
+
+/// A completion channel. Its descriptor is an epoll descriptor that contains the queue's.
+struct channel_object : ibv_comp_channel {
+  std::unique_ptr<event_queue> events;
+  unique_fd epoll;
+};
+
+/// A completion queue, always of the extended kind.
+struct cq_object : ibv_cq_ex {
+  context_object* context_of = nullptr;
+  std::unique_ptr<completion_queue> queue;
+  event_node completion_event;
+  event_node error_event;
+  std::uint32_t completion_events_taken = 0;  ///< guarded by the channel's queue
+  std::uint32_t error_events_taken = 0;       ///< guarded by the context's queue
+  std::atomic<bool> counted_as_armed{false};
+  dependants children;  ///< queue pairs
+
+  // The lazy interface: the entry that start_poll or next_poll stands on.
+  completion now;
+  bool single_threaded = false;
+  std::atomic<pthread_t> poller{};  ///< who is between start_poll and end_poll
+  pthread_mutex_t poll_mutex{};
+};
+
+/// A queue pair; wr_* functions are there if it was created with their flags.
+struct qp_object : ibv_qp_ex {
+  /// rdma-core keeps such a mask here; its ibv_qp_to_qp_ex() looks for bit 1.
+  std::uint32_t private_mask = 0;
+  context_object* context_of = nullptr;
+  queue_pair* core = nullptr;
+  std::uint32_t generation = 0;
+  ibv_qp_init_attr created{};  ///< as granted
+  ibv_ah_attr address{};       ///< as given with IBV_QP_AV
+  /// The first error of the open batch of the extended interface.
+  int batch_error = 0;
+  static constexpr std::size_t event_kinds = 5;  ///< of queue_pair_event
+  std::array<event_node, event_kinds> event_nodes;
+  std::uint32_t events_taken = 0;  ///< guarded by the context's queue
+};
+
+[[nodiscard]] inline context_object& object_of(ibv_context* context) noexcept {
+  return *static_cast<context_object*>(verbs_get_ctx(context));
+}
+[[nodiscard]] inline pd_object& object_of(ibv_pd* pd) noexcept {
+  return *static_cast<pd_object*>(pd);
+}
+[[nodiscard]] inline mr_object& object_of(ibv_mr* mr) noexcept {
+  return *static_cast<mr_object*>(mr);
+}
+[[nodiscard]] inline channel_object& object_of(ibv_comp_channel* channel) noexcept {
+  return *static_cast<channel_object*>(channel);
+}
+[[nodiscard]] inline cq_object& object_of(ibv_cq_ex* cq) noexcept {
+  return *static_cast<cq_object*>(cq);
+}
+[[nodiscard]] inline cq_object& object_of(ibv_cq* cq) noexcept {
+  return object_of(reinterpret_cast<ibv_cq_ex*>(cq));
+}
+[[nodiscard]] inline qp_object& object_of(ibv_qp_ex* qp) noexcept {
+  return *static_cast<qp_object*>(qp);
+}
+[[nodiscard]] inline qp_object& object_of(ibv_qp* qp) noexcept {
+  return object_of(reinterpret_cast<ibv_qp_ex*>(qp));
+}
+[[nodiscard]] inline ibv_cq* handle_of(cq_object& cq) noexcept {
+  return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(&cq));
+}
+
+/// The one device. Described on first use; lives as long as the process. Thread-safe.
+[[nodiscard]] device_object& the_device();
+
+/// True when the context belongs to this process; else sets errno to ENODEV and, once, logs that a
+/// forked child must open the device itself.
+[[nodiscard]] bool usable(const context_object& context) noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The functions that programs reach through the pointers in a context, not by name. Conventions on
+// errors are those of verbs.h.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/shim/objects.hpp"
+
+namespace verbena::softdev {
+
+int query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attributes,
+               std::size_t size);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attributes, std::size_t size);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
+int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+/// Puts the functions of the lazy interface into a completion queue that is being made.
+void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
+int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
+int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request);
+/// The ibv_qp_create_send_ops_flags that queue pairs can have.
+[[nodiscard]] std::uint64_t supported_send_operations() noexcept;
+/// Puts the functions of the extended interface into a queue pair that is being made.
+void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
+
+/// Passes what happened to a queue pair on to its context's asynchronous events.
+void report_queue_pair_event(queue_pair& which, queue_pair_event what);
+/// Prepares the event nodes of an object.
+void prepare_events(qp_object& qp) noexcept;
+void prepare_events(cq_object& cq) noexcept;
+/// Forgets pending events of an object that goes away and waits until those that were taken are
+/// acknowledged. Blocks.
+void finish_events(qp_object& qp) noexcept;
+void finish_events(cq_object& cq) noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// Completion queues: creation, batch polling, arming.
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cerrno>
+#include <new>
+
+#include "softdev/shim/operations.hpp"
+#include "softdev/shim/translate.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+std::atomic<int> queues{0};
+
+ibv_cq_ex* fail(int code) noexcept {
+  errno = code;
+  return nullptr;
+}
+
+struct creation {
+  ibv_context* context = nullptr;
+  std::uint64_t capacity = 0;
+  void* cq_context = nullptr;
+  ibv_comp_channel* channel = nullptr;
+  std::uint32_t comp_vector = 0;
+  std::uint64_t wc_flags = IBV_WC_STANDARD_FLAGS;
+  bool single_threaded = false;
+};
+
+constexpr std::uint64_t timestamp_flags =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+// The event of an armed queue. On the thread that made the completion.
+void on_event(void* self, completion_queue& /*queue*/) {
+  auto& cq = *static_cast<cq_object*>(self);
+  if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
+  if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
+}
+
+void on_overrun(void* self, completion_queue& /*queue*/) {
+  auto& cq = *static_cast<cq_object*>(self);
+  cq.context_of->events->push_once(cq.error_event);
+}
+
+ibv_cq_ex* create(const creation& wanted) {
+  context_object& context = object_of(wanted.context);
+  if (!usable(context)) return nullptr;
+  if (wanted.capacity < 1 || wanted.capacity > limits::max_completions ||
+      wanted.comp_vector >= static_cast<std::uint32_t>(wanted.context->num_comp_vectors))
+    return fail(EINVAL);
+  if (wanted.channel != nullptr && wanted.channel->context != wanted.context) return fail(EINVAL);
+  if (queues.fetch_add(1) >= object_limits::max_cq) {
+    queues.fetch_sub(1);
+    return fail(ENOMEM);
+  }
+  auto* const object = new (std::nothrow) cq_object{};
+  if (object == nullptr) {
+    queues.fetch_sub(1);
+    return fail(ENOMEM);
+  }
+  object->context = wanted.context;
+  object->context_of = &context;
+  object->channel = wanted.channel;
+  object->cq_context = wanted.cq_context;
+  object->cqe = static_cast<int>(wanted.capacity);
+  object->single_threaded = wanted.single_threaded;
+  pthread_mutex_init(&object->mutex, nullptr);
+  pthread_cond_init(&object->cond, nullptr);
+  pthread_mutex_init(&object->poll_mutex, nullptr);
+  object->queue = std::make_unique<completion_queue>(completion_queue_options{
+      .capacity = static_cast<std::uint32_t>(wanted.capacity),
+      .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &monotonic_now : nullptr,
+      .sink = {.context = object, .event = &on_event, .overrun = &on_overrun},
+      .owner = object});
+  prepare_events(*object);
+  fill_lazy_interface(*object, wanted.wc_flags);
+  if (wanted.channel != nullptr) {
+    pthread_mutex_lock(&wanted.context->mutex);
+    ++wanted.channel->refcnt;
+    pthread_mutex_unlock(&wanted.context->mutex);
+  }
+  context.children.add();
+  return object;
+}
+
+}  // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
+  constexpr std::uint64_t supported = IBV_WC_STANDARD_FLAGS | timestamp_flags;
+  constexpr std::uint32_t known_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
+  constexpr std::uint32_t known_flags =
+      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if ((attributes->wc_flags & ~supported) != 0) return fail(EOPNOTSUPP);
+  if ((attributes->comp_mask & ~known_mask) != 0) return fail(EINVAL);
+  if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) return fail(EOPNOTSUPP);
+  const std::uint32_t flags =
+      (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attributes->flags : 0;
+  if ((flags & ~known_flags) != 0) return fail(EINVAL);
+  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) return fail(EOPNOTSUPP);
+  return create({.context = context,
+                 .capacity = attributes->cqe,
+                 .cq_context = attributes->cq_context,
+                 .channel = attributes->channel,
+                 .comp_vector = attributes->comp_vector,
+                 .wc_flags = attributes->wc_flags,
+                 .single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0});
+}
+
+int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
+  cq_object& object = object_of(cq);
+  if (num_entries < 0) return -EINVAL;
+  completion_queue& queue = *object.queue;
+  if (queue.empty()) {
+    host& home = *object.context_of->host;
+    if (!home.usable()) return -ENODEV;
+    home.progress();
+    if (queue.empty()) return queue.overrun() ? -EIO : 0;
+  }
+  std::array<completion, 16> taken;
+  int done = 0;
+  while (done < num_entries) {
+    const auto wanted =
+        std::min<std::size_t>(taken.size(), static_cast<std::size_t>(num_entries - done));
+    const std::size_t count = queue.poll({taken.data(), wanted});
+    for (std::size_t i = 0; i < count; ++i) to_wc(taken[i], entries[done++]);
+    if (count < wanted) break;
+  }
+  return done;
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  cq_object& object = object_of(cq);
+  host& home = *object.context_of->host;
+  if (!home.usable()) return ENODEV;
+  if (!object.counted_as_armed.exchange(true)) home.note_armed();
+  object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
+  home.progress();
+  return 0;
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                      int comp_vector) {
+  if (cqe < 1 || comp_vector < 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  ibv_cq_ex* const cq = create({.context = context,
+                                .capacity = static_cast<std::uint64_t>(cqe),
+                                .cq_context = cq_context,
+                                .channel = channel,
+                                .comp_vector = static_cast<std::uint32_t>(comp_vector)});
+  return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
+}
+
+int ibv_destroy_cq(ibv_cq* cq) {
+  cq_object& object = object_of(cq);
+  context_object& context = *object.context_of;
+  if (!usable(context)) return ENODEV;
+  if (object.children.any()) return EBUSY;
+  finish_events(object);
+  if (object.counted_as_armed.exchange(false)) context.host->note_disarmed();
+  if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {
+    pthread_mutex_lock(&channel->context->mutex);
+    --channel->refcnt;
+    pthread_mutex_unlock(&channel->context->mutex);
+  }
+  pthread_mutex_destroy(&object.mutex);
+  pthread_cond_destroy(&object.cond);
+  pthread_mutex_destroy(&object.poll_mutex);
+  delete &object;
+  queues.fetch_sub(1);
+  context.children.remove();
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Devices and contexts.
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "softdev/host/settings.hpp"
+#include "softdev/shim/not_supported.hpp"
+#include "softdev/shim/objects.hpp"
+#include "softdev/shim/operations.hpp"
+#include "softdev/shim/trap.hpp"
+#include "verbena/base/log.hpp"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+
+namespace verbena::softdev {
+namespace {
+
+void copy_text(char* out, std::size_t capacity, const char* text) noexcept {
+  std::strncpy(out, text, capacity - 1);
+}
+
+device_object* make_device() {
+  auto* const device = new device_object{};
+  device->node_type = IBV_NODE_CA;
+  device->transport_type = IBV_TRANSPORT_IB;
+  copy_text(device->name, sizeof device->name, device_identity::name);
+  // Names that no kernel uses: programs that look for files below them find none.
+  copy_text(device->dev_name, sizeof device->dev_name, "verbena-soft0");
+  copy_text(device->dev_path, sizeof device->dev_path, "/sys/class/infiniband_verbs/verbena-soft0");
+  copy_text(device->ibdev_path, sizeof device->ibdev_path, "/sys/class/infiniband/soft0");
+  device->functions = trap_table();
+  device->description = empty_description();
+  return device;
+}
+
+void fill(context_object& object) noexcept {
+  verbs_context& context = object;
+  context.sz = sizeof(verbs_context);
+  context.priv = static_cast<verbs_ex_private*>(trap_table());
+  fill_not_supported(context);
+  context.query_port = &query_port;
+  context.query_device_ex = &query_device_ex;
+  context.query_rt_values = &query_rt_values;
+  context.create_cq_ex = &create_cq_ex;
+  context.create_qp_ex = &create_qp_ex;
+
+  ibv_context& base = context.context;
+  base.device = &the_device();
+  base.cmd_fd = -1;
+  base.async_fd = object.events->fd();
+  base.num_comp_vectors = object_limits::completion_vectors;
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&base.mutex, nullptr);
+  base.ops._compat_query_device = &::ibv_query_device;
+  base.ops._compat_query_port = &::ibv_query_port;
+  base.ops.poll_cq = &poll_cq;
+  base.ops.req_notify_cq = &req_notify_cq;
+  base.ops.post_send = &post_send;
+  base.ops.post_recv = &post_receive;
+}
+
+}  // namespace
+
+device_object& the_device() {
+  static device_object* const device = make_device();
+  return *device;
+}
+
+bool usable(const context_object& context) noexcept {
+  if (context.host->usable()) return true;
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) {
+    log(log_level::warning,
+        "soft0: this process was forked from the one that opened the device; it has to open the "
+        "device itself (ENODEV)");
+  }
+  errno = ENODEV;
+  return false;
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+ibv_device** ibv_get_device_list(int* num_devices) {
+  const int count = process_settings().listed == listing::on ? 1 : 0;
+  auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (list == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (count != 0) list[0] = &the_device();
+  if (num_devices != nullptr) *num_devices = count;
+  return list;
+}
+
+void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+__be64 ibv_get_device_guid(ibv_device* /*device*/) {
+  __be64 guid = 0;
+  std::memcpy(&guid, process_persona().node_guid.data(), sizeof guid);
+  return guid;
+}
+
+// The kernel numbers its devices from 0; this one has no number there.
+int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
+
+ibv_context* ibv_open_device(ibv_device* device) {
+  if (device != &the_device()) {
+    errno = ENODEV;
+    return nullptr;
+  }
+  auto host = host::instance();
+  auto event_fd = make_event_fd();
+  if (!host || !event_fd) {
+    const auto& reason = !host ? host.error() : event_fd.error();
+    verbena::log(verbena::log_level::warning, "soft0 cannot be opened: " + reason.message());
+    errno = reason.code() != 0 ? reason.code() : ENODEV;
+    return nullptr;
+  }
+  auto* const object = new (std::nothrow) context_object{};
+  if (object == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  set_queue_pair_event_handler(&report_queue_pair_event);
+  object->host = *host;
+  object->events = std::make_unique<event_queue>(*std::move(event_fd));
+  fill(*object);
+  return &object->context;
+}
+
+int ibv_close_device(ibv_context* context) {
+  context_object& object = object_of(context);
+  if (object.children.any()) {
+    errno = EBUSY;
+    return -1;
+  }
+  pthread_mutex_destroy(&context->mutex);
+  delete &object;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// Completion channels and asynchronous events.
+#include <infiniband/verbs.h>
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "softdev/shim/operations.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::array<ibv_event_type, qp_object::event_kinds> event_types = {
+    IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST,
+    IBV_EVENT_SQ_DRAINED};
+static_assert(static_cast<int>(queue_pair_event::fatal) == 0);
+static_assert(static_cast<int>(queue_pair_event::request_error) == 1);
+static_assert(static_cast<int>(queue_pair_event::access_error) == 2);
+static_assert(static_cast<int>(queue_pair_event::communication_established) == 3);
+static_assert(static_cast<int>(queue_pair_event::send_queue_drained) == 4);
+
+void completion_taken(void* owner, std::uint32_t /*kind*/) {
+  ++static_cast<cq_object*>(owner)->completion_events_taken;
+}
+
+void async_taken(void* owner, std::uint32_t kind) {
+  if (kind == IBV_EVENT_CQ_ERR) {
+    ++static_cast<cq_object*>(owner)->error_events_taken;
+  } else {
+    ++static_cast<qp_object*>(owner)->events_taken;
+  }
+}
+
+// Waits until `*completed`, guarded by `mutex`, has reached `taken`.
+struct acknowledgements {
+  pthread_mutex_t& mutex;
+  pthread_cond_t& cond;
+  const std::uint32_t& completed;
+  std::uint32_t taken;
+};
+void wait_for(const acknowledgements& what) noexcept {
+  pthread_mutex_lock(&what.mutex);
+  while (what.completed != what.taken) pthread_cond_wait(&what.cond, &what.mutex);
+  pthread_mutex_unlock(&what.mutex);
+}
+
+void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed,
+                 std::uint32_t count) noexcept {
+  pthread_mutex_lock(&mutex);
+  completed += count;
+  pthread_cond_signal(&cond);
+  pthread_mutex_unlock(&mutex);
+}
+
+// Takes the oldest event of a queue whose descriptor `fd` the program waits on. 0 or an errno.
+int take_event(host& home, event_queue& events, int fd, void (*taken)(void*, std::uint32_t),
+               event_queue::event& out) {
+  while (true) {
+    if (!home.usable()) return ENODEV;
+    out = events.pop(taken);
+    if (out.owner != nullptr) return 0;
+    home.progress();
+    out = events.pop(taken);
+    if (out.owner != nullptr) return 0;
+    if (const int failed = wait_readable(fd)) return failed;
+  }
+}
+
+}  // namespace
+
+void report_queue_pair_event(queue_pair& which, queue_pair_event what) {
+  auto& qp = *static_cast<qp_object*>(which.owner());
+  qp.context_of->events->push_once(qp.event_nodes[static_cast<std::size_t>(what)]);
+}
+
+void prepare_events(qp_object& qp) noexcept {
+  for (std::size_t kind = 0; kind < qp.event_nodes.size(); ++kind) {
+    qp.event_nodes[kind].owner = &qp;
+    qp.event_nodes[kind].kind = event_types[kind];
+  }
+}
+
+void prepare_events(cq_object& cq) noexcept {
+  cq.completion_event.owner = &cq;
+  cq.error_event.owner = &cq;
+  cq.error_event.kind = IBV_EVENT_CQ_ERR;
+}
+
+void finish_events(qp_object& qp) noexcept {
+  for (event_node& node : qp.event_nodes) qp.context_of->events->drop(node);
+  wait_for({qp.qp_base.mutex, qp.qp_base.cond, qp.qp_base.events_completed, qp.events_taken});
+}
+
+void finish_events(cq_object& cq) noexcept {
+  if (cq.channel != nullptr) object_of(cq.channel).events->drop(cq.completion_event);
+  cq.context_of->events->drop(cq.error_event);
+  wait_for({cq.mutex, cq.cond, cq.comp_events_completed, cq.completion_events_taken});
+  wait_for({cq.mutex, cq.cond, cq.async_events_completed, cq.error_events_taken});
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  context_object& owner = object_of(context);
+  if (!usable(owner)) return nullptr;
+  auto event_fd = make_event_fd();
+  verbena::unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!event_fd || !epoll) {
+    errno = !event_fd ? event_fd.error().code() : errno;
+    return nullptr;
+  }
+  epoll_event wanted{};
+  wanted.events = EPOLLIN;
+  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event_fd->get(), &wanted) != 0) return nullptr;
+  auto* const object = new (std::nothrow) channel_object{};
+  if (object == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  object->events = std::make_unique<event_queue>(*std::move(event_fd));
+  object->epoll = std::move(epoll);
+  object->context = context;
+  object->fd = object->epoll.get();
+  owner.children.add();
+  return object;
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  context_object& owner = object_of(channel->context);
+  if (!usable(owner)) return ENODEV;
+  pthread_mutex_lock(&channel->context->mutex);
+  const bool busy = channel->refcnt != 0;
+  pthread_mutex_unlock(&channel->context->mutex);
+  if (busy) return EBUSY;
+  delete &object_of(channel);
+  owner.children.remove();
+  return 0;
+}
+
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  channel_object& object = object_of(channel);
+  event_queue::event event;
+  host& home = *object_of(channel->context).host;
+  if (const int failed = take_event(home, *object.events, channel->fd, &completion_taken, event)) {
+    errno = failed;
+    return -1;
+  }
+  auto& owner = *static_cast<cq_object*>(event.owner);
+  *cq = handle_of(owner);
+  *cq_context = owner.cq_context;
+  return 0;
+}
+
+void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
+  acknowledge(cq->mutex, cq->cond, cq->comp_events_completed, nevents);
+}
+
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  context_object& object = object_of(context);
+  event_queue::event taken;
+  if (const int failed =
+          take_event(*object.host, *object.events, context->async_fd, &async_taken, taken)) {
+    errno = failed;
+    return -1;
+  }
+  *event = {};
+  event->event_type = static_cast<ibv_event_type>(taken.kind);
+  if (event->event_type == IBV_EVENT_CQ_ERR) {
+    event->element.cq = handle_of(*static_cast<cq_object*>(taken.owner));
+  } else {
+    event->element.qp = &static_cast<qp_object*>(taken.owner)->qp_base;
+  }
+  return 0;
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      ibv_cq& cq = *event->element.cq;
+      acknowledge(cq.mutex, cq.cond, cq.async_events_completed, 1);
+      return;
+    }
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED: {
+      ibv_qp& qp = *event->element.qp;
+      acknowledge(qp.mutex, qp.cond, qp.events_completed, 1);
+      return;
+    }
+    default:
+      return;  // no other event comes from this device
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Posting: the classic interface.
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "softdev/shim/operations.hpp"
+#include "softdev/shim/translate.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+// `count` elements at `entries`: 0, or EINVAL when that makes no sense.
+int to_list(const ibv_sge* entries, int count, sge_list& out) noexcept {
+  if (count < 0 || (count > 0 && entries == nullptr)) return EINVAL;
+  out = {entries, static_cast<std::uint32_t>(count)};
+  return 0;
+}
+
+int add(queue_pair& qp, const ibv_send_wr& from) noexcept {
+  send_request request;
+  sge_list data;
+  if (const int refused = to_request(from, request)) return refused;
+  if (const int refused = to_list(from.sg_list, from.num_sge, data)) return refused;
+  return qp.add_send(request, data);
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
+  qp_object& object = object_of(qp);
+  if (!object.context_of->host->usable()) {
+    *bad_request = request;
+    return ENODEV;
+  }
+  queue_pair& core = *object.core;
+  int refused = 0;
+  core.open_send();
+  for (; request != nullptr; request = request->next) {
+    refused = add(core, *request);
+    if (refused != 0) {
+      *bad_request = request;
+      break;
+    }
+  }
+  core.submit_send();
+  return refused;
+}
+
+int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request) {
+  qp_object& object = object_of(qp);
+  if (!object.context_of->host->usable()) {
+    *bad_request = request;
+    return ENODEV;
+  }
+  queue_pair& core = *object.core;
+  int refused = 0;
+  core.open_receive();
+  for (; request != nullptr; request = request->next) {
+    sge_list sinks;
+    refused = to_list(request->sg_list, request->num_sge, sinks);
+    if (refused == 0) refused = core.add_receive(request->wr_id, sinks);
+    if (refused != 0) {
+      *bad_request = request;
+      break;
+    }
+  }
+  core.close_receive();
+  return refused;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+// Queue pairs: creation, state and attributes, destruction.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+
+#include "softdev/shim/functions.hpp"
+#include "softdev/shim/not_supported.hpp"
+#include "softdev/shim/operations.hpp"
+#include "softdev/shim/translate.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::uint32_t has_extended_interface = 1U << 1U;  // rdma-core's VERBS_QP_EX
+
+ibv_qp* fail(int code) noexcept {
+  errno = code;
+  return nullptr;
+}
+
+struct creation {
+  ibv_pd* pd = nullptr;
+  ibv_qp_init_attr wanted{};
+  bool extended = false;
+  std::uint64_t operations = 0;
+};
+
+// The errno that refuses these attributes, or 0.
+int check(const creation& what) noexcept {
+  const ibv_qp_init_attr& wanted = what.wanted;
+  if (what.pd == nullptr) return EINVAL;
+  if (wanted.qp_type != IBV_QPT_RC)
+    return is_unsupported_transport(wanted.qp_type) ? EOPNOTSUPP : EINVAL;
+  if (wanted.srq != nullptr) return EOPNOTSUPP;
+  if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
+  if (wanted.send_cq->context != what.pd->context || wanted.recv_cq->context != what.pd->context)
+    return EINVAL;
+  const ibv_qp_cap& cap = wanted.cap;
+  if (cap.max_send_wr > limits::max_work_requests || cap.max_recv_wr > limits::max_work_requests ||
+      cap.max_send_sge > limits::max_sges || cap.max_recv_sge > limits::max_sges ||
+      cap.max_inline_data > limits::max_inline_bytes)
+    return EINVAL;
+  if ((what.operations & ~supported_send_operations()) != 0) return EOPNOTSUPP;
+  return 0;
+}
+
+// What is granted: at least one of each, so that every queue pair can send and receive.
+ibv_qp_cap granted(const ibv_qp_cap& wanted) noexcept {
+  return {.max_send_wr = std::max(wanted.max_send_wr, 1U),
+          .max_recv_wr = std::max(wanted.max_recv_wr, 1U),
+          .max_send_sge = std::max(wanted.max_send_sge, 1U),
+          .max_recv_sge = std::max(wanted.max_recv_sge, 1U),
+          .max_inline_data = wanted.max_inline_data};
+}
+
+void fill(qp_object& object, const creation& what) noexcept {
+  ibv_qp& base = object.qp_base;
+  base.context = what.pd->context;
+  base.qp_context = what.wanted.qp_context;
+  base.pd = what.pd;
+  base.send_cq = what.wanted.send_cq;
+  base.recv_cq = what.wanted.recv_cq;
+  base.handle = object.core->number();
+  base.qp_num = object.core->number();
+  base.state = IBV_QPS_RESET;
+  base.qp_type = what.wanted.qp_type;
+  if (what.extended) {
+    object.private_mask = has_extended_interface;
+    fill_extended_interface(object, what.operations);
+  }
+}
+
+ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
+  context_object& context = object_of(what.pd->context);
+  if (!usable(context)) return nullptr;
+  if (const int refused = check(what)) return fail(refused);
+  auto* const object = new (std::nothrow) qp_object{};
+  if (object == nullptr) return fail(ENOMEM);
+  what.wanted.cap = granted(what.wanted.cap);
+  object->context_of = &context;
+  object->created = what.wanted;
+  pthread_mutex_init(&object->qp_base.mutex, nullptr);
+  pthread_cond_init(&object->qp_base.cond, nullptr);
+  prepare_events(*object);
+  const ibv_qp_cap& cap = what.wanted.cap;
+  auto core =
+      context.host->core().create({.domain = static_cast<domain_id>(what.pd->handle),
+                                   .send_queue = object_of(what.wanted.send_cq).queue.get(),
+                                   .receive_queue = object_of(what.wanted.recv_cq).queue.get(),
+                                   .capabilities = {.max_send_wr = cap.max_send_wr,
+                                                    .max_receive_wr = cap.max_recv_wr,
+                                                    .max_send_sge = cap.max_send_sge,
+                                                    .max_receive_sge = cap.max_recv_sge,
+                                                    .max_inline_bytes = cap.max_inline_data},
+                                   .signal_all = what.wanted.sq_sig_all != 0,
+                                   .owner = object});
+  if (!core) {
+    pthread_mutex_destroy(&object->qp_base.mutex);
+    pthread_cond_destroy(&object->qp_base.cond);
+    delete object;
+    return fail(core.error().code());
+  }
+  object->core = *core;
+  fill(*object, what);
+  object_of(what.pd).children.add();
+  object_of(what.wanted.send_cq).children.add();
+  object_of(what.wanted.recv_cq).children.add();
+  granted_out = cap;
+  return &object->qp_base;
+}
+
+// The errno that refuses an address, or 0.
+int check_address(const ibv_ah_attr& address) {
+  if (address.is_global == 0 || address.port_num != 1) return EINVAL;
+  if (address.grh.sgid_index >= process_persona().gids.size()) return EINVAL;
+  // Only this host can be reached.
+  const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
+  return is_local_gid(process_persona(), gid) ? 0 : ENETUNREACH;
+}
+
+int check_attributes(const ibv_qp_attr& wanted, int mask) {
+  constexpr int known = (IBV_QP_DEST_QPN << 1) - 1;
+  if ((mask & ~(known | IBV_QP_RATE_LIMIT)) != 0) return EINVAL;
+  if ((mask & IBV_QP_RATE_LIMIT) != 0) return EOPNOTSUPP;
+  const auto is_state = [](ibv_qp_state state) { return state >= 0 && state <= IBV_QPS_ERR; };
+  if ((mask & IBV_QP_STATE) != 0 && !is_state(wanted.qp_state)) return EINVAL;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && !is_state(wanted.cur_qp_state)) return EINVAL;
+  if ((mask & IBV_QP_PATH_MTU) != 0 &&
+      (wanted.path_mtu < IBV_MTU_256 || wanted.path_mtu > IBV_MTU_4096))
+    return EINVAL;
+  return 0;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
+  constexpr std::uint32_t known = (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS << 1) - 1;
+  constexpr std::uint32_t supported =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  const std::uint32_t mask = attributes->comp_mask;
+  if ((mask & ~known) != 0) return fail(EINVAL);
+  if ((mask & ~supported) != 0) return fail(EOPNOTSUPP);
+  if ((mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes->pd == nullptr) return fail(EINVAL);
+  if (attributes->pd->context != context) return fail(EINVAL);
+  if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes->create_flags != 0)
+    return fail(EOPNOTSUPP);
+  const bool extended = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  creation what{.pd = attributes->pd,
+                .wanted = {.qp_context = attributes->qp_context,
+                           .send_cq = attributes->send_cq,
+                           .recv_cq = attributes->recv_cq,
+                           .srq = attributes->srq,
+                           .cap = attributes->cap,
+                           .qp_type = attributes->qp_type,
+                           .sq_sig_all = attributes->sq_sig_all},
+                .extended = extended,
+                .operations = extended ? attributes->send_ops_flags : 0};
+  return create(what, attributes->cap);
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
+  creation what{.pd = pd, .wanted = *qp_init_attr};
+  return create(what, qp_init_attr->cap);
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  qp_object& object = object_of(qp);
+  return (object.private_mask & has_extended_interface) != 0 ? &object : nullptr;
+}
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
+  qp_object& object = object_of(qp);
+  if (!usable(*object.context_of)) return ENODEV;
+  if (const int refused = check_attributes(*attr, attr_mask)) return refused;
+  const bool has_address = (attr_mask & IBV_QP_AV) != 0;
+  const auto mask = attribute_mask::from_mask(static_cast<std::uint32_t>(attr_mask));
+  const queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
+  const auto possible = check_modification(object.core->state(), wanted, mask);
+  if (possible && has_address) {
+    if (const int refused = check_address(attr->ah_attr)) return refused;
+  }
+  const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
+  if (leaves_reset) {
+    if (const int failed = object.context_of->host->start_thread()) return failed;
+  }
+  if (const auto modified = object.core->modify(wanted, mask); !modified) {
+    verbena::log(verbena::log_level::debug, modified.error().message());
+    return modified.error().code();
+  }
+  if (has_address) object.address = attr->ah_attr;
+  if ((attr_mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  return 0;
+}
+
+int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*attr_mask*/, ibv_qp_init_attr* init_attr) {
+  qp_object& object = object_of(qp);
+  if (!usable(*object.context_of)) return ENODEV;
+  *attr = {};
+  to_qp_attr(object.core->query(), *attr);
+  attr->cap = object.created.cap;
+  attr->ah_attr = object.address;
+  *init_attr = object.created;
+  qp->state = attr->qp_state;
+  return 0;
+}
+
+// Bytes of a request are not promised to be placed in order, only the last ones last.
+int ibv_query_qp_data_in_order(ibv_qp* /*qp*/, ibv_wr_opcode /*op*/, std::uint32_t /*flags*/) {
+  return 0;
+}
+
+int ibv_destroy_qp(ibv_qp* qp) {
+  qp_object& object = object_of(qp);
+  context_object& context = *object.context_of;
+  if (!usable(context)) return ENODEV;
+  context.host->core().destroy(object.core);
+  finish_events(object);
+  object_of(qp->send_cq).children.remove();
+  object_of(qp->recv_cq).children.remove();
+  object_of(qp->pd).children.remove();
+  pthread_mutex_destroy(&qp->mutex);
+  pthread_cond_destroy(&qp->cond);
+  delete &object;
+  return 0;
+}
+
+}  // extern "C"

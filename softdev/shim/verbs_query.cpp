@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+// What the device says about itself: device, port, GID and P_Key tables, clock.
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "softdev/shim/functions.hpp"
+#include "softdev/shim/operations.hpp"
+
+#undef ibv_query_port
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::uint8_t only_port = 1;
+constexpr std::uint16_t only_pkey = 0xffff;
+constexpr std::uint8_t physical_link_up = 5;
+constexpr std::uint8_t width_4x = 2;
+constexpr std::uint8_t speed_25_gbps = 32;  // EDR, per lane
+
+ibv_device_attr device_attributes() {
+  ibv_device_attr attr{};
+  std::strncpy(attr.fw_ver, VERBENA_VERSION, sizeof attr.fw_ver - 1);
+  std::memcpy(&attr.node_guid, process_persona().node_guid.data(), sizeof attr.node_guid);
+  attr.sys_image_guid = attr.node_guid;
+  attr.max_mr_size = ~std::uint64_t{0};
+  attr.page_size_cap = ~std::uint64_t{4095};  // every power of two from 4 KiB on
+  attr.vendor_id = device_identity::vendor_id;
+  attr.vendor_part_id = device_identity::vendor_part_id;
+  attr.hw_ver = device_identity::hardware_version;
+  attr.max_qp = limits::max_queue_pairs;
+  attr.max_qp_wr = limits::max_work_requests;
+  attr.device_cap_flags =
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attr.max_sge = limits::max_sges;
+  attr.max_sge_rd = limits::max_sges;
+  attr.max_cq = object_limits::max_cq;
+  attr.max_cqe = limits::max_completions;
+  attr.max_mr = limits::max_regions;
+  attr.max_pd = object_limits::max_pd;
+  attr.max_qp_rd_atom = limits::max_rd_atomic;
+  attr.max_qp_init_rd_atom = limits::max_rd_atomic;
+  attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * limits::max_queue_pairs);
+  attr.atomic_cap = IBV_ATOMIC_HCA;
+  attr.max_pkeys = 1;
+  attr.phys_port_cnt = 1;
+  return attr;
+}
+
+ibv_port_attr port_attributes() {
+  ibv_port_attr attr{};
+  attr.state = IBV_PORT_ACTIVE;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = IBV_MTU_4096;
+  attr.gid_tbl_len = persona::gid_table_length;
+  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.max_msg_sz = limits::max_message_bytes;
+  attr.pkey_tbl_len = 1;
+  attr.max_vl_num = 1;
+  attr.active_width = width_4x;
+  attr.active_speed = speed_25_gbps;
+  attr.phys_state = physical_link_up;
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  return attr;
+}
+
+void fill_entry(std::uint32_t index, const gid_entry& from, ibv_gid_entry& to) noexcept {
+  to = {};
+  std::memcpy(to.gid.raw, from.gid.data(), sizeof to.gid.raw);
+  to.gid_index = index;
+  to.port_num = only_port;
+  to.gid_type = IBV_GID_TYPE_ROCE_V2;
+  to.ndev_ifindex = from.interface_index;
+}
+
+// Copies `value` to a caller whose struct has `size` bytes, older or newer than ours.
+template <class T>
+void copy_sized(const T& value, void* out, std::size_t size) noexcept {
+  std::memcpy(out, &value, std::min(size, sizeof value));
+  if (size > sizeof value)
+    std::memset(static_cast<char*>(out) + sizeof value, 0, size - sizeof value);
+}
+
+}  // namespace
+
+int query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attributes,
+               std::size_t size) {
+  if (!usable(object_of(context))) return ENODEV;
+  if (port_num != only_port) return EINVAL;
+  copy_sized(port_attributes(), attributes, size);
+  return 0;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attributes, std::size_t size) {
+  if (!usable(object_of(context))) return ENODEV;
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (size < sizeof(ibv_device_attr)) return EINVAL;
+  ibv_device_attr_ex attr{};
+  attr.orig_attr = device_attributes();
+  attr.completion_timestamp_mask = ~std::uint64_t{0};
+  attr.hca_core_clock = 1'000'000;  // kHz: one tick is a nanosecond
+  attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
+  attr.phys_port_cnt_ex = 1;
+  copy_sized(attr, attributes, size);
+  return 0;
+}
+
+int query_rt_values(ibv_context* context, ibv_values_ex* values) {
+  if (!usable(object_of(context))) return ENODEV;
+  if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
+  if (values->comp_mask != 0) clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+  return 0;
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+int ibv_query_device(ibv_context* context, ibv_device_attr* device_attr) {
+  if (!usable(object_of(context))) return ENODEV;
+  *device_attr = device_attributes();
+  return 0;
+}
+
+// The exported function has a shorter struct than the inline one: up to `flags`.
+int ibv_query_port(ibv_context* context, std::uint8_t port_num,
+                   struct _compat_ibv_port_attr* port_attr) {
+  return query_port(context, port_num, reinterpret_cast<ibv_port_attr*>(port_attr),
+                    offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gid* gid) {
+  const auto& table = process_persona().gids;
+  if (!usable(object_of(context))) return -1;
+  if (port_num != only_port || index < 0 || index >= persona::gid_table_length) {
+    errno = EINVAL;
+    return -1;
+  }
+  *gid = {};
+  const auto at = static_cast<std::size_t>(index);
+  if (at < table.size()) std::memcpy(gid->raw, table[at].gid.data(), sizeof gid->raw);
+  return 0;
+}
+
+int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int index, int* type) {
+  if (!usable(object_of(context))) return -1;
+  if (port_num != only_port || index >= persona::gid_table_length) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = index < process_persona().gids.size() ? 1 : 0;
+  return 0;
+}
+
+int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_t gid_index,
+                      ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
+  if (!usable(object_of(context))) return ENODEV;
+  if (port_num != only_port || gid_index >= persona::gid_table_length || flags != 0) return EINVAL;
+  const auto& table = process_persona().gids;
+  if (gid_index >= table.size()) return ENODATA;
+  ibv_gid_entry found;
+  fill_entry(gid_index, table[gid_index], found);
+  copy_sized(found, entry, entry_size);
+  return 0;
+}
+
+// `entry_size` is the distance between entries. Returns the number of entries, or a negative errno.
+ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t max_entries,
+                             std::uint32_t flags, std::size_t entry_size) {
+  if (!usable(object_of(context))) return -ENODEV;
+  const auto& table = process_persona().gids;
+  if (flags != 0 || entry_size == 0 || max_entries < table.size()) return -EINVAL;
+  auto* out = reinterpret_cast<char*>(entries);
+  for (std::uint32_t index = 0; index < table.size(); ++index, out += entry_size) {
+    ibv_gid_entry found;
+    fill_entry(index, table[index], found);
+    copy_sized(found, out, entry_size);
+  }
+  return static_cast<ssize_t>(table.size());
+}
+
+int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be16* pkey) {
+  if (!usable(object_of(context))) return -1;
+  if (port_num != only_port || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = only_pkey;
+  return 0;
+}
+
+int ibv_get_pkey_index(ibv_context* context, std::uint8_t port_num, __be16 pkey) {
+  if (!usable(object_of(context))) return -1;
+  if (port_num != only_port || pkey != only_pkey) {
+    errno = EINVAL;
+    return -1;
+  }
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Posting: the extended interface, ibv_wr_*. Between wr_start and wr_complete or wr_abort the send
+// side belongs to the calling thread. The first error of a batch is kept, the rest of the batch is
+// ignored, and wr_complete reports it and posts nothing.
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <type_traits>
+
+#include "softdev/shim/operations.hpp"
+#include "softdev/shim/translate.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr unsigned known_flags =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+void start(ibv_qp_ex* handle) {
+  qp_object& qp = object_of(handle);
+  qp.core->open_send();
+  qp.batch_error = qp.context_of->host->usable() ? 0 : ENODEV;
+}
+
+int complete(ibv_qp_ex* handle) {
+  qp_object& qp = object_of(handle);
+  const int error = qp.batch_error;
+  if (error != 0) {
+    qp.core->abort_send();
+    return error;
+  }
+  qp.core->submit_send();
+  return 0;
+}
+
+void abort(ibv_qp_ex* handle) { object_of(handle).core->abort_send(); }
+
+// The request that wr_id and wr_flags describe so far. IBV_SEND_INLINE says nothing before the data
+// are set: programs set it for both kinds of data.
+send_request request_of(const ibv_qp_ex& qp, opcode what) noexcept {
+  send_request request;
+  request.wr_id = qp.wr_id;
+  request.opcode = what;
+  request.flags = send_flags::from_mask(
+      static_cast<std::uint8_t>(qp.wr_flags & ~static_cast<unsigned>(IBV_SEND_INLINE)));
+  return request;
+}
+
+void add(qp_object& qp, const send_request& request) noexcept {
+  if (qp.batch_error != 0) return;
+  qp.batch_error = (qp.wr_flags & ~known_flags) != 0 ? EINVAL : qp.core->add_send(request);
+}
+
+void atomic_cmp_swp(ibv_qp_ex* handle, std::uint32_t rkey, std::uint64_t remote_addr,
+                    std::uint64_t compare, std::uint64_t swap) {
+  send_request request = request_of(*handle, opcode::compare_swap);
+  request.remote_address = remote_addr;
+  request.remote_key = rkey;
+  request.compare_or_add = compare;
+  request.swap = swap;
+  add(object_of(handle), request);
+}
+
+void atomic_fetch_add(ibv_qp_ex* handle, std::uint32_t rkey, std::uint64_t remote_addr,
+                      std::uint64_t added) {
+  send_request request = request_of(*handle, opcode::fetch_add);
+  request.remote_address = remote_addr;
+  request.remote_key = rkey;
+  request.compare_or_add = added;
+  add(object_of(handle), request);
+}
+
+template <opcode What>
+void rdma(ibv_qp_ex* handle, std::uint32_t rkey, std::uint64_t remote_addr) {
+  send_request request = request_of(*handle, What);
+  request.remote_address = remote_addr;
+  request.remote_key = rkey;
+  add(object_of(handle), request);
+}
+
+void rdma_write_imm(ibv_qp_ex* handle, std::uint32_t rkey, std::uint64_t remote_addr,
+                    __be32 imm_data) {
+  send_request request = request_of(*handle, opcode::rdma_write_with_imm);
+  request.remote_address = remote_addr;
+  request.remote_key = rkey;
+  request.immediate = imm_data;
+  add(object_of(handle), request);
+}
+
+void send(ibv_qp_ex* handle) { add(object_of(handle), request_of(*handle, opcode::send)); }
+
+void send_imm(ibv_qp_ex* handle, __be32 imm_data) {
+  send_request request = request_of(*handle, opcode::send_with_imm);
+  request.immediate = imm_data;
+  add(object_of(handle), request);
+}
+
+void set_sge_list(ibv_qp_ex* handle, std::size_t num_sge, const ibv_sge* sg_list) {
+  qp_object& qp = object_of(handle);
+  if (qp.batch_error != 0) return;
+  qp.batch_error = num_sge > limits::max_sges || (num_sge != 0 && sg_list == nullptr)
+                       ? EINVAL
+                       : qp.core->set_send_sges({sg_list, static_cast<std::uint32_t>(num_sge)});
+}
+
+void set_sge(ibv_qp_ex* handle, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
+  const ibv_sge element{addr, length, lkey};
+  set_sge_list(handle, 1, &element);
+}
+
+void set_inline_data_list(ibv_qp_ex* handle, std::size_t num_buf, const ibv_data_buf* buf_list) {
+  qp_object& qp = object_of(handle);
+  // No buffers still make the request inline.
+  if (num_buf == 0 && qp.batch_error == 0) qp.batch_error = qp.core->append_send_inline(nullptr, 0);
+  for (std::size_t i = 0; i < num_buf && qp.batch_error == 0; ++i)
+    qp.batch_error = qp.core->append_send_inline(buf_list[i].addr, buf_list[i].length);
+}
+
+void set_inline_data(ibv_qp_ex* handle, void* addr, std::size_t length) {
+  const ibv_data_buf buffer{addr, length};
+  set_inline_data_list(handle, 1, &buffer);
+}
+
+// Stands in for an operation that the queue pair was created without, or that the device lacks.
+template <int Code, class Signature>
+struct refused;
+template <int Code, class... Arguments>
+struct refused<Code, void(ibv_qp_ex*, Arguments...)> {
+  static void call(ibv_qp_ex* handle, Arguments... /*arguments*/) {
+    qp_object& qp = object_of(handle);
+    if (qp.batch_error == 0) qp.batch_error = Code;
+  }
+};
+
+template <class Function>
+void set(Function*& member, bool wanted, Function* function) noexcept {
+  member = wanted ? function : &refused<EINVAL, Function>::call;
+}
+
+}  // namespace
+
+std::uint64_t supported_send_operations() noexcept {
+  return IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+         IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+}
+
+void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
+#define NOT_SUPPORTED_FUNCTION(name, how)
+#define NOT_SUPPORTED_MEMBER(name, how)
+#define NOT_SUPPORTED_OPERATION(name, how)
+#define NOT_SUPPORTED_TRANSPORT(type)
+#define NOT_SUPPORTED_ACCESS(flag)
+#define NOT_SUPPORTED_REQUEST(name) \
+  qp.name = &refused<EOPNOTSUPP, std::remove_pointer_t<decltype(ibv_qp_ex::name)>>::call;
+#include "softdev/shim/not_supported.inc"
+  const auto has = [operations](std::uint64_t flag) { return (operations & flag) != 0; };
+  set(qp.wr_atomic_cmp_swp, has(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP), &atomic_cmp_swp);
+  set(qp.wr_atomic_fetch_add, has(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD), &atomic_fetch_add);
+  set(qp.wr_rdma_read, has(IBV_QP_EX_WITH_RDMA_READ), &rdma<opcode::rdma_read>);
+  set(qp.wr_rdma_write, has(IBV_QP_EX_WITH_RDMA_WRITE), &rdma<opcode::rdma_write>);
+  set(qp.wr_rdma_write_imm, has(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM), &rdma_write_imm);
+  set(qp.wr_send, has(IBV_QP_EX_WITH_SEND), &send);
+  set(qp.wr_send_imm, has(IBV_QP_EX_WITH_SEND_WITH_IMM), &send_imm);
+  qp.wr_set_inline_data = &set_inline_data;
+  qp.wr_set_inline_data_list = &set_inline_data_list;
+  qp.wr_set_sge = &set_sge;
+  qp.wr_set_sge_list = &set_sge_list;
+  qp.wr_start = &start;
+  qp.wr_complete = &complete;
+  qp.wr_abort = &abort;
+}
+
+}  // namespace verbena::softdev

@@ -35,6 +35,8 @@ def strip_templates(chunk):
             chunk = chunk[chunk.find("]]") + 2:]
         elif re.match(r"template\s*<", chunk):
             chunk = chunk[end_of_angles(chunk, chunk.index("<")):]
+        elif re.match(r'extern\s*"[^"]*"\s*\S', chunk):  # of one function; a block has nothing behind it
+            chunk = chunk[re.match(r'extern\s*"[^"]*"', chunk).end():]
         elif re.match(r"requires\s*\(", chunk):
             chunk = chunk[end_of_group(chunk, chunk.index("(")):]
         else:

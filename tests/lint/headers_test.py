@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""Installed headers: one outside the file set and one that does not compile alone are noticed, in a copy of the build."""
+import unittest
+
+from lint_case import LintCase, ROOT, SPDX
+
+BASE = "include/verbena/base/config.hpp"
+
+
+class Headers(LintCase):
+    def setUp(self):
+        super().setUp()
+        self.copy("CMakeLists.txt", "CMakePresets.json", "cmake", BASE, "src/base/log.cpp",
+                  "include/verbena/base/log.hpp")
+        self.write("include/verbena/verbena.hpp", SPDX + "#pragma once\n")
+
+    def configure(self):
+        done = self.run_command("cmake", "--preset", "dev-clang", "-DVERBENA_BUILD_TESTS=OFF", "-DVERBENA_BUILD_EXAMPLES=OFF",
+                                "-DVERBENA_BUILD_SOFTDEV=OFF", "-DVERBENA_BUILD_BENCH=OFF")
+        self.assert_clean(done)
+        return self.root / "build/dev-clang"
+
+    def test_header_outside_the_file_set(self):
+        build = self.configure()
+        words = ("--root", self.root, build / "verbena_header_set.txt")
+        self.assert_clean(self.run_script("check_header_set.py", *words))
+        self.write("include/verbena/novel/x.hpp", SPDX)
+        self.assert_finds(self.run_script("check_header_set.py", *words), "would not be installed")
+
+    def test_header_that_needs_another_one_before_it(self):
+        build = self.configure()
+        verify = ("cmake", "--build", build, "--target", "all_verify_interface_header_sets")
+        self.assert_clean(self.run_command(*verify))
+        self.write("include/verbena/base/needy.hpp", SPDX + "#pragma once\nstd::string f();\n")
+        self.assert_finds(self.run_command(*verify), "needy.hpp")
+
+
+class ClangTidy(LintCase):
+    def test_finding_is_an_error(self):
+        self.copy(".clang-tidy")
+        self.write("src/good.cpp", "#include <utility>\nint f(int a) { return a; }\n")
+        self.write("src/bad.cpp", "#include <string>\nint f(std::string a) { return static_cast<int>(a.size()); }\n")
+        self.assert_clean(self.run_command("clang-tidy-19", "--quiet", "src/good.cpp", "--", "-std=c++20"))
+        self.assert_finds(self.run_command("clang-tidy-19", "--quiet", "src/bad.cpp", "--", "-std=c++20"),
+                          "performance-unnecessary-value-param")
+
+    def test_changed_files_choose_their_sources(self):
+        import clang_tidy
+        commands = [{"directory": str(ROOT), "file": f"src/base/{stem}.cpp"} for stem in ("log", "error", "fd")]
+        commands.append({"directory": str(ROOT), "file": "tests/unit/base/error_test.cpp"})
+        chosen = clang_tidy.chosen_sources(commands, {"src/base/log.cpp", "include/verbena/base/error.hpp"})
+        self.assertEqual([path.name for path in chosen], ["error.cpp", "log.cpp", "error_test.cpp"])
+        self.assertEqual(len(clang_tidy.chosen_sources(commands, None)), 4)
+
+
+class Format(LintCase):
+    def test_unformatted_source(self):
+        self.copy(".clang-format", "scripts/dev/fmt.sh", "scripts/dev/common.sh")
+        self.write("src/base/x.cpp", SPDX + "int f();\n")
+        self.assert_clean(self.run_command("scripts/dev/fmt.sh", "--check"))
+        self.write("src/base/x.cpp", SPDX + "int  f( );\n")
+        self.assert_finds(self.run_command("scripts/dev/fmt.sh", "--check"), "clang-format")
+        self.assert_clean(self.run_command("scripts/dev/fmt.sh"))
+        self.assertEqual((self.root / "src/base/x.cpp").read_text(), SPDX + "int f();\n")
+
+
+if __name__ == "__main__":
+    unittest.main()

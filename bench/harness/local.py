@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""local: soft0 between two processes of this host, beside UCX, the cache line, memcpy and TCP."""
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+import subprocess
+from collections.abc import Callable
+
+from bench.harness import build, rounds, ucx
+from bench.harness.figure import Better, Bound, Figure
+
+NAME = "local"
+SUMMARY = "soft0 between two processes beside UCX, a cache-line ping-pong, memcpy and TCP"
+NOTES = "medians of the rounds kept; x is ours / peer in the same round; GB is 10^9 bytes"
+OURS = "ours"
+KIB64, MIB1 = 64 << 10, 1 << 20
+
+
+def at_most(value: float) -> Bound:
+    return Bound("ratio", value, Better.LESS)
+
+
+def at_least(value: float) -> Bound:
+    return Bound("ratio", value, Better.MORE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A program to stand beside, by the name in PROGRAMS. Without bounds it is shown only."""
+
+    program: str  # its part before a comma is its name in the table
+    goal: Bound | None = None
+    limit: Bound | None = None
+
+    @property
+    def label(self) -> str:
+        return self.program.split(",")[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """One program of ours and its peers; they take turns."""
+
+    name: str
+    device: tuple[str, ...]  # arguments of local_device
+    unit: str  # ns, msg/s, B/s
+    peers: tuple[Peer, ...]
+
+
+def bandwidth(size: int, label: str) -> tuple[Group, Group]:
+    tcp = Peer(f"TCP, {label}")
+    return (
+        Group(f"write {label} shareable", ("write_bandwidth", "shareable", str(size)), "B/s",
+              (Peer(f"memcpy, {label}", at_least(0.9), at_least(0.7)),
+               Peer(f"UCX put, {label}"), tcp)),
+        Group(f"write {label} ordinary", ("write_bandwidth", "ordinary", str(size)), "B/s",
+              (Peer(f"UCX cma, {label}", at_least(1.1), at_least(0.9)), tcp)),
+    )  # fmt: skip
+
+
+# Goals and limits are ratios; where they come from: docs/benchmarks.md.
+GROUPS = (
+    Group("write 8 B latency", ("write_latency", "shareable", "8"), "ns",
+          (Peer("ping-pong", at_most(2.0), at_most(4.0)), Peer("UCX put"), Peer("TCP"))),
+    Group("send 8 B latency", ("send_latency", "shareable", "8"), "ns",
+          (Peer("UCX tag", at_most(2.0), at_most(4.0)), Peer("ping-pong"), Peer("TCP"))),
+    Group("send 8 B ordinary", ("send_latency", "ordinary", "8"), "ns",
+          (Peer("UCX tag"), Peer("TCP"))),
+    Group("write 8 B rate", ("write_rate", "shareable", "8"), "msg/s",
+          (Peer("UCX put rate", at_least(0.3), at_least(0.1)),)),
+    Group("send 8 B rate", ("send_rate", "shareable", "8"), "msg/s",
+          (Peer("UCX tag rate", at_least(0.5), at_least(0.2)),)),
+    *bandwidth(KIB64, "64 KiB"),
+    *bandwidth(MIB1, "1 MiB"),
+)  # fmt: skip
+
+
+def text(value: float, unit: str) -> str:
+    if unit == "ns":
+        return f"{value:.0f} ns" if value < 10_000 else f"{value / 1e3:.1f} us"
+    if unit == "msg/s":
+        return f"{value / 1e6:.2f} M/s"
+    return f"{value / 1e9:.1f} GB/s"
+
+
+def last_number(program: pathlib.Path, *arguments: str) -> float:
+    command = [str(program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"{program.name} {' '.join(arguments)}: {done.stderr.strip()[-300:] or done.returncode}"
+        )
+    value = float(done.stdout.split()[-1])
+    if not math.isfinite(value) or value <= 0:
+        raise RuntimeError(f"{program.name} {' '.join(arguments)}: {value} is no measurement")
+    return value
+
+
+def peer_programs(limits: pathlib.Path) -> dict[str, Callable[[], float]]:
+    """How each peer is run; a call returns one number, in the unit of the groups that name it."""
+    programs: dict[str, Callable[[], float]] = {
+        "ping-pong": lambda: last_number(limits, "ping_pong"),
+        "TCP": lambda: last_number(limits, "tcp_latency"),
+        "UCX put": lambda: ucx.run("ucp_put_lat", 8, 2_000_000).latency_ns,
+        "UCX tag": lambda: ucx.run("tag_lat", 8, 1_000_000).latency_ns,
+        "UCX put rate": lambda: ucx.run("ucp_put_bw", 8, 10_000_000).messages_per_second,
+        "UCX tag rate": lambda: ucx.run("tag_bw", 8, 4_000_000).messages_per_second,
+    }
+    for size, label, times in ((KIB64, "64 KiB", 40_000), (MIB1, "1 MiB", 4_000)):
+        programs[f"memcpy, {label}"] = lambda size=size: last_number(limits, "memcpy", str(size))
+        programs[f"TCP, {label}"] = lambda size=size: last_number(
+            limits, "tcp_bandwidth", str(size)
+        )
+        programs[f"UCX put, {label}"] = lambda size=size, times=times: ucx.run(
+            "ucp_put_bw", size, times
+        ).bytes_per_second
+        programs[f"UCX cma, {label}"] = lambda size=size, times=times: ucx.run(
+            "tag_bw", size, times // 2, "posix,cma"
+        ).bytes_per_second
+    return programs
+
+
+def figure(group: Group, peer: Peer, outcome: rounds.Outcome) -> Figure:
+    details = {
+        "group": group.name,
+        "unit": group.unit,
+        "rounds": outcome.total,
+        "rounds_kept": len(outcome.kept),
+    }
+    one = Figure(group.name, goal=peer.goal, limit=peer.limit, peer=peer.label, details=details)
+    if not outcome.has_result:
+        one.reason = f"{peer.label} was steady in {len(outcome.kept)} of {outcome.total} rounds"
+        return one
+    one.numbers = {"ratio": outcome.ratio, "ours": outcome.ours, "peer": outcome.peer}
+    ratio = f"{outcome.ratio:.2f}" if outcome.ratio < 100 else f"{outcome.ratio:.0f}"
+    one.value = f"{text(outcome.ours, group.unit)} {ratio}x"
+    one.peer = f"{peer.label} {text(outcome.peer, group.unit)}"
+    details["samples"] = [[pair.ours, pair.peer] for pair in outcome.kept]
+    return one
+
+
+def measure_group(
+    group: Group, device: Callable[[], float], peers: dict, least_rounds: int
+) -> list[Figure]:
+    programs = {peer.program: peers[peer.program] for peer in group.peers} | {OURS: device}
+    try:
+        samples = rounds.interleave(programs, OURS, least_rounds)
+    except (RuntimeError, subprocess.SubprocessError, OSError) as problem:
+        return [
+            Figure(
+                group.name, goal=peer.goal, limit=peer.limit, peer=peer.label, reason=str(problem)
+            )
+            for peer in group.peers
+        ]
+    return [
+        figure(group, peer, rounds.outcome(samples, peer.program, OURS)) for peer in group.peers
+    ]
+
+
+def measure(options) -> list[Figure]:
+    folder = build.build(options.compiler, ["limits", "local_device", *build.SOFT_DEVICE])
+    peers = peer_programs(folder / "limits")
+    figures = []
+    for group in GROUPS:
+        device = lambda group=group: last_number(
+            folder / "local_device", *group.device
+        )  # noqa: E731
+        figures += measure_group(group, device, peers, options.rounds)
+    return figures
+
+
+def versions(options) -> dict[str, str]:
+    done = subprocess.run(["ucx_info", "-v"], capture_output=True, text=True, check=False)
+    return {
+        "compiler": build.version(build.COMPILERS[options.compiler][1]),
+        "ucx": (done.stdout.splitlines() or ["unknown"])[0].lstrip("# "),
+    }

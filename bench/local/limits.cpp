@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+// What the machine itself can do between two processes, as a yardstick for the device:
+//   limits ping_pong           one-way nanoseconds of a message of one cache line, two lines in use
+//   limits memcpy SIZE         bytes per second into memory that two processes share
+//   limits tcp_latency         one-way nanoseconds of 8 bytes over TCP loopback, both sides
+//   spinning limits tcp_bandwidth SIZE  bytes per second over TCP loopback
+// Prints one number.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "bench/local/measure.hpp"
+#include "bench/local/process_pair.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace {
+
+using bench::fail;
+
+constexpr std::size_t window = 8;  // as many messages as the device's figures rotate through
+
+std::span<std::byte> shared_memory(std::size_t bytes) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) fail("no shared memory");
+  return {static_cast<std::byte*>(memory), bytes};
+}
+
+struct alignas(128) line {
+  std::atomic<std::uint64_t> value{0};
+};
+
+void wait_for(const line& from, std::uint64_t value) {
+  while (from.value.load(std::memory_order_acquire) != value) bench::spin_hint();
+}
+
+int ping_pong() {
+  constexpr bench::repetitions times{.chunks = 100, .per_chunk = 10'000};
+  auto* lines = new (shared_memory(2 * sizeof(line)).data()) line[2];
+  const auto pair = bench::process_pair::start();
+  pair.meet();
+  std::uint64_t round = 0;
+  if (pair.is_child()) {
+    for (; round < times.total();) {
+      wait_for(lines[0], ++round);
+      lines[1].value.store(round, std::memory_order_release);
+    }
+    return 0;
+  }
+  const double round_trip = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      lines[0].value.store(++round, std::memory_order_release);
+      wait_for(lines[1], round);
+    }
+  });
+  std::printf("%.3f\n", round_trip / 2);
+  return pair.finish();
+}
+
+int copy(std::size_t size) {
+  const bench::repetitions times{.chunks = 50, .per_chunk = (std::size_t{16} << 20) / size + 1};
+  const auto target = shared_memory(window * size);
+  const std::vector<std::byte> source(size, std::byte{0x5a});
+  const auto pair = bench::process_pair::start();
+  if (pair.is_child()) {  // maps the memory as a peer does
+    for (std::size_t i = 0; i < target.size(); i += 4096) target[i] = std::byte{1};
+    pair.meet();
+    pair.meet();
+    return 0;
+  }
+  pair.meet();
+  std::size_t slot = 0;
+  const double ns = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(&target[slot * size], source.data(), size);
+      asm volatile("" ::: "memory");
+      slot = (slot + 1) % window;
+    }
+  });
+  pair.meet();
+  std::printf("%.3f\n", static_cast<double>(size) / ns * 1e9);
+  return pair.finish();
+}
+
+// A connection between the two processes over the loopback interface.
+verbena::unique_fd connect_over_tcp(const bench::process_pair& pair) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  verbena::unique_fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (pair.is_child()) {
+    if (bind(socket.get(), generic, size) != 0 || listen(socket.get(), 1) != 0 ||
+        getsockname(socket.get(), generic, &size) != 0)
+      fail("cannot listen on the loopback interface");
+    pair.send(std::as_bytes(std::span(&address.sin_port, 1)));
+    socket.reset(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  } else {
+    pair.receive(std::as_writable_bytes(std::span(&address.sin_port, 1)));
+    if (connect(socket.get(), generic, size) != 0) fail("cannot connect over loopback");
+  }
+  const int yes = 1;
+  if (!socket || setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes) != 0)
+    fail("no connection over loopback");
+  return socket;
+}
+
+void send_all(int socket, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR) fail("TCP: cannot send");
+    if (sent > 0) bytes = bytes.subspan(static_cast<std::size_t>(sent));
+  }
+}
+
+void receive_all(int socket, std::span<std::byte> bytes, int flags) {
+  while (!bytes.empty()) {
+    const ssize_t received = recv(socket, bytes.data(), bytes.size(), flags);
+    if (received < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (received <= 0) fail("TCP: cannot receive");
+    bytes = bytes.subspan(static_cast<std::size_t>(received));
+  }
+}
+
+int tcp_latency() {
+  constexpr bench::repetitions times{.chunks = 20, .per_chunk = 1000};
+  const auto pair = bench::process_pair::start();
+  const auto socket = connect_over_tcp(pair);
+  std::array<std::byte, 8> message{};
+  if (pair.is_child()) {
+    for (std::size_t i = 0; i < times.total(); ++i) {
+      receive_all(socket.get(), message, MSG_DONTWAIT);
+      send_all(socket.get(), message);
+    }
+    return 0;
+  }
+  const double round_trip = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      send_all(socket.get(), message);
+      receive_all(socket.get(), message, MSG_DONTWAIT);
+    }
+  });
+  std::printf("%.3f\n", round_trip / 2);
+  return pair.finish();
+}
+
+int tcp_bandwidth(std::size_t size) {
+  const bench::repetitions times{.chunks = 20, .per_chunk = (std::size_t{32} << 20) / size};
+  const auto pair = bench::process_pair::start();
+  const auto socket = connect_over_tcp(pair);
+  std::vector<std::byte> message(size);
+  std::array<std::byte, 1> token{};
+  if (pair.is_child()) {
+    for (std::size_t chunk = 0; chunk < times.chunks; ++chunk) {
+      for (std::size_t i = 0; i < times.per_chunk; ++i) receive_all(socket.get(), message, 0);
+      send_all(socket.get(), token);
+    }
+    return 0;
+  }
+  const double ns = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) send_all(socket.get(), message);
+    receive_all(socket.get(), token, 0);
+  });
+  std::printf("%.3f\n", static_cast<double>(size) / ns * 1e9);
+  return pair.finish();
+}
+
+int usage() {
+  std::fputs("usage: limits ping_pong | memcpy SIZE | tcp_latency | tcp_bandwidth SIZE\n", stderr);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view mode = argc > 1 ? argv[1] : "";
+  const unsigned long size = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
+  const bool size_ok = size >= 1 && size <= (1UL << 24);
+  if (mode == "ping_pong" && argc == 2) return ping_pong();
+  if (mode == "tcp_latency" && argc == 2) return tcp_latency();
+  if (mode == "memcpy" && argc == 3 && size_ok) return copy(size);
+  if (mode == "tcp_bandwidth" && argc == 3 && size_ok) return tcp_bandwidth(size);
+  return usage();
+}

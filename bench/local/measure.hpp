@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Time of a repeated operation, robust against a pause in the middle.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <vector>
+
+namespace bench {
+
+/// How often an operation is repeated: `chunks` times are taken, of `per_chunk` repetitions each.
+struct repetitions {
+  std::size_t chunks;
+  std::size_t per_chunk;
+  [[nodiscard]] std::size_t total() const noexcept { return chunks * per_chunk; }
+};
+
+/// Nanoseconds per repetition: the median of the chunks. `operation(n)` performs n repetitions.
+template <class Operation>
+[[nodiscard]] double median_ns(repetitions times, Operation&& operation) {
+  std::vector<double> samples(times.chunks);
+  for (double& sample : samples) {
+    const auto start = std::chrono::steady_clock::now();
+    operation(times.per_chunk);
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    sample = spent.count() / static_cast<double>(times.per_chunk);
+  }
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+/// Tells the processor that this is a loop that waits for another one.
+inline void spin_hint() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace bench

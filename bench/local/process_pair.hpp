@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Two processes on two processors, joined by a socket: how both sides of a figure run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "verbena/base/fd.hpp"
+
+namespace bench {
+
+/// This process and a child made by fork, each pinned to a processor of its own. A failure of the
+/// pair itself (no second processor, a peer that died) ends the program with a message: a benchmark
+/// has nothing to go on with. Threads: one thread at a time.
+class process_pair {
+ public:
+  /// Forks. Both processes return from it; the child is pinned to the second allowed processor.
+  static process_pair start();
+
+  [[nodiscard]] bool is_child() const noexcept { return child_ == 0; }
+  [[nodiscard]] bool is_parent() const noexcept { return !is_child(); }
+
+  /// Sends bytes to the other process. Blocks.
+  void send(std::span<const std::byte> bytes) const;
+  /// Receives exactly as many bytes as `bytes` has. Blocks.
+  void receive(std::span<std::byte> bytes) const;
+  /// Returns when the other process called it as often as this one. Blocks.
+  void meet() const;
+
+  /// In the parent: waits for the child and returns the program's exit status. In the child: 0.
+  [[nodiscard]] int finish() const;
+
+ private:
+  process_pair(int child, verbena::unique_fd socket) noexcept
+      : child_(child), socket_(static_cast<verbena::unique_fd&&>(socket)) {}
+
+  int child_;
+  verbena::unique_fd socket_;
+};
+
+/// Prints `what` and ends the program with status 1.
+[[noreturn]] void fail(const char* what);
+
+}  // namespace bench

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ * A provider whose data-path operations do next to nothing: each adds one to a counter. What is
+ * left of the cost of a post or a poll is what the caller's side spends. The operations sit behind
+ * the same function pointers as a real provider's, in a translation unit of their own
+ * (null_operations.c), and are built without link-time optimisation.
+ */
+#ifndef BENCH_NULL_PROVIDER_H
+#define BENCH_NULL_PROVIDER_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Completions that one extended poll walks through before it reports ENOENT. */
+enum { null_completions_per_poll = 16 };
+
+/* What a provider saw of one work request; used to check that two callers set the same fields. */
+struct null_record {
+  const char* operation; /* "post_send", "post_recv", "wr_rdma_write", "wr_send" */
+  uint64_t wr_id;
+  uint32_t opcode;
+  uint32_t flags;
+  uint64_t remote_address;
+  uint32_t rkey;
+  int sge_count;
+  struct ibv_sge sge; /* the first one */
+};
+
+/* Called for every work request while recording. */
+typedef void null_record_function(const struct null_record* record, void* argument);
+
+struct ibv_context* null_open(void);
+void null_close(struct ibv_context* context);
+struct ibv_pd* null_create_pd(struct ibv_context* context);
+void null_destroy_pd(struct ibv_pd* pd);
+struct ibv_cq* null_create_cq(struct ibv_context* context);
+struct ibv_cq_ex* null_create_cq_ex(struct ibv_context* context);
+void null_destroy_cq(struct ibv_cq* cq);
+/* The queue pair is an ibv_qp_ex as well, as those of providers with extended verbs are. */
+struct ibv_qp* null_create_qp(struct ibv_pd* pd, struct ibv_cq* cq);
+struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp);
+void null_destroy_qp(struct ibv_qp* qp);
+
+/* Replaces the operations of `qp` by ones that report each work request to `function`. */
+void null_record_posts(struct ibv_qp* qp, null_record_function* function, void* argument);
+
+/* The operations (null_operations.c): put into a context, a queue pair, a completion queue. */
+void null_set_context_operations(struct ibv_context* context);
+void null_set_qp_operations(struct ibv_qp_ex* qp);
+void null_set_cq_operations(struct ibv_cq_ex* cq);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

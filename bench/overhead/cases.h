@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ * The measured functions. Each exists twice under the same name: in twin.c as a C programmer writes
+ * it, in typed.cpp with this library's public functions. One call posts or polls `operations` times
+ * and returns a number that depends on the outcome. Cases whose name starts with poster_ exist in
+ * typed.cpp alone; their twin is the case without it.
+ */
+#ifndef BENCH_OVERHEAD_CASES_H
+#define BENCH_OVERHEAD_CASES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, operations) */
+#define OVERHEAD_CASES(X)  \
+  X(write_1, 1)            \
+  X(write_16, 16)          \
+  X(send_1, 1)             \
+  X(send_16, 16)           \
+  X(write_1_extended, 1)   \
+  X(write_16_extended, 16) \
+  X(send_1_extended, 1)    \
+  X(send_16_extended, 16)  \
+  X(receive_1, 1)          \
+  X(receive_16, 16)        \
+  X(poll_1, 1)             \
+  X(poll_16, 16)           \
+  X(lazy_poll_16, 16)
+
+#define OVERHEAD_POSTER_CASES(X) \
+  X(poster_write_1, 1)           \
+  X(poster_write_16, 16)         \
+  X(poster_write_1_extended, 1)  \
+  X(poster_write_16_extended, 16)
+
+/* The objects that a case works on; each side defines its own. */
+struct overhead_objects;
+
+typedef uint64_t overhead_function(struct overhead_objects* objects);
+
+struct overhead_case {
+  const char* name;
+  int operations;
+  overhead_function* function;
+};
+
+/* Of the side that is linked into the program. */
+extern const struct overhead_case overhead_cases[];
+extern const size_t overhead_case_count;
+struct ibv_qp;
+/* Makes the objects on the null provider and hands out the queue pairs, so that posts can be
+ * recorded. */
+struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp** extended);
+
+/* What both sides post: 64 bytes at slot i of a region. Slots follow each other. */
+enum { overhead_slot_bytes = 64, overhead_slots = 16 };
+enum { overhead_remote_key = 0x2222, overhead_local_key = 0x1111 };
+#define OVERHEAD_REMOTE_ADDRESS UINT64_C(0x7f0000001000)
+/* The identifier of the first request of a call. */
+#define OVERHEAD_FIRST_ID UINT64_C(7)
+
+#define OVERHEAD_DECLARE(name, operations) overhead_function case_##name;
+OVERHEAD_CASES(OVERHEAD_DECLARE)
+OVERHEAD_POSTER_CASES(OVERHEAD_DECLARE)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

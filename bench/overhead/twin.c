@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ * The cases as a C programmer writes them: objects in a structure held by reference, every field
+ * that the operation needs assigned and no other, nothing initialised twice.
+ */
+#include "bench/overhead/twin.h"
+
+#define CASE(name) __attribute__((noinline)) uint64_t case_##name(struct overhead_objects* objects)
+
+static inline void set_sge(struct ibv_sge* sge, const struct ibv_sge* slot) {
+  sge->addr = slot->addr;
+  sge->length = slot->length;
+  sge->lkey = slot->lkey;
+}
+
+static inline void set_write(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id,
+                             const struct twin_remote* remote) {
+  wr->wr_id = id;
+  wr->next = NULL;
+  wr->sg_list = sge;
+  wr->num_sge = 1;
+  wr->opcode = IBV_WR_RDMA_WRITE;
+  wr->send_flags = IBV_SEND_SIGNALED;
+  wr->wr.rdma.remote_addr = remote->address;
+  wr->wr.rdma.rkey = remote->rkey;
+}
+
+static inline void set_send(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id) {
+  wr->wr_id = id;
+  wr->next = NULL;
+  wr->sg_list = sge;
+  wr->num_sge = 1;
+  wr->opcode = IBV_WR_SEND;
+  wr->send_flags = IBV_SEND_SIGNALED;
+}
+
+CASE(write_1) {
+  struct ibv_sge sge;
+  struct ibv_send_wr wr;
+  struct ibv_send_wr* bad_wr;
+  set_sge(&sge, &objects->local[0]);
+  set_write(&wr, &sge, OVERHEAD_FIRST_ID, &objects->remote[0]);
+  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+}
+
+CASE(send_1) {
+  struct ibv_sge sge;
+  struct ibv_send_wr wr;
+  struct ibv_send_wr* bad_wr;
+  set_sge(&sge, &objects->local[0]);
+  set_send(&wr, &sge, OVERHEAD_FIRST_ID);
+  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+}
+
+CASE(write_16) {
+  struct ibv_sge sge[overhead_slots];
+  struct ibv_send_wr wr[overhead_slots];
+  struct ibv_send_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_sge(&sge[i], &objects->local[i]);
+    set_write(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i, &objects->remote[i]);
+    if (i > 0) wr[i - 1].next = &wr[i];
+  }
+  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+}
+
+CASE(send_16) {
+  struct ibv_sge sge[overhead_slots];
+  struct ibv_send_wr wr[overhead_slots];
+  struct ibv_send_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_sge(&sge[i], &objects->local[i]);
+    set_send(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i);
+    if (i > 0) wr[i - 1].next = &wr[i];
+  }
+  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+}
+
+static inline void extended_write(struct ibv_qp_ex* qp, uint64_t id, const struct ibv_sge* local,
+                                  const struct twin_remote* remote) {
+  qp->wr_id = id;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(qp, remote->rkey, remote->address);
+  ibv_wr_set_sge(qp, local->lkey, local->addr, local->length);
+}
+
+static inline void extended_send(struct ibv_qp_ex* qp, uint64_t id, const struct ibv_sge* local) {
+  qp->wr_id = id;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(qp);
+  ibv_wr_set_sge(qp, local->lkey, local->addr, local->length);
+}
+
+CASE(write_1_extended) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  ibv_wr_start(qp);
+  extended_write(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->remote[0]);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(send_1_extended) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  ibv_wr_start(qp);
+  extended_send(qp, OVERHEAD_FIRST_ID, &objects->local[0]);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(write_16_extended) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  ibv_wr_start(qp);
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    extended_write(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->remote[i]);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(send_16_extended) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  ibv_wr_start(qp);
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    extended_send(qp, OVERHEAD_FIRST_ID + i, &objects->local[i]);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+static inline void set_receive(struct ibv_recv_wr* wr, struct ibv_sge* sge, uint64_t id) {
+  wr->wr_id = id;
+  wr->next = NULL;
+  wr->sg_list = sge;
+  wr->num_sge = 1;
+}
+
+CASE(receive_1) {
+  struct ibv_sge sge;
+  struct ibv_recv_wr wr;
+  struct ibv_recv_wr* bad_wr;
+  set_sge(&sge, &objects->local[0]);
+  set_receive(&wr, &sge, OVERHEAD_FIRST_ID);
+  return (uint64_t)ibv_post_recv(objects->qp, &wr, &bad_wr);
+}
+
+CASE(receive_16) {
+  struct ibv_sge sge[overhead_slots];
+  struct ibv_recv_wr wr[overhead_slots];
+  struct ibv_recv_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_sge(&sge[i], &objects->local[i]);
+    set_receive(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i);
+    if (i > 0) wr[i - 1].next = &wr[i];
+  }
+  return (uint64_t)ibv_post_recv(objects->qp, wr, &bad_wr);
+}
+
+CASE(poll_1) {
+  struct ibv_wc wc;
+  int count = ibv_poll_cq(objects->cq, 1, &wc);
+  if (count < 0) return UINT64_MAX;
+  if (count == 0) return 0;
+  if (wc.status != IBV_WC_SUCCESS) return UINT64_MAX;
+  return wc.wr_id + wc.byte_len;
+}
+
+CASE(poll_16) {
+  struct ibv_wc wc[overhead_slots];
+  uint64_t sum = 0;
+  int count = ibv_poll_cq(objects->cq, overhead_slots, wc);
+  if (count < 0) return UINT64_MAX;
+  for (int i = 0; i < count; ++i) {
+    if (wc[i].status != IBV_WC_SUCCESS) return UINT64_MAX;
+    sum += wc[i].wr_id + wc[i].byte_len;
+  }
+  return sum;
+}
+
+CASE(lazy_poll_16) {
+  struct ibv_cq_ex* cq = objects->cq_ex;
+  struct ibv_poll_cq_attr attributes = {0};
+  uint64_t sum = 0;
+  int status = ibv_start_poll(cq, &attributes);
+  if (status == ENOENT) return 0;
+  if (status != 0) return UINT64_MAX;
+  do {
+    if (cq->status == IBV_WC_SUCCESS) sum += cq->wr_id + ibv_wc_read_byte_len(cq);
+    status = ibv_next_poll(cq);
+  } while (status == 0);
+  ibv_end_poll(cq);
+  return status == ENOENT ? sum : UINT64_MAX;
+}

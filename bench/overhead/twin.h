@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * The objects of the C side.
+ */
+#ifndef BENCH_OVERHEAD_TWIN_H
+#define BENCH_OVERHEAD_TWIN_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#include "bench/overhead/cases.h"
+
+struct twin_remote {
+  uint64_t address;
+  uint64_t length;
+  uint32_t rkey;
+};
+
+struct overhead_objects {
+  struct ibv_qp* qp;
+  struct ibv_qp_ex* qp_ex;
+  struct ibv_cq* cq;
+  struct ibv_cq_ex* cq_ex;
+  struct ibv_sge local[overhead_slots];
+  struct twin_remote remote[overhead_slots];
+};
+
+#endif

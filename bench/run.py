@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""./dev bench: measures one thing beside its peers; prints figure, value, goal, limit and peer."""
+from __future__ import annotations
+
+import argparse
+import pathlib
+import shlex
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from bench.harness import build, local, overhead, report  # noqa: E402
+from bench.harness.figure import gate  # noqa: E402
+
+BENCHES = {bench.NAME: bench for bench in (overhead, local)}
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument(
+        "name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help=", ".join(sorted(BENCHES))
+    )
+    parser.add_argument("--list", action="store_true", help="name the benchmarks, as without NAME")
+    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
+    parser.add_argument(
+        "--gate",
+        action="store_true",
+        help="exit 1 if a figure is beyond its limit or has no result",
+    )
+    parser.add_argument(
+        "--compiler", choices=sorted(build.COMPILERS), default="gcc", help="default: gcc"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=9, help="rounds of programs that take turns, at least 7 (9)"
+    )
+    options = parser.parse_args(arguments)
+    if options.rounds < 7:
+        parser.error("fewer than 7 rounds are no result")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = parse_arguments(arguments)
+    if options.list or options.name is None:
+        for name, bench in sorted(BENCHES.items()):
+            print(f"{name:10} {bench.SUMMARY}")
+        return 0
+    bench = BENCHES[options.name]
+    try:
+        figures = bench.measure(options)
+    except (build.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as problem:
+        print(f"./dev bench {options.name}: {problem}", file=sys.stderr)
+        return 1
+    print(report.table(figures))
+    print(bench.NOTES)
+    print(report.summary(figures))
+    if options.json:
+        command = shlex.join(["./dev", "bench", *arguments])
+        report.write_json(options.json, options.name, command, figures, bench.versions(options))
+    return gate(figures) if options.gate else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -28,6 +28,7 @@ struct arena_location {
 class arena_registry {
  public:
   arena_registry();
+  /// Unmaps everything, also what was not freed.
   ~arena_registry();
   arena_registry(const arena_registry&) = delete;
   arena_registry& operator=(const arena_registry&) = delete;
@@ -44,6 +45,13 @@ class arena_registry {
   /// is raised until release(memory). Nothing for ordinary memory.
   [[nodiscard]] std::optional<arena_location> acquire(const void* memory, std::size_t bytes);
   void release(const void* memory);
+
+  /// The allocation around `memory`; `invalid_argument` for ordinary memory.
+  struct allocated_range {
+    std::uint64_t address = 0;
+    std::uint64_t length = 0;
+  };
+  [[nodiscard]] result<allocated_range> range_of(const void* memory);
 
   /// Moves the allocation around `memory` to fresh pages at the same addresses, with the same
   /// content; a process that mapped the old pages keeps those alone. Used when a stopped peer holds
@@ -77,14 +85,15 @@ class arena_registry {
   [[nodiscard]] result<void*> allocate_small(std::size_t bytes);
   [[nodiscard]] result<void*> allocate_large(std::size_t bytes, pages kind);
   [[nodiscard]] result<std::shared_ptr<backing>> make_backing(std::size_t bytes, pages kind);
-  [[nodiscard]] allocation_map::iterator find(std::uintptr_t address);
+  [[nodiscard]] result<std::shared_ptr<chunk>> make_chunk();
+  [[nodiscard]] allocation_map::iterator find(const void* memory);
 
   mutable std::mutex mutex_;
+  std::vector<std::uint64_t> retired_;
+  std::uint64_t next_arena_ = 1;
+  std::map<std::uint64_t, std::weak_ptr<backing>> backings_;
   std::vector<std::shared_ptr<chunk>> chunks_;
   allocation_map allocations_;
-  std::map<std::uint64_t, std::weak_ptr<backing>> backings_;
-  std::shared_ptr<std::vector<std::uint64_t>> retired_;
-  std::uint64_t next_arena_ = 1;
 };
 
 }  // namespace verbena::softdev

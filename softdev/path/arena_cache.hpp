@@ -3,10 +3,10 @@
 // owner answers, the caller takes another route.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -26,6 +26,17 @@ enum class map_status : std::uint8_t {
 class arena_cache {
  public:
   static constexpr std::size_t capacity = 1024;
+
+  /// One arena of the peer: asked for, mapped or refused. Opaque to others.
+  struct node {
+    enum class stage : std::uint8_t { asked, ready, refused };
+    explicit node(std::uint64_t id) noexcept : arena(id) {}
+
+    const std::uint64_t arena;
+    std::atomic<stage> at = stage::asked;
+    std::atomic<bool> writable = false;
+    mapping map;  ///< written before `at` becomes ready
+  };
 
   arena_cache();
   ~arena_cache();
@@ -47,21 +58,20 @@ class arena_cache {
   bool insert(std::uint64_t arena, unique_fd fd, std::uint64_t bytes);
   /// The owner refused.
   void refuse(std::uint64_t arena);
-  /// The owner freed it: it is not found any more; its pages stay mapped until collect.
+  /// The owner freed it: it is not found any more; its pages stay mapped until what
+  /// take_retired returns is destroyed.
   void retire(std::uint64_t arena);
   [[nodiscard]] bool has_retired() const noexcept;
   /// Takes what was retired; the caller destroys it when no active section is left that began
   /// before.
-  [[nodiscard]] std::vector<mapping> take_retired();
+  [[nodiscard]] std::vector<std::unique_ptr<node>> take_retired();
 
  private:
-  struct entry;
-  [[nodiscard]] entry* look(std::uint64_t arena) noexcept;
+  [[nodiscard]] node* look(std::uint64_t arena) const noexcept;
 
-  std::array<entry, capacity>& table() noexcept;
-  std::unique_ptr<entry[]> entries_;
+  std::unique_ptr<std::atomic<node*>[]> table_;
   std::mutex mutex_;
-  std::vector<mapping> retired_;
+  std::vector<std::unique_ptr<node>> retired_;
   std::atomic<bool> has_retired_ = false;
 };
 

@@ -12,16 +12,21 @@
 //     auto record = other->try_reserve(type, bytes);
 //     if (record.status == ring_status::ok) { …fill record.payload…; other->commit(); }
 //     other->announce(); }
-//   process->receive([&](peer& from, const ring_record& r) { …; return verdict::consumed; }, 64);
+//   process->receive([&](peer& from, const ring_record& r) { …; return handled::consumed; }, 64);
 #pragma once
+
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "softdev/path/arena.hpp"
@@ -35,9 +40,10 @@
 namespace verbena::softdev {
 
 /// What a receiver did with a record.
-enum class verdict : std::uint8_t {
+enum class handled : std::uint8_t {
   consumed,
-  keep,    ///< leave it at the head and go on with the next peer (back-pressure)
+  keep,    ///< leave it at the head and go on with the next peer (back-pressure); receive again
+           ///< when it can be handled: nothing else will ask for that
   broken,  ///< it is nonsense: count it and end the pairing
 };
 
@@ -92,10 +98,14 @@ class link {
     std::optional<time_point> next;  ///< when to call again at the latest, if nothing arrives
   };
   /// Accepts, pairs, answers peers, notices deaths, drops mappings. Never blocks; returns at once
-  /// when another thread is in it. Do not call it from a receive handler.
+  /// when another thread is in it. Do not call it from a receive handler. When it reports events,
+  /// call receive(): a process that exited becomes `dead` only after its last records were
+  /// received (or kept for a second).
   serviced service(time_point now);
   /// Readable when service() has something to do (an epoll descriptor).
   [[nodiscard]] int service_fd() const noexcept { return epoll_.get(); }
+  /// Makes service_due() true, e.g. after arenas().free(), so that peers drop their mappings soon.
+  void request_service() noexcept { service_due_.store(true, std::memory_order_release); }
   /// True when service() should be called without waiting for service_fd. No system call.
   [[nodiscard]] bool service_due() const noexcept {
     return service_due_.load(std::memory_order_acquire);
@@ -103,13 +113,14 @@ class link {
 
   // ---- Receiving ----
 
-  /// Hands up to `budget` records to `handler(peer&, const ring_record&) -> verdict`, oldest first
+  /// Hands up to `budget` records to `handler(peer&, const ring_record&) -> handled`, oldest first
   /// per peer. Returns how many were consumed; 0 at once when another thread receives. No system
   /// call unless a peer waits for room. The handler must not call service() or receive().
   template <class Handler>
   std::size_t receive(Handler&& handler, std::size_t budget);
-  /// True when some peer announced records that were not consumed. Sequentially consistent: the
-  /// last look before sleeping or after arming. False while another thread receives.
+  /// True when some peer announced records that were neither consumed nor kept, or room came back
+  /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
+  /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
   [[nodiscard]] bool anything_published();
 
   // ---- Sleeping of the progress thread ----
@@ -117,7 +128,7 @@ class link {
   /// Readable when a peer woke us (an eventfd).
   [[nodiscard]] int wake_fd() const noexcept { return wake_.get(); }
   /// Publishes that the progress thread sleeps. False when there is something to receive: then do
-  /// not sleep. One thread at a time.
+  /// not sleep, and publish nothing. One thread at a time, the same that calls announce_awake.
   [[nodiscard]] bool announce_sleep();
   /// Publishes that it is awake, and resets wake_fd.
   void announce_awake();
@@ -134,11 +145,13 @@ class link {
   /// Call after words were invalidated (withdraw_region, publish_queue_pair …): waits until no peer
   /// is inside an active section that began before. Dead peers do not count. Blocks until then or
   /// until the deadline; logs a peer that takes more than one second. Do not call it while holding
-  /// a lock that receive handlers or posting threads need.
+  /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
+  /// an active section.
   [[nodiscard]] fence_outcome fence(deadline until);
   /// The same for the end of a region at `memory`: when a stopped peer is inside and the memory is
   /// shareable, its pages are replaced and all regions that lie there are corrected; ordinary
-  /// memory is waited for without limit.
+  /// memory is waited for without limit. Such a peer, once continued, must find that its region
+  /// changed (peer_segment::is_current) and do its access again by another route.
   void fence_memory(const void* memory);
 
   [[nodiscard]] link_counters counters() const noexcept;
@@ -148,27 +161,69 @@ class link {
   void abandon_after_fork() noexcept;
 
  private:
-  struct hello_state;
   struct pending_socket;
+  /// Remembers which thread is in receive(), to catch calls that handlers must not make.
+  class receiver_mark {
+   public:
+    explicit receiver_mark(std::atomic<pthread_t>& who) noexcept : who_(who) {
+      who_.store(::pthread_self(), std::memory_order_relaxed);
+    }
+    ~receiver_mark() { who_.store({}, std::memory_order_relaxed); }
+    receiver_mark(const receiver_mark&) = delete;
+    receiver_mark& operator=(const receiver_mark&) = delete;
 
-  link(const link_options& options, slot_claim claim) noexcept;
+   private:
+    std::atomic<pthread_t>& who_;
+  };
 
+  link(const link_options& options, slot_claim claim);
+  result<void> set_up();
+
+  // Receiving (under receive_mutex_)
   template <class Handler>
   std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
   void end_batch(peer& from);
-  void collect_ready(std::array<std::uint64_t, slot_count / 64>& ready);
+  void collect_doorbells();
+  bool published_by(peer& from);
+  void break_off(peer& from, std::atomic<std::uint64_t>& counter);
+  void start_receiving(const std::shared_ptr<peer>& from);
+  void stop_receiving(const std::shared_ptr<peer>& from);
 
-  // link_service.cpp
-  void start_connections(time_point now, serviced& out);
-  void accept_connections(time_point now, serviced& out);
-  void read_pending(time_point now, serviced& out);
-  void read_peer(peer& from, serviced& out);
-  void handle_message(peer& from, received_message& got, serviced& out);
-  void pair_with(std::shared_ptr<peer> other, received_message& hello, serviced& out);
-  void expire(time_point now, serviced& out);
-  void bury(const std::shared_ptr<peer>& dead, peer_end why);
+  // Service (under service_mutex_); link_service.cpp and link_pairing.cpp
+  void start_connections(time_point now);
+  void start_connection(const std::shared_ptr<peer>& to);
+  void accept_connections(time_point now);
+  void read_pending(pending_socket& from, time_point now);
+  void adopt(pending_socket& from, received_message& hello, time_point now);
+  void lost_before_hello(peer& from);
+  void read_peer(const std::shared_ptr<peer>& from, time_point now);
+  bool handle(peer& from, received_message& got);
+  bool give_arena(peer& to, std::uint64_t arena);
+  [[nodiscard]] bool prepare_pair(peer& with);
+  [[nodiscard]] bool send_hello(peer& to);
+  bool answered(const std::shared_ptr<peer>& from, received_message& got);
+  void finish_pairing(const std::shared_ptr<peer>& with, received_message& hello);
+  [[nodiscard]] peer_end pair_with(peer& with, received_message& hello);
+  void watch_socket(peer& of, std::uint32_t events, int operation);
+  void dispatch(std::uint64_t tag, time_point now);
+  void expire(time_point now);
+  void end_peer(peer& which, peer_end why);
+  void close_down(const std::shared_ptr<peer>& from, time_point now);
+  void end_closing(time_point now);
+  void stop_watching(peer& which);
+  void bury_dead();
+  void sweep_departed();
+  void finish_hellos();
+  void forbid_in_handler() const;
   void tell_retired_arenas();
-  void drop_retired_mappings();
+  void drop_retired_mappings(peer& of);
+  [[nodiscard]] std::vector<std::shared_ptr<peer>> all_peers() const;
+  [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
+
+  // Fence; link_fence.cpp
+  struct lane_mark;
+  [[nodiscard]] std::vector<lane_mark> marks() const;
+  bool replace_under_stopped(const void* memory);
 
   link_options options_;
   fork_guard fork_guard_;
@@ -180,18 +235,30 @@ class link {
   unique_fd epoll_;
   arena_registry arenas_;
   wake_channels channels_;
-  probe_place probe_;
+  volatile std::uint64_t probe_words_[2] = {};  ///< read and written by peers that try their routes
 
   mutable std::mutex table_mutex_;  ///< leaf lock
   std::array<std::shared_ptr<peer>, slot_count> table_;
+  std::vector<std::shared_ptr<peer>> to_connect_;
+  std::vector<std::shared_ptr<peer>> departed_;  ///< dead, but maybe inside an active section
 
   std::mutex service_mutex_;
   std::atomic<bool> service_due_ = false;
+  std::atomic<bool> some_died_ = false;
+  std::vector<std::shared_ptr<peer>> connecting_;
+  std::vector<std::shared_ptr<peer>> closing_;
   std::vector<std::unique_ptr<pending_socket>> pending_;
+  std::uint32_t next_pending_ = 0;
+  std::uint32_t events_ = 0;
+  bool watch_departed_ = false;
+  time_point next_full_scan_{};
 
-  std::mutex receive_mutex_;  ///< taken after service_mutex_
+  std::mutex receive_mutex_;           ///< taken after service_mutex_
+  std::atomic<pthread_t> receiver_{};  ///< who is in receive()
   std::vector<std::shared_ptr<peer>> receiving_;
-  std::array<std::uint64_t, slot_count / 64> again_{};
+  std::array<peer*, slot_count> receiving_by_slot_{};
+  std::array<std::uint64_t, slot_count / 64> ready_{};
+  std::size_t first_ = 0;
   std::atomic<bool> scan_all_ = false;
 
   std::atomic<std::uint64_t> broken_records_ = 0;
@@ -199,5 +266,63 @@ class link {
   std::atomic<std::uint64_t> refused_connections_ = 0;
   std::atomic<std::uint64_t> peers_lost_ = 0;
 };
+
+template <class Handler>
+std::size_t link::receive(Handler&& handler, std::size_t budget) {
+  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  if (!lock) return 0;
+  const receiver_mark mark(receiver_);
+  std::size_t done = 0;
+  const std::size_t count = receiving_.size();
+  const bool all = count <= options_.scan_limit || scan_all_.load(std::memory_order_relaxed);
+  if (all) {
+    if (count > options_.scan_limit) scan_all_.store(false, std::memory_order_relaxed);
+    for (std::size_t step = 0; step < count && done < budget; ++step) {
+      first_ = first_ + 1 < count ? first_ + 1 : 0;
+      done += receive_from(*receiving_[first_], handler, budget - done);
+    }
+    return done;
+  }
+  collect_doorbells();
+  for (std::size_t word = 0; word < ready_.size(); ++word) {
+    for (std::uint64_t left = ready_[word]; left != 0 && done < budget; left &= left - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+      ready_[word] &= ~(std::uint64_t{1} << bit);
+      peer* from = receiving_by_slot_[word * 64 + bit];
+      if (from == nullptr) continue;
+      done += receive_from(*from, handler, budget - done);
+      // Its ring may hold more, and it need not ring again for that.
+      const bool more = done == budget || from->kept_at_ != peer::no_position;
+      if (more) ready_[word] |= std::uint64_t{1} << bit;
+    }
+  }
+  return done;
+}
+
+template <class Handler>
+std::size_t link::receive_from(peer& from, Handler& handler, std::size_t budget) {
+  if (from.state() != peer_state::paired) return 0;
+  std::size_t done = 0;
+  ring_record record;
+  while (done < budget) {
+    const ring_status status = from.consumer_.peek(record);
+    if (status == ring_status::empty) break;
+    const handled what =
+        status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;
+    if (what == handled::broken) {
+      break_off(from, broken_records_);
+      break;
+    }
+    if (what == handled::keep) {
+      from.kept_at_ = from.consumer_.announced();
+      break;
+    }
+    from.consumer_.consume();
+    from.kept_at_ = peer::no_position;
+    ++done;
+  }
+  if (done != 0) end_batch(from);
+  return done;
+}
 
 }  // namespace verbena::softdev

@@ -2,14 +2,15 @@
 // One other process of this host, as this process reaches it.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "softdev/path/arena_cache.hpp"
 #include "softdev/path/link_options.hpp"
@@ -81,7 +82,9 @@ class peer {
   // ---- Everything below: only once state() was `paired` (also later, when dead). ----
 
   /// What process_vm_* can do towards it, found by trial and the route policy.
-  [[nodiscard]] copy_routes routes() const noexcept { return routes_; }
+  [[nodiscard]] copy_routes routes() const noexcept {
+    return cma_closed_.load(std::memory_order_relaxed) ? copy_routes{} : routes_;
+  }
 
   // Sending records. The caller holds lock_sends() from try_reserve to announce.
 
@@ -92,11 +95,16 @@ class peer {
   /// wake us (the progress thread's eventfd) when there is room.
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type,
                                                        std::uint32_t bytes) noexcept;
+  /// Publishes the reserved record: the peer may see it at once.
   void commit() noexcept { producer_.commit(); }
   /// Ends a batch: counts it, rings the doorbell if the peer wants it, wakes its progress thread if
   /// that sleeps. A system call only in the last case. Afterwards, read the arm words of its queue
   /// pairs to decide about signal_channel.
   void announce() noexcept;
+
+  /// True once after a reservation failed for want of room and room came back (a new try may
+  /// still fail). No lock needed; looks at one word of the peer.
+  [[nodiscard]] bool room_returned() noexcept;
 
   /// Signals a wake channel of the peer (link::create_wake_channel there), when its eventfd is
   /// known; otherwise asks for it, wakes the peer's progress thread instead, and returns false.
@@ -132,31 +140,49 @@ class peer {
   friend class link;
   friend class active_section;
   struct channel_slot;
+  static constexpr std::uint64_t no_position = ~std::uint64_t{0};
 
-  peer(std::uint32_t slot, route_policy policy) noexcept;
+  peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy);
 
   [[nodiscard]] pair_header& own_pair() const noexcept { return *own_map_.at<pair_header>(0); }
   [[nodiscard]] const pair_header& their_pair() const noexcept {
     return *their_map_.at<pair_header>(0);
   }
   void die(peer_end why) noexcept;
-  void wake_if_asleep() noexcept;
+  /// Sends or queues a message (under the link's service lock); false when too many wait already.
+  bool post_message(const link_message& message, unique_fd descriptor);
+  /// Announced records that were kept at the head of the ring (under the receive lock).
+  [[nodiscard]] std::uint64_t kept() const noexcept {
+    return kept_at_ == no_position ? 0 : kept_at_;
+  }
+  /// Keeps and signals a wake channel's eventfd; an empty one means that it was refused.
+  void take_channel(wake_channel_id id, unique_fd fd);
+  /// Sends what is queued as far as it goes.
+  void flush_messages();
+  /// True when a thread of the peer is inside an active section, and the peer has not exited.
+  [[nodiscard]] bool may_be_inside() const noexcept;
+  [[nodiscard]] const shared_u64& their_lane(std::uint32_t lane) const noexcept {
+    return their_pair().lanes[lane].word;
+  }
+  [[nodiscard]] const shared_u64& own_lane(std::uint32_t lane) const noexcept {
+    return own_pair().lanes[lane].word;
+  }
 
   std::uint32_t slot_;
+  std::uint32_t own_slot_;
   route_policy policy_;
   std::atomic<peer_state> state_ = peer_state::connecting;
   std::atomic<peer_end> end_ = peer_end::none;
   pid_t pid_ = 0;
   std::uint64_t generation_ = 0;
-  std::uint32_t own_slot_ = 0;
   std::uint32_t max_record_ = 0;
   copy_routes routes_;
 
-  unique_fd socket_;
-  unique_fd wake_;  ///< the peer's progress eventfd
+  unique_fd socket_;  ///< shut down at death, closed with the object
+  unique_fd wake_;    ///< the peer's progress eventfd
   process_watch watch_;
   peer_segment segment_;
-  sealed_memory own_pair_memory_;
+  unique_fd own_pair_fd_;  ///< until it was sent
   mapping own_map_;
   mapping their_map_;
   mapping doorbell_;
@@ -164,13 +190,32 @@ class peer {
   std::mutex send_mutex_;
   ring_producer producer_;
   sleeper_signal sleeper_;
+  std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
   std::mutex channel_mutex_;
   std::unique_ptr<channel_slot[]> channels_;
 
   std::atomic<std::uint32_t> lanes_taken_ = 0;
   arena_cache arenas_;
+  std::atomic<bool> cma_closed_ = false;
 
-  ring_consumer consumer_;  ///< under the link's receive lock
+  // Under the link's receive lock:
+  ring_consumer consumer_;
+  std::uint64_t kept_at_ = no_position;  ///< announced records when the oldest was kept
+
+  // Under the link's service lock:
+  struct queued_message {
+    link_message message;
+    unique_fd descriptor;
+  };
+  struct retired_mappings {
+    std::vector<std::unique_ptr<arena_cache::node>> nodes;
+    std::uint64_t lanes[lane_count];  ///< own lanes when they were retired
+  };
+  std::vector<queued_message> outbox_;
+  std::vector<retired_mappings> retired_;
+  std::chrono::steady_clock::time_point give_up_at_{};
+  bool closing_ = false;  ///< it exited; its last records are being received
+  bool given_arenas_ = false;
 };
 
 }  // namespace verbena::softdev

@@ -57,6 +57,8 @@ class ring_producer {
   /// consistent store; call it once per batch, then look at the peer's flags.
   void announce() noexcept;
 
+  /// The consumer's position as last seen.
+  [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
   /// Bytes that the consumer has not consumed yet, as last seen.
   [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head_ - consumed_; }
   [[nodiscard]] std::uint64_t committed() const noexcept { return committed_; }
@@ -92,8 +94,10 @@ class ring_consumer {
   /// Tells the producer about all room, with a sequentially consistent store; true when something
   /// was told. Call it when a batch is done.
   bool publish_position() noexcept;
-  /// True when records were announced that were not consumed (sequentially consistent load).
-  [[nodiscard]] bool has_announced() const noexcept;
+  /// Records announced but not consumed (sequentially consistent load); 0 when corrupt.
+  [[nodiscard]] std::uint64_t announced() const noexcept;
+  /// As announced() > 0, but a count that no record backs up is found out, and is `corrupt`.
+  [[nodiscard]] ring_status check_announced() noexcept;
 
  private:
   std::span<const std::byte> ring_;
@@ -101,6 +105,7 @@ class ring_consumer {
   shared_u64* consumed_word_ = nullptr;
   std::uint64_t tail_ = 0;
   std::uint64_t told_ = 0;
+  std::uint64_t batch_start_ = 0;
   std::uint64_t consumed_records_ = 0;
   std::uint64_t peeked_bytes_ = 0;  ///< 0: nothing peeked
   bool corrupt_ = false;

@@ -51,8 +51,13 @@ class public_segment {
   bool withdraw_region(std::uint32_t key);
   /// Changes the access, pd and range of a published region at once; false when not published.
   bool update_region(const region_record& region);
-  /// After the pages of [address, address+length) moved to another arena: corrects all regions
-  /// that lie there. `arena_base` is the owner's address of the new arena's first byte.
+  /// Makes all regions of shareable memory in [address, address+length) unreadable (peers find
+  /// `busy`) until rebind_regions, for the time in which their pages move.
+  void freeze_regions(std::uint64_t address, std::uint64_t length);
+  /// Makes them readable again without a change.
+  void thaw_regions(std::uint64_t address, std::uint64_t length);
+  /// Says that the pages of [address, address+length) moved to another arena, and makes the regions
+  /// readable again. `arena_base` is the owner's address of the new arena's first byte.
   void rebind_regions(std::uint64_t address, std::uint64_t length, std::uint64_t arena,
                       std::uint64_t arena_base);
   /// Regions published now.
@@ -76,6 +81,8 @@ class public_segment {
   public_segment(unique_fd fd, mapping map) noexcept : fd_(std::move(fd)), map_(std::move(map)) {}
   [[nodiscard]] region_entry& entry(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
+  template <class Action>
+  void for_shareable(std::uint64_t address, std::uint64_t length, Action&& action);
   void write(region_entry& out, const region_record& region) noexcept;
 
   unique_fd fd_;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/assert.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+
+namespace verbena {
+namespace {
+
+TEST(assert_macro, lets_a_kept_rule_pass) {
+  int evaluations = 0;
+  VERBENA_ASSERT(++evaluations == 1, "counted once");
+  EXPECT_EQ(evaluations, 1);
+}
+
+TEST(assert_macro_death, stops_with_rule_and_place) {
+  EXPECT_DEATH(VERBENA_ASSERT(1 == 2, "numbers stay what they are"),
+               "verbena: rule broken: numbers stay what they are \\(.*assert_test.cpp:[0-9]+\\)");
+}
+
+TEST(assert_macro_death, handler_sees_the_rule_before_the_program_ends) {
+  EXPECT_DEATH(
+      {
+        set_broken_rule_handler(
+            [](const broken_rule& broken) { std::fprintf(stderr, "handled: %s\n", broken.rule); });
+        VERBENA_ASSERT(false, "a rule");
+      },
+      "handled: a rule");
+}
+
+TEST(assert_macro, handler_may_throw_instead) {
+  const auto previous =
+      set_broken_rule_handler([](const broken_rule& broken) { throw std::string(broken.rule); });
+  std::string caught;
+  try {
+    VERBENA_ASSERT(false, "a rule for tests");
+  } catch (const std::string& rule) {
+    caught = rule;
+  }
+  EXPECT_NE(set_broken_rule_handler(previous), nullptr);
+  EXPECT_EQ(caught, "a rule for tests");
+}
+
+TEST(assert_macro_death, null_handler_restores_the_default) {
+  set_broken_rule_handler([](const broken_rule&) {});
+  set_broken_rule_handler(nullptr);
+  EXPECT_DEATH(VERBENA_ASSERT(false, "the default speaks"), "rule broken: the default speaks");
+}
+
+#ifdef VERBENA_CHECKED
+TEST(check_macro_death, stops_in_checked_builds) {
+  EXPECT_DEATH(VERBENA_CHECK(false, "a hot rule"), "rule broken: a hot rule");
+}
+#else
+TEST(check_macro, is_not_evaluated_in_other_builds) {
+  int evaluations = 0;
+  VERBENA_CHECK(++evaluations == 7, "a hot rule");
+  EXPECT_EQ(evaluations, 0);
+}
+#endif
+
+}  // namespace
+}  // namespace verbena

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/fd.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct pipe_ends {
+  unique_fd read_end;
+  unique_fd write_end;
+};
+
+pipe_ends make_pipe() {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  return {unique_fd(ends[0]), unique_fd(ends[1])};
+}
+
+bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
+
+TEST(unique_fd, closes_what_it_owns) {
+  int raw = -1;
+  {
+    const auto ends = make_pipe();
+    raw = ends.read_end.get();
+    EXPECT_TRUE(is_open(raw));
+    EXPECT_TRUE(static_cast<bool>(ends.read_end));
+  }
+  EXPECT_FALSE(is_open(raw));
+}
+
+TEST(unique_fd, moving_transfers_ownership) {
+  auto ends = make_pipe();
+  const int raw = ends.read_end.get();
+  unique_fd second(std::move(ends.read_end));
+  EXPECT_EQ(second.get(), raw);
+  EXPECT_FALSE(static_cast<bool>(ends.read_end));  // NOLINT(bugprone-use-after-move)
+  ends.write_end = std::move(second);
+  EXPECT_EQ(ends.write_end.get(), raw);
+  EXPECT_TRUE(is_open(raw));
+  auto& self = ends.write_end;
+  ends.write_end = std::move(self);
+  EXPECT_TRUE(is_open(raw)) << "assigning to itself keeps it";
+}
+
+TEST(unique_fd, release_gives_up_ownership) {
+  auto ends = make_pipe();
+  const int raw = ends.read_end.release();
+  EXPECT_FALSE(static_cast<bool>(ends.read_end));
+  EXPECT_TRUE(is_open(raw));
+  ends.read_end.reset(raw);
+  ends.read_end.reset();
+  EXPECT_FALSE(is_open(raw));
+}
+
+TEST(wait_for_fd, is_true_when_there_is_something) {
+  const auto ends = make_pipe();
+  ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
+  EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value());
+}
+
+TEST(wait_for_fd, is_false_when_the_deadline_passes) {
+  const auto ends = make_pipe();
+  const auto until = deadline::after(20ms);
+  EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, until).value());
+  EXPECT_TRUE(until.expired()) << "it never ends early";
+}
+
+TEST(wait_for_fd, looks_once_when_the_deadline_has_passed_already) {
+  const auto ends = make_pipe();
+  EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
+  ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
+  EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
+}
+
+TEST(wait_for_fd, a_hang_up_ends_the_wait) {
+  auto ends = make_pipe();
+  ends.write_end.reset();
+  EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value());
+}
+
+std::atomic<int> signals_seen{0};
+
+TEST(wait_for_fd, continues_after_a_signal) {
+  struct sigaction action{};
+  action.sa_handler = [](int) { ++signals_seen; };
+  struct sigaction previous{};
+  ASSERT_EQ(::sigaction(SIGUSR1, &action, &previous), 0);
+  const auto ends = make_pipe();
+  std::atomic<bool> done{false};
+  std::atomic<bool> found{false};
+  std::thread waiter([&] {
+    found = wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value_or(false);
+    done = true;
+  });
+  // Interrupts the wait until it was seen to go on; only then is there something to read.
+  while (signals_seen.load() < 3 && !done.load()) {
+    ::pthread_kill(waiter.native_handle(), SIGUSR1);
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(done.load());
+  EXPECT_EQ(::write(ends.write_end.get(), "x", 1), 1);
+  waiter.join();
+  EXPECT_TRUE(found.load());
+  ::sigaction(SIGUSR1, &previous, nullptr);
+}
+
+}  // namespace
+}  // namespace verbena

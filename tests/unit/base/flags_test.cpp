@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/flags.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbena {
+enum class fruit : unsigned { apple = 1, pear = 2, plum = 4 };
+template <>
+inline constexpr bool enable_flags<fruit> = true;
+
+namespace {
+
+using basket = flags<fruit>;
+
+static_assert(basket().empty());
+static_assert((fruit::apple | fruit::plum).mask() == 5);
+static_assert(!flag_enum<int>);
+
+TEST(flags, contains_asks_for_all_of_them) {
+  const basket some = fruit::apple | fruit::plum;
+  EXPECT_TRUE(some.contains(fruit::apple));
+  EXPECT_TRUE(some.contains(fruit::apple | fruit::plum));
+  EXPECT_FALSE(some.contains(fruit::apple | fruit::pear));
+  EXPECT_TRUE(some.contains({}));
+}
+
+TEST(flags, assignment_operators_add_and_keep) {
+  basket some = fruit::apple;
+  some |= fruit::pear;
+  EXPECT_EQ(some, fruit::apple | fruit::pear);
+  some &= fruit::pear;
+  EXPECT_EQ(some, basket(fruit::pear));
+}
+
+TEST(flags, without_removes) {
+  EXPECT_EQ((fruit::apple | fruit::pear).without(fruit::pear), basket(fruit::apple));
+  EXPECT_EQ(basket(fruit::apple).without(fruit::plum), basket(fruit::apple));
+}
+
+TEST(flags, unknown_bits_are_kept) {
+  const auto raw = basket::from_mask(0x80000001U);
+  EXPECT_EQ(raw.mask(), 0x80000001U);
+  EXPECT_EQ(raw.without(fruit::apple).mask(), 0x80000000U);
+  EXPECT_FALSE(raw.without(fruit::apple).empty());
+  EXPECT_EQ((raw | fruit::pear).mask(), 0x80000003U);
+}
+
+}  // namespace
+}  // namespace verbena

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/guid.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace verbena {
+namespace {
+
+TEST(guid, prints_in_four_groups) {
+  EXPECT_EQ(to_string(guid::from_number(0x0002c90300a07c8e)), "0002:c903:00a0:7c8e");
+  EXPECT_EQ(to_string(guid()), "0000:0000:0000:0000");
+}
+
+TEST(guid, keeps_the_order_of_the_wire) {
+  const std::array<std::uint8_t, 8> wire = {0x00, 0x02, 0xc9, 0x03, 0x00, 0xa0, 0x7c, 0x8e};
+  std::uint64_t be64 = 0;
+  std::memcpy(&be64, wire.data(), wire.size());
+  EXPECT_EQ(guid::from_network_order(be64), guid(wire));
+  EXPECT_EQ(guid(wire).bytes(), wire);
+  EXPECT_EQ(guid(wire).number(), 0x0002c90300a07c8eU);
+  EXPECT_EQ(guid(wire).oui(), 0x0002c9U);
+}
+
+TEST(guid, zero_is_reserved) {
+  EXPECT_TRUE(guid().is_reserved());
+  EXPECT_FALSE(guid::from_number(1).is_reserved());
+  EXPECT_LT(guid::from_number(1), guid::from_number(0x100));
+}
+
+TEST(gid, prints_as_an_ipv6_address) {
+  EXPECT_EQ(to_string(parse_gid("fe80::1").value()), "fe80::1");
+  EXPECT_EQ(to_string(parse_gid("192.0.2.1").value()), "::ffff:192.0.2.1");
+  EXPECT_EQ(to_string(gid()), "::");
+}
+
+TEST(gid, parses_ipv6_and_maps_ipv4) {
+  EXPECT_EQ(parse_gid("192.0.2.1"), parse_gid("::ffff:192.0.2.1"));
+  EXPECT_EQ(parse_gid("fe80::1")->bytes()[0], 0xfe);
+  for (const char* text : {"", "soft0", "192.0.2", "192.0.2.1.5", "fe80::1::2", "fe80::1%eth0"})
+    EXPECT_FALSE(parse_gid(text).has_value()) << text;
+}
+
+TEST(gid, tells_kinds_of_addresses_apart) {
+  EXPECT_TRUE(parse_gid("::ffff:192.0.2.1")->is_ipv4_mapped());
+  EXPECT_FALSE(parse_gid("::192.0.2.1")->is_ipv4_mapped());
+  EXPECT_FALSE(parse_gid("fe80::1")->is_ipv4_mapped());
+  EXPECT_TRUE(parse_gid("fe80::1")->is_link_local());
+  EXPECT_TRUE(parse_gid("febf::1")->is_link_local());
+  EXPECT_FALSE(parse_gid("fec0::1")->is_link_local());
+  EXPECT_FALSE(parse_gid("2001:db8::1")->is_link_local());
+  EXPECT_TRUE(gid().is_zero());
+  EXPECT_FALSE(parse_gid("::1")->is_zero());
+}
+
+TEST(gid, splits_into_prefix_and_interface) {
+  const auto id = parse_gid("fe80::1122:3344:5566:7788").value();
+  EXPECT_EQ(id.subnet_prefix(), 0xfe80000000000000U);
+  EXPECT_EQ(id.interface_id(), 0x1122334455667788U);
+}
+
+}  // namespace
+}  // namespace verbena

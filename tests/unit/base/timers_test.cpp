@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/base/timers.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(ack_timeout, default_is_67_milliseconds) {
+  EXPECT_EQ(ack_timeout().exponent(), 14);
+  EXPECT_EQ(ack_timeout().duration(), 67'108'864ns);
+  EXPECT_EQ(to_string(ack_timeout()), "67.108864ms");
+}
+
+TEST(ack_timeout, exact_durations_are_kept) {
+  for (std::uint8_t exponent = 1; exponent <= 31; ++exponent) {
+    const auto timeout = ack_timeout::from_exponent(exponent);
+    EXPECT_EQ(timeout.duration(), 4096ns * (std::int64_t{1} << exponent));
+    EXPECT_EQ(ack_timeout::at_least(timeout.duration()), timeout);
+  }
+}
+
+TEST(ack_timeout, never_waits_shorter_than_asked) {
+  for (std::uint8_t exponent = 1; exponent < 31; ++exponent) {
+    const auto wait = ack_timeout::from_exponent(exponent).duration() + 1ns;
+    EXPECT_EQ(ack_timeout::at_least(wait).exponent(), exponent + 1);
+  }
+}
+
+TEST(ack_timeout, clamps_at_both_ends_and_is_never_infinite_by_rounding) {
+  EXPECT_EQ(ack_timeout::at_least(-1s).exponent(), 1);
+  EXPECT_EQ(ack_timeout::at_least(0ns).exponent(), 1);
+  EXPECT_EQ(ack_timeout::at_least(std::chrono::nanoseconds::max()).exponent(), 31);
+}
+
+TEST(ack_timeout, infinite_is_exponent_zero) {
+  EXPECT_TRUE(ack_timeout::infinite().is_infinite());
+  EXPECT_EQ(ack_timeout::infinite().exponent(), 0);
+  EXPECT_EQ(ack_timeout::from_exponent(0), ack_timeout::infinite());
+  EXPECT_EQ(ack_timeout::infinite().duration(), std::chrono::nanoseconds::max());
+  EXPECT_EQ(to_string(ack_timeout::infinite()), "infinite");
+}
+
+TEST(ack_timeout, prints_without_trailing_zeros) {
+  EXPECT_EQ(to_string(ack_timeout::from_exponent(1)), "8.192us");
+  EXPECT_EQ(to_string(ack_timeout::from_exponent(4)), "65.536us");
+  EXPECT_EQ(to_string(ack_timeout::from_exponent(20)), "4.294967296s");
+}
+
+TEST(ack_timeout_death, a_sixth_bit_breaks_a_rule) {
+  EXPECT_DEATH(static_cast<void>(ack_timeout::from_exponent(32)),
+               "an ACK timeout's exponent has 5 bits: 0 to 31");
+}
+
+TEST(rnr_timer, encoding_zero_is_the_longest) {
+  EXPECT_EQ(rnr_timer::from_encoding(0).duration(), 655'360us);
+  EXPECT_EQ(rnr_timer::from_encoding(1).duration(), 10us);
+  EXPECT_EQ(rnr_timer::from_encoding(31).duration(), 491'520us);
+  EXPECT_EQ(rnr_timer().encoding(), 16);
+}
+
+TEST(rnr_timer, every_encoding_survives_the_way_through_its_duration) {
+  for (std::uint8_t encoding = 0; encoding < 32; ++encoding) {
+    const auto timer = rnr_timer::from_encoding(encoding);
+    EXPECT_EQ(rnr_timer::at_least(timer.duration()), timer) << int{encoding};
+  }
+}
+
+TEST(rnr_timer, never_waits_shorter_than_asked) {
+  EXPECT_EQ(rnr_timer::at_least(10'001ns).duration(), 20us);
+  EXPECT_EQ(rnr_timer::at_least(491'521us).encoding(), 0);
+}
+
+TEST(rnr_timer, clamps_at_both_ends) {
+  EXPECT_EQ(rnr_timer::at_least(-1s).encoding(), 1);
+  EXPECT_EQ(rnr_timer::at_least(1h).encoding(), 0);
+}
+
+TEST(rnr_timer, prints_its_duration) {
+  EXPECT_EQ(to_string(rnr_timer::from_encoding(0)), "655.36ms");
+  EXPECT_EQ(to_string(rnr_timer::from_encoding(1)), "10us");
+}
+
+TEST(rnr_timer_death, a_sixth_bit_breaks_a_rule) {
+  EXPECT_DEATH(static_cast<void>(rnr_timer::from_encoding(32)), "5 bits: 0 to 31");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -4,6 +4,7 @@
 
 A snippet follows a line `<!-- quote: PATH -->` or `<!-- quote: PATH#REGION -->`. A region of a source file is what
 stands between `// [REGION]` and `// [/REGION]`; without a region it is the whole file behind its head comment.
+Every environment variable that the product reads is in docs/environment.md. --fix renews the quotations.
 """
 import argparse
 import pathlib
@@ -45,7 +46,19 @@ class Checker:
     def run(self):
         for document in documents(self.root):
             self.document(document)
+        self.environment()
         return self.complaints
+
+    def environment(self):
+        """Names of environment variables in the product's sources that docs/environment.md does not have."""
+        page = self.root / "docs" / "environment.md"
+        known = page.read_text() if page.is_file() else ""
+        for folder in ("src", "softdev", "tools", "examples"):
+            for source in sorted((self.root / folder).rglob("*.cpp")):
+                for name in sorted(set(re.findall(r'"(VERBENA_[A-Z_]+)"', source.read_text()))):
+                    if f"`{name}`" not in known:
+                        self.complaints.append(f"{source.relative_to(self.root)}: reads {name}, which "
+                                               "docs/environment.md does not explain")
 
     def say(self, document, number, text):
         self.complaints.append(f"{document.relative_to(self.root)}:{number}: {text}")
@@ -119,9 +132,26 @@ class Checker:
                 self.say(document, number, f"the path {path} does not exist")
 
 
+def renew(root):
+    """Replaces the body of every quotation by what it quotes."""
+    for document in documents(root):
+        text = document.read_text()
+
+        def body(match):
+            lines = quoted(root / match.group(2), match.group(3)) if (root / match.group(2)).is_file() else None
+            return match.group(0) if lines is None else f"{match.group(1)}{''.join(line + chr(10) for line in lines)}```"
+
+        fresh = re.sub(r"(<!-- quote: ([^#\s]+)(?:#([\w-]+))? -->\n```\w*\n).*?```", body, text, flags=re.DOTALL)
+        if fresh != text:
+            document.write_text(fresh)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser.add_argument("--fix", action="store_true")
+    if parser.parse_args().fix:
+        renew(parser.parse_args().root)
     complaints = Checker(parser.parse_args().root).run()
     print("\n".join(complaints), end="\n" if complaints else "")
     return 1 if complaints else 0

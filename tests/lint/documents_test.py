@@ -47,6 +47,18 @@ class Documents(LintCase):
         self.assert_finds(self.check("See `examples/none.cpp`.\n"), "does not exist")
         self.assert_finds(self.check("See `examples/*.hpp`.\n"), "nothing matches")
 
+    def test_fix_renews_quotations(self):
+        self.write("README.md", "<!-- quote: examples/a.cpp#part -->\n```cpp\nold\n```\nand more\n")
+        self.assert_clean(self.run_script("check_docs.py", "--root", self.root, "--fix"))
+        self.assertEqual((self.root / "README.md").read_text(),
+                         "<!-- quote: examples/a.cpp#part -->\n```cpp\nreturn f();\n```\nand more\n")
+
+    def test_environment_variables_are_explained(self):
+        self.write("src/sys/x.cpp", SPDX + 'const char* a = std::getenv("VERBENA_NOVEL");\n')
+        self.assert_finds(self.check("text\n"), "reads VERBENA_NOVEL")
+        self.write("docs/environment.md", "`VERBENA_NOVEL`: new.\n")
+        self.assert_clean(self.check("text\n"))
+
     def test_code_blocks_end(self):
         self.assert_finds(self.check("```sh\n./dev demo\n"), "without an end")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every consumer project builds: finds the software device through the installed (or included) library and
-// registers memory with it. Prints one line that the tests look for.
+// What every consumer project builds: finds the software device through the installed (or included)
+// library and registers memory with it. Prints one line that the tests look for.
 #include <verbena/verbena.hpp>
 
 #include <cstdio>

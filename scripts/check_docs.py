@@ -124,8 +124,8 @@ class Checker:
             first = path.removeprefix("./").split("/")[0]
             if not (self.root / first).is_dir() or first == "build":
                 continue
-            if any(mark in path for mark in "*{"):
-                pattern = re.sub(r"\{[^}]*\}", "*", path.removeprefix("./")).rstrip("/")
+            if re.search(r"[*{]|\b[A-Z]{4,}\b|STEM", path):  # a pattern, or with words to fill in like MODULE
+                pattern = re.sub(r"\{[^}]*\}|\b[A-Z]{4,}\b|STEM|RULE", "*", path.removeprefix("./")).rstrip("/")
                 if not any(self.root.glob(pattern)):
                     self.say(document, number, f"nothing matches the path {path}")
             elif not (self.root / path).exists():

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/completion_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace verbena::softdev {
+namespace {
+
+struct completions : ::testing::Test {
+  completion_queue make(std::uint32_t capacity) {
+    return completion_queue(
+        {.capacity = capacity,
+         .sink = {
+             .context = this,
+             .event = [](void* self,
+                         completion_queue&) { ++static_cast<completions*>(self)->events; },
+             .overrun = [](void* self,
+                           completion_queue&) { ++static_cast<completions*>(self)->overruns; }}});
+  }
+  bool push(completion_queue& queue, std::uint64_t id, bool solicited = false,
+            completion_status status = completion_status::success) {
+    return queue.push({.wr_id = id, .status = status}, {&released, id + 1}, solicited);
+  }
+  int events = 0;
+  int overruns = 0;
+  std::atomic<std::uint64_t> released{0};
+};
+
+TEST_F(completions, come_out_in_order_around_the_ring) {
+  completion_queue queue = make(5);
+  std::uint64_t next = 0;
+  for (std::uint64_t id = 0; id < 40;) {
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(push(queue, id++));
+    completion out[3];
+    while (const std::size_t count = queue.poll(out))
+      for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(out[i].wr_id, next++);
+    EXPECT_EQ(released.load(), next);
+  }
+  EXPECT_EQ(next, 40U);
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST_F(completions, overrun_loses_the_newest_and_is_told_once) {
+  completion_queue queue = make(2);
+  EXPECT_TRUE(push(queue, 0));
+  EXPECT_TRUE(push(queue, 1));
+  EXPECT_FALSE(queue.overrun());
+  EXPECT_FALSE(push(queue, 2));
+  EXPECT_FALSE(push(queue, 3));
+  EXPECT_TRUE(queue.overrun());
+  EXPECT_EQ(overruns, 1);
+  completion out[4];
+  EXPECT_EQ(queue.poll(out), 2U);
+  EXPECT_EQ(out[1].wr_id, 1U);
+}
+
+TEST_F(completions, armed_queue_raises_one_event) {
+  completion_queue queue = make(8);
+  push(queue, 0);
+  EXPECT_EQ(events, 0);
+  queue.arm(notify::any);
+  EXPECT_EQ(events, 0) << "only what comes after arming counts";
+  push(queue, 1);
+  push(queue, 2);
+  EXPECT_EQ(events, 1);
+  EXPECT_EQ(queue.armed(), notify::none);
+}
+
+TEST_F(completions, solicited_arming_waits_for_solicited_or_failed) {
+  completion_queue queue = make(8);
+  queue.arm(notify::solicited);
+  push(queue, 0);
+  EXPECT_EQ(events, 0);
+  push(queue, 1, true);
+  EXPECT_EQ(events, 1);
+  queue.arm(notify::solicited);
+  push(queue, 2, false, completion_status::flushed);
+  EXPECT_EQ(events, 2);
+}
+
+TEST_F(completions, stronger_arming_stays) {
+  completion_queue queue = make(8);
+  queue.arm(notify::any);
+  queue.arm(notify::solicited);
+  push(queue, 0);
+  EXPECT_EQ(events, 1);
+}
+
+TEST_F(completions, forgotten_origin_is_not_touched) {
+  completion_queue queue = make(4);
+  push(queue, 6);
+  queue.forget(&released);
+  completion out[1];
+  EXPECT_EQ(queue.poll(out), 1U);
+  EXPECT_EQ(released.load(), 0U);
+}
+
+TEST_F(completions, timestamps_come_from_the_clock) {
+  completion_queue queue({.capacity = 1, .clock = [] { return time_ns{77}; }});
+  push(queue, 0);
+  completion out[1];
+  ASSERT_EQ(queue.poll(out), 1U);
+  EXPECT_EQ(out[0].timestamp, 77U);
+}
+
+}  // namespace
+}  // namespace verbena::softdev

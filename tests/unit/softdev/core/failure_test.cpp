@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+// Requests that fail: which status on which side, what is flushed, and the reason in words.
+#include <cstdio>
+
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+using failing = connected;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+std::string hex(std::uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+TEST_F(failing, unknown_local_key_is_a_protection_error) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::local_protection_error);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::local_key_unknown));
+  EXPECT_EQ(a.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(b.qp->state(), queue_pair_state::rts);
+  EXPECT_TRUE(contains(explain(done), "lkey 0xabcdef is not registered"));
+}
+
+TEST_F(failing, local_range_and_rights_are_checked) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write}, {source.slice(1, 4096)}), 0);
+  const completion range = only(*a.sent);
+  EXPECT_EQ(range.status, completion_status::local_protection_error);
+  EXPECT_TRUE(
+      contains(explain(range), hex(source.address() + 1) + " + 4096 bytes is outside the region"));
+
+  buffer read_only(*home, 64, access::remote_read, 4);
+  ASSERT_EQ(post(*b.qp,
+                 {.wr_id = 2,
+                  .opcode = opcode::rdma_read,
+                  .remote_address = target.address(),
+                  .remote_key = target.key()},
+                 {read_only.slice(0, 8)}),
+            0);
+  const completion rights = only(*b.sent);
+  EXPECT_EQ(rights.vendor_error, static_cast<std::uint32_t>(reason::local_access_denied));
+  EXPECT_TRUE(contains(explain(rights), "it has remote read; needed: local write"));
+}
+
+TEST_F(failing, region_of_another_domain_is_refused_on_both_sides) {
+  buffer foreign(*home, 64, everything, 4, domain_id{9});
+  ASSERT_EQ(post(*a.qp,
+                 {.wr_id = 1,
+                  .opcode = opcode::rdma_write,
+                  .remote_address = foreign.address(),
+                  .remote_key = foreign.key()},
+                 {source.slice(0, 8)}),
+            0);
+  const completion remote = only(*a.sent);
+  EXPECT_EQ(remote.status, completion_status::remote_access_error);
+  EXPECT_TRUE(contains(explain(remote), "belongs to protection domain 9, the queue pair to 1"));
+  EXPECT_TRUE(foreign.holds(4, 0, 64, 0));
+}
+
+struct remote_case {
+  const char* name;
+  opcode op;
+  access missing;
+};
+class remote_rights : public connected, public ::testing::WithParamInterface<remote_case> {
+ protected:
+  ~remote_rights() override = default;
+  send_request request(const buffer& where) const {
+    return {.wr_id = 1,
+            .opcode = GetParam().op,
+            .remote_address = where.address(),
+            .remote_key = where.key()};
+  }
+};
+TEST_P(remote_rights, region_without_the_right_is_a_remote_access_error) {
+  buffer shut(*home, 64, everything.without(GetParam().missing), 6);
+  ASSERT_EQ(post(*a.qp, request(shut), {source.slice(0, 8)}), 0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::remote_access_error);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::remote_access_denied));
+  EXPECT_TRUE(shut.holds(6, 0, 64, 0));
+  EXPECT_TRUE(source.holds(1, 0, 64, 0));
+  EXPECT_EQ(b.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(events_of(queue_pair_event::access_error), 1U);
+}
+TEST_P(remote_rights, queue_pair_without_the_right_is_an_invalid_request) {
+  b.qp->modify({.rights = everything.without(GetParam().missing)}, attribute::access_flags).value();
+  ASSERT_EQ(post(*a.qp, request(target), {source.slice(0, 8)}), 0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::remote_invalid_request);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::qp_access_denied));
+  EXPECT_TRUE(target.holds(2, 0, 64, 0));
+  EXPECT_EQ(events_of(queue_pair_event::request_error), 1U);
+}
+TEST_P(remote_rights, range_beyond_the_region_is_a_remote_access_error) {
+  send_request beyond = request(target);
+  beyond.remote_address += 4096;
+  ASSERT_EQ(post(*a.qp, beyond, {source.slice(0, 8)}), 0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::remote_access_error);
+  EXPECT_TRUE(contains(explain(done), "outside the region of rkey " + hex(target.key())));
+}
+INSTANTIATE_TEST_SUITE_P(
+    each_operation, remote_rights,
+    ::testing::Values(remote_case{"write", opcode::rdma_write, access::remote_write},
+                      remote_case{"read", opcode::rdma_read, access::remote_read},
+                      remote_case{"swap", opcode::compare_swap, access::remote_atomic},
+                      remote_case{"add", opcode::fetch_add, access::remote_atomic}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
+TEST_F(failing, addresses_near_the_end_of_the_address_space_do_not_wrap) {
+  for (const std::uint64_t address :
+       {~std::uint64_t{0}, ~std::uint64_t{0} - 7, target.address() - 1}) {
+    end_point& one = make();
+    end_point& two = make();
+    connect_pair(one, two);
+    ASSERT_EQ(
+        post(*one.qp,
+             {.opcode = opcode::rdma_write, .remote_address = address, .remote_key = target.key()},
+             {source.slice(0, 8)}),
+        0);
+    EXPECT_EQ(only(*one.sent).status, completion_status::remote_access_error);
+  }
+  EXPECT_TRUE(target.holds(2, 0, 4096, 0));
+}
+
+TEST_F(failing, deregistered_key_is_refused) {
+  const std::uint32_t key = target.key();
+  const std::uint64_t address = target.address();
+  target.deregister();
+  ASSERT_EQ(
+      post(*a.qp,
+           {.wr_id = 1, .opcode = opcode::rdma_write, .remote_address = address, .remote_key = key},
+           {source.slice(0, 8)}),
+      0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::remote_access_error);
+  EXPECT_TRUE(contains(explain(done), "rkey " + hex(key) + " is not registered"));
+}
+
+TEST_F(failing, message_beyond_the_receive_buffer_fails_both_sides) {
+  ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 10), target.slice(20, 5)}), 0);
+  ASSERT_EQ(post_receive(*b.qp, 8, {target.slice(100, 10)}), 0);
+  ASSERT_EQ(post(*b.qp, {.wr_id = 20, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
+  const completion sent = only(*a.sent);
+  EXPECT_EQ(sent.status, completion_status::remote_invalid_request);
+  EXPECT_TRUE(contains(explain(sent),
+                       "the message has 16 bytes, the receive request at the head of the peer's "
+                       "queue has room for 15"));
+  const auto received = drain(*b.received);
+  ASSERT_EQ(received.size(), 2U);
+  EXPECT_EQ(received[0].wr_id, 7U);
+  EXPECT_EQ(received[0].status, completion_status::local_length_error);
+  EXPECT_EQ(received[1].wr_id, 8U);
+  EXPECT_EQ(received[1].status, completion_status::flushed);
+  EXPECT_TRUE(target.holds(2, 0, 4096, 0));
+  EXPECT_EQ(a.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(b.qp->state(), queue_pair_state::error);
+}
+
+TEST_F(failing, receive_buffer_without_local_write_fails_both_sides) {
+  buffer shut(*home, 64, access::remote_read, 6);
+  ASSERT_EQ(post_receive(*b.qp, 7, {shut.all()}), 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
+  EXPECT_EQ(only(*a.sent).status, completion_status::remote_operation_error);
+  const completion received = only(*b.received);
+  EXPECT_EQ(received.status, completion_status::local_protection_error);
+  EXPECT_EQ(received.vendor_error, static_cast<std::uint32_t>(reason::local_access_denied));
+  EXPECT_TRUE(shut.holds(6, 0, 64, 0));
+}
+
+TEST_F(failing, misaligned_atomic_is_an_invalid_request) {
+  ASSERT_EQ(post(*a.qp,
+                 {.wr_id = 1,
+                  .opcode = opcode::fetch_add,
+                  .remote_address = target.address() + 4,
+                  .remote_key = target.key(),
+                  .compare_or_add = 1},
+                 {source.slice(0, 8)}),
+            0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::remote_invalid_request);
+  EXPECT_TRUE(contains(explain(done), "is not a multiple of 8"));
+  EXPECT_TRUE(target.holds(2, 0, 64, 0));
+}
+
+TEST_F(failing, atomic_on_memory_that_is_misaligned_behind_its_iova_is_refused) {
+  alignas(8) std::byte memory[32] = {};
+  const std::uint32_t key = home->register_region({.base = memory + 4,
+                                                   .length = 16,
+                                                   .iova = 0,
+                                                   .rights = everything,
+                                                   .domain = domain_id{1}})
+                                .value();
+  ASSERT_EQ(post(*a.qp,
+                 {.opcode = opcode::fetch_add,
+                  .remote_address = 0,
+                  .remote_key = key,
+                  .compare_or_add = 1},
+                 {source.slice(0, 8)}),
+            0);
+  EXPECT_EQ(only(*a.sent).status, completion_status::remote_invalid_request);
+  EXPECT_TRUE(home->deregister_region(key));
+}
+
+TEST_F(failing, short_atomic_result_is_a_length_error) {
+  ASSERT_EQ(post(*a.qp,
+                 {.wr_id = 1,
+                  .opcode = opcode::fetch_add,
+                  .remote_address = target.address(),
+                  .remote_key = target.key()},
+                 {source.slice(0, 4)}),
+            0);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::local_length_error);
+  EXPECT_TRUE(contains(explain(done), "needs 8 bytes"));
+}
+
+TEST_F(failing, reads_need_depth_on_both_sides) {
+  end_point& c = make();
+  end_point& d = make();
+  auto shallow = connection_to(d.qp->number());
+  shallow.max_rd_atomic = 0;
+  connect(*c.qp, shallow);
+  auto closed = connection_to(c.qp->number());
+  connect(*d.qp, closed);
+  const send_request read{
+      .opcode = opcode::rdma_read, .remote_address = target.address(), .remote_key = target.key()};
+  ASSERT_EQ(post(*c.qp, read, {source.slice(0, 8)}), 0);
+  EXPECT_EQ(only(*c.sent).status, completion_status::local_qp_operation_error);
+
+  end_point& e = make();
+  end_point& f = make();
+  connect(*e.qp, connection_to(f.qp->number()));
+  closed = connection_to(e.qp->number());
+  closed.max_dest_rd_atomic = 0;
+  connect(*f.qp, closed);
+  ASSERT_EQ(post(*e.qp, read, {source.slice(0, 8)}), 0);
+  const completion done = only(*e.sent);
+  EXPECT_EQ(done.status, completion_status::remote_invalid_request);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::no_responder_resources));
+}
+
+TEST_F(failing, failure_flushes_the_rest_of_both_queues_in_order) {
+  for (std::uint64_t i = 50; i < 53; ++i) ASSERT_EQ(post_receive(*a.qp, i, {}), 0);
+  a.qp->open_send();
+  ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  ASSERT_EQ(a.qp->add_send({.wr_id = 2, .opcode = opcode::rdma_write, .remote_key = 0xbad}), 0);
+  const sge data = source.slice(0, 4);
+  ASSERT_EQ(a.qp->set_send_sges({&data, 1}), 0);
+  ASSERT_EQ(a.qp->add_send({.wr_id = 3, .opcode = opcode::rdma_write}, {}), 0);
+  ASSERT_EQ(a.qp->add_send({.wr_id = 4, .flags = signaled}, {}), 0);
+  a.qp->submit_send();
+  const auto sent = drain(*a.sent);
+  ASSERT_EQ(sent.size(), 4U);
+  EXPECT_EQ(sent[0].status, completion_status::success);
+  EXPECT_EQ(sent[1].status, completion_status::remote_access_error)
+      << "failures complete unsignaled requests too";
+  EXPECT_EQ(sent[2].status, completion_status::flushed);
+  EXPECT_EQ(sent[2].wr_id, 3U);
+  EXPECT_EQ(sent[3].wr_id, 4U);
+  EXPECT_TRUE(contains(explain(sent[3]),
+                       "flushed, because work request 2 of the queue pair failed earlier: rkey "
+                       "0xbad is not registered"));
+  const auto received = drain(*a.received);
+  ASSERT_EQ(received.size(), 3U);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(received[i].wr_id, 50 + i);
+    EXPECT_EQ(received[i].status, completion_status::flushed);
+  }
+}
+
+TEST_F(failing, requests_posted_in_the_error_state_are_flushed) {
+  to_error(*a.qp);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 4)}), 0);
+  ASSERT_EQ(post_receive(*a.qp, 2, {}), 0);
+  const completion sent = only(*a.sent);
+  EXPECT_EQ(sent.status, completion_status::flushed);
+  EXPECT_TRUE(contains(explain(sent), "was moved to the error state"));
+  EXPECT_EQ(only(*a.received).status, completion_status::flushed);
+}
+
+TEST_F(failing, responder_failure_flushes_its_send_side_by_progress) {
+  ASSERT_EQ(post(*b.qp, {.wr_id = 30}, {source.slice(0, 4)}), 0);  // waits: a has no receive
+  EXPECT_TRUE(b.sent->empty());
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .remote_key = 0xbad},
+                 {source.slice(0, 4)}),
+            0);
+  EXPECT_EQ(b.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(home->next_deadline(), 0U);
+  while (home->progress()) {
+  }
+  const completion flushed = only(*b.sent);
+  EXPECT_EQ(flushed.wr_id, 30U);
+  EXPECT_EQ(flushed.status, completion_status::flushed);
+  run_for(never / 4);
+  EXPECT_TRUE(b.sent->empty());
+}
+
+TEST_F(failing, completion_queue_overrun_stops_the_queue_pair) {
+  end_point& c = make({.completions = 2});
+  end_point& d = make();
+  connect_pair(c, d);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(post(*c.qp, {.opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  EXPECT_TRUE(c.sent->overrun());
+  EXPECT_EQ(c.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(events_of(queue_pair_event::fatal), 1U);
+  EXPECT_EQ(drain(*c.sent).size(), 2U);
+}
+
+TEST_F(failing, explanation_fits_any_capacity) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 6}, {}), 0);
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 2U);
+  for (const completion& one : done) {
+    const std::string whole = explain(one);
+    ASSERT_GT(whole.size(), 20U);
+    for (std::size_t capacity = 0; capacity <= whole.size() + 1; ++capacity) {
+      std::vector<char> text(capacity + 1, '#');
+      EXPECT_EQ(home->explain(one.qp_num, one.wr_id, one.vendor_error, text.data(), capacity),
+                whole.size());
+      EXPECT_EQ(text[capacity], '#');
+      if (capacity > 0) {
+        EXPECT_EQ(std::string(text.data()), whole.substr(0, capacity - 1));
+      }
+    }
+  }
+  EXPECT_EQ(home->explain(done[0].qp_num + 1, 5, done[0].vendor_error, nullptr, 0), 0U);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// Waiting for the other side, in virtual time: no receive posted, nobody there, not ready yet.
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+using retrying = connected;
+constexpr time_ns rnr_12 = 640'000;         // min_rnr_timer 12 is 0.64 ms
+constexpr time_ns timeout_14 = 67'108'864;  // 4.096 us * 2^14
+
+TEST_F(retrying, receiver_not_ready_is_tried_again_after_its_timer) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
+  EXPECT_TRUE(a.sent->empty());
+  while (home->progress()) {
+  }
+  EXPECT_EQ(home->next_deadline(), virtual_now + rnr_12);
+  ASSERT_EQ(post_receive(*b.qp, 2, {target.slice(0, 16)}), 0);
+  run_for(rnr_12 - 1);
+  EXPECT_TRUE(a.sent->empty()) << "not before the timer";
+  run_for(1);
+  EXPECT_EQ(only(*a.sent).status, completion_status::success);
+  EXPECT_EQ(only(*b.received).wr_id, 2U);
+  EXPECT_TRUE(target.holds(1, 0, 16, 0));
+  EXPECT_EQ(home->next_deadline(), never);
+}
+
+TEST_F(retrying, rnr_retries_are_counted_and_end) {
+  const time_ns start = virtual_now;
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 16)}), 0);
+  while (a.sent->empty()) {
+    ASSERT_NE(home->next_deadline(), never);
+    run_for(home->next_deadline() - virtual_now);
+  }
+  EXPECT_EQ(virtual_now - start, 3 * rnr_12);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::rnr_retry_exceeded);
+  EXPECT_NE(explain(done).find("no receive request posted; 3 retries, RNR timer code 12"),
+            std::string::npos);
+  EXPECT_EQ(b.qp->state(), queue_pair_state::rts)
+      << "a missing receive is no fault of the responder";
+}
+
+TEST_F(retrying, progress_resets_the_rnr_count) {
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(post(*a.qp, {.wr_id = i, .flags = signaled}, {source.slice(0, 16)}), 0);
+    run_for(2 * rnr_12);
+    ASSERT_EQ(post_receive(*b.qp, i, {target.slice(0, 16)}), 0);
+    run_for(rnr_12);
+    EXPECT_EQ(only(*a.sent).status, completion_status::success);
+  }
+}
+
+TEST_F(fabric, rnr_retry_seven_is_for_ever) {
+  end_point& a = make();
+  end_point& b = make();
+  auto patient = connection_to(b.qp->number());
+  patient.rnr_retry = 7;
+  connect(*a.qp, patient);
+  connect(*b.qp, connection_to(a.qp->number()));
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {}), 0);
+  run_for(1000 * rnr_12);
+  EXPECT_TRUE(a.sent->empty());
+  ASSERT_EQ(post_receive(*b.qp, 2, {}), 0);
+  run_for(rnr_12);
+  EXPECT_EQ(only(*a.sent).status, completion_status::success);
+}
+
+TEST_F(retrying, write_does_not_overtake_a_send_that_waits_for_a_receive) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
+  ASSERT_EQ(post(*a.qp,
+                 {.wr_id = 2,
+                  .opcode = opcode::rdma_write,
+                  .flags = signaled,
+                  .remote_address = target.address() + 64,
+                  .remote_key = target.key()},
+                 {source.slice(64, 16)}),
+            0);
+  EXPECT_TRUE(target.holds(2, 64, 16, 64));
+  EXPECT_TRUE(a.sent->empty());
+  ASSERT_EQ(post_receive(*b.qp, 3, {target.slice(0, 16)}), 0);
+  run_for(rnr_12);
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].wr_id, 1U);
+  EXPECT_EQ(done[1].wr_id, 2U);
+  EXPECT_TRUE(target.holds(1, 64, 16, 64));
+}
+
+struct silent_case {
+  const char* name;
+  reason why;
+};
+class silence : public fabric, public ::testing::WithParamInterface<silent_case> {
+ protected:
+  /// Makes `b` such that it does not answer `a`, and returns the number that `a` is connected to.
+  std::uint32_t arrange(end_point& a, end_point& b) {
+    auto back = connection_to(a.qp->number());
+    switch (GetParam().why) {
+      case reason::peer_unknown:
+        return b.qp->number() ^ 1U;
+      case reason::peer_not_ready:
+        to_init(*b.qp, back);
+        break;
+      case reason::peer_not_connected:
+        back.destination_qpn = b.qp->number();
+        connect(*b.qp, back);
+        break;
+      case reason::psn_mismatch:
+        back.receive_psn = 99;
+        connect(*b.qp, back);
+        break;
+      default:
+        return 0x123456;  // another process slot, and no path there
+    }
+    return b.qp->number();
+  }
+};
+TEST_P(silence, ends_in_retry_exceeded_after_all_timeouts) {
+  end_point& a = make();
+  end_point& b = make();
+  connect(*a.qp, connection_to(arrange(a, b)));
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {}), 0);
+  run_for(4 * timeout_14 - 1);
+  EXPECT_TRUE(a.sent->empty());
+  run_for(1);
+  const completion done = only(*a.sent);
+  EXPECT_EQ(done.status, completion_status::retry_exceeded);
+  EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(GetParam().why));
+  EXPECT_GT(explain(done).size(), 20U);
+  EXPECT_EQ(a.qp->state(), queue_pair_state::error);
+}
+INSTANTIATE_TEST_SUITE_P(of_a_peer, silence,
+                         ::testing::Values(silent_case{"unknown", reason::peer_unknown},
+                                           silent_case{"not_ready", reason::peer_not_ready},
+                                           silent_case{"not_connected", reason::peer_not_connected},
+                                           silent_case{"psn_mismatch", reason::psn_mismatch},
+                                           silent_case{"unreachable", reason::peer_unreachable}),
+                         [](const auto& chosen) { return std::string(chosen.param.name); });
+
+TEST_F(fabric, peer_that_becomes_ready_is_tried_at_once) {
+  end_point& a = make();
+  end_point& b = make();
+  connect(*a.qp, connection_to(b.qp->number()));
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  EXPECT_TRUE(a.sent->empty());
+  to_init(*b.qp, connection_to(a.qp->number()));
+  to_rtr(*b.qp, connection_to(a.qp->number()));
+  home->progress();
+  EXPECT_EQ(only(*a.sent).status, completion_status::success);
+  EXPECT_EQ(events_of(queue_pair_event::communication_established), 1U);
+  run_for(10 * timeout_14);
+  EXPECT_TRUE(a.sent->empty());
+  EXPECT_EQ(home->next_deadline(), never);
+}
+
+TEST_F(fabric, timeout_zero_waits_for_ever) {
+  end_point& a = make();
+  end_point& b = make();
+  auto patient = connection_to(b.qp->number());
+  patient.timeout = 0;
+  connect(*a.qp, patient);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  run_for(3'600'000'000'000);
+  EXPECT_TRUE(a.sent->empty());
+  EXPECT_EQ(a.qp->state(), queue_pair_state::rts);
+}
+
+TEST_F(retrying, waiting_requests_are_flushed_by_a_move_to_error) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
+  to_error(*a.qp);
+  EXPECT_EQ(only(*a.sent).status, completion_status::flushed);
+  run_for(100 * rnr_12);
+  EXPECT_TRUE(a.sent->empty());
+}
+
+TEST_F(retrying, waiting_requests_vanish_by_a_reset_and_the_queue_pair_works_again) {
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
+  for (end_point* end : {&a, &b})
+    end->qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
+  run_for(100 * rnr_12);
+  EXPECT_TRUE(a.sent->empty());
+  connect_pair(a, b);
+  ASSERT_EQ(post_receive(*b.qp, 2, {target.slice(0, 16)}), 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 3, .flags = signaled}, {source.slice(32, 16)}), 0);
+  EXPECT_EQ(only(*a.sent).wr_id, 3U);
+  EXPECT_TRUE(target.holds(1, 0, 16, 32));
+}
+
+TEST_F(retrying, destroyed_queue_pair_is_forgotten_by_the_timers) {
+  end_point& c = make();
+  connect(*c.qp, connection_to(0x123456));
+  ASSERT_EQ(post(*c.qp, {.wr_id = 1}, {}), 0);
+  home->destroy(c.qp);
+  ends.pop_back();
+  run_for(100 * timeout_14);
+  EXPECT_EQ(home->next_deadline(), never);
+}
+
+TEST_F(fabric, timers_of_many_queue_pairs_fire_in_their_time) {
+  std::vector<end_point*> waiting;
+  for (std::uint8_t code = 1; code <= 20; ++code) {
+    end_point& one = make({.capabilities = {}});
+    auto attributes = connection_to(0x123456);
+    attributes.timeout = code;
+    attributes.retry_count = 0;
+    connect(*one.qp, attributes);
+    ASSERT_EQ(post(*one.qp, {.wr_id = code, .opcode = opcode::rdma_write}, {}), 0);
+    waiting.push_back(&one);
+  }
+  const time_ns start = virtual_now;
+  for (std::uint8_t code = 1; code <= 20; ++code) {
+    run_for(start + (time_ns{4096} << code) - 1 - virtual_now);
+    EXPECT_TRUE(waiting[code - 1U]->sent->empty());
+    run_for(1);
+    EXPECT_EQ(only(*waiting[code - 1U]->sent).status, completion_status::retry_exceeded);
+  }
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// The state machine of a queue pair: every transition, the attributes it needs, what each state
+// takes.
+#include <cerrno>
+
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+using state = queue_pair_state;
+
+class states : public fabric {
+ protected:
+  void bring(state wanted) {
+    const auto attributes = connection_to(b.qp->number());
+    if (wanted == state::reset) return;
+    to_init(*a.qp, attributes);
+    if (wanted == state::init) return;
+    to_rtr(*a.qp, attributes);
+    if (wanted == state::rtr) return;
+    to_rts(*a.qp, attributes);
+    if (wanted == state::sqd) a.qp->modify({.state = state::sqd}, attribute::state).value();
+    if (wanted == state::error) to_error(*a.qp);
+  }
+  int try_modify(state next, attribute_mask mask) {
+    auto attributes = connection_to(b.qp->number());
+    attributes.state = next;
+    const auto result = a.qp->modify(attributes, mask | attribute::state);
+    return result ? 0 : result.error().code();
+  }
+
+  end_point& a = make();
+  end_point& b = make();
+};
+
+attribute_mask required(state from, state to) {
+  if (from == state::reset && to == state::init) return init_mask;
+  if (from == state::init && to == state::rtr) return rtr_mask;
+  if (from == state::rtr && to == state::rts) return rts_mask;
+  return attribute::state;
+}
+bool legal(state from, state to) {
+  if (to == state::reset) return true;
+  if (to == state::error) return from != state::reset;
+  switch (from) {
+    case state::reset:
+      return to == state::init;
+    case state::init:
+      return to == state::init || to == state::rtr;
+    case state::rtr:
+      return to == state::rts;
+    case state::rts:
+      return to == state::rts || to == state::sqd;
+    case state::sqd:
+      return to == state::rts || to == state::sqd;
+    default:
+      return false;
+  }
+}
+
+constexpr state all_states[] = {state::reset, state::init, state::rtr,
+                                state::rts,   state::sqd,  state::error};
+
+class transition : public states, public ::testing::WithParamInterface<std::tuple<state, state>> {};
+TEST_P(transition, follows_the_table) {
+  const auto [from, to] = GetParam();
+  bring(from);
+  ASSERT_EQ(a.qp->state(), from);
+  if (!legal(from, to)) {
+    EXPECT_EQ(try_modify(to, required(from, to)), EINVAL);
+    EXPECT_EQ(a.qp->state(), from);
+    return;
+  }
+  for (std::uint32_t bit = 1; bit < 21; ++bit) {
+    const auto one = attribute_mask::from_mask(1U << bit);
+    if (!required(from, to).contains(one)) continue;
+    EXPECT_EQ(try_modify(to, required(from, to).without(one)), EINVAL) << "without bit " << bit;
+    EXPECT_EQ(a.qp->state(), from) << "a refused change changes nothing";
+  }
+  EXPECT_EQ(try_modify(to, required(from, to) | attribute::qkey), EINVAL)
+      << "surplus attributes are refused";
+  EXPECT_EQ(try_modify(to, required(from, to)), 0);
+  EXPECT_EQ(a.qp->state(), to);
+}
+INSTANTIATE_TEST_SUITE_P(of_a_queue_pair, transition,
+                         ::testing::Combine(::testing::ValuesIn(all_states),
+                                            ::testing::ValuesIn(all_states)));
+
+TEST_F(states, values_out_of_range_are_refused_in_words) {
+  bring(state::init);
+  auto bad = connection_to(b.qp->number());
+  bad.state = state::rtr;
+  bad.path_mtu = 6;
+  const auto refused = a.qp->modify(bad, rtr_mask);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EINVAL);
+  EXPECT_NE(refused.error().message().find("PATH_MTU is 6, possible are 1 to 5"),
+            std::string::npos);
+  bad.path_mtu = 5;
+  bad.receive_psn = 0x1000000;
+  EXPECT_FALSE(a.qp->modify(bad, rtr_mask));
+  bad.receive_psn = 0xffffff;
+  bad.destination_qpn = 0x1000000;
+  EXPECT_FALSE(a.qp->modify(bad, rtr_mask));
+  bad.destination_qpn = b.qp->number();
+  bad.max_dest_rd_atomic = 17;
+  EXPECT_FALSE(a.qp->modify(bad, rtr_mask));
+  bad.max_dest_rd_atomic = 16;
+  EXPECT_TRUE(a.qp->modify(bad, rtr_mask));
+}
+
+TEST_F(states, current_state_must_be_true) {
+  bring(state::rts);
+  EXPECT_FALSE(a.qp->modify({.current_state = state::sqd}, attribute::current_state));
+  EXPECT_TRUE(a.qp->modify({.current_state = state::rts}, attribute::current_state));
+}
+
+TEST_F(states, missing_attributes_are_named) {
+  const auto refused =
+      a.qp->modify({.state = state::init, .port = 1}, attribute::state | attribute::port);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("RESET to INIT: missing ACCESS_FLAGS, PKEY_INDEX"),
+            std::string::npos)
+      << refused.error().message();
+}
+
+TEST_F(states, query_tells_what_was_set) {
+  bring(state::rts);
+  const queue_pair_attributes now = a.qp->query();
+  EXPECT_EQ(now.state, state::rts);
+  EXPECT_EQ(now.destination_qpn, b.qp->number());
+  EXPECT_EQ(now.timeout, 14);
+  EXPECT_EQ(now.retry_count, 3);
+  EXPECT_EQ(now.min_rnr_timer, 12);
+  EXPECT_EQ(now.send_psn, 100U);
+  EXPECT_EQ(now.rights, everything);
+}
+
+TEST_F(states, posting_is_refused_where_the_state_forbids_it) {
+  EXPECT_EQ(post_receive(*a.qp, 1, {}), EINVAL);
+  for (const state each : {state::reset, state::init, state::rtr}) {
+    a.qp->modify({.state = state::reset}, attribute::state).value();
+    bring(each);
+    EXPECT_EQ(post(*a.qp, {.wr_id = 1}, {}), EINVAL);
+    if (each != state::reset) {
+      EXPECT_EQ(post_receive(*a.qp, 1, {}), 0);
+    }
+  }
+}
+
+TEST_F(states, reset_discards_without_completions_and_frees_the_places) {
+  connect_pair(a, b);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(post_receive(*a.qp, 1, {}), 0);
+  EXPECT_EQ(post_receive(*a.qp, 1, {}), ENOMEM);
+  a.qp->modify({.state = state::reset}, attribute::state).value();
+  EXPECT_TRUE(a.received->empty());
+  bring(state::init);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(post_receive(*a.qp, 1, {}), 0);
+}
+
+TEST_F(states, completions_from_before_a_reset_free_nothing_twice) {
+  connect_pair(a, b);
+  for (int i = 0; i < 10; ++i)
+    ASSERT_EQ(post(*a.qp, {.opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  for (end_point* end : {&a, &b})
+    end->qp->modify({.state = state::reset}, attribute::state).value();
+  connect_pair(a, b);
+  for (int i = 0; i < 64; ++i)
+    ASSERT_EQ(post(*a.qp, {.opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  completion early[10];
+  EXPECT_EQ(a.sent->poll(early), 10U);
+  EXPECT_EQ(post(*a.qp, {.opcode = opcode::rdma_write}, {}), ENOMEM);
+}
+
+TEST_F(states, drained_send_queue_holds_its_work_and_tells) {
+  connect_pair(a, b);
+  a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
+      .value();
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 1U);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  EXPECT_TRUE(a.sent->empty());
+  ASSERT_EQ(post_receive(*a.qp, 2, {}), 0);
+  ASSERT_EQ(post(*b.qp, {.wr_id = 3, .flags = signaled}, {}), 0);
+  EXPECT_EQ(only(*a.received).wr_id, 2U) << "the receive side works in SQD";
+  a.qp->modify({.state = state::rts}, attribute::state).value();
+  home->progress();
+  EXPECT_EQ(only(*a.sent).wr_id, 1U);
+}
+
+TEST_F(states, rtr_receives) {
+  to_init(*a.qp, connection_to(b.qp->number()));
+  to_rtr(*a.qp, connection_to(b.qp->number()));
+  connect(*b.qp, connection_to(a.qp->number()));
+  ASSERT_EQ(post_receive(*a.qp, 2, {}), 0);
+  ASSERT_EQ(post(*b.qp, {.wr_id = 3, .flags = signaled}, {}), 0);
+  EXPECT_EQ(only(*a.received).wr_id, 2U);
+  EXPECT_EQ(events_of(queue_pair_event::communication_established), 1U);
+}
+
+TEST_F(fabric, numbers_are_random_unique_and_carry_the_process_slot) {
+  std::map<std::uint32_t, int> seen;
+  std::uint32_t last = 0;
+  int successors = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::uint32_t number = make({.capabilities = {}, .completions = 1}).qp->number();
+    EXPECT_EQ(number >> 14U, 5U);
+    EXPECT_EQ(++seen[number], 1);
+    successors += number == last + 1 ? 1 : 0;
+    last = number;
+  }
+  EXPECT_LT(successors, 5);
+}
+
+TEST_F(fabric, number_of_a_destroyed_queue_pair_is_not_used_again_soon) {
+  std::map<std::uint32_t, int> seen;
+  completion_queue cq({.capacity = 1});
+  for (int i = 0; i < 900; ++i) {
+    auto* qp = home->create({.send_queue = &cq, .receive_queue = &cq}).value();
+    EXPECT_EQ(++seen[qp->number()], 1);
+    home->destroy(qp);
+  }
+}
+
+TEST_F(fabric, capabilities_beyond_the_limits_are_refused_in_words) {
+  completion_queue cq({.capacity = 1});
+  const auto refused =
+      home->create({.send_queue = &cq, .receive_queue = &cq, .capabilities = {.max_send_sge = 64}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EINVAL);
+  EXPECT_NE(refused.error().message().find("max_send_sge 64 > device max 30"), std::string::npos);
+  EXPECT_FALSE(home->create({.send_queue = &cq}));
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -50,6 +50,7 @@ void failing_provider::fail_verb(std::string_view name, int code) noexcept {
   provider_.verbs.for_each([&](auto& member) {
     if (member.name() == name) verb_to_fail_ = member.name().data();
   });
+  VERBENA_ASSERT(*verb_to_fail_.load() != '\0', "fail_verb() names a verb of the table");
 }
 
 std::string_view failing_provider::failed_verb() const noexcept { return failed_.load(); }

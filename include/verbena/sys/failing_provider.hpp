@@ -26,7 +26,7 @@ class failing_provider {
   /// Lets the `n`-th countable call from now (1 is the next) fail with `code` without being
   /// forwarded; 0 lets none fail. Resets the count and the name of the failed call.
   void fail_call(std::size_t n, int code) noexcept;
-  /// The same for every call of the verb `name` ("ibv_destroy_cq").
+  /// The same for every call of the verb `name` ("ibv_destroy_cq"). Precondition: there is one.
   void fail_verb(std::string_view name, int code) noexcept;
 
   /// Countable calls since construction or the last fail_call().

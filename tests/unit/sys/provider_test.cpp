@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/sys/provider.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+
+#include "tests/unit/sys/fresh_process.hpp"
+
+namespace verbena {
+namespace {
+
+using testing_support::environment;
+
+void expect_unavailable(const result<const provider*>& found, const std::string& words) {
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().kind(), error_kind::unavailable);
+  EXPECT_NE(found.error().message().find(words), std::string::npos) << found.error().message();
+}
+
+TEST(system_provider, has_every_function_of_the_header_floor) {
+  const auto found = system_provider();
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  EXPECT_EQ((*found)->origin, provider_origin::system);
+  auto table = (*found)->verbs;
+  table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
+  EXPECT_EQ((*found)->soft_allocate, nullptr);
+  EXPECT_EQ((*found)->soft_free, nullptr);
+  EXPECT_EQ((*found)->soft_explain, nullptr);
+}
+
+TEST(system_provider, is_one_for_the_process) {
+  EXPECT_EQ(system_provider().value(), system_provider().value());
+}
+
+TEST(soft_provider, has_every_function_of_the_table) {
+  const auto found = soft_provider();
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  EXPECT_EQ((*found)->origin, provider_origin::soft);
+  auto table = (*found)->verbs;
+  table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
+  EXPECT_NE((*found)->soft_allocate, nullptr);
+  EXPECT_NE((*found)->soft_free, nullptr);
+  EXPECT_NE((*found)->soft_explain, nullptr);
+  EXPECT_EQ(soft_provider().value(), *found);
+}
+
+TEST(provider_death, libibverbs_may_be_missing_while_the_software_device_works) {
+  const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
+  VERBENA_IN_FRESH_PROCESS({
+    expect_unavailable(system_provider(), "VERBENA_LIBIBVERBS names this file");
+    EXPECT_TRUE(soft_provider().has_value());
+  });
+}
+
+TEST(provider_death, the_software_device_may_be_missing_while_hardware_works) {
+  const environment soft("VERBENA_SOFTDEV_LIBRARY", "/nowhere/libverbena-soft.so.0");
+  VERBENA_IN_FRESH_PROCESS({
+    expect_unavailable(soft_provider(), "VERBENA_SOFTDEV_LIBRARY names this file");
+    EXPECT_TRUE(system_provider().has_value());
+  });
+}
+
+TEST(provider_death, another_library_is_not_taken_for_libibverbs) {
+  const environment ibverbs("VERBENA_LIBIBVERBS", "libm.so.6");
+  VERBENA_IN_FRESH_PROCESS(expect_unavailable(system_provider(), "no ibv_get_device_list"));
+}
+
+TEST(provider_death, another_library_is_not_taken_for_the_software_device) {
+  const environment soft("VERBENA_SOFTDEV_LIBRARY", "libm.so.6");
+  VERBENA_IN_FRESH_PROCESS(expect_unavailable(soft_provider(), "of another version"));
+}
+
+TEST(provider_death, a_failure_is_tried_again_at_the_next_call) {
+  const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
+  VERBENA_IN_FRESH_PROCESS({
+    EXPECT_FALSE(system_provider().has_value());
+    ::unsetenv("VERBENA_LIBIBVERBS");
+    EXPECT_TRUE(system_provider().has_value());
+    ::setenv("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so", 1);
+    EXPECT_TRUE(system_provider().has_value());
+  });
+}
+
+TEST(provider, origins_have_names) {
+  EXPECT_STREQ(to_string(provider_origin::system), "system");
+  EXPECT_STREQ(to_string(provider_origin::linked), "linked");
+  EXPECT_STREQ(to_string(provider_origin::soft), "soft");
+  EXPECT_STREQ(to_string(static_cast<provider_origin>(9)), "unknown");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -61,7 +61,8 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
 
   T& value() & { return raise_unless_value(), **this; }
   const T& value() const& { return raise_unless_value(), **this; }
-  T&& value() && {
+  /// By value, unlike std::expected: `for (auto& device : list_devices().value())` must not dangle.
+  T value() && {
     if (!has_value()) raise(std::move(*this).error());
     return *std::move(*this);
   }

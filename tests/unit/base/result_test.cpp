@@ -43,6 +43,14 @@ TEST(result, value_or_replaces_an_error) {
   EXPECT_EQ(none.value_or(2), 2);
 }
 
+result<std::string> long_text() { return std::string(100, 'x'); }
+
+TEST(result, value_of_a_temporary_outlives_it_in_a_loop) {
+  int letters = 0;
+  for (const char letter : long_text().value()) letters += letter == 'x' ? 1 : 0;
+  EXPECT_EQ(letters, 100);
+}
+
 TEST(result, carries_what_can_only_be_moved) {
   result<std::unique_ptr<int>> owner = std::make_unique<int>(5);
   const std::unique_ptr<int> taken = std::move(owner).value();

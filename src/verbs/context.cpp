@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
@@ -33,6 +34,12 @@ std::shared_ptr<detail::context_state> make_state(ibv_context* native, const pro
 
 std::string port_of(port_number port, const std::string& device) {
   return "port " + std::to_string(port.value()) + " of " + device;
+}
+
+// The man page's name of a function that verbs.h reaches through an underscored one.
+std::string_view public_name(std::string_view name) {
+  if (name.starts_with('_')) name.remove_prefix(1);
+  return name;
 }
 
 gid_entry entry_of(const ibv_gid_entry& native) {
@@ -111,7 +118,8 @@ result<std::vector<gid_entry>> context::gid_table() const {
   std::vector<ibv_gid_entry> entries(capacity);
   const auto& verb = provider().verbs.query_gid_table;
   const auto count = verb(native(), entries.data(), capacity, 0, sizeof(ibv_gid_entry));
-  if (count < 0) return error::from_errno(static_cast<int>(-count), verb.name(), name());
+  if (count < 0)
+    return error::from_errno(static_cast<int>(-count), public_name(verb.name()), name());
   entries.resize(std::min(static_cast<std::size_t>(count), capacity));
 
   std::vector<gid_entry> table;
@@ -131,7 +139,7 @@ result<gid_entry> context::query_gid(port_number port, gid_index index) const {
                                    std::uint32_t{index.value()}, &entry, 0U, sizeof(ibv_gid_entry));
   if (status.failed)
     return error::from_errno(
-        status.code, verb.name(),
+        status.code, public_name(verb.name()),
         "GID " + std::to_string(index.value()) + " of " + port_of(port, name()),
         explain_entry(status.code, *this, port, index.value(),
                       [](const port_attributes& of) { return of.gid_table_length(); }));

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+#include "examples/rcopy/client.hpp"
+
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "examples/rcopy/checksum.hpp"
+#include "examples/rcopy/interruption.hpp"
+#include "examples/rcopy/transfer.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace rcopy {
+namespace {
+
+using verbena::error;
+using verbena::result;
+using verbena::bringup::stream;
+
+/// What the user is told in the end.
+struct report {
+  const char* command;
+  const copy_options& options;
+  std::string name;
+  std::string device;
+};
+
+const char* name_of(transport over) { return over == transport::rdma ? "rdma" : "tcp"; }
+
+double rate_of(const outcome& made) {
+  return made.copy_seconds > 0 ? static_cast<double>(made.file_bytes) / made.copy_seconds : 0;
+}
+
+void print_json(const report& about, const result<outcome>& made) {
+  nlohmann::ordered_json json{{"command", about.command},
+                              {"name", about.name},
+                              {"server", to_string(about.options.server)},
+                              {"over", name_of(about.options.over)},
+                              {"ok", made.has_value()}};
+  if (!about.device.empty()) json["device"] = about.device;
+  if (made) {
+    json["bytes"] = made->file_bytes;
+    json["copy_seconds"] = made->copy_seconds;
+    json["store_seconds"] = made->store_seconds;
+    json["bytes_per_second"] = rate_of(*made);
+    json["xxh3_128"] = to_hexadecimal(made->sum);
+  } else {
+    json["error"] = one_line(made.error());
+  }
+  // A name need not be UTF-8.
+  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+}
+
+int print(const report& about, const result<outcome>& made) {
+  if (about.options.json) print_json(about, made);
+  if (!made) {
+    std::cerr << "rcopy: " << about.command << ": " << one_line(made.error()) << '\n';
+    return 1;
+  }
+  if (about.options.json || about.options.quiet) return 0;
+  std::cout << about.name << ": " << bytes_text(static_cast<double>(made->file_bytes)) << " over "
+            << name_of(about.options.over)
+            << (about.device.empty() ? "" : " (" + about.device + ")") << " in "
+            << seconds_text(made->copy_seconds) << ", " << bytes_text(rate_of(*made))
+            << "/s; stored in " << seconds_text(made->store_seconds) << "; XXH3 verified\n";
+  return 0;
+}
+
+result<std::optional<verbena::context>> open_device(const copy_options& options) {
+  if (options.over == transport::tcp) return std::optional<verbena::context>();
+  auto opened =
+      options.device.empty() ? verbena::open_device() : verbena::open_device(options.device);
+  if (!opened) return std::move(opened).error();
+  return std::optional(*std::move(opened));
+}
+
+/// A server that consented, and to what.
+struct agreement {
+  stream server;
+  rcopy::reply reply;
+};
+
+/// Connects, sends `wanted` and waits for the server's consent.
+result<agreement> ask(const copy_options& options, const request& wanted) {
+  const auto until = verbena::deadline::after(options.timeout);
+  VERBENA_TRY(auto server, stream::connect(options.server, until));
+  VERBENA_TRY(const auto answer, server.exchange(encode(wanted), until));
+  VERBENA_TRY(const auto agreed, decode_reply(answer));
+  const bool within = agreed.flow.chunk_bytes <= wanted.flow.chunk_bytes &&
+                      agreed.flow.window <= wanted.flow.window;
+  if (!within)
+    return error::protocol("copy", server.peer(), "the server wants more at once than was offered");
+  return agreement{.server = std::move(server), .reply = agreed};
+}
+
+request request_for(operation what, const copy_options& options, std::string name) {
+  return {.what = what,
+          .over = options.over,
+          .flow = {.chunk_bytes = options.chunk_bytes, .window = options.window},
+          .name = std::move(name)};
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+progress::display display_of(const copy_options& options) {
+  return options.quiet ? progress::display::none : progress::display::as_fits;
+}
+
+result<outcome> put(const put_options& options, report& about) {
+  VERBENA_TRY_VOID(check_name(about.name));
+  VERBENA_TRY(auto file, outgoing_file::open(options.file));
+  VERBENA_TRY(const auto device, open_device(options.copy));
+  if (device) about.device = device->name();
+  auto wanted = request_for(operation::put, options.copy, about.name);
+  wanted.file_bytes = file.size();
+  VERBENA_TRY(auto agreed, ask(options.copy, wanted));
+
+  const interruption interrupted;
+  const conversation with{
+      .peer = agreed.server, .timeout = options.copy.timeout, .interrupted_fd = interrupted.fd()};
+  progress shown(about.name, file.size(), display_of(options.copy));
+  const way by{
+      .over = options.copy.over, .flow = agreed.reply.flow, .device = device ? &*device : nullptr};
+  return send_file(file, by, with, shown);
+}
+
+result<outcome> get(const get_options& options, report& about) {
+  VERBENA_TRY_VOID(check_name(about.name));
+  const auto output = options.output.empty() ? about.name : options.output;
+  const auto slash = output.find_last_of('/');
+  VERBENA_TRY(
+      const auto into,
+      directory::open(slash == std::string::npos ? std::string(".") : output.substr(0, slash + 1)));
+  VERBENA_TRY_VOID(check_name(last_part(output)));
+  into.remove_stale_temporaries();
+  VERBENA_TRY(const auto device, open_device(options.copy));
+  if (device) about.device = device->name();
+  VERBENA_TRY(auto agreed,
+              ask(options.copy, request_for(operation::get, options.copy, about.name)));
+
+  const interruption interrupted;
+  const conversation with{
+      .peer = agreed.server, .timeout = options.copy.timeout, .interrupted_fd = interrupted.fd()};
+  auto file = incoming_file::create(into, last_part(output), agreed.reply.file_bytes);
+  if (!file) {
+    refuse(with, one_line(file.error()));
+    return std::move(file).error();
+  }
+  progress shown(about.name, agreed.reply.file_bytes, display_of(options.copy));
+  const way by{
+      .over = options.copy.over, .flow = agreed.reply.flow, .device = device ? &*device : nullptr};
+  return receive_file(*std::move(file), agreed.reply.file_bytes, by, with, shown);
+}
+
+}  // namespace
+
+int run(const put_options& options) {
+  report about{.command = "put",
+               .options = options.copy,
+               .name = options.name.empty() ? last_part(options.file) : options.name,
+               .device = {}};
+  const auto made = put(options, about);
+  return print(about, made);
+}
+
+int run(const get_options& options) {
+  report about{.command = "get", .options = options.copy, .name = options.name, .device = {}};
+  const auto made = get(options, about);
+  return print(about, made);
+}
+
+}  // namespace rcopy

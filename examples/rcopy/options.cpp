@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "examples/rcopy/options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+namespace rcopy {
+namespace {
+
+struct raw_options {
+  std::string server;
+  double timeout_seconds = 10;
+};
+
+std::string check_address(const std::string& text) {
+  const auto parsed = verbena::bringup::parse_address(text, default_port);
+  return parsed ? std::string() : parsed.error().diagnosis();
+}
+
+void add_timeout(CLI::App& app, raw_options& raw) {
+  app.add_option("--timeout", raw.timeout_seconds,
+                 "Seconds without any progress after which to give up")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->capture_default_str();
+}
+
+void add_copy_options(CLI::App& app, copy_options& copy, raw_options& raw) {
+  static const std::map<std::string, transport> transports = {{"rdma", transport::rdma},
+                                                              {"tcp", transport::tcp}};
+  app.add_option("SERVER", raw.server, "Where `rcopy serve` runs: HOST or HOST:PORT")
+      ->required()
+      ->check(CLI::Validator(check_address, "", "address"));
+  app.add_option("--over", copy.over, "Copy over rdma or, to compare, over tcp (default rdma)")
+      ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""));
+  app.add_option("--device", copy.device, "RDMA device (default: hardware, else soft0)");
+  app.add_option("--chunk", copy.chunk_bytes, "Bytes per RDMA write, such as 256K or 1M")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(smallest_chunk, largest_chunk));
+  app.add_option("--window", copy.window, "Chunks under way at once")
+      ->check(CLI::Range(std::uint16_t{1}, largest_window))
+      ->capture_default_str();
+  add_timeout(app, raw);
+  app.add_flag("--quiet,-q", copy.quiet, "Show no progress");
+  app.add_flag("--json", copy.json, "Print the outcome as one JSON object");
+}
+
+void add_serve(CLI::App& app, serve_options& serve, raw_options& raw) {
+  app.add_option("DIR", serve.directory, "The directory to copy from and to")->required();
+  app.add_option("--port", serve.at.port, "TCP port to meet clients at; 0: any free one")
+      ->capture_default_str();
+  app.add_option("--bind", serve.at.host,
+                 "Address to listen at; 0.0.0.0 or :: lets other hosts in. There is no\n"
+                 "password: whoever reaches the port can read and replace files in DIR")
+      ->capture_default_str();
+  app.add_option("--device", serve.device, "RDMA device (default: hardware, else soft0)");
+  app.add_option("--max-clients", serve.max_clients, "Clients served at once")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  add_timeout(app, raw);
+  app.add_flag("--quiet,-q", serve.quiet, "Print failures only");
+}
+
+std::chrono::milliseconds to_timeout(const raw_options& raw) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(raw.timeout_seconds * 1000));
+}
+
+void finish(copy_options& copy, const raw_options& raw) {
+  copy.server = verbena::bringup::parse_address(raw.server, default_port).value();
+  copy.timeout = to_timeout(raw);
+}
+
+[[noreturn]] void end_with(const CLI::App& app, const CLI::ParseError& problem) {
+  if (problem.get_exit_code() == 0) std::exit(app.exit(problem));
+  std::cerr << "rcopy: " << problem.what() << " (see rcopy --help)\n";
+  std::exit(2);
+}
+
+}  // namespace
+
+command read_command_line(int argc, char** argv) {
+  CLI::App app("Copies files between two processes by RDMA.", "rcopy");
+  app.footer(
+      "Example, in two terminals:\n"
+      "  rcopy serve /tmp/inbox\n"
+      "  rcopy put big.iso localhost\n"
+      "Exit status: 0 done, 1 failed, 2 wrong usage.");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(24);
+
+  serve_options serve;
+  put_options put;
+  get_options get;
+  raw_options raw;
+  auto& serving = *app.add_subcommand("serve", "Serve the files of a directory");
+  add_serve(serving, serve, raw);
+  auto& putting = *app.add_subcommand("put", "Copy a file to a server");
+  putting.add_option("FILE", put.file, "The file to copy")->required();
+  add_copy_options(putting, put.copy, raw);
+  putting.add_option("--name", put.name, "Its name on the server (default: that of FILE)");
+  auto& getting = *app.add_subcommand("get", "Copy a file from a server");
+  getting.add_option("NAME", get.name, "The file's name on the server")->required();
+  add_copy_options(getting, get.copy, raw);
+  getting.add_option("--output,-o", get.output, "Where to put it (default: ./NAME)");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    end_with(app, problem);
+  }
+  if (serving.parsed()) {
+    serve.timeout = to_timeout(raw);
+    return serve;
+  }
+  finish(put.copy, raw);
+  finish(get.copy, raw);
+  if (putting.parsed()) return put;
+  return get;
+}
+
+}  // namespace rcopy

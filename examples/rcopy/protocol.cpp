@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "examples/rcopy/protocol.hpp"
+
+#include <algorithm>
+
+#include "verbena/base/bytes.hpp"
+
+namespace rcopy {
+namespace {
+
+using verbena::byte_reader;
+using verbena::error;
+using verbena::result;
+
+constexpr std::uint32_t request_magic = 0x7263'7071;  // "rcpq"
+constexpr std::uint32_t reply_magic = 0x7263'7072;    // "rcpr"
+constexpr std::uint32_t summary_magic = 0x7263'7073;  // "rcps"
+constexpr std::size_t longest_name = 255;
+
+template <std::unsigned_integral T>
+void append(std::vector<std::byte>& out, T value) {
+  out.resize(out.size() + sizeof value);
+  verbena::store_network_order(out.data() + out.size() - sizeof value, value);
+}
+
+error malformed(std::string_view what) {
+  return error::protocol("decode", {}, std::string("the peer sent ").append(what));
+}
+
+bool usable(flow flow) {
+  return flow.chunk_bytes >= smallest_chunk && flow.chunk_bytes <= largest_chunk &&
+         flow.window >= 1 && flow.window <= largest_window && flow.buffer_bytes() <= largest_buffer;
+}
+
+result<void> check_version(byte_reader& reader, std::uint32_t magic) {
+  const auto their_magic = reader.take<std::uint32_t>();
+  const auto version = reader.take<std::uint16_t>();
+  if (!their_magic || !version || *their_magic != magic)
+    return malformed("something that is not rcopy's: check host and port");
+  if (*version != protocol_version)
+    return malformed("version " + std::to_string(*version) +
+                     " of rcopy's protocol, but this side " + "speaks " +
+                     std::to_string(protocol_version) + ": update the older one");
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const request& what) {
+  std::vector<std::byte> out;
+  append(out, request_magic);
+  append(out, protocol_version);
+  append(out, static_cast<std::uint8_t>(what.what));
+  append(out, static_cast<std::uint8_t>(what.over));
+  append(out, what.flow.chunk_bytes);
+  append(out, what.flow.window);
+  append(out, what.file_bytes);
+  std::ranges::copy(verbena::bytes_of(what.name), std::back_inserter(out));
+  return out;
+}
+
+result<request> decode_request(std::span<const std::byte> bytes) {
+  byte_reader reader(bytes);
+  VERBENA_TRY_VOID(check_version(reader, request_magic));
+  const auto what = reader.take<std::uint8_t>();
+  const auto over = reader.take<std::uint8_t>();
+  const auto chunk_bytes = reader.take<std::uint32_t>();
+  const auto window = reader.take<std::uint16_t>();
+  const auto file_bytes = reader.take<std::uint64_t>();
+  if (!what || !over || !chunk_bytes || !window || !file_bytes)
+    return malformed("a request that is cut short");
+  if (*what < 1 || *what > 2 || *over < 1 || *over > 2)
+    return malformed("a request for something that this side does not know");
+  request made{.what = static_cast<operation>(*what),
+               .over = static_cast<transport>(*over),
+               .flow = {.chunk_bytes = *chunk_bytes, .window = *window},
+               .file_bytes = *file_bytes,
+               .name = {}};
+  if (!usable(made.flow)) return malformed("a chunk size or window beyond the limits");
+  if (made.file_bytes > largest_file) return malformed("a file size beyond the limits");
+  for (const auto byte : reader.rest()) made.name += std::to_integer<char>(byte);
+  VERBENA_TRY_VOID(check_name(made.name));
+  return made;
+}
+
+std::vector<std::byte> encode(const reply& what) {
+  std::vector<std::byte> out;
+  append(out, reply_magic);
+  append(out, protocol_version);
+  append(out, what.flow.chunk_bytes);
+  append(out, what.flow.window);
+  append(out, what.file_bytes);
+  return out;
+}
+
+result<reply> decode_reply(std::span<const std::byte> bytes) {
+  byte_reader reader(bytes);
+  VERBENA_TRY_VOID(check_version(reader, reply_magic));
+  const auto chunk_bytes = reader.take<std::uint32_t>();
+  const auto window = reader.take<std::uint16_t>();
+  const auto file_bytes = reader.take<std::uint64_t>();
+  if (!chunk_bytes || !window || !file_bytes || !reader.rest().empty())
+    return malformed("a reply of the wrong length");
+  const reply made{.flow = {.chunk_bytes = *chunk_bytes, .window = *window},
+                   .file_bytes = *file_bytes};
+  if (!usable(made.flow) || made.file_bytes > largest_file)
+    return malformed("a chunk size, window or file size beyond the limits");
+  return made;
+}
+
+std::vector<std::byte> encode(const summary& what) {
+  std::vector<std::byte> out;
+  append(out, summary_magic);
+  append(out, protocol_version);
+  append(out, what.file_bytes);
+  std::ranges::copy(what.sum, std::back_inserter(out));
+  return out;
+}
+
+result<summary> decode_summary(std::span<const std::byte> bytes) {
+  byte_reader reader(bytes);
+  VERBENA_TRY_VOID(check_version(reader, summary_magic));
+  const auto file_bytes = reader.take<std::uint64_t>();
+  const auto sum = reader.take_bytes(std::tuple_size_v<checksum>);
+  if (!file_bytes || !sum || !reader.rest().empty())
+    return malformed("a summary of the wrong length");
+  summary made{.file_bytes = *file_bytes, .sum = {}};
+  std::ranges::copy(*sum, made.sum.begin());
+  return made;
+}
+
+result<void> check_name(std::string_view name) {
+  const auto refuse = [](std::string_view why) {
+    return error::invalid_argument(
+        "check_name", {},
+        std::string("the file name ").append(why) + ": use a plain name without directories");
+  };
+  if (name.empty()) return refuse("is empty");
+  if (name.size() > longest_name) return refuse("is longer than 255 bytes");
+  if (name == "." || name == "..") return refuse("means a directory");
+  if (name.find('/') != std::string_view::npos) return refuse("contains a `/`");
+  if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    return refuse("contains control characters");
+  if (name.starts_with(temporary_prefix))
+    return refuse("begins with .rcopy-, as only temporary files do");
+  return {};
+}
+
+}  // namespace rcopy

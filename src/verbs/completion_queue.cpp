@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -52,17 +53,18 @@ error completion_queue_error(const context& of, completion_queue_request request
                                           std::to_string(limits.max_cq) + " completion queues");
 }
 
-}  // namespace detail
-
-verbena::error poll_result::error() const {
-  VERBENA_ASSERT(!has_value(), "error() is asked of a poll_result only when polling failed");
-  // Some providers return the negated errno, others -1.
-  const int code = count_ == -1 ? 0 : -count_;
-  return verbena::error::from_errno(
-      code, "ibv_poll_cq", "a completion queue",
+error polling_failure(int status) {
+  // Some providers return the negated errno, others -1; lazy polls return the errno.
+  const int code = status == -1 ? 0 : std::abs(status);
+  return error::from_errno(
+      code, "polling", "a completion queue",
       "the queue overflowed or the device is gone; completions are lost and the queue pairs on it "
       "cannot be used any more");
 }
+
+void raise_polling_failure(int status) { raise(polling_failure(status)); }
+
+}  // namespace detail
 
 result<completion_queue> context::create_cq(std::uint32_t capacity) const {
   return create_cq(capacity, completion_queue_options{});
@@ -83,7 +85,9 @@ result<completion_queue> context::create_cq(std::uint32_t capacity,
 }
 
 completion_queue completion_queue::adopt(ibv_cq* native, const context& of, ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "only an existing completion queue can be adopted");
+  VERBENA_ASSERT(native != nullptr, "a completion queue to adopt is not null");
+  VERBENA_ASSERT(native->context == of.native(),
+                 "a completion queue is adopted with its own context");
   return detail::internals::make<completion_queue>(
       detail::make_completion_queue_state(native, of, owner, std::nullopt));
 }

@@ -33,6 +33,12 @@ enum class notify : std::uint8_t {
   solicited_only,  ///< a receive whose sender asked for it (`.solicited`), or any failure
 };
 
+namespace detail {
+/// The error of a poll that ended with `status`: what ibv_poll_cq(3) returned, or an errno.
+[[nodiscard]] error polling_failure(int status);
+[[noreturn]] void raise_polling_failure(int status);
+}  // namespace detail
+
 /// What poll() found: completions at the front of the caller's array, or a failure of the device.
 /// Threads: immutable value; borrows the caller's array.
 class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
@@ -47,11 +53,11 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   }
   /// The completions, or raises error().
   [[nodiscard]] constexpr std::span<completion> value() const {
-    if (!has_value()) raise(error());
+    if (!has_value()) detail::raise_polling_failure(count_);
     return **this;
   }
   /// The failure. Precondition: !has_value().
-  [[nodiscard]] verbena::error error() const;
+  [[nodiscard]] verbena::error error() const { return detail::polling_failure(count_); }
 
  private:
   completion* begin_;

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// Completions that are read field by field from the device's own queue, and fields that the classic
+// interface does not have. Source: ibv_create_cq_ex(3).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "verbena/base/bytes.hpp"
+#include "verbena/base/flags.hpp"
+#include "verbena/verbs/completion.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// A field of completions that has to be asked for at creation. Source: ibv_create_cq_wc_flags.
+enum class completion_field : std::uint32_t {
+  byte_length = IBV_WC_EX_WITH_BYTE_LEN,
+  immediate = IBV_WC_EX_WITH_IMM,
+  queue_pair = IBV_WC_EX_WITH_QP_NUM,
+  source_queue_pair = IBV_WC_EX_WITH_SRC_QP,
+  source_lid = IBV_WC_EX_WITH_SLID,
+  service_level = IBV_WC_EX_WITH_SL,
+  destination_path_bits = IBV_WC_EX_WITH_DLID_PATH_BITS,
+  timestamp = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+  vlan = IBV_WC_EX_WITH_CVLAN,
+  flow_tag = IBV_WC_EX_WITH_FLOW_TAG,
+  tag_matching = IBV_WC_EX_WITH_TM_INFO,
+  wall_clock = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+};
+template <>
+inline constexpr bool enable_flags<completion_field> = true;
+using completion_fields = flags<completion_field>;
+
+/// `BYTE_LEN | IMM`: the names of verbs.h without `IBV_WC_EX_WITH_`; `none` for no field.
+[[nodiscard]] std::string to_string(completion_fields fields);
+
+/// What `context::create_extended_cq` can be told.
+struct extended_completion_queue_options {
+  /// Where the queue reports that it has completions; none: it is only polled.
+  std::optional<completion_channel> channel;
+  /// Which interrupt vector notifications use; below `num_comp_vectors` of the context.
+  std::uint32_t completion_vector = 0;
+  /// Which optional fields can be read.
+  completion_fields fields =
+      completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
+};
+
+/// The completion that a lazy poll stands on; it is gone with the next step. Each read asks the
+/// device. Reading a field that the queue was not created for stops the program with a rule.
+/// Threads: one thread at a time.
+class lazy_completion {
+ public:
+  explicit lazy_completion(ibv_cq_ex* queue) noexcept : queue_(queue) {}
+
+  /// The number that the work request was posted with.
+  [[nodiscard]] std::uint64_t id() const noexcept { return queue_->wr_id; }
+  [[nodiscard]] bool ok() const noexcept { return queue_->status == IBV_WC_SUCCESS; }
+  [[nodiscard]] completion_status status() const noexcept {
+    return static_cast<completion_status>(queue_->status);
+  }
+  /// What the device says about a failure, in its own numbers.
+  [[nodiscard]] std::uint32_t vendor_error() const { return ibv_wc_read_vendor_err(queue_); }
+
+  /// What the request did. Defined if ok().
+  [[nodiscard]] completion_opcode opcode() const {
+    return static_cast<completion_opcode>(ibv_wc_read_opcode(queue_));
+  }
+  /// True for the completion of a receive. Defined if ok().
+  [[nodiscard]] bool is_receive() const { return (ibv_wc_read_opcode(queue_) & IBV_WC_RECV) != 0; }
+  /// Defined if ok().
+  [[nodiscard]] completion_flags flags() const {
+    return completion_flags::from_mask(ibv_wc_read_wc_flags(queue_));
+  }
+  /// Bytes received, or moved by a read or an atomic. Needs completion_field::byte_length.
+  [[nodiscard]] std::uint32_t byte_length() const { return ibv_wc_read_byte_len(queue_); }
+  /// The number that the sender added, in host order; nothing if it added none or if !ok(). Needs
+  /// completion_field::immediate.
+  [[nodiscard]] std::optional<std::uint32_t> immediate() const {
+    if (!ok() || (ibv_wc_read_wc_flags(queue_) & IBV_WC_WITH_IMM) == 0) return std::nullopt;
+    return network_order(ibv_wc_read_imm_data(queue_));
+  }
+  /// The queue pair of this side. Needs completion_field::queue_pair.
+  [[nodiscard]] queue_pair_number queue_pair() const {
+    return queue_pair_number(ibv_wc_read_qp_num(queue_) & queue_pair_number::max);
+  }
+  /// The sender of a datagram. Needs completion_field::source_queue_pair.
+  [[nodiscard]] queue_pair_number source_queue_pair() const {
+    return queue_pair_number(ibv_wc_read_src_qp(queue_) & queue_pair_number::max);
+  }
+  /// Needs completion_field::source_lid.
+  [[nodiscard]] lid source_lid() const {
+    return lid(static_cast<std::uint16_t>(ibv_wc_read_slid(queue_)));
+  }
+  /// Needs completion_field::service_level.
+  [[nodiscard]] std::uint8_t service_level() const { return ibv_wc_read_sl(queue_); }
+  /// Needs completion_field::destination_path_bits.
+  [[nodiscard]] std::uint8_t destination_path_bits() const {
+    return ibv_wc_read_dlid_path_bits(queue_);
+  }
+  /// When it completed, in ticks of the device's clock. Needs completion_field::timestamp.
+  [[nodiscard]] std::uint64_t timestamp() const { return ibv_wc_read_completion_ts(queue_); }
+  /// When it completed, in nanoseconds since 1970. Needs completion_field::wall_clock.
+  [[nodiscard]] std::uint64_t wall_clock_ns() const {
+    return ibv_wc_read_completion_wallclock_ns(queue_);
+  }
+  /// Needs completion_field::vlan.
+  [[nodiscard]] std::uint16_t vlan() const { return ibv_wc_read_cvlan(queue_); }
+  /// Needs completion_field::flow_tag.
+  [[nodiscard]] std::uint32_t flow_tag() const { return ibv_wc_read_flow_tag(queue_); }
+
+  /// Success, or an error with the request, the status, the vendor error and the likely cause.
+  /// Needs completion_field::queue_pair if !ok().
+  [[nodiscard]] verbena::result<void> result() const {
+    if (ok()) return {};
+    return detail::completion_error({id(), status(), queue_pair(), vendor_error()});
+  }
+
+  /// The queue of the C API, which stands on this completion.
+  [[nodiscard]] ibv_cq_ex* native() const noexcept { return queue_; }
+
+ private:
+  ibv_cq_ex* queue_;
+};
+
+namespace detail {
+/// Logs a failure that nobody asked for.
+void report_unread_polling_failure(int status) noexcept;
+}  // namespace detail
+
+/// One pass over the completions that are there: `for (const auto& done : cq.poll()) …`. Providers
+/// hold the queue's lock from the beginning to the end of it, so nothing else may be asked of the
+/// queue meanwhile, not even by the same thread.
+///
+/// A failure of the device ends the pass; result() tells. When nobody asks, the destructor reports
+/// it to the log. Threads: one thread at a time.
+class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
+ public:
+  /// An input iterator: it moves the whole pass.
+  class iterator {
+   public:
+    using value_type = lazy_completion;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    explicit iterator(lazy_poll& pass) noexcept : pass_(&pass) {}
+    [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->current_; }
+    [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->current_; }
+    iterator& operator++() {
+      pass_->code_ = ibv_next_poll(pass_->current_.native());
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept {
+      return at.is_over();
+    }
+
+   private:
+    [[nodiscard]] bool is_over() const noexcept { return pass_->code_ != 0; }
+
+    lazy_poll* pass_;
+  };
+
+  explicit lazy_poll(ibv_cq_ex* queue) : current_(queue) {
+    ibv_poll_cq_attr attributes{};
+    code_ = ibv_start_poll(queue, &attributes);
+    started_ = code_ == 0;
+  }
+  lazy_poll(const lazy_poll&) = delete;
+  lazy_poll& operator=(const lazy_poll&) = delete;
+  ~lazy_poll() {
+    // A pass that found nothing is not ended: ibv_start_poll(3).
+    if (started_) ibv_end_poll(current_.native());
+    if (code_ != 0 && code_ != ENOENT) [[unlikely]]
+      detail::report_unread_polling_failure(code_);
+  }
+
+  [[nodiscard]] iterator begin() noexcept { return iterator(*this); }
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+  /// True when there is no completion to stand on: none was there, or the pass is through.
+  [[nodiscard]] bool empty() const noexcept { return code_ != 0; }
+  /// Success when the pass ran out of completions or was left early, else the device's failure.
+  [[nodiscard]] verbena::result<void> result() {
+    if (code_ == 0 || code_ == ENOENT) return {};
+    return detail::polling_failure(std::exchange(code_, ENOENT));
+  }
+
+ private:
+  lazy_completion current_;
+  int code_ = 0;
+  bool started_ = false;
+};
+
+/// A completion queue that is read lazily. It is a completion queue in all other ways: batches can
+/// be polled from it, queue pairs complete into it. Threads: as completion_queue.
+class extended_completion_queue : public completion_queue {
+ public:
+  /// Takes over or borrows a queue that the C API made from `of` with `fields`. A queue that is
+  /// taken is changed: reading other fields then stops the program with a rule.
+  [[nodiscard]] static extended_completion_queue adopt(ibv_cq_ex* native, const context& of,
+                                                       ownership owner, completion_fields fields);
+
+  /// Begins a pass over the completions that are there. Never blocks, never allocates.
+  [[nodiscard]] lazy_poll poll() const {
+    VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue must not be used");
+    return lazy_poll(extended_.get());
+  }
+  using completion_queue::poll;
+
+  /// The optional fields that can be read.
+  [[nodiscard]] completion_fields fields() const noexcept { return fields_; }
+  [[nodiscard]] ibv_cq_ex* native_extended() const noexcept { return extended_.get(); }
+
+  /// Destroys the queue now, or hands it back with the reason.
+  [[nodiscard]] close_result<extended_completion_queue> close() &&;
+
+ private:
+  friend class context;
+  extended_completion_queue(std::shared_ptr<detail::completion_queue_state> state,
+                            ibv_cq_ex* extended, completion_fields fields) noexcept
+      : completion_queue(std::move(state)), extended_(extended), fields_(fields) {}
+
+  detail::native_pointer<ibv_cq_ex> extended_;
+  completion_fields fields_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// The same vocabulary over ibv_wr_*(3), which builds requests in the device's own format, without a
+// list in between. It costs less where the provider has it, and some operations exist only here.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/base/post_status.hpp"
+#include "verbena/verbs/receive_batch.hpp"
+#include "verbena/verbs/remote_region.hpp"
+#include "verbena/verbs/transport.hpp"
+#include "verbena/verbs/work_request.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// Send requests of one queue pair, from `extended_queue::start_send`. The queue pair is occupied
+/// until submit() or until the batch is dropped, which takes back what was added. There is no limit
+/// but the queue's. All or nothing: when submit() fails, no request was accepted.
+/// Threads: one thread at a time, together with its queue pair; providers may hold a lock of the
+/// queue from the beginning of the batch to its end.
+template <transport Transport>
+class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
+ public:
+  explicit extended_batch(ibv_qp_ex* queue) noexcept : queue_(queue) { ibv_wr_start(queue); }
+  extended_batch(const extended_batch&) = delete;
+  extended_batch& operator=(const extended_batch&) = delete;
+  ~extended_batch() {
+    if (queue_ != nullptr) ibv_wr_abort(queue_);
+  }
+
+  /// Adds a message for the peer's next receive.
+  ///
+  /// *Contract.* The memory that slices name must stay registered and unchanged until the request's
+  /// completion was polled, or that of a later request of this queue; lists and inline bytes must
+  /// stay until this returned. On the thread that uses the queue pair.
+  template <message_data Data>
+    requires connected_transport<Transport>
+  [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
+    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    ibv_wr_send(queue_);
+    put(detail::normalised(data));
+  }
+  /// Adds a message with a number of 32 bits, which arrives in the completion of the receive.
+  ///
+  /// *Contract.* As send().
+  template <message_data Data>
+    requires connected_transport<Transport>
+  [[gnu::always_inline]] inline void send_with_immediate(send_request request,
+                                                         std::uint32_t immediate, Data&& data) {
+    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    ibv_wr_send_imm(queue_, network_order(immediate));
+    put(detail::normalised(data));
+  }
+  /// Adds a write of `data` to the beginning of `to`; the peer's program does not notice.
+  ///
+  /// *Contract.* As send(). The peer must keep `to` registered until then, else the request fails.
+  template <message_data Data>
+    requires connected_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline void write(send_request request, Data&& data,
+                                           const remote_region& to) {
+    check_fits(data, to);
+    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    ibv_wr_rdma_write(queue_, to.key().value(), to.address());
+    put(detail::normalised(data));
+  }
+  /// Adds a write that uses up a receive of the peer and tells it a number of 32 bits.
+  ///
+  /// *Contract.* As write().
+  template <message_data Data>
+    requires connected_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline void write_with_immediate(send_request request,
+                                                          std::uint32_t immediate, Data&& data,
+                                                          const remote_region& to) {
+    check_fits(data, to);
+    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
+    put(detail::normalised(data));
+  }
+  /// Adds a read of the beginning of `from` into `into`, which it fills.
+  ///
+  /// *Contract.* `into` must stay registered with local_write, and must be neither read nor
+  /// written, until the request's completion was polled, or that of a later request of this queue;
+  /// a list must stay until this returned. On the thread that uses the queue pair.
+  template <memory_slices Data>
+    requires connected_transport<Transport> && reading_transport<Transport>
+  [[gnu::always_inline]] inline void read(send_request request, Data&& into,
+                                          const remote_region& from) {
+    check_fits(into, from);
+    begin(request, false);
+    ibv_wr_rdma_read(queue_, from.key().value(), from.address());
+    put(detail::normalised(into));
+  }
+  /// Adds an atomic comparison of the 8 bytes at the beginning of `target`: if they are
+  /// `operands.expected`, they become `operands.desired`. What they were before is stored, in host
+  /// order, in `before`.
+  ///
+  /// *Contract.* As read(), for `before`.
+  [[gnu::always_inline]] inline void compare_and_swap(send_request request,
+                                                      const local_slice& before,
+                                                      const remote_region& target,
+                                                      compare_and_swap_operands operands)
+    requires connected_transport<Transport> && atomic_transport<Transport>
+  {
+    check_atomic(before, target);
+    begin(request, false);
+    ibv_wr_atomic_cmp_swp(queue_, target.key().value(), target.address(), operands.expected,
+                          operands.desired);
+    put(before);
+  }
+  /// Adds an atomic addition to the 8 bytes at the beginning of `target`. What they were before is
+  /// stored, in host order, in `before`.
+  ///
+  /// *Contract.* As read(), for `before`.
+  [[gnu::always_inline]] inline void fetch_and_add(send_request request, const local_slice& before,
+                                                   const remote_region& target,
+                                                   std::uint64_t addend)
+    requires connected_transport<Transport> && atomic_transport<Transport>
+  {
+    check_atomic(before, target);
+    begin(request, false);
+    ibv_wr_atomic_fetch_add(queue_, target.key().value(), target.address(), addend);
+    put(before);
+  }
+
+  /// Hands the requests to the device. Never blocks, never allocates. All or nothing: on failure
+  /// none was accepted. ENOMEM: the queue has no room for all of them.
+  ///
+  /// *Contract.* The contract of each request runs from here.
+  [[gnu::always_inline]] inline post_status submit() {
+    VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
+    ibv_qp_ex* const queue = queue_;
+    queue_ = nullptr;
+    return {ibv_wr_complete(queue), 0};
+  }
+
+ private:
+  [[gnu::always_inline]] inline void begin(send_request request, bool is_inline) {
+    VERBENA_CHECK(queue_ != nullptr, "nothing is added to a batch after submit()");
+    queue_->wr_id = request.id;
+    // Providers that emulate the interface look for the flag; the others ignore it.
+    queue_->wr_flags = detail::send_flags(request) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
+  }
+
+  [[gnu::always_inline]] inline void put(const local_slice& slice) {
+    ibv_wr_set_sge(queue_, slice.key().value(), slice.address(),
+                   static_cast<std::uint32_t>(slice.length()));
+  }
+  [[gnu::always_inline]] inline void put(std::span<const local_slice> list) {
+    const auto [first, count] = detail::as_sge_list(list);
+    ibv_wr_set_sge_list(queue_, count, first);
+  }
+  [[gnu::always_inline]] inline void put(const inline_data& data) {
+    ibv_wr_set_inline_data(queue_, data.native().addr, data.native().length);
+  }
+  [[gnu::always_inline]] inline void put(std::span<const inline_data> pieces) {
+    ibv_wr_set_inline_data_list(queue_, pieces.size(),
+                                reinterpret_cast<const ibv_data_buf*>(pieces.data()));
+  }
+
+  template <class Data>
+  static void check_fits([[maybe_unused]] const Data& data,
+                         [[maybe_unused]] const remote_region& region) {
+    VERBENA_CHECK(detail::total_length(detail::normalised(data)) <= region.length(),
+                  "what is read or written fits into the remote region");
+  }
+  static void check_atomic([[maybe_unused]] const local_slice& before,
+                           [[maybe_unused]] const remote_region& target) {
+    VERBENA_CHECK(before.length() == 8 && target.length() >= 8, "an atomic operation has 8 bytes");
+    VERBENA_CHECK(target.address() % 8 == 0, "the target of an atomic operation is aligned to 8");
+  }
+
+  ibv_qp_ex* queue_;
+};
+
+/// A queue pair by its extended interface, from `queue_pair::extended`. It does not own: it must
+/// not outlive the queue pair, and is not used while a batch of the queue pair is open. Threads:
+/// one thread at a time, together with its queue pair.
+template <transport Transport>
+class extended_queue {
+ public:
+  explicit extended_queue(ibv_qp_ex* queue) noexcept : queue_(queue) {}
+
+  /// Opens a batch of send requests.
+  ///
+  /// *Contract.* No other batch of the queue pair is open, and none is opened before this one
+  /// ended.
+  [[nodiscard]] extended_batch<Transport> start_send() noexcept {
+    return extended_batch<Transport>(queue_);
+  }
+  /// Opens a batch of receive requests.
+  ///
+  /// *Contract.* As receive_batch.
+  template <std::size_t Capacity = 16>
+  [[nodiscard]] receive_batch<Capacity> start_receive() noexcept {
+    return receive_batch<Capacity>(&queue_->qp_base);
+  }
+  /// Posts one receive request: room for one message. Never blocks, never allocates.
+  ///
+  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
+  /// written, until the request's completion was polled. On the thread that uses the queue pair.
+  template <memory_slices Data>
+  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
+    return detail::post_one_receive(&queue_->qp_base, request, into);
+  }
+  [[nodiscard]] ibv_qp_ex* native() const noexcept { return queue_; }
+
+ private:
+  ibv_qp_ex* queue_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// What posts: a queue pair by its classic interface, or by its extended one. Code that is written
+// for these concepts runs on both (queue_pair::with_poster).
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "verbena/base/post_status.hpp"
+#include "verbena/verbs/local_slice.hpp"
+#include "verbena/verbs/remote_region.hpp"
+#include "verbena/verbs/work_request.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// An open batch of send requests of a connected transport.
+template <class T>
+concept connected_send_batch =
+    requires(T& batch, send_request request, const local_slice& slice, const inline_data& data) {
+      batch.send(request, slice);
+      batch.send(request, data);
+      batch.send_with_immediate(request, std::uint32_t{}, slice);
+      { batch.submit() } -> std::same_as<post_status>;
+    };
+
+/// What posts for a connected transport: `queue_pair<T>` and `extended_queue<T>`.
+template <class T>
+concept connected_poster = requires(T& poster, receive_request request, const local_slice& slice) {
+  { poster.start_send() } -> connected_send_batch;
+  { poster.post_receive(request, slice) } -> std::same_as<post_status>;
+  { poster.start_receive().submit() } -> std::same_as<post_status>;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "src/verbs/bit_names.hpp"
+#include "src/verbs/completion_queue_creation.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// Reading a field that was not asked for costs no check on the way: the queue's own function is
+// replaced by one that says which rule was broken.
+template <auto Member, completion_field Field>
+struct reader;
+template <class Return, class... Arguments, Return (*ibv_cq_ex::*Member)(ibv_cq_ex*, Arguments...),
+          completion_field Field>
+struct reader<Member, Field> {
+  static Return refuse(ibv_cq_ex* /*queue*/, Arguments... /*arguments*/) {
+    // The text outlives the program's end.
+    static const std::string rule =
+        "a completion queue is read only for fields it was created with: " + to_string(Field) +
+        " was not among them";
+    detail::stop_on_broken_rule(rule.c_str(), __FILE__, __LINE__);
+  }
+  static void guard(ibv_cq_ex& queue, completion_fields asked) noexcept {
+    if (!asked.contains(Field)) queue.*Member = &refuse;
+  }
+};
+
+void guard_fields(ibv_cq_ex& queue, completion_fields asked) noexcept {
+  using field = completion_field;
+  reader<&ibv_cq_ex::read_byte_len, field::byte_length>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_imm_data, field::immediate>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_qp_num, field::queue_pair>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_src_qp, field::source_queue_pair>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_slid, field::source_lid>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_sl, field::service_level>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_dlid_path_bits, field::destination_path_bits>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_completion_ts, field::timestamp>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_cvlan, field::vlan>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_flow_tag, field::flow_tag>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_tm_info, field::tag_matching>::guard(queue, asked);
+  reader<&ibv_cq_ex::read_completion_wallclock_ns, field::wall_clock>::guard(queue, asked);
+}
+
+}  // namespace
+
+std::string to_string(completion_fields fields) {
+  static constexpr std::array<detail::named_bit, 12> names = {
+      {{IBV_WC_EX_WITH_BYTE_LEN, "BYTE_LEN"},
+       {IBV_WC_EX_WITH_IMM, "IMM"},
+       {IBV_WC_EX_WITH_QP_NUM, "QP_NUM"},
+       {IBV_WC_EX_WITH_SRC_QP, "SRC_QP"},
+       {IBV_WC_EX_WITH_SLID, "SLID"},
+       {IBV_WC_EX_WITH_SL, "SL"},
+       {IBV_WC_EX_WITH_DLID_PATH_BITS, "DLID_PATH_BITS"},
+       {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, "COMPLETION_TIMESTAMP"},
+       {IBV_WC_EX_WITH_CVLAN, "CVLAN"},
+       {IBV_WC_EX_WITH_FLOW_TAG, "FLOW_TAG"},
+       {IBV_WC_EX_WITH_TM_INFO, "TM_INFO"},
+       {IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, "COMPLETION_TIMESTAMP_WALLCLOCK"}}};
+  return detail::names_of_bits(fields.mask(), names);
+}
+
+void detail::report_unread_polling_failure(int status) noexcept {
+  log(log_level::error, polling_failure(status).message());
+}
+
+result<extended_completion_queue> context::create_extended_cq(std::uint32_t capacity) const {
+  return create_extended_cq(capacity, extended_completion_queue_options{});
+}
+
+result<extended_completion_queue> context::create_extended_cq(
+    std::uint32_t capacity, const extended_completion_queue_options& options) const {
+  const detail::completion_queue_request request{"ibv_create_cq_ex", capacity,
+                                                 options.completion_vector};
+  VERBENA_TRY_VOID(detail::check_completion_queue(*this, request));
+  ibv_cq_init_attr_ex asked{};
+  asked.cqe = capacity;
+  asked.channel = options.channel ? options.channel->native() : nullptr;
+  asked.comp_vector = options.completion_vector;
+  asked.wc_flags = options.fields.mask();
+  const auto made = detail::call_create(state().verbs().create_cq_ex, native(), &asked);
+  if (!made && made.code == EOPNOTSUPP)
+    return error::not_supported("ibv_create_cq_ex", name(),
+                                "the device has no extended completion queues, or not the fields " +
+                                    to_string(options.fields) + ": use create_cq()");
+  if (!made) return detail::completion_queue_error(*this, request, made.code);
+  guard_fields(*made.native, options.fields);
+  return extended_completion_queue(
+      detail::make_completion_queue_state(ibv_cq_ex_to_cq(made.native), *this, ownership::take,
+                                          options.channel),
+      made.native, options.fields);
+}
+
+extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,
+                                                           ownership owner,
+                                                           completion_fields fields) {
+  VERBENA_ASSERT(native != nullptr, "a completion queue to adopt is not null");
+  VERBENA_ASSERT(native->context == of.native(),
+                 "a completion queue is adopted with its own context");
+  if (owner == ownership::take) guard_fields(*native, fields);
+  return {detail::make_completion_queue_state(ibv_cq_ex_to_cq(native), of, owner, std::nullopt),
+          native, fields};
+}
+
+close_result<extended_completion_queue> extended_completion_queue::close() && {
+  return close_handle(std::move(*this));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

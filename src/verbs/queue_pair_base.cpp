@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/detail/queue_pair_base.hpp"
+
+#include <cerrno>
+#include <string>
+
+#include "src/verbs/queue_pair_creation.hpp"
+#include "src/verbs/queue_pair_transitions.hpp"
+#include "src/verbs/text.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+// What the kernel could not resolve, if the change told it a way to the peer.
+std::string explain_route(const queue_pair_attributes& changes) {
+  const auto to = changes.address();
+  if (!to || !to->gid) return {};
+  return "resolving the route to the remote GID " + to_string(*to->gid) +
+         " failed; on RoCE this usually means that it does not answer on the network of the local "
+         "GID at index " +
+         std::to_string(to->source_gid.value()) + " of port " + std::to_string(to->port.value()) +
+         ", or that a firewall drops RoCE (UDP port 4791)";
+}
+
+// What a change to RTR may have wrong besides its set of attributes.
+std::string explain_values(const sys::verbs_table& verbs, ibv_context* context,
+                           const queue_pair_attributes& changes) {
+  const auto to = changes.address();
+  const auto largest = changes.path_mtu();
+  if (!to || !largest) return {};
+  ibv_port_attr port{};
+  if (call(verbs.query_port, context, to->port.value(), &port).failed)
+    return "port " + std::to_string(to->port.value()) + " does not exist";
+  if (byte_count(*largest) > byte_count(static_cast<mtu>(port.active_mtu)))
+    return "the path MTU " + to_string(*largest) + " is larger than the port's active MTU " +
+           to_string(static_cast<mtu>(port.active_mtu));
+  if (to->gid && to->source_gid.value() >= port.gid_tbl_len)
+    return "the port has no GID at index " + std::to_string(to->source_gid.value());
+  if (!to->gid && port.link_layer == IBV_LINK_LAYER_ETHERNET)
+    return "on Ethernet the peer is addressed by its GID, and none was given";
+  return {};
+}
+
+}  // namespace
+
+queue_pair_number queue_pair_base::number() const {
+  return queue_pair_number(native()->qp_num & queue_pair_number::max);
+}
+
+result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
+  ibv_qp_attr attributes = changes.native();
+  const auto& verbs = state().verbs();
+  const auto status =
+      call(verbs.modify_qp, native(), &attributes, static_cast<int>(changes.mask().mask()));
+  if (!status.failed) return {};
+  std::string diagnosis;
+  switch (status.code) {
+    case EINVAL:
+      if (const auto from = current_state()) {
+        diagnosis = explain_transition({native()->qp_type, *from, changes.state().value_or(*from)},
+                                       changes.mask());
+        if (diagnosis.empty()) diagnosis = explain_values(verbs, native()->context, changes);
+      }
+      break;
+    case ETIMEDOUT:
+    case ENETUNREACH:
+    case EHOSTUNREACH:
+      diagnosis = explain_route(changes);
+      break;
+    default:
+      break;
+  }
+  return error::from_errno(status.code, "ibv_modify_qp", name(), diagnosis);
+}
+
+result<queue_pair_attributes> queue_pair_base::query(queue_pair_attribute_mask wanted) const {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr unused{};
+  if (const auto status = call(state().verbs().query_qp, native(), &attributes,
+                               static_cast<int>(wanted.mask()), &unused);
+      status.failed)
+    return error::from_errno(status.code, "ibv_query_qp", name());
+  return queue_pair_attributes(attributes, wanted);
+}
+
+result<queue_pair_state> queue_pair_base::current_state() const {
+  VERBENA_TRY(const auto attributes, query(queue_pair_attribute::state));
+  return *attributes.state();
+}
+
+created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd, ownership owner,
+                                    ibv_qp_type type) {
+  VERBENA_ASSERT(native != nullptr, "a queue pair to adopt is not null");
+  VERBENA_ASSERT(native->pd == pd.native() && native->context == pd.native()->context,
+                 "a queue pair is adopted with its own protection domain");
+  VERBENA_ASSERT(native->qp_type == type, "a queue pair is adopted as what it is");
+  return {.state = make_queue_pair_state(native, pd, owner, {}),
+          .extended = pd.provider().verbs.qp_to_qp_ex(native),
+          .granted = {}};
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -21,7 +21,8 @@ bool same(const device& a, const device& b) { return a.name() == b.name() && a.g
 bool has_active_port(const context& opened) {
   const auto attributes = opened.query();
   if (!attributes) return false;
-  for (unsigned port = 1; port <= attributes->port_count(); ++port) {
+  const unsigned ports = attributes->port_count();
+  for (unsigned port = 1; port <= ports; ++port) {
     const auto found = opened.query_port(port_number(static_cast<std::uint8_t>(port)));
     if (found && found->state() == port_state::active) return true;
   }

@@ -42,7 +42,8 @@ std::array<std::byte, endpoint::encoded_size> endpoint::encode() const noexcept 
   out.put(queue_pair.value());
   out.put(first_psn.value());
   out.put(lid.value());
-  for (const auto byte : gid.value_or(verbena::gid()).bytes()) out.put(byte);
+  const auto sent_gid = gid.value_or(verbena::gid());
+  for (const auto byte : sent_gid.bytes()) out.put(byte);
   return bytes;
 }
 

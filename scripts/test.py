@@ -77,12 +77,12 @@ class Run:
         chosen = ["--target", *targets] if targets else []
         self.step(f"build {preset}", "cmake", "--build", f"build/{preset}", "--parallel", JOBS, *chosen)
 
-    def ctest(self, preset, *arguments):
+    def ctest(self, preset, *arguments, environment=None):
         report = LOGS / f"{self.name}.{preset}.xml"
         report.unlink(missing_ok=True)
         self.command("ctest", "--test-dir", f"build/{preset}", "--output-on-failure", "--no-tests=error",
                      "--timeout", "300", "--parallel", JOBS, "--output-junit", report, *arguments,
-                     environment=SANITIZER_ENVIRONMENT)
+                     environment={**SANITIZER_ENVIRONMENT, **(environment or {})})
         if not report.exists():
             raise StepFailed(f"ctest {preset}")
         self.outcome.add(read_junit(report))
@@ -140,14 +140,20 @@ def tsan_subset(run):
     run.ctest("tsan", "-L", "tsan", "-LE", "campaign")
 
 
-def labelled(label, *presets, needs_build=True):
+def labelled(label, *presets, needs_build=True, environment=None):
     def stage(run):
         for preset in presets:
             run.configure(preset)
             if needs_build:
                 run.build(preset)
-            run.ctest(preset, "-L", label)
+            run.ctest(preset, "-L", label, environment=environment)
     return stage
+
+
+def floor(run):
+    run.configure("floor")
+    run.build("floor", "floor_tests")
+    run.ctest("floor", "-L", "floor")
 
 
 @dataclasses.dataclass
@@ -174,9 +180,9 @@ STAGES = [
     Stage("tsan-all", 900, "everything under TSan",
           suites("tsan", "-LE", "compile_fail|package|lint|campaign"), long=True),
     Stage("tidy-all", 1800, "clang-tidy on every file", lint("--all", "--only", "clang-tidy"), long=True),
-    Stage("floor", 600, "the build without exceptions", labelled("floor", "floor"), long=True),
+    Stage("floor", 600, "the build without exceptions", floor, long=True),
     Stage("package-matrix", 600, "consumer projects in release mode and with clang",
-          labelled("package", "release", "dev-clang"), long=True),
+          labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),
     Stage("campaign", 1800, "full-size campaigns", labelled("campaign", "release", "asan"), long=True),
 ]
 

@@ -33,9 +33,14 @@ def run(*words, environment=None, cwd=None):
     return done.stdout
 
 
+def configure(source, build, compiler, *definitions):
+    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}"] * ("VERBENA_LAUNCHER" in os.environ)
+    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Debug",
+        *launcher, *definitions)
+
+
 def cmake_project(source, build, compiler, *definitions):
-    run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
-        "-DCMAKE_BUILD_TYPE=Debug", *definitions)
+    configure(source, build, compiler, *definitions)
     run("cmake", "--build", build, "--target", "consumer")
 
 
@@ -121,11 +126,15 @@ def pkg_config(options, folder):
 
 
 def add_subdirectory(options, folder):
-    cmake_project(HERE / "add_subdirectory", folder / "build", options.compiler, f"-DVERBENA_SOURCE={ROOT}")
-    run("cmake", "--build", folder / "build", "--target", "verbena-soft")
-    check_run(folder / "build" / "consumer")
-    if (folder / "build" / "verbena" / "tests").exists():
+    build = folder / "build"
+    cmake_project(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}")
+    if (build / "verbena" / "tests").exists():
         raise Failed("the tests are configured inside the user's build")
+    if options.full:
+        run("cmake", "--build", build, "--target", "verbena-soft")
+        check_run(build / "consumer")
+    else:
+        check_run(build / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
 
 
 def source_archive(folder):
@@ -146,13 +155,15 @@ def bundled(options, folder):
     archive = source_archive(folder)
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
     words = ["-DVERBENA_RDMA_CORE=bundled", f"-DVERBENA_RDMA_CORE_URL=file://{archive}", f"-DVERBENA_SOURCE={ROOT}"]
-    cmake_project(HERE / "add_subdirectory", folder / "build", options.compiler, *words,
-                  f"-DVERBENA_RDMA_CORE_SHA256={digest}", "-DVERBENA_BUILD_SOFTDEV=OFF")
-    check_run(folder / "build" / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
+    build = folder / "build"
+    configure(HERE / "add_subdirectory", build, options.compiler, *words, f"-DVERBENA_RDMA_CORE_SHA256={digest}")
+    run("cmake", "--build", build, "--target", "consumer_object")
+    if "verbena_rdma_core/include" not in run("ninja", "-C", build, "-t", "commands", "consumer_object"):
+        raise Failed("the headers of the archive are not used")
     for why, hash_word in (("without a hash", ""), ("with a wrong hash", "-DVERBENA_RDMA_CORE_SHA256=" + "0" * 64)):
         try:
-            run("cmake", "-S", HERE / "add_subdirectory", "-B", folder / why.replace(" ", "_"), "-G", "Ninja",
-                f"-DCMAKE_CXX_COMPILER={options.compiler}", *words, *([hash_word] if hash_word else []))
+            configure(HERE / "add_subdirectory", folder / why.replace(" ", "_"), options.compiler, *words,
+                      *([hash_word] if hash_word else []))
         except Failed as failed:
             if "SHA256" not in str(failed) and "hash" not in str(failed).lower():
                 raise Failed(f"bundled {why} fails without naming the hash:\n{failed}") from failed
@@ -166,18 +177,18 @@ def root_prefix(options, folder):
     for part in ("infiniband", "rdma"):
         shutil.copytree(pathlib.Path("/usr/include") / part, good / "include" / part)
     build = folder / "build"
-    run("cmake", "-G", "Ninja", "-S", HERE / "add_subdirectory", "-B", build, f"-DVERBENA_SOURCE={ROOT}",
-        f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DVERBENA_RDMA_CORE_ROOT={good}", "-DVERBENA_BUILD_SOFTDEV=OFF")
-    run("cmake", "--build", build, "--target", "verbena_sys")
-    if f"-isystem {good}/include" not in run("ninja", "-C", build, "-t", "commands", "verbena_sys"):
+    configure(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}",
+              f"-DVERBENA_RDMA_CORE_ROOT={good}")
+    run("cmake", "--build", build, "--target", "consumer_object")
+    if f"-isystem {good}/include" not in run("ninja", "-C", build, "-t", "commands", "consumer_object"):
         raise Failed("the headers of VERBENA_RDMA_CORE_ROOT are not used")
     old = folder / "old"
     (old / "include" / "infiniband").mkdir(parents=True)
     (old / "include" / "infiniband" / "verbs.h").write_text("/* older than 44 */\n")
     for wrong, words in ((folder / "none", "does not exist"), (old, "too old")):
         try:
-            run("cmake", "-S", HERE / "add_subdirectory", "-B", folder / "refused", "-G", "Ninja",
-                f"-DVERBENA_SOURCE={ROOT}", f"-DVERBENA_RDMA_CORE_ROOT={wrong}")
+            configure(HERE / "add_subdirectory", folder / "refused", options.compiler, f"-DVERBENA_SOURCE={ROOT}",
+                      f"-DVERBENA_RDMA_CORE_ROOT={wrong}")
         except Failed as failed:
             if words not in " ".join(str(failed).split()):
                 raise Failed(f"{wrong.name}: the message lacks '{words}':\n{failed}") from failed
@@ -193,6 +204,8 @@ def main():
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder to install from")
     parser.add_argument("--compiler", required=True)
+    parser.add_argument("--full", action="store_true", default=bool(os.environ.get("VERBENA_PACKAGE_FULL")),
+                        help="build the software device in the user's build as well")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="verbena_package_") as folder:
         try:

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// Completion channels and asynchronous events: descriptors, blocking, acknowledgement, destruction.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "tests/unit/softdev/shim/soft_device.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+bool readable(int fd) {
+  pollfd wanted{fd, POLLIN, 0};
+  return poll(&wanted, 1, 0) == 1;
+}
+
+void set_nonblocking(int fd) { ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0); }
+
+class event : public ::testing::Test {
+ protected:
+  event()
+      : channel_(SOFT(ibv_create_comp_channel)(device_.context)),
+        queue_(SOFT(ibv_create_cq)(device_.context, 16, &cookie_, channel_, 0)),
+        qp_(std::make_unique<queue_pair_handle>(
+            device_, queue_pair_wishes{.send_cq = queue_, .recv_cq = device_.cq})) {
+    connect(*qp_, *qp_);
+  }
+  ~event() override {
+    qp_.reset();
+    if (queue_ != nullptr) {
+      EXPECT_EQ(SOFT(ibv_destroy_cq)(queue_), 0);
+    }
+    EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), 0);
+  }
+  // A write to ourselves that completes on `queue_`.
+  void write(std::uint64_t wr_id = 1) {
+    std::vector<ibv_sge> data = {memory_.slice(0, 8)};
+    ibv_send_wr request{};
+    request.wr_id = wr_id;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.sg_list = data.data();
+    request.num_sge = 1;
+    request.wr.rdma.remote_addr = memory_.address() + 8;
+    request.wr.rdma.rkey = memory_.mr().rkey;
+    ASSERT_EQ(qp_->send(request), 0);
+  }
+  // Takes one event of `queue_`: 0 or errno.
+  int take() {
+    ibv_cq* queue = nullptr;
+    void* cookie = nullptr;
+    if (SOFT(ibv_get_cq_event)(channel_, &queue, &cookie) != 0) return errno;
+    EXPECT_EQ(queue, queue_);
+    EXPECT_EQ(cookie, &cookie_);
+    return 0;
+  }
+
+  opened_device device_;
+  buffer memory_{device_.pd, 16, 1};
+  int cookie_ = 0;
+  ibv_comp_channel* channel_;
+  ibv_cq* queue_;
+  std::unique_ptr<queue_pair_handle> qp_;
+};
+
+TEST_F(event, comes_only_to_an_armed_queue_and_once) {
+  set_nonblocking(channel_->fd);
+  write();
+  EXPECT_FALSE(readable(channel_->fd));
+  EXPECT_EQ(take(), EAGAIN);
+  EXPECT_EQ(device_.wait(queue_).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  write();
+  write();
+  EXPECT_TRUE(readable(channel_->fd));
+  EXPECT_EQ(take(), 0);
+  EXPECT_FALSE(readable(channel_->fd));
+  EXPECT_EQ(take(), EAGAIN);
+  SOFT(ibv_ack_cq_events)(queue_, 1);
+}
+
+TEST_F(event, wakes_a_thread_that_blocks_for_it) {
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  std::atomic<int> taken{-1};
+  std::thread waiting([&] { taken = take(); });
+  write();
+  waiting.join();
+  EXPECT_EQ(taken, 0);
+  SOFT(ibv_ack_cq_events)(queue_, 1);
+  EXPECT_EQ(device_.wait(queue_).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(event, arming_for_solicited_completions_passes_over_others) {
+  set_nonblocking(channel_->fd);
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 1), 0);
+  write();
+  EXPECT_EQ(take(), EAGAIN);
+}
+
+TEST_F(event, each_arming_can_give_one_and_the_order_is_kept) {
+  ibv_cq* const other = SOFT(ibv_create_cq)(device_.context, 16, nullptr, channel_, 0);
+  ASSERT_NE(other, nullptr);
+  {
+    queue_pair_handle second(device_, {.send_cq = other, .recv_cq = device_.cq});
+    EXPECT_EQ(channel_->refcnt, 2);
+    ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+    ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
+    write();
+    // Flushing completes on the other queue.
+    second.to_init();
+    second.to_rtr(second.get()->qp_num);
+    second.to_rts();
+    std::vector<ibv_sge> data = {memory_.slice(0, 8)};
+    ASSERT_EQ(second.to_state(IBV_QPS_ERR), 0);
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_SEND;
+    request.sg_list = data.data();
+    request.num_sge = 1;
+    ASSERT_EQ(second.send(request), 0);
+    EXPECT_EQ(device_.wait(other).status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(take(), 0);
+    ibv_cq* queue = nullptr;
+    void* cookie = &cookie_;
+    ASSERT_EQ(SOFT(ibv_get_cq_event)(channel_, &queue, &cookie), 0);
+    EXPECT_EQ(queue, other);
+    EXPECT_EQ(cookie, nullptr);
+    SOFT(ibv_ack_cq_events)(other, 1);
+    SOFT(ibv_ack_cq_events)(queue_, 1);
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(other), 0);
+  EXPECT_EQ(channel_->refcnt, 1);
+}
+
+TEST_F(event, a_channel_in_use_is_not_destroyed) {
+  EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), EBUSY);
+}
+
+TEST_F(event, destroying_a_queue_drops_its_pending_events) {
+  set_nonblocking(channel_->fd);
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  write();
+  EXPECT_TRUE(readable(channel_->fd));
+  qp_.reset();
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(queue_), 0);
+  queue_ = nullptr;
+  EXPECT_FALSE(readable(channel_->fd));
+  EXPECT_EQ(take(), EAGAIN);
+}
+
+TEST_F(event, destroying_a_queue_waits_for_acknowledgements) {
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  write();
+  ASSERT_EQ(take(), 0);
+  qp_.reset();
+  std::atomic<bool> acknowledged{false};
+  std::thread other([&] {
+    // The sooner this runs, the less it proves; it never proves anything wrong.
+    std::this_thread::yield();
+    acknowledged = true;
+    SOFT(ibv_ack_cq_events)(queue_, 1);
+  });
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(queue_), 0);
+  EXPECT_TRUE(acknowledged);
+  other.join();
+  queue_ = nullptr;
+}
+
+void ignore_signal(int /*number*/) {}
+
+// Sends signals to a thread that blocks in ibv_get_cq_event: until the call returns, or a hundred
+// and then `later`. Returns what the call gave.
+int interrupted(int flags, ibv_comp_channel* channel, const std::function<void()>& later) {
+  struct sigaction action{};
+  struct sigaction before{};
+  action.sa_handler = &ignore_signal;
+  action.sa_flags = flags;
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<int> result{-1};
+  std::thread waiting([&] {
+    ibv_cq* queue = nullptr;
+    void* cookie = nullptr;
+    result = SOFT(ibv_get_cq_event)(channel, &queue, &cookie) == 0 ? 0 : errno;
+  });
+  for (int i = 0; result == -1 && (i < 100 || !later); ++i) {
+    pthread_kill(waiting.native_handle(), SIGUSR1);
+    std::this_thread::yield();
+  }
+  if (later) later();
+  waiting.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  return result;
+}
+
+TEST_F(event, a_blocking_wait_treats_signals_as_read_does) {
+  ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
+  EXPECT_EQ(interrupted(0, channel_, nullptr), EINTR);
+  EXPECT_EQ(interrupted(SA_RESTART, channel_, [&] { write(); }), 0);
+  SOFT(ibv_ack_cq_events)(queue_, 1);
+}
+
+TEST_F(event, nothing_asynchronous_happens_in_a_quiet_context) {
+  set_nonblocking(device_.context->async_fd);
+  ibv_async_event none{};
+  EXPECT_EQ(SOFT(ibv_get_async_event)(device_.context, &none), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(event, an_overrun_queue_is_reported_once_and_polling_fails) {
+  ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
+  {
+    queue_pair_handle qp(device_, {.send_cq = small, .recv_cq = device_.cq});
+    connect(qp, qp);
+    for (int i = 0; i < 3; ++i) {
+      std::vector<ibv_sge> data = {memory_.slice(0, 8)};
+      ibv_send_wr request{};
+      request.opcode = IBV_WR_RDMA_WRITE;
+      request.send_flags = IBV_SEND_SIGNALED;
+      request.sg_list = data.data();
+      request.num_sge = 1;
+      request.wr.rdma.remote_addr = memory_.address() + 8;
+      request.wr.rdma.rkey = memory_.mr().rkey;
+      qp.send(request);
+    }
+    bool seen = false;
+    ibv_async_event happened{};
+    set_nonblocking(device_.context->async_fd);
+    while (SOFT(ibv_get_async_event)(device_.context, &happened) == 0) {
+      if (happened.event_type == IBV_EVENT_CQ_ERR) {
+        EXPECT_FALSE(seen);
+        seen = true;
+        EXPECT_EQ(happened.element.cq, small);
+      }
+      SOFT(ibv_ack_async_event)(&happened);
+    }
+    EXPECT_TRUE(seen);
+    ibv_wc done{};
+    EXPECT_EQ(ibv_poll_cq(small, 1, &done), 1);
+    EXPECT_LT(ibv_poll_cq(small, 1, &done), 0);
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
+}
+
+TEST_F(event, destroying_a_queue_pair_drops_its_asynchronous_events) {
+  set_nonblocking(device_.context->async_fd);
+  buffer sink(device_.pd, 8, 2);
+  {
+    queue_pair_handle qp(device_);
+    qp.to_init();
+    ASSERT_EQ(qp.receive(1, {sink.slice(0, 8)}), 0);
+    qp.to_rtr(qp.get()->qp_num);
+    // The first message that reaches a queue pair in RTR establishes the communication.
+    queue_pair_handle sender(device_);
+    sender.connect(qp.get()->qp_num);
+  }
+  ibv_async_event none{};
+  EXPECT_EQ(SOFT(ibv_get_async_event)(device_.context, &none), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

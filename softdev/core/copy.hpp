@@ -7,9 +7,9 @@
 
 namespace verbena::softdev {
 
-/// Copies in ascending order. An aligned quantity of 8 bytes at the destination is one store, and the
-/// last bytes are stored last, after all others are visible. Ranges must not overlap unless `to` <=
-/// `from`. Thread-safe; does not allocate.
+/// Copies in ascending order. An aligned quantity of 8 bytes at the destination is one store, and
+/// the last bytes are stored last, after all others are visible. Ranges must not overlap unless
+/// `to` <= `from`. Thread-safe; does not allocate.
 void copy_payload(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
 }  // namespace verbena::softdev

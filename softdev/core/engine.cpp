@@ -103,6 +103,7 @@ void engine::destroy(queue_pair* which) {
     if (auto* path = remote()) path->changed(*which, true);
     which->detach();
   }
+  if (auto* path = remote()) path->fence();
   delete which;
   const std::lock_guard lock(creation_);
   --live_;

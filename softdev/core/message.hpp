@@ -14,6 +14,8 @@ namespace verbena::softdev {
 struct message {
   softdev::opcode opcode = opcode::send;
   bool solicited = false;
+  /// Counts the requester's new beginnings; answers repeat it, so that late ones are recognised.
+  std::uint16_t attempt = 0;
   std::uint32_t source_qpn = 0;
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;
@@ -29,7 +31,8 @@ struct message {
 enum class verdict : std::uint8_t {
   done,
   pending,             ///< on its way; the answer comes later (remote paths only)
-  blocked,             ///< no room now; the path rings the queue pair when there is (remote paths)
+  partial,             ///< begun, then as `blocked`; the next call goes on (remote paths only)
+  blocked,             ///< no room now; the path runs the queue pair when there is (remote paths)
   receiver_not_ready,  ///< no receive request; try again after the RNR timer
   no_answer,           ///< nobody there that answers; try again after the timeout
   peer_gone,           ///< never again
@@ -42,6 +45,7 @@ enum class verdict : std::uint8_t {
 struct response {
   verdict outcome = verdict::done;
   std::uint8_t rnr_timer = 0;  ///< code; with receiver_not_ready
+  bool direct = false;         ///< with done: the responder knows nothing of it, nor of its psn
   std::uint64_t original = 0;  ///< of an atomic
   failure why;                 ///< unless done
 };

@@ -169,6 +169,7 @@ reason queue_pair::flush_reason() const noexcept {
 
 result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_mask mask) {
   bool answers = false;
+  auto* const remote = home_.remote();
   {
     const std::lock_guard send(send_lock_);
     const std::lock_guard receive(receive_lock_);
@@ -179,8 +180,12 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
       answers = wanted.state == queue_pair_state::rtr;
       enter(wanted.state);
     }
-    if (auto* remote = home_.remote()) remote->changed(*this, false);
+    if (remote != nullptr) remote->changed(*this, false);
   }
+  // What became forbidden has ended when this returns.
+  if (remote != nullptr &&
+      (mask.contains(attribute::state) || mask.contains(attribute::access_flags)))
+    remote->fence();
   if (answers) wake_peer();
   return {};
 }

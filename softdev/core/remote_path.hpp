@@ -11,22 +11,26 @@ namespace verbena::softdev {
 
 class queue_pair;
 
-/// One virtual call per request that leaves the process; none for those that stay. Calls come with
-/// the send lock of `sender` held and inside an access epoch. Implementations are thread-safe, do
-/// not allocate and do not block.
+/// One virtual call per request that leaves the process; none for those that stay. Threads:
+/// implementations are thread-safe.
 class remote_path {
  public:
-  /// Starts `what` on its way. `payload` is the data of a send, write; empty else. It is valid
-  /// during the call only. `earlier_done` is true when every earlier request of the sender has been
-  /// executed by the responder. Answers to `pending` come through `requester::answer` and
-  /// `requester::place`, with the same lock held; a read's or atomic's result that is there at once
-  /// is handed to `requester::place` before this returns `done`.
-  virtual response submit(queue_pair& sender, const message& what, std::span<const segment> payload,
+  /// Starts `what` on its way, or goes on with one that was `partial`. `local` is the payload of a
+  /// send or write, or the sinks of a read or atomic; it is valid during the call only.
+  /// `earlier_done` is true when every earlier request of the sender has been executed by the
+  /// responder: only then may the path execute this one in the responder's name (`done`, direct).
+  /// Answers to `pending` and `partial` come through `requester::answer` and `requester::place`.
+  /// The send lock of `sender` is held, inside an access epoch. Does not allocate or block.
+  virtual response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                           bool earlier_done) noexcept = 0;
 
   /// State, destination or rights of a queue pair changed; it is created (reset) or goes away
-  /// (`gone`). At least one lock of the queue pair is held, not always the same one.
+  /// (`gone`). Both locks are held, unless the queue pair failed by itself: then at least one.
   virtual void changed(queue_pair& which, bool gone) noexcept = 0;
+
+  /// Waits until no other process acts on what was visible before the last `changed`. Blocks; no
+  /// lock is held.
+  virtual void fence() noexcept = 0;
 
  protected:
   ~remote_path() = default;

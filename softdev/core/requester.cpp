@@ -65,6 +65,7 @@ void requester::clear() noexcept {
   retired_ = submitted_ = queue_.posted();
   queue_.clear();
   reads_in_flight_ = 0;
+  ++attempt_;
   receiver_retries_ = answer_retries_ = 0;
   waiting_ = wait::none;
   stopped_ = drain_event_ = false;
@@ -172,6 +173,7 @@ response requester::send(const message& request, std::span<const segment> local)
   const queue_pair_attributes& attributes = self_.attributes();
   engine& home = self_.home();
   message what = request;
+  what.attempt = attempt_;
   what.source_qpn = self_.number();
   what.destination_qpn = attributes.destination_qpn;
   const auto nobody = [&](reason why) {
@@ -199,12 +201,15 @@ bool requester::settle(send_entry& entry, const response& what) noexcept {
     case verdict::pending:
       if (is_read_or_atomic(entry.request.opcode)) ++reads_in_flight_;
       break;
+    case verdict::partial:
+      return false;  // in flight, but not past the mark: `start` comes here again
     case verdict::blocked:
       entry.stage = send_entry::progress::queued;
       return false;
     case verdict::receiver_not_ready:
       entry.stage = send_entry::progress::queued;
-      return wait_for_receiver(entry, what);
+      wait_for_receiver(entry, what);
+      return false;
     case verdict::no_answer:
       entry.stage = send_entry::progress::queued;
       wait_for_answer(what.why);
@@ -222,7 +227,7 @@ bool requester::settle(send_entry& entry, const response& what) noexcept {
       end(entry, completion_status::remote_operation_error, what.why);
       return false;
   }
-  next_psn_ = (next_psn_ + 1) & psn_mask;
+  if (!what.direct) next_psn_ = (next_psn_ + 1) & psn_mask;
   ++submitted_;
   return true;
 }
@@ -236,19 +241,18 @@ void requester::end(send_entry& entry, completion_status status, const failure& 
   if (submitted_ < queue_.posted() && &entry == &queue_.at(submitted_)) ++submitted_;
 }
 
-bool requester::wait_for_receiver(send_entry& entry, const response& what) noexcept {
+void requester::wait_for_receiver(send_entry& entry, const response& what) noexcept {
   const std::uint8_t allowed = self_.attributes().rnr_retry;
   if (allowed != 7 && receiver_retries_ >= allowed) {
     end(entry, completion_status::rnr_retry_exceeded,
         {.why = reason::receiver_not_ready,
          .detail = receiver_retries_,
          .extra = std::uint32_t{what.rnr_timer}});
-    return false;
+    return;
   }
   if (allowed != 7) ++receiver_retries_;
   answer_retries_ = 0;
   wait_until(wait::receiver, self_.home().now() + rnr_time(what.rnr_timer));
-  return false;
 }
 
 void requester::wait_for_answer(const failure& why) noexcept {
@@ -270,8 +274,10 @@ void requester::retry_now() noexcept {
   deadline_ = never;
 }
 
-send_entry* requester::in_flight(std::uint32_t psn, std::uint64_t& index) noexcept {
-  if (retired_ == queue_.posted()) return nullptr;
+/// The request in flight with that number; the one at `submitted_` counts when it is partial.
+send_entry* requester::in_flight(std::uint32_t psn, std::uint16_t attempt,
+                                 std::uint64_t& index) noexcept {
+  if (attempt != attempt_ || idle()) return nullptr;
   index = retired_ + ((psn - queue_.at(retired_).psn) & psn_mask);
   if (index > submitted_ || index >= queue_.posted()) return nullptr;
   send_entry& entry = queue_.at(index);
@@ -280,62 +286,73 @@ send_entry* requester::in_flight(std::uint32_t psn, std::uint64_t& index) noexce
 }
 
 void requester::finish_in_flight(send_entry& entry) noexcept {
+  const bool counted =
+      entry.stage == send_entry::progress::in_flight && is_read_or_atomic(entry.request.opcode);
+  if (counted) --reads_in_flight_;
   entry.stage = send_entry::progress::done;
-  if (is_read_or_atomic(entry.request.opcode)) --reads_in_flight_;
 }
 
-bool requester::answer(std::uint32_t psn, const response& what) noexcept {
-  std::uint64_t index = 0;
-  send_entry* entry = in_flight(psn, index);
-  if (entry == nullptr || index >= submitted_) {
-    ++ignored_answers_;
-    return false;
-  }
+/// An answer answers the sends and writes before it, too. False when a read or atomic before it has
+/// no answer, which a correct peer does not let happen.
+bool requester::finish_earlier(std::uint64_t index) noexcept {
   for (std::uint64_t i = retired_; i < index; ++i) {
     send_entry& earlier = queue_.at(i);
     if (earlier.stage != send_entry::progress::in_flight) continue;
     finish_in_flight(earlier);
     if (!is_read_or_atomic(earlier.request.opcode)) continue;
     end(earlier, completion_status::bad_response_error, {.why = reason::bad_request});
-    return true;
+    return false;
   }
+  return true;
+}
+
+bool requester::answer(std::uint32_t psn, std::uint16_t attempt, const response& what) noexcept {
+  std::uint64_t index = 0;
+  send_entry* entry = in_flight(psn, attempt, index);
+  if (entry == nullptr) {
+    ++ignored_answers_;
+    return false;
+  }
+  if (!finish_earlier(index)) return true;
+  const bool whole = index < submitted_;
+  completion_status status = completion_status::bad_response_error;
   switch (what.outcome) {
     case verdict::done:
+      if (!whole) break;
       finish_in_flight(*entry);
       receiver_retries_ = answer_retries_ = 0;
       return true;
     case verdict::receiver_not_ready:
       rewind_to(index);
-      if (!stopped_) wait_for_receiver(*entry, what);
+      wait_for_receiver(*entry, what);
       return true;
     case verdict::no_answer:
       rewind_to(index);
-      if (!stopped_) wait_for_answer(what.why);
+      wait_for_answer(what.why);
       return true;
     case verdict::invalid_request:
+      status = completion_status::remote_invalid_request;
+      break;
     case verdict::access_error:
-    case verdict::operation_error: {
-      finish_in_flight(*entry);
-      const auto status =
-          what.outcome == verdict::invalid_request ? completion_status::remote_invalid_request
-          : what.outcome == verdict::access_error  ? completion_status::remote_access_error
-                                                   : completion_status::remote_operation_error;
-      end(*entry, status, what.why);
-      return true;
-    }
+      status = completion_status::remote_access_error;
+      break;
+    case verdict::operation_error:
+      status = completion_status::remote_operation_error;
+      break;
     default:
-      finish_in_flight(*entry);
-      end(*entry, completion_status::bad_response_error, {.why = reason::bad_request});
-      return true;
+      break;
   }
+  if (whole) finish_in_flight(*entry);
+  end(*entry, status, what.why);
+  return true;
 }
 
-bool requester::place(std::uint32_t psn, std::uint64_t offset,
+bool requester::place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t offset,
                       std::span<const std::byte> bytes) noexcept {
   std::uint64_t index = 0;
-  send_entry* entry = in_flight(psn, index);
-  if (entry == nullptr || !is_read_or_atomic(entry->request.opcode) || offset > entry->byte_count ||
-      bytes.size() > entry->byte_count - offset) {
+  send_entry* entry = in_flight(psn, attempt, index);
+  if (entry == nullptr || !is_read_or_atomic(entry->request.opcode) || index >= submitted_ ||
+      offset > entry->byte_count || bytes.size() > entry->byte_count - offset) {
     ++ignored_answers_;
     return false;
   }
@@ -343,7 +360,7 @@ bool requester::place(std::uint32_t psn, std::uint64_t offset,
   failure why;
   const std::size_t count = gather(index, sinks, why);
   if (why.why != reason::none) {
-    if (index < submitted_) finish_in_flight(*entry);
+    finish_in_flight(*entry);
     end(*entry, completion_status::local_protection_error, why);
     return true;
   }
@@ -354,7 +371,7 @@ bool requester::place(std::uint32_t psn, std::uint64_t offset,
 void requester::peer_lost(const failure& why) noexcept {
   if (idle() || stopped_) return;
   send_entry& oldest = queue_.at(retired_);
-  if (oldest.stage == send_entry::progress::in_flight) finish_in_flight(oldest);
+  if (retired_ < submitted_) finish_in_flight(oldest);
   end(oldest, completion_status::retry_exceeded, why);
   waiting_ = wait::none;
   deadline_ = never;
@@ -364,10 +381,13 @@ void requester::peer_lost(const failure& why) noexcept {
 /// failed locally meanwhile, that is forgotten: it will fail again.
 void requester::rewind_to(std::uint64_t index) noexcept {
   next_psn_ = queue_.at(index).psn;
-  for (std::uint64_t i = index; i < submitted_; ++i) {
+  ++attempt_;
+  const std::uint64_t end = submitted_ < queue_.posted() ? submitted_ + 1 : submitted_;
+  for (std::uint64_t i = index; i < end; ++i) {
     send_entry& entry = queue_.at(i);
-    if (entry.stage == send_entry::progress::in_flight && is_read_or_atomic(entry.request.opcode))
-      --reads_in_flight_;
+    const bool counted = i < submitted_ && entry.stage == send_entry::progress::in_flight &&
+                         is_read_or_atomic(entry.request.opcode);
+    if (counted) --reads_in_flight_;
     entry.stage = send_entry::progress::queued;
     entry.status = completion_status::success;
   }
@@ -414,6 +434,7 @@ void requester::flush() noexcept {
   for (; retired_ < queue_.posted(); ++retired_) push(retired_, completion_status::flushed, why);
   submitted_ = retired_;
   reads_in_flight_ = 0;
+  ++attempt_;
   waiting_ = wait::none;
   deadline_ = never;
   drain_event_ = false;

@@ -35,10 +35,11 @@ class requester {
   /// The answer to the request with this packet sequence number; it also answers the sends and
   /// writes before it. One that fits no request in flight is counted and ignored (false). The
   /// caller calls `run` afterwards.
-  bool answer(std::uint32_t psn, const response& what) noexcept;
+  bool answer(std::uint32_t psn, std::uint16_t attempt, const response& what) noexcept;
   /// Data of a read or atomic answer at `offset` of its sinks. False, and counted, when it fits no
   /// such request. A sink that fails its checks ends the request with a local protection error.
-  bool place(std::uint32_t psn, std::uint64_t offset, std::span<const std::byte> bytes) noexcept;
+  bool place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t offset,
+             std::span<const std::byte> bytes) noexcept;
   /// The path to the peer broke for good: what is in flight or queued ends in retry_exceeded. The
   /// caller calls `run` afterwards.
   void peer_lost(const failure& why) noexcept;
@@ -64,11 +65,13 @@ class requester {
   [[nodiscard]] response send(const message& what, std::span<const segment> local) noexcept;
   bool settle(send_entry& entry, const response& what) noexcept;
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
-  bool wait_for_receiver(send_entry& entry, const response& what) noexcept;
+  void wait_for_receiver(send_entry& entry, const response& what) noexcept;
   void wait_for_answer(const failure& why) noexcept;
   void wait_until(wait what, time_ns when) noexcept;
   void give_up() noexcept;
-  [[nodiscard]] send_entry* in_flight(std::uint32_t psn, std::uint64_t& index) noexcept;
+  [[nodiscard]] send_entry* in_flight(std::uint32_t psn, std::uint16_t attempt,
+                                      std::uint64_t& index) noexcept;
+  [[nodiscard]] bool finish_earlier(std::uint64_t index) noexcept;
   void finish_in_flight(send_entry& entry) noexcept;
   void rewind_to(std::uint64_t index) noexcept;
   void retire() noexcept;
@@ -81,6 +84,7 @@ class requester {
   std::uint64_t retired_ = 0;    ///< completed below
   std::uint64_t submitted_ = 0;  ///< handed to a path below
   std::uint32_t next_psn_ = 0;
+  std::uint16_t attempt_ = 0;
   std::uint32_t reads_in_flight_ = 0;
   std::uint8_t receiver_retries_ = 0;
   std::uint8_t answer_retries_ = 0;

@@ -34,13 +34,13 @@ class responder {
   [[nodiscard]] response finish() noexcept;
   /// True between `begin` and `finish`.
   [[nodiscard]] bool busy() const noexcept { return busy_; }
+  /// Payload bytes of the current request that were placed.
+  [[nodiscard]] std::uint64_t placed() const noexcept { return placed_; }
   [[nodiscard]] const message& current() const noexcept { return current_; }
   /// Garbage or a break of the protocol from the connected peer: the queue pair fails.
   void abandon(const failure& why) noexcept;
 
   [[nodiscard]] std::uint32_t expected_psn() const noexcept { return expected_psn_; }
-  /// Executed elsewhere in this queue pair's name (initiator-side): the sequence moves on.
-  void advance_psn(std::uint32_t expected) noexcept { expected_psn_ = expected; }
 
   // For the queue pair.
   void start(std::uint32_t receive_psn) noexcept;  ///< INIT -> RTR

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/path/link_peer.hpp"
 
+#include <algorithm>
 #include <sys/socket.h>
 
 #include <bit>
@@ -65,21 +66,24 @@ void peer::die(peer_end why) noexcept {
   if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t bytes) noexcept {
-  auto reserved = producer_.try_reserve(type, bytes);
+ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                             std::uint32_t spare) noexcept {
+  auto reserved = producer_.try_reserve(type, bytes, spare);
   shared_u32& wants_space = own_pair().wants_space;
   if (reserved.status == ring_status::full) {
     // Say so, then look once more: room that came before the peer could see the word is found.
     wants_space.store(1, std::memory_order_seq_cst);
-    reserved = producer_.try_reserve(type, bytes);
+    reserved = producer_.try_reserve(type, bytes, spare);
     if (reserved.status == ring_status::full) {
+      full_spare_ = std::max(full_spare_, spare);
       full_at_.store(producer_.consumed(), std::memory_order_release);
       return reserved;
     }
   }
-  if (wants_space.load(std::memory_order_relaxed) != 0) {
+  if (wants_space.load(std::memory_order_relaxed) != 0 && spare >= full_spare_) {
     wants_space.store(0, std::memory_order_relaxed);
     full_at_.store(no_position, std::memory_order_release);
+    full_spare_ = 0;
   }
   return reserved;
 }

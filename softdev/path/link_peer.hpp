@@ -92,9 +92,10 @@ class peer {
   /// Longest payload of one record.
   [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
   /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
-  /// wake us (the progress thread's eventfd) when there is room.
-  [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type,
-                                                       std::uint32_t bytes) noexcept;
+  /// wake us (the progress thread's eventfd) when there is room. `spare` bytes are left to records
+  /// that must not wait for others.
+  [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                                       std::uint32_t spare = 0) noexcept;
   /// Publishes the reserved record: the peer may see it at once.
   void commit() noexcept { producer_.commit(); }
   /// Ends a batch: counts it, rings the doorbell if the peer wants it, wakes its progress thread if
@@ -189,6 +190,7 @@ class peer {
 
   std::mutex send_mutex_;
   ring_producer producer_;
+  std::uint32_t full_spare_ = 0;  ///< what the reservation that failed wanted to be left
   sleeper_signal sleeper_;
   std::atomic<std::uint64_t> full_at_ = no_position;  ///< consumer's position when it was full
   std::mutex channel_mutex_;

@@ -40,8 +40,8 @@ ring_status ring_producer::refresh() noexcept {
   return ring_status::ok;
 }
 
-ring_producer::reservation ring_producer::try_reserve(std::uint16_t type,
-                                                      std::uint32_t bytes) noexcept {
+ring_producer::reservation ring_producer::try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                                      std::uint32_t spare) noexcept {
   VERBENA_CHECK(bytes <= max_record_bytes(static_cast<std::uint32_t>(ring_.size())),
                 "a record is at most a quarter of its ring");
   VERBENA_CHECK(type != pad_type, "record type 0xffff is taken");
@@ -49,10 +49,10 @@ ring_producer::reservation ring_producer::try_reserve(std::uint16_t type,
   const std::uint64_t to_end = ring_.size() - head_ % ring_.size();
   const std::uint64_t pad = need > to_end ? to_end : 0;
   // One line more than the record: the zeroed header of the next must not hit an unread record.
-  if (ring_.size() - (head_ - consumed_) < pad + need + cache_line) {
+  if (ring_.size() - (head_ - consumed_) < pad + need + cache_line + spare) {
     const ring_status status = refresh();
     if (status != ring_status::ok) return {status, {}};
-    if (ring_.size() - (head_ - consumed_) < pad + need + cache_line) return {};
+    if (ring_.size() - (head_ - consumed_) < pad + need + cache_line + spare) return {};
   }
   reserved_header_ = make_header(type, bytes);
   reserved_pad_ = pad;

@@ -49,8 +49,9 @@ class ring_producer {
   };
   /// Reserves a record of `bytes` payload; invisible until commit. A reservation that is not
   /// committed is given up by the next call. Precondition: bytes <= max_record_bytes(ring size),
-  /// type < 0xffff.
-  [[nodiscard]] reservation try_reserve(std::uint16_t type, std::uint32_t bytes) noexcept;
+  /// type < 0xffff. `spare` bytes of the ring are left to others: it counts as full without them.
+  [[nodiscard]] reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                        std::uint32_t spare = 0) noexcept;
   /// Publishes the reserved record. The consumer may see it at once; a sleeping one is not woken.
   void commit() noexcept;
   /// Counts the committed records for consumers that look before they sleep, with one sequentially

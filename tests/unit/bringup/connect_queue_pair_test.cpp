@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Both sides in one process, on the software device. Retries of the device are off where a message
+// could come too early, so that only the ready handshake makes it arrive.
+#include "verbena/bringup/connect_queue_pair.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "tests/unit/bringup/peers.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace {
+
+using namespace peers;
+using namespace verbena;
+using testing::HasSubstr;
+using verbena::bringup::connect_queue_pair;
+using verbena::bringup::stream;
+
+constexpr std::size_t message_bytes = 4096;
+
+/// One side: its own context, domain, queue, buffer and queue pair.
+struct side {
+  verbena::context device = open_device("soft0").value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue queue = device.create_cq(16).value();
+  memory_region buffer = pd.allocate(2 * message_bytes, access::local_write).value();
+
+  prepared_queue_pair<rc> prepare() {
+    return pd.create_queue_pair<rc>(queue, queue, {.rnr_retry_count = 0}).value();
+  }
+  result<void> post_receive(queue_pair<rc>& on) {
+    const auto posted = on.post_receive({.id = 7}, buffer.slice(0, message_bytes));
+    if (!posted) return posted.error();
+    return {};
+  }
+  result<queue_pair<rc>> connect(stream& peer, deadline until = soon()) {
+    return connect_queue_pair(prepare(), peer, until,
+                              [this](queue_pair<rc>& made) { return post_receive(made); });
+  }
+  /// Sends a pattern at once, and returns what came from the peer.
+  std::vector<std::byte> send_and_receive(queue_pair<rc>& over, unsigned char seed) {
+    const auto out = buffer.bytes().last(message_bytes);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(seed + i * 7);
+    auto batch = over.start_send();
+    batch.send({.id = 8, .signaled = true}, buffer.slice(message_bytes, message_bytes));
+    batch.submit().value();
+    std::array<completion, 2> done;
+    const auto until = soon();
+    for (int left = 2; left > 0 && !until.expired();)
+      for (const auto& each : queue.poll(done).value()) {
+        each.result().value();
+        --left;
+      }
+    const auto in = buffer.bytes().first(message_bytes);
+    return {in.begin(), in.end()};
+  }
+};
+
+TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
+  for (int round = 0; round < 50; ++round) {
+    auto [server, client] = connected();
+    side here;
+    side there;
+    std::vector<std::byte> at_there;
+    std::thread other([&, &end = client] {
+      auto connected = there.connect(end).value();
+      at_there = there.send_and_receive(connected, 1);
+      end.send({}, soon()).value();  // the other side must be done before the queue pair goes
+      end.receive(soon()).value();
+    });
+    auto connected = here.connect(server).value();
+    const auto at_here = here.send_and_receive(connected, 2);
+    server.exchange({}, soon()).value();
+    other.join();
+    const auto sent_here = here.buffer.bytes().last(message_bytes);
+    const auto sent_there = there.buffer.bytes().last(message_bytes);
+    ASSERT_TRUE(std::ranges::equal(at_there, sent_here));
+    ASSERT_TRUE(std::ranges::equal(at_here, sent_there));
+    ASSERT_FALSE(std::ranges::equal(at_here, sent_here));
+  }
+}
+
+TEST(connect_queue_pair, leaves_the_stream_to_the_application) {
+  auto [server, client] = connected();
+  side here;
+  side there;
+  const auto region = there.buffer.remote();
+  std::thread other([&, &end = client] {
+    const auto connected = there.connect(end).value();
+    end.send(there.buffer.remote().encode(), soon()).value();
+  });
+  const auto connected = here.connect(server).value();
+  EXPECT_EQ(remote_region::decode(server.receive(soon()).value()).value(), region);
+  other.join();
+}
+
+TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
+  auto [server, client] = connected();
+  side here;
+  side there;
+  result<void> at_there;
+  std::thread other([&, &end = client] {
+    if (auto made = there.connect(end); !made) at_there = std::move(made).error();
+  });
+  const auto made =
+      connect_queue_pair(here.prepare(), server, soon(), [](queue_pair<rc>&) -> result<void> {
+        return error::from_errno(ENOMEM, "post_receive", "here", "no memory for the receives");
+      });
+  other.join();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), ENOMEM);
+  ASSERT_FALSE(at_there);
+  EXPECT_EQ(at_there.error().code(), ECONNABORTED);
+  EXPECT_THAT(at_there.error().message(), HasSubstr("no memory for the receives"));
+}
+
+TEST(connect_queue_pair, refuses_a_broken_endpoint_and_says_so) {
+  auto [server, client] = connected();
+  side here;
+  result<void> at_there;
+  std::thread other([&, &end = client] {
+    const std::vector<std::byte> nonsense(endpoint::encoded_size, std::byte{0xff});
+    static_cast<void>(end.exchange(bringup::frame_type::endpoint, nonsense, soon()));
+    auto answer = end.exchange(bringup::frame_type::ready, {}, soon());
+    if (!answer) at_there = std::move(answer).error();
+  });
+  const auto made = here.connect(server);
+  other.join();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind(), error_kind::protocol);
+  ASSERT_FALSE(at_there);
+  EXPECT_EQ(at_there.error().code(), ECONNABORTED);
+}
+
+TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
+  auto [server, client] = connected();
+  side here;
+  side there;
+  std::thread other([&, end = std::move(client)]() mutable {
+    const auto prepared = there.prepare();
+    end.exchange(bringup::frame_type::endpoint, prepared.endpoint().encode(), soon()).value();
+    end.shut_down();
+  });
+  const auto made = here.connect(server);
+  other.join();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code(), ECONNRESET);
+}
+
+TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
+  auto [server, client] = connected();
+  side here;
+  side there;
+  std::thread other([&, &end = client] {
+    const auto prepared = there.prepare();
+    end.exchange(bringup::frame_type::endpoint, prepared.endpoint().encode(), soon()).value();
+  });
+  const auto made = here.connect(server, deadline::after(200ms));  // but it never gets ready
+  other.join();
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind(), error_kind::timed_out);
+}
+
+TEST(connect_queue_pair, names_a_peer_that_uses_the_stream_otherwise) {
+  auto [server, client] = connected();
+  side here;
+  client.send(bytes_from("not an endpoint"), soon()).value();
+  const auto made = here.connect(server);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind(), error_kind::protocol);
+  EXPECT_THAT(made.error().diagnosis(), HasSubstr("`endpoint` was due"));
+}
+
+}  // namespace

@@ -24,8 +24,10 @@ struct link::lane_mark {
   [[nodiscard]] bool moved_on() const noexcept {
     return of->their_lane(lane).load(std::memory_order_seq_cst) != value;
   }
-  /// True when nobody is there any more to be inside: costs a system call.
+  /// True when nobody is there any more to be inside, or its word means nothing: costs a system
+  /// call.
   [[nodiscard]] bool abandoned() const noexcept {
+    if (of->end() == peer_end::broken_protocol) return true;
     return of->watch_.watchable() ? of->watch_.exited() : of->state() == peer_state::dead;
   }
 };

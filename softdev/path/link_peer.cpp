@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/path/link_peer.hpp"
 
-#include <algorithm>
 #include <sys/socket.h>
+#include <algorithm>
 
 #include <bit>
 
@@ -192,7 +192,7 @@ void peer::flush_messages() {
 }
 
 bool peer::may_be_inside() const noexcept {
-  if (their_map_.size() == 0) return false;
+  if (their_map_.size() == 0 || end() == peer_end::broken_protocol) return false;
   for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
     if ((their_lane(lane).load(std::memory_order_seq_cst) & 1U) != 0) return !watch_.exited();
   }

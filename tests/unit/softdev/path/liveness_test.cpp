@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/path/liveness.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/unit/softdev/path/link_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+TEST(liveness, a_watch_sees_the_exit) {
+  testing::child child([](int) {
+    ::pause();
+    return 0;
+  });
+  const process_watch watch(child.pid());
+  EXPECT_TRUE(watch.watchable());
+  EXPECT_FALSE(watch.exited());
+  child.send(SIGKILL);
+  EXPECT_TRUE(wait_for_fd(watch.fd(), POLLIN, deadline::after(testing::patience)).value());
+  EXPECT_TRUE(watch.exited()) << "also before it is reaped";
+  EXPECT_EQ(child.wait(), -SIGKILL);
+  EXPECT_TRUE(watch.exited());
+}
+
+TEST(liveness, a_process_that_was_gone_before_is_known_to_be_gone) {
+  pid_t gone = 0;
+  {
+    testing::child child([](int) { return 3; });
+    gone = child.pid();
+    EXPECT_EQ(child.wait(), 3);
+  }
+  const process_watch watch(gone);
+  EXPECT_TRUE(watch.exited());
+}
+
+TEST(liveness, an_unknown_process_cannot_be_watched) {
+  const process_watch watch(0);
+  EXPECT_FALSE(watch.watchable());
+  EXPECT_FALSE(watch.exited());
+  EXPECT_FALSE(process_watch().exited());
+}
+
+TEST(liveness, a_stopped_process_is_told_from_a_running_one) {
+  testing::child child([](int to_parent) {
+    ::prctl(PR_SET_NAME, "a) S (b");  // a name that looks like the end of the name
+    testing::tell(to_parent, 1);
+    for (;;) ::pause();
+    return 0;
+  });
+  EXPECT_EQ(child.read<int>(), 1);
+  EXPECT_FALSE(is_stopped(child.pid()));
+  child.send(SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child.pid(), &status, WUNTRACED), child.pid());
+  EXPECT_TRUE(is_stopped(child.pid()));
+  child.send(SIGCONT);
+  ASSERT_EQ(::waitpid(child.pid(), &status, WCONTINUED), child.pid());
+  EXPECT_FALSE(is_stopped(child.pid()));
+  EXPECT_FALSE(is_stopped(0));
+}
+
+TEST(liveness, a_fork_guard_tells_the_child) {
+  const fork_guard guard;
+  EXPECT_TRUE(guard.same_process());
+  testing::child child([&](int) { return guard.same_process() ? 1 : 0; });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(guard.same_process());
+}
+
+}  // namespace
+}  // namespace verbena::softdev

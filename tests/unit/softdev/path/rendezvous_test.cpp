@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+// Slots and messages.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "softdev/path/link_memory.hpp"
+#include "softdev/path/rendezvous_message.hpp"
+#include "softdev/path/rendezvous_slot.hpp"
+#include "softdev/path/segment_layout.hpp"
+#include "tests/unit/softdev/path/link_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+struct socket_pair {
+  unique_fd left;
+  unique_fd right;
+  socket_pair() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    left.reset(ends[0]);
+    right.reset(ends[1]);
+  }
+};
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 512; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) ++count;
+  }
+  return count;
+}
+
+/// Sends raw bytes with descriptors, as a hostile process might.
+void send_raw(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) {
+  iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(64 * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &data;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* part = CMSG_FIRSTHDR(&header);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size_bytes());
+  }
+  ASSERT_GE(::sendmsg(socket, &header, MSG_NOSIGNAL), 0);
+}
+
+TEST(rendezvous, a_slot_is_free_again_after_its_owner_was_killed) {
+  testing::child owner([](int to_parent) {
+    const auto claim = slot_claim::take().value();
+    testing::tell(to_parent, claim.slot());
+    ::pause();
+    return 0;
+  });
+  const auto slot = owner.read<std::uint32_t>();
+  auto there = connect_to_slot(slot);
+  EXPECT_EQ(there.error, 0);
+  EXPECT_EQ(identify_peer(there.socket.get()).pid, owner.pid());
+  EXPECT_TRUE(identify_peer(there.socket.get()).same_user);
+  owner.send(SIGKILL);
+  EXPECT_EQ(owner.wait(), -SIGKILL);
+  EXPECT_EQ(connect_to_slot(slot).error, ECONNREFUSED);
+}
+
+TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  auto claim = slot_claim::take().value();
+  testing::child other([&](int to_parent) {
+    // It knows the name of root's slot and connects to it …
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                                     "verbena-soft0.0.%u", claim.slot());
+    if (::setuid(65534) != 0) return 1;
+    const unique_fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                             static_cast<std::size_t>(length));
+    const auto* name = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+    if (::connect(socket.get(), name, size) != 0) return 2;
+    testing::tell(to_parent, 1);
+    char byte = 0;
+    // … but is closed without a word.
+    return ::recv(socket.get(), &byte, 1, 0) == 0 ? 0 : 3;
+  });
+  EXPECT_EQ(other.read<int>(), 1);
+  EXPECT_FALSE(claim.accept());
+  EXPECT_EQ(other.wait(), 0);
+
+  // And a slot name of ours that another user has bound is not talked to.
+  testing::child squatter([](int to_parent) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const unique_fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (::setuid(65534) != 0) return 1;
+    for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
+      const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                                       "verbena-soft0.0.%u", slot);
+      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                               static_cast<std::size_t>(length));
+      const auto* name = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+      if (::bind(socket.get(), name, size) != 0) continue;
+      if (::listen(socket.get(), 1) != 0) return 2;
+      testing::tell(to_parent, slot);
+      ::pause();
+    }
+    return 3;
+  });
+  EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
+}
+
+TEST(rendezvous, nobody_waiting_is_an_empty_accept) {
+  auto claim = slot_claim::take().value();
+  EXPECT_FALSE(claim.accept());
+  auto made = connect_to_slot(claim.slot());
+  ASSERT_EQ(made.error, 0);
+  EXPECT_TRUE(claim.accept());
+  EXPECT_FALSE(claim.accept());
+}
+
+TEST(rendezvous, a_message_arrives_as_it_was_sent) {
+  socket_pair sockets;
+  const unique_fd event = create_eventfd().value();
+  link_message out{.kind = message_kind::give_arena, .id = 77, .bytes = 4096};
+  const int fd = event.get();
+  ASSERT_EQ(send_message(sockets.left.get(), out, {&fd, 1}), send_status::sent);
+  auto got = receive_message(sockets.right.get());
+  ASSERT_EQ(got.status, receive_status::received);
+  EXPECT_EQ(got.message.kind, message_kind::give_arena);
+  EXPECT_EQ(got.message.id, 77U);
+  EXPECT_EQ(got.message.bytes, 4096U);
+  ASSERT_TRUE(got.descriptors[0]);
+  EXPECT_TRUE((::fcntl(got.descriptors[0].get(), F_GETFD) & FD_CLOEXEC) != 0);
+  signal_eventfd(got.descriptors[0].get());
+  EXPECT_TRUE(testing::readable(event.get()));
+  EXPECT_EQ(receive_message(sockets.right.get()).status, receive_status::empty);
+  sockets.left.reset();
+  EXPECT_EQ(receive_message(sockets.right.get()).status, receive_status::closed);
+}
+
+TEST(rendezvous, sending_never_blocks) {
+  socket_pair sockets;
+  const link_message message{.kind = message_kind::ask_arena, .id = 1};
+  send_status status = send_status::sent;
+  for (int i = 0; i < 100'000 && status == send_status::sent; ++i) {
+    status = send_message(sockets.left.get(), message, {});
+  }
+  EXPECT_EQ(status, send_status::full);
+  sockets.right.reset();
+  EXPECT_EQ(send_message(sockets.left.get(), message, {}), send_status::closed);
+}
+
+TEST(rendezvous, nonsense_is_malformed_and_its_descriptors_are_closed) {
+  socket_pair sockets;
+  const unique_fd event = create_eventfd().value();
+  const std::size_t before = open_descriptors();
+  const std::vector<int> many(40, event.get());
+  std::array<std::byte, 300> bytes{};
+  const auto check = [&](std::size_t size, std::size_t descriptors) {
+    send_raw(sockets.left.get(), std::span(bytes).first(size), std::span(many).first(descriptors));
+    EXPECT_EQ(receive_message(sockets.right.get()).status, receive_status::malformed)
+        << size << " bytes, " << descriptors << " descriptors";
+    EXPECT_EQ(open_descriptors(), before) << size << " bytes, " << descriptors << " descriptors";
+  };
+  check(128, 0);  // no magic
+  check(1, 3);
+  check(300, 2);  // too long
+  check(128, 40);
+  // A good message, then spoiled in one place each.
+  const auto good = [&](message_kind kind) {
+    EXPECT_EQ(send_message(sockets.left.get(), {.kind = kind, .id = 1}, {}), send_status::sent);
+    EXPECT_EQ(::recv(sockets.right.get(), bytes.data(), bytes.size(), 0), 128);
+  };
+  good(message_kind::ask_arena);
+  check(128, 1);  // a descriptor too many
+  check(127, 0);
+  check(128, 40);
+  good(message_kind::give_arena);
+  check(128, 0);  // a descriptor too few
+  check(128, 2);
+  good(message_kind::ask_arena);
+  bytes[12] = std::byte{200};  // kind
+  check(128, 0);
+  good(message_kind::ask_arena);
+  bytes[8] = std::byte{9};  // another version may say hello only
+  check(128, 0);
+}
+
+TEST(rendezvous, a_hello_of_another_version_is_received_without_its_content) {
+  socket_pair sockets;
+  std::array<std::byte, 128> bytes{};
+  const link_message refusal{.kind = message_kind::refuse_version, .id = 5};
+  ASSERT_EQ(send_message(sockets.left.get(), refusal, {}), send_status::sent);
+  ASSERT_EQ(::recv(sockets.right.get(), bytes.data(), bytes.size(), 0), 128);
+  bytes[8] = std::byte{9};
+  bytes[12] = std::byte{1};  // hello
+  const unique_fd event = create_eventfd().value();
+  const std::size_t before = open_descriptors();
+  const std::array<int, 6> descriptors = {event.get(), event.get(), event.get(),
+                                          event.get(), event.get(), event.get()};
+  send_raw(sockets.left.get(), bytes, descriptors);
+  auto got = receive_message(sockets.right.get());
+  EXPECT_EQ(got.status, receive_status::received);
+  EXPECT_EQ(got.message.kind, message_kind::hello);
+  EXPECT_EQ(got.message.version, 9U);
+  EXPECT_EQ(got.message.id, 0U);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace verbena::softdev

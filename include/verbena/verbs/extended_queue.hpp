@@ -30,7 +30,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   explicit extended_batch(ibv_qp_ex* queue) noexcept : queue_(queue) { ibv_wr_start(queue); }
   extended_batch(const extended_batch&) = delete;
   extended_batch& operator=(const extended_batch&) = delete;
-  ~extended_batch() {
+  [[gnu::always_inline]] inline ~extended_batch() {
     if (queue_ != nullptr) ibv_wr_abort(queue_);
   }
 

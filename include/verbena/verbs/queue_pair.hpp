@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "verbena/verbs/classic_poster.hpp"
 #include "verbena/verbs/detail/queue_pair_base.hpp"
 #include "verbena/verbs/extended_queue.hpp"
 #include "verbena/verbs/receive_batch.hpp"
@@ -74,7 +75,7 @@ class queue_pair : public detail::queue_pair_base {
   }
 
   /// Calls `loop(poster)` with whatever posts best: the extended interface where the queue pair has
-  /// it, else the queue pair itself. Both speak the vocabulary of poster.hpp; `loop` is compiled
+  /// it, else the classic one. Both speak the vocabulary of poster.hpp; `loop` is compiled
   /// for both, and the choice is made once, here.
   ///
   /// *Contract.* The poster must not leave `loop`.
@@ -84,7 +85,8 @@ class queue_pair : public detail::queue_pair_base {
       extended_queue<Transport> poster(found);
       return std::forward<Loop>(loop)(poster);
     }
-    return std::forward<Loop>(loop)(*this);
+    classic_poster<Transport> poster(queue());
+    return std::forward<Loop>(loop)(poster);
   }
 
   /// Destroys the queue pair now, or hands it back with the reason.

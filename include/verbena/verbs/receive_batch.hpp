@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/post_status.hpp"
@@ -15,15 +16,31 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+namespace detail {
+// Where the list of a batch lies; left uninitialised.
+template <std::size_t Capacity>
+struct receive_storage {
+  ibv_recv_wr* refused;
+  ibv_recv_wr requests[Capacity];
+  ibv_sge slices[Capacity];
+};
+}  // namespace detail
+
 /// Up to `Capacity` receive requests of one queue pair, from `queue_pair::start_receive`. They
 /// reach the device with submit(); a batch that is dropped without submit() posts nothing. In
 /// checked builds, adding more than `Capacity`, or after submit(), stops the program. Threads: one
 /// thread at a time, together with its queue pair.
-template <std::size_t Capacity = 16>
+template <std::size_t Capacity = 16, class Storage = detail::receive_storage<Capacity>>
 class [[nodiscard("a batch posts nothing until submit()")]] receive_batch {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
-  explicit receive_batch(ibv_qp* queue) noexcept : at_{queue, requests_, slices_} {}
+  explicit receive_batch(ibv_qp* queue) noexcept
+    requires(!std::is_reference_v<Storage>)
+      : at_{queue, storage_.requests, storage_.slices} {}
+  /// One whose list lies elsewhere.
+  receive_batch(ibv_qp* queue, Storage& storage) noexcept
+    requires std::is_reference_v<Storage>
+      : at_{queue, storage.requests, storage.slices}, storage_(storage) {}
   receive_batch(const receive_batch&) = delete;
   receive_batch& operator=(const receive_batch&) = delete;
   ~receive_batch() = default;
@@ -36,7 +53,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch {
   template <memory_slices Data>
   [[gnu::always_inline]] inline void receive(receive_request request, Data&& into) {
     VERBENA_CHECK(at_.queue != nullptr, "nothing is added to a batch after submit()");
-    VERBENA_CHECK(at_.next != requests_ + Capacity, "a batch has a fixed capacity; it is full");
+    VERBENA_CHECK(at_.next != storage_.requests + Capacity,
+                  "a batch has a fixed capacity; it is full");
     ibv_recv_wr* const added = at_.next;
     added->wr_id = request.id;
     added->next = added + 1;
@@ -61,13 +79,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch {
   /// *Contract.* The contract of each request that was accepted runs from here.
   [[gnu::always_inline]] inline post_status submit() {
     VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
-    if (at_.next == requests_) return {};
+    if (at_.next == storage_.requests) return {};
     at_.next[-1].next = nullptr;
     ibv_qp* const queue = at_.queue;
     end_bookkeeping();
-    const int code = ibv_post_recv(queue, requests_, &refused_);
+    const int code = ibv_post_recv(queue, storage_.requests, &storage_.refused);
     if (code != 0) [[unlikely]]
-      return {code, static_cast<std::uint32_t>(refused_ - requests_)};
+      return {code, static_cast<std::uint32_t>(storage_.refused - storage_.requests)};
     return {};
   }
 
@@ -89,9 +107,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch {
   union {  // so that submit() can end its life
     bookkeeping at_;
   };
-  ibv_recv_wr* refused_;
-  ibv_recv_wr requests_[Capacity];
-  ibv_sge slices_[Capacity];
+  Storage storage_;
 };
 
 namespace detail {

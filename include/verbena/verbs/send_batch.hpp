@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
@@ -19,6 +20,16 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+namespace detail {
+// Where the list of a batch lies; left uninitialised.
+template <std::size_t Capacity>
+struct send_storage {
+  ibv_send_wr* refused;
+  ibv_send_wr requests[Capacity];
+  ibv_sge slices[2 * Capacity];
+};
+}  // namespace detail
+
 /// Up to `Capacity` send requests of one queue pair, from `queue_pair::start_send`. Requests are
 /// added one after the other and reach the device with submit(), in that order; a batch that is
 /// dropped without submit() posts nothing.
@@ -27,11 +38,18 @@ namespace verbena::inline VERBENA_ABI {
 /// is added after submit(), data fits into the remote region it is written to, atomics have 8 bytes
 /// at an address divisible by 8. Lists of inline data have `Capacity` pieces together, in all
 /// builds. Threads: one thread at a time, together with its queue pair.
-template <transport Transport, std::size_t Capacity = 16>
+template <transport Transport, std::size_t Capacity = 16,
+          class Storage = detail::send_storage<Capacity>>
 class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
-  explicit send_batch(ibv_qp* queue) noexcept : at_{queue, requests_, slices_} {}
+  explicit send_batch(ibv_qp* queue) noexcept
+    requires(!std::is_reference_v<Storage>)
+      : at_{queue, storage_.requests, storage_.slices} {}
+  /// One whose list lies elsewhere.
+  send_batch(ibv_qp* queue, Storage& storage) noexcept
+    requires std::is_reference_v<Storage>
+      : at_{queue, storage.requests, storage.slices}, storage_(storage) {}
   send_batch(const send_batch&) = delete;
   send_batch& operator=(const send_batch&) = delete;
   ~send_batch() = default;
@@ -132,13 +150,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   /// *Contract.* The contract of each request that was accepted runs from here.
   [[gnu::always_inline]] inline post_status submit() {
     VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
-    if (at_.next == requests_) return {};
+    if (at_.next == storage_.requests) return {};
     at_.next[-1].next = nullptr;
     ibv_qp* const queue = at_.queue;
     end_bookkeeping();
-    const int code = ibv_post_send(queue, requests_, &refused_);
+    const int code = ibv_post_send(queue, storage_.requests, &storage_.refused);
     if (code != 0) [[unlikely]]
-      return {code, static_cast<std::uint32_t>(refused_ - requests_)};
+      return {code, static_cast<std::uint32_t>(storage_.refused - storage_.requests)};
     return {};
   }
 
@@ -148,7 +166,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   [[gnu::always_inline]] inline ibv_send_wr& add(send_request request, ibv_wr_opcode opcode,
                                                  const Data& data) {
     VERBENA_CHECK(at_.queue != nullptr, "nothing is added to a batch after submit()");
-    VERBENA_CHECK(at_.next != requests_ + Capacity, "a batch has a fixed capacity; it is full");
+    VERBENA_CHECK(at_.next != storage_.requests + Capacity,
+                  "a batch has a fixed capacity; it is full");
     ibv_send_wr* const added = at_.next;
     added->wr_id = request.id;
     added->next = added + 1;
@@ -182,8 +201,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   }
   void put(ibv_send_wr& added, std::span<const inline_data> pieces) {
     // One slice stays free for each request that may still be added, this one not included.
-    const auto reserved = requests_ + Capacity - (&added + 1);
-    const auto free = (slices_ + 2 * Capacity - at_.next_slice) - reserved;
+    const auto reserved = storage_.requests + Capacity - (&added + 1);
+    const auto free = (storage_.slices + 2 * Capacity - at_.next_slice) - reserved;
     VERBENA_ASSERT(pieces.size() <= static_cast<std::size_t>(free),
                    "a batch has room for its capacity of pieces of inline data; it is full");
     ibv_sge* next = at_.next_slice;
@@ -234,9 +253,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   union {  // so that submit() can end its life
     bookkeeping at_;
   };
-  ibv_send_wr* refused_;
-  ibv_send_wr requests_[Capacity];
-  ibv_sge slices_[2 * Capacity];
+  Storage storage_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/completion_status.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace verbena {
+namespace {
+
+TEST(completion_status, every_status_of_the_c_api_has_a_name_and_a_meaning) {
+  std::set<std::string> names;
+  for (int value = IBV_WC_SUCCESS; value <= IBV_WC_TM_RNDV_INCOMPLETE; ++value) {
+    const auto status = static_cast<completion_status>(value);
+    EXPECT_FALSE(describe(status).empty()) << value;
+    EXPECT_FALSE(to_string(status).starts_with("unknown")) << value;
+    names.insert(to_string(status));
+  }
+  EXPECT_EQ(names.size(), 24U);
+}
+
+TEST(completion_status, names_are_those_of_the_c_api) {
+  EXPECT_EQ(to_string(completion_status::success), "SUCCESS");
+  EXPECT_EQ(to_string(completion_status::local_length_error), "LOC_LEN_ERR");
+  EXPECT_EQ(to_string(completion_status::local_protection_error), "LOC_PROT_ERR");
+  EXPECT_EQ(to_string(completion_status::flushed), "WR_FLUSH_ERR");
+  EXPECT_EQ(to_string(completion_status::remote_invalid_request), "REM_INV_REQ_ERR");
+  EXPECT_EQ(to_string(completion_status::remote_access_error), "REM_ACCESS_ERR");
+  EXPECT_EQ(to_string(completion_status::retries_exceeded), "RETRY_EXC_ERR");
+  EXPECT_EQ(to_string(completion_status::rnr_retries_exceeded), "RNR_RETRY_EXC_ERR");
+  EXPECT_EQ(to_string(completion_status::fatal), "FATAL_ERR");
+  EXPECT_EQ(to_string(completion_status::general_error), "GENERAL_ERR");
+  EXPECT_EQ(to_string(completion_status::tag_matching_rendezvous_incomplete), "TM_RNDV_INCOMPLETE");
+}
+
+TEST(completion_status, an_unknown_status_keeps_its_number) {
+  const auto status = static_cast<completion_status>(77);
+  EXPECT_EQ(to_string(status), "unknown (77)");
+  EXPECT_TRUE(describe(status).empty());
+  EXPECT_TRUE(likely_cause(status).empty());
+}
+
+TEST(completion_status, frequent_failures_name_their_causes) {
+  EXPECT_NE(likely_cause(completion_status::rnr_retries_exceeded).find("no receive posted"),
+            std::string_view::npos);
+  EXPECT_NE(likely_cause(completion_status::remote_access_error).find("remote key"),
+            std::string_view::npos);
+  EXPECT_NE(likely_cause(completion_status::retries_exceeded).find("does not answer"),
+            std::string_view::npos);
+}
+
+TEST(completion_opcode, names_are_those_of_the_c_api) {
+  EXPECT_EQ(to_string(completion_opcode::send), "SEND");
+  EXPECT_EQ(to_string(completion_opcode::write), "RDMA_WRITE");
+  EXPECT_EQ(to_string(completion_opcode::read), "RDMA_READ");
+  EXPECT_EQ(to_string(completion_opcode::compare_and_swap), "COMP_SWAP");
+  EXPECT_EQ(to_string(completion_opcode::fetch_and_add), "FETCH_ADD");
+  EXPECT_EQ(to_string(completion_opcode::receive), "RECV");
+  EXPECT_EQ(to_string(completion_opcode::receive_write_with_immediate), "RECV_RDMA_WITH_IMM");
+  EXPECT_EQ(to_string(completion_opcode::driver3), "DRIVER3");
+  EXPECT_EQ(to_string(static_cast<completion_opcode>(100)), "unknown (100)");
+}
+
+TEST(completion_flags, print_names_and_keep_unknown_bits) {
+  EXPECT_EQ(to_string(completion_flags()), "none");
+  EXPECT_EQ(to_string(completion_flag::with_immediate | completion_flag::global_route_header),
+            "GRH | WITH_IMM");
+  EXPECT_EQ(to_string(completion_flags::from_mask(IBV_WC_WITH_IMM | 0x8000)), "WITH_IMM | 0x8000");
+}
+
+}  // namespace
+}  // namespace verbena

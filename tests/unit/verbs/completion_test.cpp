@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/completion.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+namespace verbena {
+namespace {
+
+ibv_wc native_success() {
+  ibv_wc wc{};
+  wc.wr_id = 0x1234'5678'9abc'def0;
+  wc.status = IBV_WC_SUCCESS;
+  wc.opcode = IBV_WC_RECV;
+  wc.byte_len = 5;
+  wc.qp_num = 0x1a2b;
+  return wc;
+}
+
+TEST(completion, reads_the_fields_of_the_c_api) {
+  const completion done = native_success();
+  EXPECT_EQ(done.id(), 0x1234'5678'9abc'def0U);
+  EXPECT_TRUE(done.ok());
+  EXPECT_TRUE(done.result());
+  EXPECT_EQ(done.status(), completion_status::success);
+  EXPECT_EQ(done.opcode(), completion_opcode::receive);
+  EXPECT_TRUE(done.is_receive());
+  EXPECT_EQ(done.byte_length(), 5U);
+  EXPECT_EQ(done.queue_pair(), queue_pair_number(0x1a2b));
+  EXPECT_EQ(done.native().wr_id, done.id());
+}
+
+TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
+  ibv_wc wc = native_success();
+  wc.imm_data = htonl(0x01020304);
+  EXPECT_EQ(completion(wc).immediate(), std::nullopt);
+  wc.wc_flags = IBV_WC_WITH_IMM;
+  EXPECT_EQ(completion(wc).immediate(), 0x01020304U);
+  EXPECT_TRUE(completion(wc).flags().contains(completion_flag::with_immediate));
+  wc.status = IBV_WC_WR_FLUSH_ERR;
+  EXPECT_EQ(completion(wc).immediate(), std::nullopt);
+}
+
+TEST(completion, failure_names_request_status_vendor_error_and_cause) {
+  ibv_wc wc{};
+  wc.wr_id = 42;
+  wc.status = IBV_WC_REM_ACCESS_ERR;
+  wc.vendor_err = 0x62;
+  wc.qp_num = 0x11;
+  const auto outcome = completion(wc).result();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind(), error_kind::completion);
+  EXPECT_EQ(outcome.error().code(), IBV_WC_REM_ACCESS_ERR);
+  const std::string message = outcome.error().message();
+  for (const char* part : {"work request 42", "queue pair 0x11", "REM_ACCESS_ERR",
+                           "vendor error 0x62", "remote key is stale"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+}
+
+TEST(completion, unknown_status_is_a_failure_with_its_number) {
+  ibv_wc wc{};
+  wc.status = static_cast<ibv_wc_status>(99);
+  const auto outcome = completion(wc).result();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), 99);
+  EXPECT_NE(outcome.error().message().find("unknown (99)"), std::string::npos);
+}
+
+TEST(completion, prints_one_line) {
+  EXPECT_EQ(to_string(completion(native_success())),
+            "work request 1311768467463790320 on queue pair 0x1a2b: RECV of 5 bytes");
+  ibv_wc wc = native_success();
+  wc.wc_flags = IBV_WC_WITH_IMM;
+  wc.imm_data = htonl(7);
+  EXPECT_NE(to_string(completion(wc)).find("immediate 0x7"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace verbena

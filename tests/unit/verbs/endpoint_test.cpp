@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/endpoint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace verbena {
+namespace {
+
+endpoint sample() {
+  return {.queue_pair = queue_pair_number(0x12'3456),
+          .first_psn = packet_sequence_number(0xab'cdef),
+          .lid = lid(0x0102),
+          .gid = *parse_gid("::ffff:192.0.2.1"),
+          .mtu = mtu::bytes_2048,
+          .read_depth = 16};
+}
+
+TEST(endpoint, survives_encoding) {
+  const auto decoded = endpoint::decode(sample().encode());
+  ASSERT_TRUE(decoded) << decoded.error().message();
+  EXPECT_EQ(*decoded, sample());
+}
+
+TEST(endpoint, survives_encoding_without_a_gid) {
+  endpoint of = sample();
+  of.gid.reset();
+  const auto decoded = endpoint::decode(of.encode());
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(*decoded, of);
+}
+
+TEST(endpoint, wire_format_is_fixed) {
+  const std::array<std::uint8_t, endpoint::encoded_size> expected = {
+      1, 1, 4, 16, 0, 0x12, 0x34, 0x56, 0, 0xab, 0xcd, 0xef, 1, 2,    0,
+      0, 0, 0, 0,  0, 0,    0,    0,    0, 0xff, 0xff, 192,  0, 0x02, 1};
+  const auto bytes = sample().encode();
+  EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(expected)), bytes));
+}
+
+// Decodes the sample with one byte changed and returns the message of the refusal.
+std::string refusal(std::size_t index, std::uint8_t value) {
+  auto bytes = sample().encode();
+  bytes[index] = std::byte{value};
+  const auto decoded = endpoint::decode(bytes);
+  if (decoded) return "accepted";
+  EXPECT_EQ(decoded.error().kind(), error_kind::protocol);
+  return decoded.error().message();
+}
+
+TEST(endpoint, refuses_what_it_does_not_know) {
+  EXPECT_NE(refusal(0, 2).find("version 2"), std::string::npos);
+  EXPECT_NE(refusal(0, 0).find("version 0"), std::string::npos);
+  EXPECT_NE(refusal(1, 3).find("flags 0x3"), std::string::npos);
+  EXPECT_NE(refusal(1, 0x81).find("flags 0x81"), std::string::npos);
+  EXPECT_NE(refusal(1, 0).find("GID"), std::string::npos);
+  EXPECT_NE(refusal(2, 0).find("MTU code 0"), std::string::npos);
+  EXPECT_NE(refusal(2, 6).find("MTU code 6"), std::string::npos);
+  EXPECT_NE(refusal(4, 1).find("24 bits"), std::string::npos);
+  EXPECT_NE(refusal(8, 1).find("24 bits"), std::string::npos);
+}
+
+TEST(endpoint, refuses_every_other_size) {
+  const auto bytes = sample().encode();
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back(std::byte{0});
+  for (std::size_t size = 0; size <= longer.size(); ++size) {
+    const bool accepted = endpoint::decode(std::span(longer).first(size)).has_value();
+    EXPECT_EQ(accepted, size == endpoint::encoded_size) << size;
+  }
+}
+
+TEST(endpoint, every_single_byte_is_decoded_or_refused) {
+  for (std::size_t index = 0; index < endpoint::encoded_size; ++index)
+    for (int value = 0; value < 256; ++value) {
+      auto bytes = sample().encode();
+      bytes[index] = static_cast<std::byte>(value);
+      const auto decoded = endpoint::decode(bytes);
+      if (decoded) EXPECT_EQ(decoded->encode(), bytes) << index << ' ' << value;
+    }
+}
+
+TEST(endpoint, prints_what_it_says) {
+  EXPECT_EQ(to_string(sample()),
+            "queue pair 0x123456, psn 0xabcdef, lid 0x102, gid ::ffff:192.0.2.1, mtu 2048, read "
+            "depth 16");
+}
+
+}  // namespace
+}  // namespace verbena

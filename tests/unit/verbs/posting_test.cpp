@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT
+// Data from one queue pair to another, by both interfaces; what arrives is compared with the
+// pattern that was sent.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/verbs/poster.hpp"
+
+namespace verbena {
+namespace {
+
+using test::fill;
+using test::loopback;
+using test::pattern;
+using test::take;
+
+template <class Interface>
+class posting : public ::testing::Test {
+ protected:
+  // Opens a batch of side A, lets `add` add to it, submits it.
+  template <class Add>
+  post_status post(Add&& add) {
+    return Interface::with(pair.a().queue, [&](auto& poster) {
+      auto batch = poster.start_send();
+      add(batch);
+      return batch.submit();
+    });
+  }
+  void receive(std::uint64_t id, const local_slice& into) {
+    pair.b().queue.post_receive({.id = id}, into).value();
+  }
+  // The next completion of A's sends, or of B's receives.
+  completion sent() { return take(pair.a().sends, 1).at(0); }
+  completion received() { return take(pair.b().receives, 1).at(0); }
+
+  bool nothing_more() {
+    std::array<completion, 1> room;
+    return pair.a().sends.poll(room).value().empty();
+  }
+
+  static bool equal(const memory_region& memory, std::size_t offset,
+                    std::span<const std::byte> expected) {
+    return std::ranges::equal(memory.bytes().subspan(offset, expected.size()), expected);
+  }
+
+  loopback pair;
+  memory_region source = pair.memory(1 << 20);
+  memory_region target = pair.memory(1 << 20);
+};
+TYPED_TEST_SUITE(posting, test::both_interfaces);
+
+TYPED_TEST(posting, send_arrives_in_the_posted_receive) {
+  for (const std::size_t bytes : {1U, 5U, 1024U, 1025U, 65536U, 1U << 20}) {
+    fill(this->source.bytes(), static_cast<std::uint32_t>(bytes));
+    this->receive(7, this->target.slice());
+    this->post([&](auto& batch) {
+          batch.send({.id = 8, .signaled = true}, this->source.slice(0, bytes));
+        })
+        .value();
+    const completion arrived = this->received();
+    arrived.result().value();
+    EXPECT_EQ(arrived.id(), 7U);
+    EXPECT_EQ(arrived.opcode(), completion_opcode::receive);
+    EXPECT_EQ(arrived.byte_length(), bytes);
+    EXPECT_EQ(arrived.immediate(), std::nullopt);
+    EXPECT_EQ(arrived.queue_pair(), this->pair.b().queue.number());
+    const completion done = this->sent();
+    done.result().value();
+    EXPECT_EQ(done.id(), 8U);
+    EXPECT_EQ(done.opcode(), completion_opcode::send);
+    EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(bytes))) << bytes;
+  }
+}
+
+TYPED_TEST(posting, send_without_bytes_arrives) {
+  this->receive(1, this->target.slice());
+  this->post([&](auto& batch) { batch.send({.signaled = true}, std::span<const local_slice>()); })
+      .value();
+  EXPECT_EQ(this->received().byte_length(), 0U);
+  EXPECT_TRUE(this->sent().ok());
+}
+
+TYPED_TEST(posting, send_with_immediate_brings_the_number) {
+  fill(this->source.bytes(), 1);
+  this->receive(1, this->target.slice());
+  this->post([&](auto& batch) {
+        batch.send_with_immediate({.signaled = true}, 0xdeadbeef, this->source.slice(0, 100));
+      })
+      .value();
+  const completion arrived = this->received();
+  arrived.result().value();
+  EXPECT_EQ(arrived.immediate(), 0xdeadbeefU);
+  EXPECT_EQ(arrived.byte_length(), 100U);
+  EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(100)));
+  this->sent().result().value();
+}
+
+TYPED_TEST(posting, write_lands_where_it_was_aimed_and_nowhere_else) {
+  fill(this->source.bytes(), 2);
+  std::ranges::fill(this->target.bytes(), std::byte{0x55});
+  this->post([&](auto& batch) {
+        batch.write({.id = 3, .signaled = true}, this->source.slice(10, 5000),
+                    this->target.remote().slice(100, 5000));
+      })
+      .value();
+  const completion done = this->sent();
+  done.result().value();
+  EXPECT_EQ(done.opcode(), completion_opcode::write);
+  EXPECT_TRUE(this->equal(this->target, 100, this->source.bytes().subspan(10, 5000)));
+  EXPECT_EQ(this->target.bytes()[99], std::byte{0x55});
+  EXPECT_EQ(this->target.bytes()[5100], std::byte{0x55});
+}
+
+TYPED_TEST(posting, write_with_immediate_uses_up_a_receive) {
+  fill(this->source.bytes(), 3);
+  this->receive(77, this->target.slice(0, 8));
+  this->post([&](auto& batch) {
+        batch.write_with_immediate({.signaled = true}, 42, this->source.slice(0, 3000),
+                                   this->target.remote().slice(4096));
+      })
+      .value();
+  const completion arrived = this->received();
+  arrived.result().value();
+  EXPECT_EQ(arrived.id(), 77U);
+  EXPECT_EQ(arrived.opcode(), completion_opcode::receive_write_with_immediate);
+  EXPECT_EQ(arrived.immediate(), 42U);
+  EXPECT_EQ(arrived.byte_length(), 3000U);
+  this->sent().result().value();
+  EXPECT_TRUE(this->equal(this->target, 4096, this->source.bytes().first(3000)));
+}
+
+TYPED_TEST(posting, read_fetches_the_peers_bytes) {
+  fill(this->target.bytes(), 4);
+  this->post([&](auto& batch) {
+        batch.read({.id = 5, .signaled = true}, this->source.slice(50, 7000),
+                   this->target.remote().slice(333, 7000));
+      })
+      .value();
+  const completion done = this->sent();
+  done.result().value();
+  EXPECT_EQ(done.opcode(), completion_opcode::read);
+  EXPECT_TRUE(this->equal(this->source, 50, this->target.bytes().subspan(333, 7000)));
+}
+
+TYPED_TEST(posting, compare_and_swap_changes_only_what_it_expects) {
+  std::uint64_t value = 100;
+  std::memcpy(this->target.bytes().data(), &value, 8);
+  const auto swap = [&](compare_and_swap_operands operands) {
+    this->post([&](auto& batch) {
+          batch.compare_and_swap({.signaled = true}, this->source.slice(0, 8),
+                                 this->target.remote().slice(0, 8), operands);
+        })
+        .value();
+    const completion done = this->sent();
+    done.result().value();
+    EXPECT_EQ(done.opcode(), completion_opcode::compare_and_swap);
+    std::uint64_t before = 0;
+    std::memcpy(&before, this->source.bytes().data(), 8);
+    std::memcpy(&value, this->target.bytes().data(), 8);
+    return before;
+  };
+  EXPECT_EQ(swap({.expected = 99, .desired = 1}), 100U);
+  EXPECT_EQ(value, 100U);
+  EXPECT_EQ(swap({.expected = 100, .desired = 1}), 100U);
+  EXPECT_EQ(value, 1U);
+}
+
+TYPED_TEST(posting, fetch_and_add_adds_and_returns_what_was_there) {
+  std::uint64_t value = 0xffff'ffff'ffff'fffe;
+  std::memcpy(this->target.bytes().data() + 8, &value, 8);
+  this->post([&](auto& batch) {
+        batch.fetch_and_add({.signaled = true}, this->source.slice(16, 8),
+                            this->target.remote().slice(8, 8), 5);
+      })
+      .value();
+  const completion done = this->sent();
+  done.result().value();
+  EXPECT_EQ(done.opcode(), completion_opcode::fetch_and_add);
+  std::uint64_t before = 0;
+  std::memcpy(&before, this->source.bytes().data() + 16, 8);
+  std::memcpy(&value, this->target.bytes().data() + 8, 8);
+  EXPECT_EQ(before, 0xffff'ffff'ffff'fffeU);
+  EXPECT_EQ(value, 3U);
+}
+
+TYPED_TEST(posting, gathered_slices_are_scattered_in_order) {
+  fill(this->source.bytes(), 6);
+  const std::array from = {this->source.slice(0, 100), this->source.slice(500, 1),
+                           this->source.slice(300, 2000)};
+  const std::array into = {this->target.slice(1000, 50), this->target.slice(0, 60),
+                           this->target.slice(2000, 4000)};
+  this->pair.b().queue.post_receive({.id = 1}, into).value();
+  this->post([&](auto& batch) { batch.send({.signaled = true}, from); }).value();
+  EXPECT_EQ(this->received().byte_length(), 2101U);
+  this->sent().result().value();
+
+  std::vector<std::byte> expected;
+  for (const auto& [offset, length] : {std::pair(0, 100), {500, 1}, {300, 2000}}) {
+    const auto part = this->source.bytes().subspan(offset, length);
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  EXPECT_TRUE(this->equal(this->target, 1000, std::span(expected).first(50)));
+  EXPECT_TRUE(this->equal(this->target, 0, std::span(expected).subspan(50, 60)));
+  EXPECT_TRUE(this->equal(this->target, 2000, std::span(expected).subspan(110)));
+}
+
+TYPED_TEST(posting, inline_bytes_may_change_as_soon_as_they_are_posted) {
+  auto bytes = pattern(64, 7);
+  const auto expected = bytes;
+  this->receive(1, this->target.slice());
+  this->post([&](auto& batch) { batch.send({.signaled = true}, inline_data(bytes)); }).value();
+  std::ranges::fill(bytes, std::byte{0});
+  EXPECT_EQ(this->received().byte_length(), 64U);
+  this->sent().result().value();
+  EXPECT_TRUE(this->equal(this->target, 0, expected));
+}
+
+TYPED_TEST(posting, pieces_of_inline_bytes_travel_together) {
+  const std::array pieces = {inline_data(bytes_of("one ")), inline_data(bytes_of("two ")),
+                             inline_data(bytes_of("three"))};
+  this->post([&](auto& batch) {
+        batch.write({.signaled = true}, pieces, this->target.remote().slice(9));
+      })
+      .value();
+  this->sent().result().value();
+  EXPECT_TRUE(this->equal(this->target, 9, bytes_of("one two three")));
+}
+
+TYPED_TEST(posting, a_batch_completes_in_order_and_reports_only_what_is_signaled) {
+  fill(this->source.bytes(), 8);
+  this->post([&](auto& batch) {
+        for (std::uint64_t i = 0; i < 16; ++i)
+          batch.write({.id = i, .signaled = i % 5 == 0}, this->source.slice(i * 64, 64),
+                      this->target.remote().slice(i * 64));
+      })
+      .value();
+  const auto done = take(this->pair.a().sends, 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    done.at(i).result().value();
+    EXPECT_EQ(done.at(i).id(), i * 5);
+  }
+  EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(16 * 64)));
+  EXPECT_TRUE(this->nothing_more());
+}
+
+TYPED_TEST(posting, a_dropped_batch_posts_nothing_and_frees_the_queue) {
+  TypeParam::with(this->pair.a().queue, [&](auto& poster) {
+    auto batch = poster.start_send();
+    batch.write({.id = 1, .signaled = true}, this->source.slice(0, 8), this->target.remote());
+  });
+  fill(this->source.bytes(), 9);
+  this->post([&](auto& batch) {
+        batch.write({.id = 2, .signaled = true}, this->source.slice(0, 8), this->target.remote());
+      })
+      .value();
+  EXPECT_EQ(this->sent().id(), 2U);
+  EXPECT_TRUE(this->nothing_more());
+}
+
+TYPED_TEST(posting, a_fenced_request_sees_what_the_read_before_it_fetched) {
+  fill(this->target.bytes().first(4096), 10);
+  this->post([&](auto& batch) {
+        batch.read({.id = 1}, this->source.slice(0, 4096), this->target.remote().slice(0, 4096));
+        batch.write({.id = 2, .signaled = true, .fenced = true}, this->source.slice(0, 4096),
+                    this->target.remote().slice(8192));
+      })
+      .value();
+  this->sent().result().value();
+  EXPECT_TRUE(this->equal(this->target, 8192, pattern(4096, 10)));
+}
+
+TYPED_TEST(posting, batched_receives_are_used_in_order) {
+  fill(this->source.bytes(), 11);
+  TypeParam::with(this->pair.b().queue, [&](auto& poster) {
+    auto batch = poster.start_receive();
+    for (std::uint64_t i = 0; i < 8; ++i)
+      batch.receive({.id = 100 + i}, this->target.slice(i * 1000, 1000));
+    batch.submit().value();
+  });
+  this->post([&](auto& batch) {
+        for (std::uint64_t i = 0; i < 8; ++i)
+          batch.send({.id = i, .signaled = true}, this->source.slice(i * 500, 500));
+      })
+      .value();
+  const auto arrived = take(this->pair.b().receives, 8);
+  for (std::size_t i = 0; i < 8; ++i) {
+    arrived.at(i).result().value();
+    EXPECT_EQ(arrived.at(i).id(), 100 + i);
+    EXPECT_TRUE(this->equal(this->target, i * 1000, this->source.bytes().subspan(i * 500, 500)));
+  }
+  take(this->pair.a().sends, 8);
+}
+
+TYPED_TEST(posting, what_one_thread_made_another_one_uses) {
+  fill(this->source.bytes(), 12);
+  std::thread other([&] {
+    this->receive(1, this->target.slice());
+    this->post([&](auto& batch) { batch.send({.signaled = true}, this->source.slice(0, 9999)); })
+        .value();
+    this->received().result().value();
+    this->sent().result().value();
+  });
+  other.join();
+  EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(9999)));
+}
+
+TYPED_TEST(posting, a_full_queue_refuses_what_it_has_no_room_for) {
+  const auto room = this->pair.a().queue.capabilities().max_send_wr;
+  ASSERT_GT(room, 0U);
+  std::uint32_t accepted = 0;
+  post_status status;
+  // Nobody receives, so nothing completes.
+  while (accepted < 100'000) {
+    status = this->post([&](auto& batch) { batch.send({}, this->source.slice(0, 1)); });
+    if (!status) break;
+    ++accepted;
+  }
+  EXPECT_EQ(status.code(), ENOMEM);
+  EXPECT_EQ(status.accepted(), 0U);
+  EXPECT_GE(accepted, 64U);
+  EXPECT_NE(status.error().message().find("queue is full"), std::string::npos);
+}
+
+TEST(posting_classic, a_refused_request_says_how_many_before_it_were_accepted) {
+  loopback pair({.max_send_wr = 4, .access = access::remote_write});
+  const auto memory = pair.memory(64);
+  const auto room = pair.a().queue.capabilities().max_send_wr;
+  auto batch = pair.a().queue.start_send<256>();
+  ASSERT_LT(room, 256U);
+  for (std::uint32_t i = 0; i <= room; ++i) batch.send({.id = i}, memory.slice(0, 1));
+  const auto status = batch.submit();
+  EXPECT_EQ(status.code(), ENOMEM);
+  EXPECT_EQ(status.accepted(), room);
+}
+
+TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
+  loopback both;
+  EXPECT_TRUE(both.a().queue.is_extended());
+  const bool is_extended = both.a().queue.with_poster(
+      [](auto& poster) { return std::same_as<decltype(poster), extended_queue<rc>&>; });
+  EXPECT_TRUE(is_extended);
+
+  auto options = loopback::default_options();
+  options.extended = false;
+  loopback classic(options);
+  EXPECT_FALSE(classic.a().queue.is_extended());
+  EXPECT_FALSE(classic.a().queue.extended().has_value());
+  EXPECT_EQ(classic.a().queue.native_extended(), nullptr);
+  const bool is_classic = classic.a().queue.with_poster(
+      [](auto& poster) { return std::same_as<decltype(poster), queue_pair<rc>&>; });
+  EXPECT_TRUE(is_classic);
+}
+
+TEST(with_poster, moves_the_same_bytes_by_both_interfaces) {
+  for (const bool is_extended : {true, false}) {
+    auto options = loopback::default_options();
+    options.extended = is_extended;
+    loopback pair(options);
+    const auto memory = pair.memory(4096);
+    fill(memory.bytes().first(1000), 13);
+    pair.b().queue.with_poster([&]<connected_poster Poster>(Poster& poster) {
+      poster.post_receive({.id = 1}, memory.slice(2000, 1000)).value();
+    });
+    pair.a().queue.with_poster([&]<connected_poster Poster>(Poster& poster) {
+      auto batch = poster.start_send();
+      batch.send({.signaled = true}, memory.slice(0, 1000));
+      batch.submit().value();
+    });
+    take(pair.b().receives, 1).at(0).result().value();
+    take(pair.a().sends, 1).at(0).result().value();
+    EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(2000, 1000), pattern(1000, 13)));
+  }
+}
+
+}  // namespace
+}  // namespace verbena

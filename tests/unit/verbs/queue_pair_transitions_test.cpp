@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "src/verbs/queue_pair_transitions.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace verbena {
+namespace {
+
+using attribute = queue_pair_attribute;
+using state = queue_pair_state;
+using detail::explain_transition;
+
+constexpr auto rc_init =
+    attribute::state | attribute::pkey_index | attribute::port | attribute::access;
+const auto rc_rtr = attribute::state | attribute::address | attribute::path_mtu |
+                    attribute::destination | attribute::receive_psn | attribute::reads_as_target |
+                    attribute::min_rnr_timer;
+const auto rc_rts = attribute::state | attribute::timeout | attribute::retry_count |
+                    attribute::rnr_retry_count | attribute::send_psn |
+                    attribute::reads_as_initiator;
+
+TEST(queue_pair_transitions, the_usual_way_up_has_nothing_to_explain) {
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::init}, rc_init), "");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::init, state::ready_to_receive}, rc_rtr), "");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send}, rc_rts),
+            "");
+}
+
+TEST(queue_pair_transitions, missing_attributes_are_named) {
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::init},
+                               attribute::state | attribute::port),
+            "the transition from RESET to INIT needs ACCESS_FLAGS | PKEY_INDEX, which is missing");
+}
+
+TEST(queue_pair_transitions, missing_and_excess_attributes_are_named_together) {
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send},
+                               rc_rts.without(attribute::timeout) | attribute::qkey),
+            "the transition from RTR to RTS needs TIMEOUT, which is missing, and does not allow "
+            "QKEY");
+}
+
+TEST(queue_pair_transitions, optional_attributes_are_allowed) {
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::init, state::ready_to_receive},
+                               rc_rtr | attribute::access | attribute::alternate_path),
+            "");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_send, state::ready_to_send},
+                               attribute::state | attribute::access | attribute::min_rnr_timer),
+            "");
+}
+
+TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_send, state::init}, rc_init),
+            "there is no transition from RTS to INIT");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::error}, attribute::state),
+            "there is no transition from RESET to ERR");
+  EXPECT_EQ(explain_transition({IBV_QPT_RC, state::send_queue_error, state::ready_to_send},
+                               attribute::state),
+            "there is no transition from SQE to RTS");
+}
+
+TEST(queue_pair_transitions, reset_and_error_need_nothing_but_the_state) {
+  const std::array from = {state::init, state::ready_to_receive, state::ready_to_send,
+                           state::send_queue_drained, state::error};
+  for (const auto each : from) {
+    EXPECT_EQ(explain_transition({IBV_QPT_RC, each, state::reset}, attribute::state), "");
+    EXPECT_EQ(explain_transition({IBV_QPT_RC, each, state::error}, attribute::state), "");
+    EXPECT_NE(
+        explain_transition({IBV_QPT_RC, each, state::error}, attribute::state | attribute::port),
+        "");
+  }
+}
+
+TEST(queue_pair_transitions, datagrams_need_a_queue_key_instead_of_rights) {
+  EXPECT_EQ(explain_transition(
+                {IBV_QPT_UD, state::reset, state::init},
+                attribute::state | attribute::pkey_index | attribute::port | attribute::qkey),
+            "");
+  EXPECT_EQ(explain_transition({IBV_QPT_UD, state::reset, state::init}, rc_init),
+            "the transition from RESET to INIT needs QKEY, which is missing, and does not allow "
+            "ACCESS_FLAGS");
+  EXPECT_EQ(
+      explain_transition({IBV_QPT_UD, state::init, state::ready_to_receive}, attribute::state), "");
+}
+
+TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
+  EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send},
+                               attribute::state | attribute::send_psn),
+            "");
+  EXPECT_NE(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
+            "");
+}
+
+TEST(queue_pair_transitions, types_without_a_specification_are_not_judged) {
+  EXPECT_EQ(explain_transition({IBV_QPT_DRIVER, state::ready_to_send, state::init}, {}), "");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// What the batches of the classic interface hand to a provider.
+#include "verbena/verbs/send_batch.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "tests/unit/verbs/fake_queue.hpp"
+#include "verbena/base/bytes.hpp"
+#include "verbena/verbs/receive_batch.hpp"
+
+namespace verbena {
+namespace {
+
+using test::fake_queue;
+
+const local_slice slice(0x1000, 64, local_key(7));
+const remote_region remote({.address = 0x2000, .length = 64, .key = remote_key(9)});
+
+TEST(send_batch, links_requests_in_the_order_they_were_added) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  batch.send({.id = 1}, slice);
+  batch.send({.id = 2}, slice);
+  batch.send({.id = 3, .signaled = true}, slice);
+  EXPECT_EQ(queue.calls, 0U);
+  EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(queue.calls, 1U);
+  ASSERT_EQ(queue.sends.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(queue.sends[i].request.wr_id, i + 1);
+    EXPECT_EQ(queue.sends[i].request.opcode, IBV_WR_SEND);
+    ASSERT_EQ(queue.sends[i].slices.size(), 1U);
+    EXPECT_EQ(queue.sends[i].slices[0].addr, 0x1000U);
+    EXPECT_EQ(queue.sends[i].slices[0].length, 64U);
+    EXPECT_EQ(queue.sends[i].slices[0].lkey, 7U);
+  }
+  EXPECT_EQ(queue.sends[0].request.send_flags, 0U);
+  EXPECT_EQ(queue.sends[2].request.send_flags, unsigned{IBV_SEND_SIGNALED});
+}
+
+TEST(send_batch, flags_are_those_of_the_request) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  batch.send({.fenced = true}, slice);
+  batch.send({.solicited = true}, slice);
+  batch.send({.signaled = true, .fenced = true, .solicited = true}, slice);
+  EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(queue.sends[0].request.send_flags, unsigned{IBV_SEND_FENCE});
+  EXPECT_EQ(queue.sends[1].request.send_flags, unsigned{IBV_SEND_SOLICITED});
+  EXPECT_EQ(queue.sends[2].request.send_flags,
+            unsigned{IBV_SEND_SIGNALED | IBV_SEND_FENCE | IBV_SEND_SOLICITED});
+}
+
+TEST(send_batch, each_operation_sets_its_own_fields) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  const local_slice word = slice.slice(0, 8);
+  batch.send_with_immediate({}, 0x01020304, slice);
+  batch.write({}, slice, remote);
+  batch.write_with_immediate({}, 0x0a0b0c0d, slice, remote);
+  batch.read({}, slice, remote);
+  batch.compare_and_swap({}, word, remote, {.expected = 5, .desired = 6});
+  batch.fetch_and_add({}, word, remote, 11);
+  EXPECT_TRUE(batch.submit());
+  ASSERT_EQ(queue.sends.size(), 6U);
+
+  EXPECT_EQ(queue.sends[0].request.opcode, IBV_WR_SEND_WITH_IMM);
+  EXPECT_EQ(queue.sends[0].request.imm_data, htonl(0x01020304));
+  EXPECT_EQ(queue.sends[1].request.opcode, IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(queue.sends[2].request.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+  EXPECT_EQ(queue.sends[2].request.imm_data, htonl(0x0a0b0c0d));
+  EXPECT_EQ(queue.sends[3].request.opcode, IBV_WR_RDMA_READ);
+  for (const std::size_t i : {1, 2, 3}) {
+    EXPECT_EQ(queue.sends[i].request.wr.rdma.remote_addr, 0x2000U);
+    EXPECT_EQ(queue.sends[i].request.wr.rdma.rkey, 9U);
+  }
+  EXPECT_EQ(queue.sends[4].request.opcode, IBV_WR_ATOMIC_CMP_AND_SWP);
+  EXPECT_EQ(queue.sends[4].request.wr.atomic.compare_add, 5U);
+  EXPECT_EQ(queue.sends[4].request.wr.atomic.swap, 6U);
+  EXPECT_EQ(queue.sends[5].request.opcode, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  EXPECT_EQ(queue.sends[5].request.wr.atomic.compare_add, 11U);
+  for (const std::size_t i : {4, 5}) {
+    EXPECT_EQ(queue.sends[i].request.wr.atomic.remote_addr, 0x2000U);
+    EXPECT_EQ(queue.sends[i].request.wr.atomic.rkey, 9U);
+  }
+}
+
+TEST(send_batch, lists_of_slices_are_handed_on_without_a_copy) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  const std::array list = {slice.slice(0, 10), slice.slice(20, 5)};
+  const std::span<const local_slice> none;
+  batch.send({.id = 1}, list);
+  batch.send({.id = 2}, none);
+  EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(static_cast<const void*>(queue.sends[0].request.sg_list), list.data());
+  ASSERT_EQ(queue.sends[0].slices.size(), 2U);
+  EXPECT_EQ(queue.sends[0].slices[1].addr, 0x1000U + 20);
+  EXPECT_EQ(queue.sends[1].request.num_sge, 0);
+}
+
+TEST(send_batch, inline_bytes_are_flagged_and_pieces_without_bytes_left_out) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  const std::array pieces = {inline_data(bytes_of("ab")), inline_data(bytes_of("")),
+                             inline_data(bytes_of("cde"))};
+  batch.send({.signaled = true}, inline_data(bytes_of("hello")));
+  batch.write({}, pieces, remote);
+  batch.send({}, inline_data(bytes_of("")));
+  EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(queue.sends[0].request.send_flags, unsigned{IBV_SEND_INLINE | IBV_SEND_SIGNALED});
+  ASSERT_EQ(queue.sends[0].slices.size(), 1U);
+  EXPECT_EQ(queue.sends[0].slices[0].length, 5U);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(queue.sends[0].slices[0].addr), "hello", 5),
+            0);
+  ASSERT_EQ(queue.sends[1].slices.size(), 2U);
+  EXPECT_EQ(queue.sends[1].slices[0].length, 2U);
+  EXPECT_EQ(queue.sends[1].slices[1].length, 3U);
+  EXPECT_EQ(queue.sends[2].slices.size(), 0U);
+}
+
+TEST(send_batch, a_full_batch_is_posted_whole) {
+  fake_queue queue;
+  send_batch<rc, 4> batch(queue.native());
+  for (std::uint64_t id = 0; id < 4; ++id) batch.write({.id = id}, slice, remote);
+  EXPECT_TRUE(batch.submit());
+  ASSERT_EQ(queue.sends.size(), 4U);
+  EXPECT_EQ(queue.sends[3].request.wr_id, 3U);
+}
+
+TEST(send_batch, a_refused_request_says_how_many_were_accepted) {
+  fake_queue queue;
+  queue.room = 2;
+  send_batch<rc> batch(queue.native());
+  for (std::uint64_t id = 0; id < 5; ++id) batch.send({.id = id}, slice);
+  const auto status = batch.submit();
+  EXPECT_FALSE(status);
+  EXPECT_EQ(status.code(), ENOMEM);
+  EXPECT_EQ(status.accepted(), 2U);
+  EXPECT_EQ(queue.sends.size(), 2U);
+}
+
+TEST(send_batch, a_dropped_batch_posts_nothing) {
+  fake_queue queue;
+  {
+    send_batch<rc> batch(queue.native());
+    batch.send({.id = 1}, slice);
+  }
+  EXPECT_EQ(queue.calls, 0U);
+}
+
+TEST(send_batch, an_empty_batch_succeeds_without_a_call) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  EXPECT_TRUE(batch.submit());
+  EXPECT_EQ(queue.calls, 0U);
+}
+
+TEST(receive_batch, links_requests_with_their_slices) {
+  fake_queue queue;
+  receive_batch<4> batch(queue.native());
+  const std::vector list = {slice.slice(0, 8), slice.slice(8, 8), slice.slice(16, 8)};
+  batch.receive({.id = 1}, slice);
+  batch.receive({.id = 2}, list);
+  batch.receive({.id = 3}, slice.slice(32));
+  EXPECT_EQ(queue.calls, 0U);
+  EXPECT_TRUE(batch.submit());
+  ASSERT_EQ(queue.receives.size(), 3U);
+  EXPECT_EQ(queue.receives[0].request.wr_id, 1U);
+  EXPECT_EQ(queue.receives[0].slices[0].length, 64U);
+  EXPECT_EQ(queue.receives[1].slices.size(), 3U);
+  EXPECT_EQ(queue.receives[2].slices[0].addr, 0x1000U + 32);
+}
+
+TEST(receive_batch, a_refused_request_says_how_many_were_accepted) {
+  fake_queue queue;
+  queue.room = 3;
+  receive_batch<8> batch(queue.native());
+  for (std::uint64_t id = 0; id < 8; ++id) batch.receive({.id = id}, slice);
+  const auto status = batch.submit();
+  EXPECT_EQ(status.code(), ENOMEM);
+  EXPECT_EQ(status.accepted(), 3U);
+}
+
+#ifdef VERBENA_CHECKED
+TEST(send_batch_death, a_full_batch_takes_no_more) {
+  fake_queue queue;
+  send_batch<rc, 2> batch(queue.native());
+  batch.send({}, slice);
+  batch.send({}, slice);
+  EXPECT_DEATH(batch.send({}, slice), "a batch has a fixed capacity; it is full");
+}
+
+TEST(send_batch_death, a_submitted_batch_takes_no_more_and_is_not_submitted_again) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  batch.send({}, slice);
+  EXPECT_TRUE(batch.submit());
+  EXPECT_DEATH(batch.send({}, slice), "nothing is added to a batch after submit");
+  EXPECT_DEATH(static_cast<void>(batch.submit()), "a batch is submitted once");
+}
+
+TEST(send_batch_death, data_that_does_not_fit_into_the_remote_region_is_refused) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  const std::array list = {slice, slice};
+  const char* const rule = "what is read or written fits into the remote region";
+  EXPECT_DEATH(batch.write({}, list, remote), rule);
+  EXPECT_DEATH(batch.read({}, slice, remote.slice(1)), rule);
+  EXPECT_DEATH(batch.write_with_immediate({}, 1, slice, remote.slice(0, 63)), rule);
+}
+
+TEST(send_batch_death, atomics_have_eight_aligned_bytes) {
+  fake_queue queue;
+  send_batch<rc> batch(queue.native());
+  EXPECT_DEATH(batch.fetch_and_add({}, slice, remote, 1), "an atomic operation has 8 bytes");
+  EXPECT_DEATH(batch.compare_and_swap({}, slice.slice(0, 8), remote.slice(4), {1, 2}),
+               "the target of an atomic operation is aligned to 8");
+}
+
+TEST(receive_batch_death, a_full_batch_takes_no_more) {
+  fake_queue queue;
+  receive_batch<1> batch(queue.native());
+  batch.receive({}, slice);
+  EXPECT_DEATH(batch.receive({}, slice), "a batch has a fixed capacity; it is full");
+}
+
+TEST(receive_batch_death, a_submitted_batch_takes_no_more_and_is_not_submitted_again) {
+  fake_queue queue;
+  receive_batch<> batch(queue.native());
+  EXPECT_TRUE(batch.submit());
+  batch.receive({}, slice);
+  EXPECT_TRUE(batch.submit());
+  EXPECT_DEATH(batch.receive({}, slice), "nothing is added to a batch after submit");
+  EXPECT_DEATH(static_cast<void>(batch.submit()), "a batch is submitted once");
+}
+#endif
+
+TEST(send_batch_death, pieces_of_inline_data_do_not_overflow_a_batch) {
+  fake_queue queue;
+  send_batch<rc, 2> batch(queue.native());
+  const std::vector<inline_data> pieces(4, inline_data(bytes_of("x")));
+  EXPECT_DEATH(batch.send({}, pieces), "room for its capacity of pieces of inline data");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -14,18 +14,17 @@
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/states.hpp"
+#include "verbena/verbs/device_attributes.hpp"
+#include "verbena/verbs/gid_table.hpp"
+#include "verbena/verbs/port_attributes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
 class completion_channel;
 class completion_queue;
 struct completion_queue_options;
-class device_attributes;
 class extended_completion_queue;
 struct extended_completion_queue_options;
-class extended_device_attributes;
-struct gid_entry;
-class port_attributes;
 class protection_domain;
 
 /// A partition key of InfiniBand; its top bit says full membership.

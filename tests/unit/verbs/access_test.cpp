@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/access.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbena {
+namespace {
+
+TEST(access_flags, print_their_names) {
+  EXPECT_EQ(to_string(access_flags()), "none");
+  EXPECT_EQ(to_string(access::local_write | access::remote_read), "local_write | remote_read");
+  EXPECT_EQ(to_string(access::remote_write | access::remote_atomic | access::memory_window_bind),
+            "remote_write | remote_atomic | memory_window_bind");
+  EXPECT_EQ(to_string(access::zero_based | access::on_demand | access::huge_pages |
+                      access::relaxed_ordering),
+            "zero_based | on_demand | huge_pages | relaxed_ordering");
+}
+
+TEST(access_flags, print_unknown_bits_in_hexadecimal) {
+  EXPECT_EQ(to_string(access_flags::from_mask(0x40000001)), "local_write | 0x40000000");
+}
+
+TEST(access_flags, have_the_values_of_verbs) {
+  EXPECT_EQ(
+      (access::local_write | access::remote_write | access::remote_read | access::remote_atomic)
+          .mask(),
+      0xfU);
+}
+
+}  // namespace
+}  // namespace verbena

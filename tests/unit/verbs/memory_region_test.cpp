@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/memory_region.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/verbs/counting_provider.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/sys/failing_provider.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena {
+namespace {
+
+using testing_support::counting_provider;
+using testing_support::expect_error;
+using testing_support::log_catcher;
+using testing_support::open_soft;
+
+static_assert(!std::is_copy_constructible_v<memory_region>);
+static_assert(std::is_nothrow_move_constructible_v<memory_region>);
+
+constexpr access_flags all_rights =
+    access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
+
+protection_domain make_pd() { return open_soft().allocate_pd().value(); }
+
+std::uint64_t address_of(std::span<std::byte> bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes.data());
+}
+
+TEST(memory_region, has_keys_rights_and_a_name) {
+  const auto region = make_pd().allocate(4096, all_rights).value();
+  EXPECT_EQ(region.local_key().value(), region.native()->lkey);
+  EXPECT_EQ(region.remote_key().value(), region.native()->rkey);
+  EXPECT_EQ(region.rights(), all_rights);
+  EXPECT_EQ(region.length(), 4096U);
+  EXPECT_TRUE(region.owns_memory());
+  EXPECT_TRUE(region.name().starts_with("memory region 0x")) << region.name();
+  EXPECT_TRUE(region.name().ends_with("+4096 of soft0")) << region.name();
+}
+
+TEST(memory_region, slices_carry_address_length_and_key) {
+  const auto region = make_pd().allocate(4096, access::local_write).value();
+  EXPECT_EQ(region.slice().address(), address_of(region.bytes()));
+  EXPECT_EQ(region.slice().length(), 4096U);
+  EXPECT_EQ(region.slice().key(), region.local_key());
+  EXPECT_EQ(region.slice(96, 1000).address(), address_of(region.bytes()) + 96);
+  EXPECT_EQ(region.slice(96, 1000).length(), 1000U);
+  EXPECT_EQ(region.slice(4095, 1).length(), 1U);
+}
+
+TEST(memory_region, describes_itself_for_peers) {
+  const auto region = make_pd().allocate(4096, all_rights).value();
+  const auto remote = region.remote();
+  EXPECT_EQ(remote.address(), address_of(region.bytes()));
+  EXPECT_EQ(remote.length(), 4096U);
+  EXPECT_EQ(remote.key(), region.remote_key());
+  EXPECT_EQ(remote_region::decode(remote.encode()).value(), remote);
+}
+
+TEST(memory_region, keeps_its_domain_and_device) {
+  counting_provider counting(*soft_provider().value());
+  {
+    const auto region =
+        open_soft(counting.get()).value().allocate_pd().value().allocate(64, {}).value();
+    EXPECT_TRUE(region.domain().allocate(64, {}).has_value());
+    EXPECT_TRUE(region.domain().context().query().has_value());
+  }
+  EXPECT_EQ(counting.live(), "");
+}
+
+TEST(memory_region, moving_leaves_an_empty_region_behind) {
+  const auto pd = make_pd();
+  auto first = pd.allocate(64, {}).value();
+  const auto address = first.slice().address();
+  auto second = std::move(first);
+  EXPECT_EQ(second.slice().address(), address);
+  EXPECT_EQ(first.length(), 0U);  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(first.owns_memory());
+  second = pd.allocate(128, {}).value();
+  EXPECT_EQ(second.length(), 128U);
+  first = std::move(second);
+  EXPECT_EQ(first.length(), 128U);
+}
+
+TEST(memory_region, is_deregistered_before_its_memory_is_freed) {
+  counting_provider counting(*soft_provider().value());
+  const auto opened = open_soft(counting.get()).value();
+  const auto pd = opened.allocate_pd().value();
+  {
+    const auto region = pd.allocate(4096, {}).value();
+    EXPECT_TRUE(counting.is_live("ibv_reg_mr"));
+    EXPECT_TRUE(counting.is_live("memory"));
+  }
+  EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
+  EXPECT_FALSE(counting.is_live("memory"));
+}
+
+TEST(memory_region, close_deregisters_and_frees) {
+  counting_provider counting(*soft_provider().value());
+  const auto pd = open_soft(counting.get()).value().allocate_pd().value();
+  auto region = pd.allocate(4096, {}).value();
+  EXPECT_TRUE(std::move(region).close().has_value());
+  EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
+  EXPECT_FALSE(counting.is_live("memory"));
+}
+
+TEST(memory_region, close_hands_the_region_back_when_the_verb_refuses) {
+  failing_provider failing(*soft_provider().value());
+  const auto pd = open_soft(failing.get()).value().allocate_pd().value();
+  auto region = pd.allocate(4096, access::local_write).value();
+  failing.fail_call(1, EBUSY);
+  auto refused = std::move(region).close();
+  expect_error(refused, "memory windows are still bound to it");
+  region = std::move(refused).object();
+  ASSERT_EQ(region.bytes().size(), 4096U);
+  region.bytes().front() = std::byte{7};
+  EXPECT_EQ(region.slice().length(), 4096U);
+}
+
+TEST(memory_region, a_refused_deregistration_is_reported_and_leaks_memory_and_parents) {
+  counting_provider counting(*soft_provider().value());
+  failing_provider failing(counting.get());
+  const log_catcher log;
+  {
+    auto region = open_soft(failing.get()).value().allocate_pd().value().allocate(64, {}).value();
+    failing.fail_verb("ibv_dereg_mr", EBUSY);
+  }
+  failing.fail_call(0, 0);
+  EXPECT_TRUE(log.contains("ibv_dereg_mr on memory region 0x")) << log.text();
+  EXPECT_TRUE(log.contains("Device or resource busy")) << log.text();
+  EXPECT_TRUE(log.contains("kept until the process ends")) << log.text();
+  for (const char* kept : {"ibv_reg_mr", "memory", "ibv_alloc_pd", "ibv_open_device"})
+    EXPECT_TRUE(counting.is_live(kept)) << kept;
+}
+
+TEST(memory_region, adopted_with_take_is_deregistered_and_borrowed_is_not) {
+  counting_provider counting(*soft_provider().value());
+  const auto pd = open_soft(counting.get()).value().allocate_pd().value();
+  std::array<std::byte, 64> memory{};
+  ibv_mr* const native = counting.get().verbs.reg_mr(pd.native(), memory.data(), memory.size(),
+                                                     IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(native, nullptr);
+  {
+    const auto borrowed = memory_region::adopt(native, pd, access::local_write, ownership::borrow);
+    EXPECT_FALSE(borrowed.owns_memory());
+    EXPECT_EQ(borrowed.slice().address(), address_of(memory));
+    EXPECT_EQ(borrowed.rights(), access_flags(access::local_write));
+  }
+  EXPECT_TRUE(counting.is_live("ibv_reg_mr"));
+  {
+    const auto taken = memory_region::adopt(native, pd, access::local_write, ownership::take);
+  }
+  EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
+}
+
+TEST(memory_region, addresses_of_a_zero_based_region_are_offsets) {
+  const auto pd = make_pd();
+  std::array<std::byte, 64> memory{};
+  ibv_mr* const native =
+      pd.provider().verbs.reg_mr(pd.native(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  const auto region =
+      memory_region::adopt(native, pd, access::local_write | access::zero_based, ownership::take);
+  EXPECT_EQ(region.slice().address(), 0U);
+  EXPECT_EQ(region.slice(10, 5).address(), 10U);
+  EXPECT_EQ(region.remote().address(), 0U);
+  EXPECT_EQ(region.remote().length(), 64U);
+}
+
+TEST(memory_region, raw_verbs_take_the_native_region) {
+  const auto pd = make_pd();
+  std::array<std::byte, 64> memory{};
+  auto region =
+      memory_region::adopt(pd.provider().verbs.reg_mr(pd.native(), memory.data(), memory.size(), 0),
+                           pd, {}, ownership::borrow);
+  EXPECT_EQ(region.provider().verbs.dereg_mr(region.native()), 0);
+  EXPECT_TRUE(std::move(region).close().has_value()) << "closing what is borrowed calls no verb";
+}
+
+TEST(memory_region_death, slices_outside_break_a_rule) {
+  const auto region = make_pd().allocate(4096, {}).value();
+  const char* rule = "a slice lies inside its memory region";
+  EXPECT_DEATH(static_cast<void>(region.slice(0, 4097)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(4096, 1)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(4097, 0)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(~std::size_t{0}, 2)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(2, ~std::size_t{0})), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(10, 0)), "a slice has at least one byte");
+}
+
+TEST(memory_region_death, bytes_of_foreign_memory_break_a_rule) {
+  std::array<std::byte, 64> memory{};
+  const auto region = make_pd().register_memory(memory, {}).value();
+  EXPECT_DEATH(static_cast<void>(region.bytes()),
+               "bytes\\(\\) is for memory that the library allocated");
+}
+
+TEST(memory_region_death, a_whole_slice_of_more_than_four_gibibytes_breaks_a_rule) {
+  const auto pd = make_pd();
+  std::array<std::byte, 64> memory{};
+  const auto region = pd.register_memory(memory, {}).value();
+  const std::size_t before = std::exchange(region.native()->length, std::size_t{1} << 32);
+  const auto large = memory_region::adopt(region.native(), pd, {}, ownership::borrow);
+  EXPECT_EQ(large.slice(1, 0xffff'ffff).length(), 0xffff'ffffU);
+  EXPECT_DEATH(static_cast<void>(large.slice()), "at most 4 GiB - 1 byte");
+  region.native()->length = before;
+}
+
+TEST(memory_region_death, moved_from_breaks_a_rule) {
+  auto region = make_pd().allocate(64, {}).value();
+  const auto other = std::move(region);
+  const char* rule = "a moved-from memory_region must not be used";
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
+  EXPECT_DEATH(static_cast<void>(region.native()), rule);
+  EXPECT_DEATH(static_cast<void>(region.name()), rule);
+  EXPECT_DEATH(static_cast<void>(region.domain()), rule);
+  EXPECT_DEATH(static_cast<void>(std::move(region).close()), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(0, 1)), "verbena: rule broken");
+#ifdef VERBENA_CHECKED
+  EXPECT_DEATH(static_cast<void>(region.slice()), rule);
+  EXPECT_DEATH(static_cast<void>(region.remote()), rule);
+#endif
+  // NOLINTEND(bugprone-use-after-move)
+}
+
+TEST(memory_region_death, adopting_what_does_not_belong_breaks_a_rule) {
+  const auto first = make_pd();
+  const auto second = make_pd();
+  const auto region = first.allocate(64, {}).value();
+  EXPECT_DEATH(static_cast<void>(memory_region::adopt(nullptr, first, {}, ownership::borrow)),
+               "a memory region to adopt is not null");
+  EXPECT_DEATH(
+      static_cast<void>(memory_region::adopt(region.native(), second, {}, ownership::borrow)),
+      "a memory region is adopted with its own domain");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/remote_region.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace verbena {
+namespace {
+
+const remote_region sample({.address = 0x0102030405060708,
+                            .length = 0x1112131415161718,
+                            .key = remote_key(0x21222324)});
+
+void expect_refused(std::span<const std::byte> bytes, const std::string& words) {
+  const auto decoded = remote_region::decode(bytes);
+  ASSERT_FALSE(decoded.has_value());
+  EXPECT_EQ(decoded.error().kind(), error_kind::protocol);
+  EXPECT_NE(decoded.error().message().find(words), std::string::npos) << decoded.error().message();
+}
+
+TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) {
+  const std::array<std::uint8_t, 21> expected = {1,    1,    2,    3,    4,    5,    6,
+                                                 7,    8,    0x11, 0x12, 0x13, 0x14, 0x15,
+                                                 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24};
+  const auto bytes = sample.encode();
+  ASSERT_EQ(bytes.size(), expected.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
+}
+
+TEST(remote_region, survives_the_wire) {
+  EXPECT_EQ(remote_region::decode(sample.encode()).value(), sample);
+  EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
+}
+
+TEST(remote_region, truncated_and_longer_bytes_are_refused) {
+  auto bytes = sample.encode();
+  expect_refused({}, "there are no bytes");
+  for (std::size_t size = 1; size < bytes.size(); ++size)
+    expect_refused(std::span(bytes).first(size), "version 1 has 21");
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back(std::byte{0});
+  expect_refused(longer, "the description has 22 bytes");
+}
+
+TEST(remote_region, unknown_versions_are_refused) {
+  auto bytes = sample.encode();
+  for (const int version : {0, 2, 255}) {
+    bytes[0] = std::byte(version);
+    expect_refused(bytes, "version " + std::to_string(version) + ", this library reads version 1");
+  }
+}
+
+TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
+  auto bytes = sample.encode();
+  for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
+  expect_refused(bytes, "ends beyond the address space");
+}
+
+TEST(remote_region, garbage_never_becomes_a_region_that_overflows) {
+  std::mt19937_64 random(20240607);
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<std::byte> bytes(random() % 30);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+    if (!bytes.empty() && i % 2 == 0) bytes[0] = std::byte{1};
+    const auto decoded = remote_region::decode(bytes);
+    if (decoded) {
+      EXPECT_LE(decoded->length(), ~decoded->address());
+    }
+  }
+}
+
+TEST(remote_region, parts_lie_inside_and_may_be_empty) {
+  const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
+  EXPECT_EQ(region.slice(10, 20),
+            remote_region({.address = 1010, .length = 20, .key = remote_key(3)}));
+  EXPECT_EQ(region.slice(40).length(), 60U);
+  EXPECT_EQ(region.slice(100).length(), 0U);
+  EXPECT_EQ(region.slice(100, 0).address(), 1100U);
+  EXPECT_EQ(region.slice(10, 20).slice(5).address(), 1015U);
+}
+
+TEST(remote_region, prints_address_length_and_key) {
+  EXPECT_EQ(to_string(remote_region({.address = 0x7f00, .length = 4096, .key = remote_key(0x1a)})),
+            "0x7f00+4096 (rkey 0x1a)");
+}
+
+TEST(remote_region_death, parts_outside_break_a_rule) {
+  const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
+  const char* rule = "a part of a remote region lies inside the region";
+  EXPECT_DEATH(static_cast<void>(region.slice(0, 101)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(101, 0)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(101)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(std::numeric_limits<std::uint64_t>::max(), 2)), rule);
+  EXPECT_DEATH(static_cast<void>(region.slice(1, std::numeric_limits<std::uint64_t>::max())), rule);
+}
+
+TEST(remote_region_death, an_end_beyond_the_address_space_breaks_a_rule) {
+  EXPECT_DEATH(remote_region({.address = ~std::uint64_t{0}, .length = 1, .key = {}}),
+               "a remote region ends within the 64-bit address space");
+}
+
+}  // namespace
+}  // namespace verbena

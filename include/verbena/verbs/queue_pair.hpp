@@ -85,7 +85,8 @@ class queue_pair : public detail::queue_pair_base {
       extended_queue<Transport> poster(found);
       return std::forward<Loop>(loop)(poster);
     }
-    classic_poster<Transport> poster(queue());
+    typename classic_poster<Transport>::lists lists;
+    classic_poster<Transport> poster(queue(), lists);
     return std::forward<Loop>(loop)(poster);
   }
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The classic interface of a queue pair, as queue_pair::with_poster hands it to a loop.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+
+#include "verbena/base/post_status.hpp"
+#include "verbena/verbs/receive_batch.hpp"
+#include "verbena/verbs/send_batch.hpp"
+#include "verbena/verbs/transport.hpp"
+#include "verbena/verbs/work_request.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// Posts to a queue pair by its classic interface. The lists of its batches lie in `lists`, which
+/// the caller has, and not in the batches: compilers do not inline a loop that has kilobytes of its
+/// own on the stack. Threads: one thread at a time, together with its queue pair.
+template <transport Transport>
+class classic_poster {
+ public:
+  /// Requests of one batch.
+  static constexpr std::size_t capacity = 16;
+
+  using send_batch_type = send_batch<Transport, capacity, detail::send_storage<capacity>&>;
+  using receive_batch_type = receive_batch<capacity, detail::receive_storage<capacity>&>;
+
+  /// The lists of one send batch and one receive batch; left uninitialised.
+  struct lists {
+    detail::send_storage<capacity> sends;
+    detail::receive_storage<capacity> receives;
+  };
+
+  classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
+  classic_poster(const classic_poster&) = delete;
+  classic_poster& operator=(const classic_poster&) = delete;
+  ~classic_poster() = default;
+
+  /// Opens a batch of up to 16 send requests.
+  ///
+  /// *Contract.* No other send batch of the poster is open, and none is opened before this one
+  /// ended. On the thread that uses the queue pair.
+  [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send() {
+    return send_batch_type(queue_, lists_.sends);
+  }
+  /// Opens a batch of up to 16 receive requests.
+  ///
+  /// *Contract.* As start_send(), with other receive batches.
+  [[nodiscard]] [[gnu::always_inline]] inline receive_batch_type start_receive() {
+    return receive_batch_type(queue_, lists_.receives);
+  }
+  /// Posts one receive request: room for one message. Never blocks, never allocates.
+  ///
+  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
+  /// written, until the request's completion was polled. On the thread that uses the queue pair.
+  template <memory_slices Data>
+  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
+    return detail::post_one_receive(queue_, request, into);
+  }
+
+ private:
+  ibv_qp* queue_;
+  lists& lists_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

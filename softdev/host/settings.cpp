@@ -28,9 +28,6 @@ settings read_settings(const char* (*lookup)(const char* name)) {
   return result;
 }
 
-const settings& process_settings() {
-  static const settings instance = read_settings(&from_environment);
-  return instance;
-}
+settings current_settings() { return read_settings(&from_environment); }
 
 }  // namespace verbena::softdev

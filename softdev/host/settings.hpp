@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the environment asks of the device. Every value is checked; one that makes no sense is
-// reported once through the log hook and ignored.
+// reported through the log hook and ignored.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct settings {
   listing listed = listing::on;
 };
 
-/// The settings of this process, read on first use. Thread-safe.
-[[nodiscard]] const settings& process_settings();
+/// The settings that the environment has now. Thread-safe unless the environment is being changed.
+[[nodiscard]] settings current_settings();
 
 /// Reads settings from `lookup` (getenv, or a test's table). Logs what it ignores.
 [[nodiscard]] settings read_settings(const char* (*lookup)(const char* name));

@@ -91,7 +91,7 @@ using namespace verbena::softdev;
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* num_devices) {
-  const int count = process_settings().listed == listing::on ? 1 : 0;
+  const int count = current_settings().listed == listing::on ? 1 : 0;
   auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
   if (list == nullptr) {
     errno = ENOMEM;

@@ -49,13 +49,23 @@ int check(const creation& what) noexcept {
   return 0;
 }
 
-// What is granted: at least one of each, so that every queue pair can send and receive.
-ibv_qp_cap granted(const ibv_qp_cap& wanted) noexcept {
+// What is asked of the core: at least one of each, so that every queue pair can send and receive.
+ibv_qp_cap at_least_one(const ibv_qp_cap& wanted) noexcept {
   return {.max_send_wr = std::max(wanted.max_send_wr, 1U),
           .max_recv_wr = std::max(wanted.max_recv_wr, 1U),
           .max_send_sge = std::max(wanted.max_send_sge, 1U),
           .max_recv_sge = std::max(wanted.max_recv_sge, 1U),
           .max_inline_data = wanted.max_inline_data};
+}
+
+ibv_qp_cap granted_by(queue_pair& core) noexcept {
+  const send_queue& sends = core.sender().queue();
+  const receive_queue& receives = core.receiver().queue();
+  return {.max_send_wr = sends.capacity(),
+          .max_recv_wr = receives.capacity(),
+          .max_send_sge = sends.max_sges(),
+          .max_recv_sge = receives.max_sges(),
+          .max_inline_data = sends.max_inline_bytes()};
 }
 
 void fill(qp_object& object, const creation& what) noexcept {
@@ -81,7 +91,7 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   if (const int refused = check(what)) return fail(refused);
   auto* const object = new (std::nothrow) qp_object{};
   if (object == nullptr) return fail(ENOMEM);
-  what.wanted.cap = granted(what.wanted.cap);
+  what.wanted.cap = at_least_one(what.wanted.cap);
   object->context_of = &context;
   object->created = what.wanted;
   pthread_mutex_init(&object->qp_base.mutex, nullptr);
@@ -106,11 +116,12 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
     return fail(core.error().code());
   }
   object->core = *core;
+  object->created.cap = granted_by(**core);
   fill(*object, what);
   object_of(what.pd).children.add();
   object_of(what.wanted.send_cq).children.add();
   object_of(what.wanted.recv_cq).children.add();
-  granted_out = cap;
+  granted_out = object->created.cap;
   return &object->qp_base;
 }
 

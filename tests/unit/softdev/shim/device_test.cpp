@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// What the device says about itself, and its table.
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+
+// Not declared by verbs.h: a private function of rdma-core that ibv_devinfo calls.
+extern "C" int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned index,
+                                  int* type);
+
+namespace verbena::softdev::testing {
+namespace {
+
+TEST(soft_table, is_sorted_and_every_name_has_one_function) {
+  std::set<std::string> names;
+  for (std::uint32_t i = 0; i < table().count; ++i) {
+    const auto& entry = table().functions[i];
+    EXPECT_NE(entry.function, nullptr) << entry.name;
+    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
+    if (i > 0) {
+      EXPECT_LT(std::string_view(table().functions[i - 1].name), std::string_view(entry.name));
+    }
+  }
+  EXPECT_EQ(table().abi, verbena::soft_abi);
+}
+
+// Functions of libibverbs that take none of the device's objects need not be in the table.
+bool is_pure(const std::string& name) {
+  static const std::set<std::string> pure = {"ibv_copy_ah_attr_from_kern",
+                                             "ibv_copy_path_rec_from_kern",
+                                             "ibv_copy_path_rec_to_kern",
+                                             "ibv_copy_qp_attr_from_kern",
+                                             "ibv_dofork_range",
+                                             "ibv_dontfork_range",
+                                             "ibv_event_type_str",
+                                             "ibv_fork_init",
+                                             "ibv_get_sysfs_path",
+                                             "ibv_is_fork_initialized",
+                                             "ibv_node_type_str",
+                                             "ibv_port_state_str",
+                                             "ibv_rate_to_mbps",
+                                             "ibv_rate_to_mult",
+                                             "ibv_read_sysfs_file",
+                                             "ibv_register_driver",
+                                             "ibv_wc_status_str",
+                                             "mbps_to_ibv_rate",
+                                             "mult_to_ibv_rate"};
+  return pure.contains(name);
+}
+
+TEST(soft_table, has_every_public_function_of_the_installed_libibverbs) {
+  const std::string symbols =
+      output_of("nm -D --defined-only \"$(gcc -print-file-name=libibverbs.so.1)\"");
+  std::size_t checked = 0;
+  for (const std::string& line : lines_of(symbols)) {
+    const auto at = line.find('@');
+    if (at == std::string::npos || line.find("PRIVATE") != std::string::npos) continue;
+    const std::string name = line.substr(line.rfind(' ', at) + 1, at - line.rfind(' ', at) - 1);
+    if (name.rfind("IBVERBS_", 0) == 0 || is_pure(name)) continue;
+    EXPECT_NE(find(name), nullptr) << name;
+    ++checked;
+  }
+  EXPECT_GT(checked, 50U);
+}
+
+TEST(soft_device, is_listed_with_a_name_and_a_guid_that_lasts) {
+  int count = 0;
+  ibv_device** const list = SOFT(ibv_get_device_list)(&count);
+  ASSERT_NE(list, nullptr);
+  ASSERT_EQ(count, 1);
+  EXPECT_EQ(list[1], nullptr);
+  EXPECT_STREQ(SOFT(ibv_get_device_name)(list[0]), "soft0");
+  EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
+  EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
+  const auto guid = SOFT(ibv_get_device_guid)(list[0]);
+  EXPECT_NE(guid, 0U);
+  EXPECT_EQ(SOFT(ibv_get_device_guid)(list[0]), guid);
+  EXPECT_EQ(SOFT(ibv_get_device_index)(list[0]), -1);
+  SOFT(ibv_free_device_list)(list);
+}
+
+TEST(soft_device, can_be_hidden_by_the_environment) {
+  EXPECT_EQ(in_child([] {
+              setenv("VERBENA_SOFTDEV", "off", 1);
+              int count = -1;
+              ibv_device** const list = SOFT(ibv_get_device_list)(&count);
+              return list != nullptr && list[0] == nullptr ? count : 99;
+            }),
+            0);
+}
+
+TEST(soft_device, attributes_fit_what_it_can_do) {
+  opened_device device;
+  ibv_device_attr plain{};
+  ASSERT_EQ(SOFT(ibv_query_device)(device.context, &plain), 0);
+  EXPECT_EQ(plain.phys_port_cnt, 1);
+  EXPECT_EQ(plain.atomic_cap, IBV_ATOMIC_HCA);
+  EXPECT_GE(plain.max_sge, 30);
+  EXPECT_GE(plain.max_qp_wr, 16384);
+  EXPECT_EQ(plain.max_srq, 0);
+  EXPECT_EQ(plain.max_mw, 0);
+  EXPECT_STRNE(plain.fw_ver, "");
+  ibv_device_attr_ex extended{};
+  const auto query = verbs_get_ctx(device.context)->query_device_ex;
+  ASSERT_EQ(query(device.context, nullptr, &extended, sizeof extended), 0);
+  EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, sizeof plain), 0);
+  EXPECT_NE(extended.completion_timestamp_mask, 0U);
+  ibv_query_device_ex_input input{};
+  input.comp_mask = 1;
+  EXPECT_EQ(verbs_get_ctx(device.context)
+                ->query_device_ex(device.context, &input, &extended, sizeof extended),
+            EINVAL);
+}
+
+TEST(soft_device, honours_the_size_of_the_callers_struct) {
+  opened_device device;
+  struct {
+    ibv_device_attr_ex known;
+    unsigned char newer[64];
+  } later;
+  std::memset(&later, 0xee, sizeof later);
+  const auto query = verbs_get_ctx(device.context)->query_device_ex;
+  ASSERT_EQ(query(device.context, nullptr, &later.known, sizeof later), 0);
+  EXPECT_EQ(later.newer[0], 0);
+  EXPECT_EQ(later.newer[63], 0);
+  std::memset(&later, 0xee, sizeof later);
+  const std::size_t earlier = offsetof(ibv_device_attr_ex, tso_caps);
+  ASSERT_EQ(query(device.context, nullptr, &later.known, earlier), 0);
+  EXPECT_EQ(reinterpret_cast<const unsigned char*>(&later)[earlier], 0xee);
+  EXPECT_EQ(query(device.context, nullptr, &later.known, 8), EINVAL);
+}
+
+TEST(soft_device, has_one_active_ethernet_port) {
+  opened_device device;
+  const auto query = verbs_get_ctx(device.context)->query_port;
+  ibv_port_attr port{};
+  ASSERT_EQ(query(device.context, 1, &port, sizeof port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_EQ(port.phys_state, 5);
+  EXPECT_EQ(port.pkey_tbl_len, 1);
+  EXPECT_EQ(query(device.context, 0, &port, sizeof port), EINVAL);
+  EXPECT_EQ(query(device.context, 2, &port, sizeof port), EINVAL);
+
+  // The exported function has the struct of old: it ends with `flags`.
+  std::memset(&port, 0xee, sizeof port);
+  ASSERT_EQ(
+      SOFT(ibv_query_port)(device.context, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port)), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.flags, 0);
+  EXPECT_EQ(port.port_cap_flags2, 0xeeee);
+}
+
+TEST(soft_device, gid_table_begins_link_local_and_has_the_loopback_address) {
+  opened_device device;
+  struct wide {
+    ibv_gid_entry entry;
+    unsigned char newer[24];
+  };
+  std::vector<wide> entries(64);
+  std::memset(entries.data(), 0xee, entries.size() * sizeof(wide));
+  const auto query = SOFT(_ibv_query_gid_table);
+  const ssize_t count = query(device.context, &entries[0].entry, entries.size(), 0, sizeof(wide));
+  ASSERT_GE(count, 2);
+  EXPECT_EQ(entries[0].entry.gid.raw[0], 0xfe);
+  EXPECT_EQ(entries[0].entry.gid.raw[1], 0x80);
+  const unsigned char loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
+  bool has_loopback = false;
+  for (ssize_t i = 0; i < count; ++i) {
+    const auto& [entry, newer] = entries[static_cast<std::size_t>(i)];
+    EXPECT_EQ(entry.gid_index, static_cast<std::uint32_t>(i));
+    EXPECT_EQ(entry.port_num, 1U);
+    EXPECT_EQ(entry.gid_type, static_cast<std::uint32_t>(IBV_GID_TYPE_ROCE_V2));
+    EXPECT_NE(entry.ndev_ifindex, 0U);
+    EXPECT_EQ(newer[0], 0);
+    has_loopback |= std::memcmp(entry.gid.raw, loopback, 16) == 0;
+    ibv_gid_entry one{};
+    EXPECT_EQ(SOFT(_ibv_query_gid_ex)(device.context, 1, entry.gid_index, &one, 0, sizeof one), 0);
+    EXPECT_EQ(std::memcmp(&one, &entry, sizeof one), 0);
+    ibv_gid gid{};
+    EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, static_cast<int>(i), &gid), 0);
+    EXPECT_EQ(std::memcmp(&gid, &entry.gid, sizeof gid), 0);
+    int type = -1;
+    EXPECT_EQ(SOFT(ibv_query_gid_type)(device.context, 1, entry.gid_index, &type), 0);
+    EXPECT_EQ(type, 1);
+  }
+  EXPECT_TRUE(has_loopback);
+  EXPECT_EQ(query(device.context, &entries[0].entry, 1, 0, sizeof(wide)), -EINVAL);
+}
+
+TEST(soft_device, empty_and_impossible_gids_are_told_apart) {
+  opened_device device;
+  ibv_gid gid;
+  std::memset(&gid, 0xee, sizeof gid);
+  EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, 63, &gid), 0);
+  EXPECT_EQ(gid.global.interface_id, 0U);
+  EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, 64, &gid), -1);
+  EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 2, 0, &gid), -1);
+  EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, -1, &gid), -1);
+  ibv_gid_entry entry{};
+  const auto query = SOFT(_ibv_query_gid_ex);
+  EXPECT_EQ(query(device.context, 1, 63, &entry, 0, sizeof entry), ENODATA);
+  EXPECT_EQ(query(device.context, 1, 64, &entry, 0, sizeof entry), EINVAL);
+  EXPECT_EQ(query(device.context, 1, 0, &entry, 1, sizeof entry), EINVAL);
+}
+
+TEST(soft_device, has_the_default_partition_key_alone) {
+  opened_device device;
+  __be16 pkey = 0;
+  EXPECT_EQ(SOFT(ibv_query_pkey)(device.context, 1, 0, &pkey), 0);
+  EXPECT_EQ(pkey, 0xffff);
+  EXPECT_EQ(SOFT(ibv_query_pkey)(device.context, 1, 1, &pkey), -1);
+  EXPECT_EQ(SOFT(ibv_get_pkey_index)(device.context, 1, 0xffff), 0);
+  EXPECT_EQ(SOFT(ibv_get_pkey_index)(device.context, 1, 0x7fff), -1);
+}
+
+TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
+  opened_device device;
+  errno = 0;
+  ibv_srq_init_attr srq{};
+  EXPECT_EQ(SOFT(ibv_create_srq)(device.pd, &srq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 10), EOPNOTSUPP);
+  ibv_wc completion{};
+  ibv_grh header{};
+  ibv_ah_attr address{};
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_init_ah_from_wc)(device.context, 1, &completion, &header, &address), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  errno = 0;
+  EXPECT_EQ(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_modify_cq_attr moderation{};
+  EXPECT_EQ(ibv_modify_cq(device.cq, &moderation), EOPNOTSUPP);
+  ibv_td_init_attr td{};
+  EXPECT_EQ(ibv_alloc_td(device.context, &td), nullptr);
+}
+
+TEST(soft_device, a_context_with_objects_is_not_closed) {
+  opened_device device;
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_close_device)(device.context), -1);
+  EXPECT_EQ(errno, EBUSY);
+}
+
+TEST(soft_device, contexts_can_be_opened_many_times) {
+  opened_device first;
+  opened_device second;
+  EXPECT_NE(first.context, second.context);
+  EXPECT_EQ(first.context->device, second.context->device);
+  // Objects of two contexts do not mix.
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = first.cq;
+  attributes.recv_cq = second.cq;
+  attributes.qp_type = IBV_QPT_RC;
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_create_qp)(first.pd, &attributes), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Protection domains, memory regions and shareable memory: what is granted and what is refused.
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+class memory : public ::testing::Test {
+ protected:
+  // The errno that refuses a registration; 0 when it was granted (and undone).
+  int registering(void* address, std::size_t length, unsigned access) {
+    errno = 0;
+    ibv_mr* const mr = SOFT(ibv_reg_mr_iova2)(device_.pd, address, length, 0, access);
+    if (mr == nullptr) return errno;
+    EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+    return 0;
+  }
+
+  opened_device device_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(8192);
+};
+
+TEST_F(memory, a_region_says_what_was_registered) {
+  ibv_mr* const mr =
+      SOFT(ibv_reg_mr)(device_.pd, bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(mr->addr, bytes_.data());
+  EXPECT_EQ(mr->length, bytes_.size());
+  EXPECT_EQ(mr->pd, device_.pd);
+  EXPECT_EQ(mr->context, device_.context);
+  EXPECT_NE(mr->lkey, 0U);
+  EXPECT_NE(mr->rkey, 0U);
+  EXPECT_EQ(SOFT(ibv_dealloc_pd)(device_.pd), EBUSY);
+  EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+}
+
+TEST_F(memory, impossible_registrations_are_refused) {
+  const auto none = static_cast<unsigned>(0);
+  EXPECT_EQ(registering(bytes_.data(), bytes_.size(), none), 0);
+  EXPECT_EQ(registering(bytes_.data(), 0, none), EINVAL);
+  EXPECT_EQ(registering(bytes_.data(), ~std::size_t{0}, none), EINVAL);
+  EXPECT_EQ(registering(nullptr, 4096, none), EFAULT);
+  EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_REMOTE_WRITE), EINVAL);
+  EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
+  EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_REMOTE_READ), 0);
+  EXPECT_EQ(registering(bytes_.data(), 64, 1U << 14U), EINVAL);
+  EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
+  EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_RELAXED_ORDERING), 0);
+}
+
+TEST_F(memory, a_range_whose_end_is_not_mapped_is_refused) {
+  constexpr std::size_t page = 4096;
+  void* const pages =
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(munmap(static_cast<char*>(pages) + page, page), 0);
+  EXPECT_EQ(registering(pages, page, 0), 0);
+  EXPECT_EQ(registering(pages, page + 1, 0), EFAULT);
+  EXPECT_EQ(munmap(pages, page), 0);
+}
+
+TEST_F(memory, the_lock_limit_is_no_obstacle) {
+  EXPECT_EQ(in_child([&] {
+              const rlimit small{64 * 1024, 64 * 1024};
+              if (setrlimit(RLIMIT_MEMLOCK, &small) != 0) return 2;
+              opened_device inner;
+              std::vector<std::byte> large(16U << 20U);
+              ibv_mr* const mr = SOFT(ibv_reg_mr)(inner.pd, large.data(), large.size(), 0);
+              if (mr == nullptr) return 3;
+              void* const shareable = reinterpret_cast<verbena_soft_allocate_function>(
+                  find("verbena_soft_allocate"))(16U << 20U, 0);
+              return SOFT(ibv_dereg_mr)(mr) == 0 && shareable != nullptr ? 0 : 4;
+            }),
+            0);
+}
+
+TEST_F(memory, an_iova_replaces_the_address_in_requests) {
+  queue_pair_handle qp(device_);
+  connect(qp, qp);
+  buffer source(device_.pd, 64, 1);
+  constexpr std::uint64_t iova = 0x1000'0000'0000;
+  ibv_mr* const mr = SOFT(ibv_reg_mr_iova2)(device_.pd, bytes_.data(), bytes_.size(), iova,
+                                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ibv_sge data = source.slice(0, 64);
+  ibv_send_wr write{};
+  write.opcode = IBV_WR_RDMA_WRITE;
+  write.send_flags = IBV_SEND_SIGNALED;
+  write.sg_list = &data;
+  write.num_sge = 1;
+  write.wr.rdma.remote_addr = iova + 100;
+  write.wr.rdma.rkey = mr->rkey;
+  ASSERT_EQ(qp.send(write), 0);
+  EXPECT_EQ(device_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(std::vector(bytes_.begin() + 100, bytes_.begin() + 164), pattern(1, 64));
+  EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+}
+
+TEST_F(memory, shareable_memory_is_zeroed_aligned_and_not_freed_while_registered) {
+  const auto allocate =
+      reinterpret_cast<verbena_soft_allocate_function>(find("verbena_soft_allocate"));
+  const auto give_back = reinterpret_cast<verbena_soft_free_function>(find("verbena_soft_free"));
+  auto* const pages = static_cast<std::byte*>(allocate(10'000, 0));
+  ASSERT_NE(pages, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pages) % 4096, 0U);
+  EXPECT_EQ(std::vector<std::byte>(pages, pages + 10'000), std::vector<std::byte>(10'000));
+  ibv_mr* const mr = SOFT(ibv_reg_mr)(device_.pd, pages, 10'000, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(give_back(pages), EBUSY);
+  EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+  EXPECT_EQ(give_back(pages), 0);
+  EXPECT_EQ(give_back(bytes_.data()), EINVAL);
+  errno = 0;
+  EXPECT_EQ(allocate(0, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(memory, a_child_of_fork_is_told_to_open_the_device_itself) {
+  queue_pair_handle qp(device_);
+  connect(qp, qp);
+  EXPECT_EQ(in_child([&] {
+              errno = 0;
+              if (SOFT(ibv_alloc_pd)(device_.context) != nullptr || errno != ENODEV) return 1;
+              ibv_send_wr request{};
+              ibv_send_wr* refused = nullptr;
+              if (ibv_post_send(qp.get(), &request, &refused) != ENODEV) return 2;
+              if (refused != &request) return 3;
+              ibv_wc done{};
+              if (ibv_poll_cq(device_.cq, 1, &done) >= 0) return 4;
+              if (SOFT(ibv_destroy_qp)(qp.get()) != ENODEV) return 5;
+              // A context of its own works.
+              opened_device own;
+              queue_pair_handle inner(own);
+              connect(inner, inner);
+              buffer source(own.pd, 64, 1);
+              buffer sink(own.pd, 64, 2);
+              ibv_sge data = source.slice(0, 64);
+              ibv_send_wr write{};
+              write.opcode = IBV_WR_RDMA_WRITE;
+              write.send_flags = IBV_SEND_SIGNALED;
+              write.sg_list = &data;
+              write.num_sge = 1;
+              write.wr.rdma.remote_addr = sink.address();
+              write.wr.rdma.rkey = sink.mr().rkey;
+              if (inner.send(write) != 0) return 6;
+              if (own.wait().status != IBV_WC_SUCCESS) return 7;
+              return sink.copy(0, 64) == pattern(1, 64) ? 0 : 8;
+            }),
+            0);
+  // The parent's is untouched.
+  EXPECT_EQ(qp.state(), IBV_QPS_RTS);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

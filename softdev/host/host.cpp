@@ -2,8 +2,8 @@
 #include "softdev/host/host.hpp"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
@@ -32,17 +32,14 @@ void report(void* /*context*/, queue_pair& which, queue_pair_event what) {
   if (const auto handler = event_handler.load(std::memory_order_acquire)) handler(which, what);
 }
 
-result<unique_fd> watch(std::initializer_list<int> fds) {
-  unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return error::from_errno(errno, "epoll_create1");
-  for (const int fd : fds) {
-    epoll_event wanted{};
-    wanted.events = EPOLLIN;
-    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &wanted) != 0)
-      return error::from_errno(errno, "epoll_ctl");
-  }
-  return epoll;
+time_ns to_time_ns(link::time_point when) noexcept {
+  // The steady clock is CLOCK_MONOTONIC.
+  return static_cast<time_ns>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count());
 }
+
+// When something could not be done because another thread was at it.
+constexpr time_ns restless_ns = 50'000;
 
 }  // namespace
 
@@ -76,44 +73,69 @@ result<host*> host::instance() {
 result<host*> host::make() {
   parts made;
   VERBENA_TRY(const link_options options, link_options::from_environment());
-  VERBENA_TRY(made.to_neighbours, link::open(options));
+  VERBENA_TRY(made.neighbours, link::open(options));
   VERBENA_TRY(made.wake_fd, progress_thread::make_wake_fd());
-  VERBENA_TRY(made.epoll_fd,
-              watch({made.to_neighbours->wake_fd(), made.to_neighbours->service_fd()}));
   return new host(std::move(made));
 }
 
 host::host(parts made)
     : generation_(current_generation()),
-      link_(std::move(made.to_neighbours)),
-      epoll_fd_(std::move(made.epoll_fd)),
+      link_(std::move(made.neighbours)),
       engine_(std::make_unique<engine>(engine_options{
           .process_slot = link_->slot(),
           .clock = &monotonic_now,
           .sink = {.context = this,
                    .event = &report,
                    .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
-      thread_(work(), std::move(made.wake_fd)) {}
+      path_(*engine_, *link_),
+      thread_(work(), std::move(made.wake_fd)) {
+  engine_->set_remote_path(&path_);
+}
 
 progress_work host::work() noexcept {
   return {
       .context = this,
+      .tend = [](void* self) { static_cast<host*>(self)->tend(); },
       .run = [](void* self) { static_cast<host*>(self)->run(); },
-      .next = [](void* self) { return static_cast<host*>(self)->engine_->next_deadline(); },
+      .next = [](void* self) { return static_cast<host*>(self)->next_deadline(); },
       .fall_asleep = [](void* self) { return static_cast<host*>(self)->link_->announce_sleep(); },
       .awake = [](void* self) { static_cast<host*>(self)->link_->announce_awake(); },
-      .fd = epoll_fd_.get()};
+      .tend_fd = link_->service_fd(),
+      .run_fd = link_->wake_fd()};
+}
+
+void host::tend() noexcept {
+  const auto done = link_->service(link::time_point::clock::now());
+  tend_at_.store(done.next ? to_time_ns(*done.next) : never, std::memory_order_relaxed);
+  if (done.events != 0) path_.after_service();
 }
 
 void host::run() noexcept {
-  link_->service(link::time_point::clock::now());
+  path_.progress();
   engine_->progress();
+}
+
+bool host::fall_asleep() noexcept { return !link_->service_due() && link_->announce_sleep(); }
+
+time_ns host::next_deadline() const noexcept {
+  const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
+  return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon});
 }
 
 void host::progress() noexcept {
   thread_.note_polling();
-  if (link_->service_due()) link_->service(link::time_point::clock::now());
-  engine_->progress();
+  if (link_->service_due()) {
+    tend();
+    thread_.wake();  // it may have to tend at an earlier time now
+  }
+  run();
+}
+
+void host::arm_for_peers(const queue_pair& receiver, notify kind,
+                         wake_channel_id channel) noexcept {
+  public_segment& segment = link_->segment();
+  segment.line(receiver.number()).channel.store(channel, std::memory_order_relaxed);
+  segment.arm(receiver.number(), kind == notify::solicited ? arm_state::solicited : arm_state::any);
 }
 
 result<registered_region> host::register_region(const memory_region& region) {

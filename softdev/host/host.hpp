@@ -12,6 +12,7 @@
 #include "softdev/host/generation.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
+#include "softdev/path/host_path.hpp"
 #include "softdev/path/link.hpp"
 #include "verbena/base/result.hpp"
 
@@ -39,8 +40,8 @@ class host {
   /// False in a child of fork: then neither this nor anything made by it may be used.
   [[nodiscard]] bool usable() const noexcept { return is_current_generation(generation_); }
 
-  /// Does what is due, on the calling thread: one that polls, posts or waits for an event. Never
-  /// blocks or allocates; no system call unless peers arrive or leave.
+  /// Does what is due, on the calling thread: one that polls, arms or waits for an event. Never
+  /// blocks or allocates; no system call unless peers arrive, leave or sleep.
   void progress() noexcept;
   /// Starts the thread unless it runs: with the first queue pair that leaves RESET. 0 or an errno.
   [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
@@ -59,21 +60,28 @@ class host {
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
 
+  /// What peers are to see of an armed completion queue: asks them to signal `channel` at the next
+  /// message (of `kind`) for `receiver`. The caller makes progress afterwards.
+  void arm_for_peers(const queue_pair& receiver, notify kind, wake_channel_id channel) noexcept;
+
  private:
   struct parts {
-    std::unique_ptr<link> to_neighbours;
+    std::unique_ptr<link> neighbours;
     unique_fd wake_fd;
-    unique_fd epoll_fd;
   };
   explicit host(parts made);
   static result<host*> make();
   [[nodiscard]] progress_work work() noexcept;
+  void tend() noexcept;
   void run() noexcept;
+  [[nodiscard]] bool fall_asleep() noexcept;
+  [[nodiscard]] time_ns next_deadline() const noexcept;
 
   const std::uint32_t generation_;
   std::unique_ptr<link> link_;
-  unique_fd epoll_fd_;
   std::unique_ptr<engine> engine_;
+  host_path path_;
+  std::atomic<time_ns> tend_at_{never};
   progress_thread thread_;
 };
 

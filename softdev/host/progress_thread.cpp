@@ -15,9 +15,8 @@ namespace {
 
 // How long the thread stays away from a program that polls before it looks again.
 constexpr time_ns park_ns = 2'000'000;
-// Longer waits are cut: the deadline may be changed without a wake-up being lost, but a bounded
-// sleep makes such a mistake a delay instead of a hang.
-constexpr time_ns longest_wait_ns = 10'000'000'000;
+// What ppoll(2) is given instead of `never`.
+constexpr time_ns longest_wait_ns = 3'600'000'000'000;
 
 time_ns monotonic_ns() noexcept {
   timespec now;
@@ -90,6 +89,7 @@ void progress_thread::expect_sleep() noexcept {
 
 void progress_thread::loop() noexcept {
   while (true) {
+    work_.tend(work_.context);
     if (attentive_.load(std::memory_order_seq_cst) == 0 &&
         polled_.exchange(false, std::memory_order_relaxed)) {
       park();
@@ -99,11 +99,9 @@ void progress_thread::loop() noexcept {
     work_.run(work_.context);
     waiting_.store(true, std::memory_order_seq_cst);
     const time_ns until = work_.next(work_.context);
-    if (!called_.load(std::memory_order_seq_cst)) {
-      if (work_.fall_asleep == nullptr || work_.fall_asleep(work_.context)) {
-        wait(until);
-        if (work_.awake != nullptr) work_.awake(work_.context);
-      }
+    if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep(work_.context)) {
+      wait(until);
+      work_.awake(work_.context);
     }
     waiting_.store(false, std::memory_order_relaxed);
   }
@@ -114,16 +112,17 @@ void progress_thread::wait(time_ns until) noexcept {
   if (until <= now) return;
   const time_ns left = until - now < longest_wait_ns ? until - now : longest_wait_ns;
   const timespec timeout = to_timespec(left);
-  pollfd fds[] = {{wake_fd_.get(), POLLIN, 0}, {work_.fd, POLLIN, 0}};
-  if (ppoll(fds, 2, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
+  pollfd fds[] = {
+      {wake_fd_.get(), POLLIN, 0}, {work_.run_fd, POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
+  if (ppoll(fds, 3, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
 }
 
 void progress_thread::park() noexcept {
   parked_.store(true, std::memory_order_seq_cst);
   if (attentive_.load(std::memory_order_seq_cst) == 0) {
     const timespec timeout = to_timespec(park_ns);
-    pollfd fd{wake_fd_.get(), POLLIN, 0};
-    if (ppoll(&fd, 1, &timeout, nullptr) > 0) drain(wake_fd_.get());
+    pollfd fds[] = {{wake_fd_.get(), POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
+    if (ppoll(fds, 2, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
   }
   parked_.store(false, std::memory_order_relaxed);
 }

@@ -16,7 +16,9 @@ namespace verbena::softdev {
 /// What the thread drives. Called on the thread only.
 struct progress_work {
   void* context = nullptr;
-  /// Does what is due.
+  /// Does what nobody else does: pairing with peers, noticing their death.
+  void (*tend)(void* context) = nullptr;
+  /// Does what is due; not while the program polls, because polling does it.
   void (*run)(void* context) = nullptr;
   /// When to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
   time_ns (*next)(void* context) = nullptr;
@@ -24,8 +26,8 @@ struct progress_work {
   bool (*fall_asleep)(void* context) = nullptr;
   /// After each wait that `fall_asleep` allowed.
   void (*awake)(void* context) = nullptr;
-  /// A descriptor that is readable when there is something to run; -1 for none.
-  int fd = -1;
+  int tend_fd = -1;  ///< readable when there is something to tend; -1 for none
+  int run_fd = -1;   ///< readable when there is something to run; -1 for none
 };
 
 /// Threads: thread-safe. Its thread never ends, so an object whose thread was started lives as long

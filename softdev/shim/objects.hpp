@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -55,10 +56,13 @@ struct mr_object : ibv_mr {
   registered_region region;
 };
 
-/// A completion channel. Its descriptor is an epoll descriptor that contains the queue's.
+/// A completion channel. Its descriptor is an epoll descriptor that contains the queue's and one
+/// that peers signal.
 struct channel_object : ibv_comp_channel {
   std::unique_ptr<event_queue> events;
   unique_fd epoll;
+  /// What peers signal when a message comes for an armed queue; also in the epoll descriptor.
+  wake_channels::created wake;
 };
 
 /// A completion queue, always of the extended kind.
@@ -71,6 +75,10 @@ struct cq_object : ibv_cq_ex {
   std::uint32_t error_events_taken = 0;       ///< guarded by the context's queue
   std::atomic<bool> counted_as_armed{false};
   dependants children;  ///< queue pairs
+
+  /// Queue pairs that receive here from other processes: those are told when the queue is armed.
+  spin_lock receivers_lock;
+  std::vector<const queue_pair*> receivers;
 
   // The lazy interface: the entry that start_poll or next_poll stands on.
   completion now;
@@ -88,6 +96,7 @@ struct qp_object : ibv_qp_ex {
   std::uint32_t generation = 0;
   ibv_qp_init_attr created{};  ///< as granted
   ibv_ah_attr address{};       ///< as given with IBV_QP_AV
+  bool is_receiver = false;    ///< in the receive queue's `receivers`
   /// The first error of the open batch of the extended interface.
   int batch_error = 0;
   static constexpr std::size_t event_kinds = 5;  ///< of queue_pair_event

@@ -22,6 +22,9 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+/// From now on, or no longer, peers that send to `qp` are told when its receive queue is armed.
+void add_receiver(qp_object& qp);
+void remove_receiver(qp_object& qp) noexcept;
 /// Puts the functions of the lazy interface into a completion queue that is being made.
 void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
 

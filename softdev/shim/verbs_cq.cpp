@@ -2,9 +2,13 @@
 // Completion queues: creation, batch polling, arming.
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
@@ -42,6 +46,13 @@ void on_event(void* self, completion_queue& /*queue*/) {
 void on_overrun(void* self, completion_queue& /*queue*/) {
   auto& cq = *static_cast<cq_object*>(self);
   cq.context_of->events->push_once(cq.error_event);
+}
+
+// Precondition: the lock of the receivers is held.
+void tell_peers(cq_object& cq, const queue_pair& receiver) noexcept {
+  const notify kind = cq.queue->armed();
+  if (kind != notify::none)
+    cq.context_of->host->arm_for_peers(receiver, kind, object_of(cq.channel).wake.id);
 }
 
 ibv_cq_ex* create(const creation& wanted) {
@@ -134,10 +145,33 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   cq_object& object = object_of(cq);
   host& home = *object.context_of->host;
   if (!home.usable()) return ENODEV;
+  if (object.channel == nullptr) return 0;  // nobody could be told
   if (!object.counted_as_armed.exchange(true)) home.note_armed();
   object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
+  {
+    const std::lock_guard lock(object.receivers_lock);
+    for (const queue_pair* receiver : object.receivers) tell_peers(object, *receiver);
+  }
+  // What arrived before peers could know of the arming is found by looking now.
   home.progress();
   return 0;
+}
+
+void add_receiver(qp_object& qp) {
+  cq_object& cq = object_of(qp.qp_base.recv_cq);
+  if (cq.channel == nullptr || qp.is_receiver) return;
+  const std::lock_guard lock(cq.receivers_lock);
+  cq.receivers.push_back(qp.core);
+  qp.is_receiver = true;
+  tell_peers(cq, *qp.core);
+}
+
+void remove_receiver(qp_object& qp) noexcept {
+  if (!qp.is_receiver) return;
+  cq_object& cq = object_of(qp.qp_base.recv_cq);
+  const std::lock_guard lock(cq.receivers_lock);
+  std::erase(cq.receivers, qp.core);
+  qp.is_receiver = false;
 }
 
 }  // namespace verbena::softdev

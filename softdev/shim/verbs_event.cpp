@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <new>
@@ -55,17 +56,42 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& co
   pthread_mutex_unlock(&mutex);
 }
 
-// Takes the oldest event of a queue whose descriptor `fd` the program waits on. 0 or an errno.
-int take_event(host& home, event_queue& events, int fd, void (*taken)(void*, std::uint32_t),
-               event_queue::event& out) {
+// Where the program waits for events of a queue.
+struct source {
+  event_queue& events;
+  int fd;       ///< what it waits on
+  int wake_fd;  ///< what peers signal; -1 for none
+  void (*taken)(void* owner, std::uint32_t kind);
+};
+
+// Takes the oldest event: 0 or an errno.
+int take_event(host& home, const source& from, event_queue::event& out) {
   while (true) {
     if (!home.usable()) return ENODEV;
-    out = events.pop(taken);
+    // A peer's signal is taken before looking for what it announced.
+    std::uint64_t signals = 0;
+    const bool signalled =
+        from.wake_fd >= 0 && read(from.wake_fd, &signals, sizeof signals) == sizeof signals;
+    if (signalled) home.progress();
+    out = from.events.pop(from.taken);
     if (out.owner != nullptr) return 0;
-    home.progress();
-    out = events.pop(taken);
+    if (!signalled) home.progress();
+    out = from.events.pop(from.taken);
     if (out.owner != nullptr) return 0;
-    if (const int failed = wait_readable(fd)) return failed;
+    if (const int failed = wait_readable(from.fd)) return failed;
+  }
+}
+
+// Lets peers signal a channel. Without that, their messages come by the device's thread.
+void open_to_peers(channel_object& channel, host& home) {
+  auto wake = home.neighbours().create_wake_channel();
+  if (!wake) return;
+  epoll_event wanted{};
+  wanted.events = EPOLLIN;
+  if (epoll_ctl(channel.epoll.get(), EPOLL_CTL_ADD, wake->fd, &wanted) == 0) {
+    channel.wake = *wake;
+  } else {
+    home.neighbours().destroy_wake_channel(wake->id);
   }
 }
 
@@ -128,6 +154,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   object->epoll = std::move(epoll);
   object->context = context;
   object->fd = object->epoll.get();
+  open_to_peers(*object, *owner.host);
   owner.children.add();
   return object;
 }
@@ -139,7 +166,9 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   const bool busy = channel->refcnt != 0;
   pthread_mutex_unlock(&channel->context->mutex);
   if (busy) return EBUSY;
-  delete &object_of(channel);
+  channel_object& object = object_of(channel);
+  if (object.wake.id != 0) owner.host->neighbours().destroy_wake_channel(object.wake.id);
+  delete &object;
   owner.children.remove();
   return 0;
 }
@@ -148,7 +177,8 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
   channel_object& object = object_of(channel);
   event_queue::event event;
   host& home = *object_of(channel->context).host;
-  if (const int failed = take_event(home, *object.events, channel->fd, &completion_taken, event)) {
+  if (const int failed = take_event(
+          home, {*object.events, channel->fd, object.wake.fd, &completion_taken}, event)) {
     errno = failed;
     return -1;
   }
@@ -166,7 +196,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   context_object& object = object_of(context);
   event_queue::event taken;
   if (const int failed =
-          take_event(*object.host, *object.events, context->async_fd, &async_taken, taken)) {
+          take_event(*object.host, {*object.events, context->async_fd, -1, &async_taken}, taken)) {
     errno = failed;
     return -1;
   }

@@ -147,6 +147,18 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
   return 0;
 }
 
+// After a change of state.
+void entered(qp_object& object, ibv_qp_state state) {
+  object.qp_base.state = state;
+  host& home = *object.context_of->host;
+  if (state == IBV_QPS_RTR && !home.core().is_local(object.core->query().destination_qpn)) {
+    add_receiver(object);
+    home.progress();  // begins to pair with the peer's process
+  } else if (state == IBV_QPS_RESET || state == IBV_QPS_ERR) {
+    remove_receiver(object);
+  }
+}
+
 }  // namespace
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
@@ -210,7 +222,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
     return modified.error().code();
   }
   if (has_address) object.address = attr->ah_attr;
-  if ((attr_mask & IBV_QP_STATE) != 0) qp->state = attr->qp_state;
+  if ((attr_mask & IBV_QP_STATE) != 0) entered(object, attr->qp_state);
   return 0;
 }
 
@@ -235,6 +247,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   qp_object& object = object_of(qp);
   context_object& context = *object.context_of;
   if (!usable(context)) return ENODEV;
+  remove_receiver(object);
   context.host->core().destroy(object.core);
   finish_events(object);
   object_of(qp->send_cq).children.remove();

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/persona.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "softdev/host/settings.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+std::array<std::uint8_t, 6> address_of(std::string_view seed) {
+  return hardware_address({seed.data(), seed.size()});
+}
+
+TEST(persona, hardware_address_depends_on_the_host_alone_and_is_nobodys) {
+  EXPECT_EQ(address_of("0123456789abcdef0123456789abcdef"),
+            address_of("0123456789abcdef0123456789abcdef"));
+  EXPECT_NE(address_of("0123456789abcdef0123456789abcdef"),
+            address_of("0123456789abcdef0123456789abcdee"));
+  for (const char* seed : {"", "a", "b", "host-1", "host-2"})
+    EXPECT_EQ(address_of(seed)[0] & 3U, 2U) << seed;
+}
+
+TEST(persona, describes_the_host_the_same_way_twice) {
+  const persona first = describe_host();
+  const persona second = describe_host();
+  EXPECT_EQ(first.node_guid, second.node_guid);
+  ASSERT_GE(first.gids.size(), 2U);
+  EXPECT_LE(first.gids.size(), std::size_t{persona::gid_table_length});
+  EXPECT_EQ(first.node_guid[3], 0xff);
+  EXPECT_EQ(first.node_guid[4], 0xfe);
+  EXPECT_EQ(first.gids[0].gid[0], 0xfe);
+  EXPECT_EQ(first.gids[0].gid[1], 0x80);
+  EXPECT_TRUE(std::equal(first.node_guid.begin() + 1, first.node_guid.end(),
+                         first.gids[0].gid.begin() + 9));
+  for (const gid_entry& entry : first.gids) EXPECT_TRUE(is_local_gid(first, entry.gid));
+}
+
+TEST(persona, tells_other_hosts_addresses) {
+  const std::array<std::uint8_t, 16> nobody = {0, 0, 0,    0,    0,   0, 0, 0,
+                                               0, 0, 0xff, 0xff, 192, 0, 2, 1};
+  EXPECT_FALSE(is_local_gid(describe_host(), nobody));
+}
+
+std::string logged;
+void remember(log_level /*level*/, std::string_view line, void* /*user*/) { logged += line; }
+
+template <int Which>
+const char* environment(const char* name) {
+  static constexpr std::array<const char*, 5> values = {nullptr, "off", "on", "only", "maybe"};
+  return std::string_view(name) == "VERBENA_SOFTDEV" ? values[Which] : nullptr;
+}
+
+TEST(settings, say_whether_the_device_is_listed) {
+  EXPECT_EQ(read_settings(&environment<0>).listed, listing::on);
+  EXPECT_EQ(read_settings(&environment<1>).listed, listing::off);
+  EXPECT_EQ(read_settings(&environment<2>).listed, listing::on);
+  EXPECT_EQ(read_settings(&environment<3>).listed, listing::on);
+}
+
+TEST(settings, ignore_nonsense_and_say_so) {
+  logged.clear();
+  set_log_hook(&remember);
+  EXPECT_EQ(read_settings(&environment<4>).listed, listing::on);
+  set_log_hook(nullptr);
+  EXPECT_THAT(logged, ::testing::HasSubstr("maybe"));
+}
+
+}  // namespace
+}  // namespace verbena::softdev

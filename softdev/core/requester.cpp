@@ -319,6 +319,9 @@ bool requester::answer(std::uint32_t psn, std::uint16_t attempt, const response&
   switch (what.outcome) {
     case verdict::done:
       if (!whole) break;
+      if (is_atomic(entry->request.opcode))
+        place(psn, attempt, 0, std::as_bytes(std::span(&what.original, 1)));
+      if (entry->stage == send_entry::progress::done) return true;  // the result had no place
       finish_in_flight(*entry);
       receiver_retries_ = answer_retries_ = 0;
       return true;

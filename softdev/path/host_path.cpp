@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/path/host_path.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/queue_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+using namespace host_records;
+
+/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
+constexpr std::uint32_t chunk_bytes = 32768;
+
+/// Copies `bytes` from `offset` of what `pieces` make up.
+void gather(std::byte* to, std::span<const segment> pieces, std::uint64_t offset,
+            std::uint64_t bytes) noexcept {
+  for (const auto& [data, size] : pieces) {
+    if (bytes == 0) return;
+    if (offset >= size) {
+      offset -= size;
+      continue;
+    }
+    const auto part = std::min<std::uint64_t>(size - offset, bytes);
+    copy_payload(to, data + offset, part);
+    to += part;
+    bytes -= part;
+    offset = 0;
+  }
+}
+
+response silence(reason why, const message& what) noexcept {
+  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
+}
+
+}  // namespace
+
+host_path::host_path(engine& home, link& neighbours)
+    : home_(home),
+      link_(neighbours),
+      connections_(new std::unique_ptr<connection>[limits::max_queue_pairs]) {}
+
+host_path::~host_path() = default;
+
+host_path_counters host_path::counters() const noexcept {
+  return {mapped_.load(), copied_.load(), by_ring_.load(), dropped_.load()};
+}
+
+response host_path::submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                           bool earlier_done) noexcept {
+  connection* by = connection_of(sender.number());
+  if (by == nullptr) return silence(reason::peer_unreachable, what);
+  peer& to = *by->to;
+  switch (to.state()) {
+    case peer_state::connecting:
+      wait_for_room(sender);
+      return {.outcome = verdict::blocked};
+    case peer_state::dead:
+      if (to.end() == peer_end::timed_out || to.end() == peer_end::out_of_resources)
+        return silence(reason::no_acknowledgement, what);
+      return {.outcome = verdict::peer_gone,
+              .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+    case peer_state::paired:
+      break;
+  }
+  if (by->reading) return {.outcome = verdict::blocked};
+  const bool begun = by->sending && by->sending_psn == what.psn;
+  response out;
+  if (earlier_done && !begun && execute_directly(sender, to, what, local, out)) return out;
+  return send_by_ring(sender, *by, what, local);
+}
+
+response host_path::send_by_ring(queue_pair& sender, connection& by, const message& what,
+                                 std::span<const segment> local) noexcept {
+  if (!by.sending || by.sending_psn != what.psn) {
+    by.sending = false;
+    by.sending_psn = what.psn;
+    by.sent = 0;
+  }
+  if (!push_parts(by, what, local)) {
+    wait_for_room(sender);
+    return {.outcome = by.sending ? verdict::partial : verdict::blocked};
+  }
+  by.sending = false;
+  if (what.opcode == opcode::rdma_read) {
+    by.reading = true;
+    by.reading_psn = what.psn;
+  }
+  count(by_ring_);
+  return {.outcome = verdict::pending};
+}
+
+/// Pushes what is left of a request; false when the ring has no room for it all.
+bool host_path::push_parts(connection& by, const message& what,
+                           std::span<const segment> local) noexcept {
+  const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
+  const auto lock = by.to->lock_sends();
+  const std::uint32_t spare = link_.options().ring_bytes / 2;
+  const std::uint32_t chunk = std::min(chunk_bytes, by.to->max_record() / 2);
+  bool complete = false;
+  while (!complete) {
+    const std::uint32_t header = by.sending ? static_cast<std::uint32_t>(sizeof(fragment_header))
+                                            : request_bytes(what.opcode);
+    const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(total - by.sent, chunk));
+    const auto record =
+        by.to->try_reserve(by.sending ? type::fragment : type::request, header + part, spare);
+    if (record.status != ring_status::ok) break;
+    std::span<std::byte> room = record.payload;
+    if (by.sending) {
+      put(room,
+          fragment_header{what.destination_qpn, what.source_qpn, what.psn, what.attempt, by.sent});
+    } else {
+      put_request(room, what);
+    }
+    gather(room.data(), local, by.sent, part);
+    by.to->commit();
+    by.sending = true;
+    by.sent += part;
+    complete = by.sent == total;
+  }
+  by.to->announce();
+  return complete;
+}
+
+void host_path::wait_for_room(const queue_pair& which) noexcept {
+  blocked_.insert(index_of(which));
+}
+
+void host_path::changed(queue_pair& which, bool gone) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  const queue_pair_state state = which.state();
+  auto& mine = connections_[index_of(which)];
+  if (gone) {
+    link_.segment().withdraw_queue_pair(which.number());
+    mine.reset();
+    return;
+  }
+  if (state == queue_pair_state::reset) mine.reset();
+  if (state == queue_pair_state::rtr && mine == nullptr && attributes.destination_is_this_host &&
+      !home_.is_local(attributes.destination_qpn)) {
+    mine = std::make_unique<connection>();
+    mine->to = link_.connect(attributes.destination_qpn / limits::max_queue_pairs);
+    home_.ring(which);  // wakes the thread that services the link
+  }
+  publish(which);
+}
+
+/// The first note says what an initiator needs besides: the expected sequence number at the start,
+/// and how many reads are allowed.
+void host_path::publish(queue_pair& which) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  link_.segment()
+      .line(which.number())
+      .notes[0]
+      .store(std::uint64_t{attributes.max_dest_rd_atomic} << 32U | attributes.receive_psn);
+  link_.segment().publish_queue_pair({.qpn = which.number(),
+                                      .state = static_cast<std::uint32_t>(which.state()),
+                                      .pd = static_cast<std::uint32_t>(which.domain()),
+                                      .access = attributes.rights.mask(),
+                                      .peer_qpn = attributes.destination_qpn});
+}
+
+void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
+
+bool host_path::progress() noexcept {
+  const std::unique_lock lock(progress_, std::try_to_lock);
+  if (!lock) return false;
+  restless_.store(false, std::memory_order_relaxed);
+  constexpr std::size_t budget = 256;
+  const std::size_t received = link_.receive(
+      [this](peer& from, const ring_record& record) { return receive_one(from, record); }, budget);
+  flush_acknowledgement();
+  if (received == budget) restless_.store(true, std::memory_order_release);
+  if (!answering_.empty()) run_answering();
+  if (!blocked_.empty()) run_blocked();
+  if (some_lost_.load(std::memory_order_relaxed)) tell_lost();
+  return received > 0;
+}
+
+void host_path::run_blocked() noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  blocked_.drain([&](std::uint32_t index) {
+    queue_pair* which = own(index);
+    if (which == nullptr || which->run()) return;
+    blocked_.insert(index);
+    restless_.store(true, std::memory_order_release);
+  });
+}
+
+void host_path::after_service() noexcept {
+  some_lost_.store(true, std::memory_order_release);
+  progress();
+}
+
+/// Ends the requests of queue pairs whose peers died.
+void host_path::tell_lost() noexcept {
+  some_lost_.store(false, std::memory_order_release);
+  const access_epoch::guard inside(home_.epoch());
+  for (std::uint32_t index = 0; index < limits::max_queue_pairs; ++index) {
+    queue_pair* which = own(index);
+    if (which == nullptr || tell_lost(*which)) continue;
+    some_lost_.store(true, std::memory_order_release);
+    restless_.store(true, std::memory_order_release);
+  }
+}
+
+/// False when a lock was taken.
+bool host_path::tell_lost(queue_pair& which) noexcept {
+  const std::unique_lock send(which.send_lock(), std::try_to_lock);
+  if (!send) return false;
+  const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
+  if (!receive) return false;
+  connection* mine = connection_of(which.number());
+  if (mine == nullptr || mine->to->state() != peer_state::dead) return true;
+  const peer_end why = mine->to->end();
+  if (why == peer_end::timed_out || why == peer_end::out_of_resources) {
+    // It may only have been busy. The requests' own timeouts say when it is enough.
+    mine->to = link_.connect(mine->to->slot());
+  } else {
+    which.sender().peer_lost(
+        {.why = reason::peer_gone, .detail = which.attributes().destination_qpn});
+  }
+  mine->sending = mine->reading = mine->answering = false;
+  home_.ring(which);
+  return true;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/path/host_records.hpp"
+
+namespace verbena::softdev::host_records {
+
+std::uint32_t request_bytes(opcode op) noexcept {
+  return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0);
+}
+
+void put_request(std::span<std::byte>& room, const message& what) noexcept {
+  put(room, request_header{.destination_qpn = what.destination_qpn,
+                           .source_qpn = what.source_qpn,
+                           .psn = what.psn,
+                           .attempt = what.attempt,
+                           .opcode = static_cast<std::uint8_t>(what.opcode),
+                           .solicited = what.solicited ? std::uint8_t{1} : std::uint8_t{0},
+                           .length = what.length,
+                           .immediate = what.immediate,
+                           .remote_address = what.remote_address,
+                           .remote_key = what.remote_key,
+                           .unused = 0});
+  if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
+}
+
+std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept {
+  const auto header = take<request_header>(bytes);
+  if (!header || header->opcode > static_cast<std::uint8_t>(opcode::fetch_add) ||
+      header->length > limits::max_message_bytes)
+    return std::nullopt;
+  message what{.opcode = static_cast<opcode>(header->opcode),
+               .solicited = header->solicited != 0,
+               .attempt = header->attempt,
+               .source_qpn = header->source_qpn,
+               .destination_qpn = header->destination_qpn,
+               .psn = header->psn,
+               .immediate = header->immediate,
+               .length = header->length,
+               .remote_key = header->remote_key,
+               .remote_address = header->remote_address};
+  if (is_atomic(what.opcode)) {
+    const auto values = take<operands>(bytes);
+    if (!values || what.length != 8) return std::nullopt;
+    what.compare_or_add = values->compare_or_add;
+    what.swap = values->swap;
+  }
+  const std::size_t most = is_read_or_atomic(what.opcode) ? 0 : what.length;
+  if (bytes.size() > most || (bytes.empty() && most > 0)) return std::nullopt;
+  return what;
+}
+
+std::uint32_t answer_bytes(const response& what) noexcept {
+  const failure& why = what.why;
+  const bool numbers = why.address != 0 || why.length != 0 || why.base != 0 || why.limit != 0;
+  return sizeof(answer_header) + (numbers ? sizeof(failure_numbers) : 0);
+}
+
+void put_answer(std::span<std::byte>& room, const fragment_header& to,
+                const response& what) noexcept {
+  const failure& why = what.why;
+  const bool numbers = answer_bytes(what) > sizeof(answer_header);
+  put(room, answer_header{.destination_qpn = to.destination_qpn,
+                          .source_qpn = to.source_qpn,
+                          .psn = to.psn,
+                          .attempt = static_cast<std::uint16_t>(to.attempt),
+                          .outcome = static_cast<std::uint8_t>(what.outcome),
+                          .rnr_timer = what.rnr_timer,
+                          .original = what.original,
+                          .why = static_cast<std::uint32_t>(why.why),
+                          .detail = why.detail,
+                          .extra = why.extra,
+                          .key = why.key});
+  if (numbers && room.size() >= sizeof(failure_numbers))
+    put(room, failure_numbers{why.address, why.length, why.base, why.limit});
+}
+
+std::optional<taken_answer> take_answer(std::span<const std::byte>& bytes) noexcept {
+  const auto header = take<answer_header>(bytes);
+  if (!header || header->outcome > static_cast<std::uint8_t>(verdict::operation_error) ||
+      header->rnr_timer > 31)
+    return std::nullopt;
+  taken_answer taken{
+      .to = {header->destination_qpn, header->source_qpn, header->psn, header->attempt, 0},
+      .what = {.outcome = static_cast<verdict>(header->outcome),
+               .rnr_timer = header->rnr_timer,
+               .original = header->original,
+               .why = {.why = static_cast<reason>(header->why),
+                       .key = header->key,
+                       .detail = header->detail,
+                       .extra = header->extra}}};
+  if (const auto numbers = take<failure_numbers>(bytes)) {
+    taken.what.why.address = numbers->address;
+    taken.what.why.length = numbers->length;
+    taken.what.why.base = numbers->base;
+    taken.what.why.limit = numbers->limit;
+  }
+  return taken;
+}
+
+}  // namespace verbena::softdev::host_records

@@ -1,31 +1,78 @@
 // SPDX-License-Identifier: MIT
 #include "tests/unit/softdev/shim/subprocess.hpp"
 
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
 
 namespace verbena::softdev::testing {
 
-int in_child(const std::function<int()>& work) {
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) {
+stream::~stream() { close(fd_); }
+
+void stream::put_bytes(const void* bytes, std::size_t count) {
+  if (send(fd_, bytes, count, MSG_NOSIGNAL) != static_cast<ssize_t>(count))
+    throw std::runtime_error("the other process is gone");
+}
+
+void stream::take_bytes(void* bytes, std::size_t count) {
+  if (recv(fd_, bytes, count, MSG_WAITALL) != static_cast<ssize_t>(count))
+    throw std::runtime_error("the other process is gone or silent");
+}
+
+child_process::child_process(const std::function<int(stream& parent)>& work) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error("socketpair failed");
+  const timeval patience{30, 0};
+  for (const int end : ends) setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  pid_ = fork();
+  if (pid_ < 0) throw std::runtime_error("fork failed");
+  if (pid_ == 0) {
+    close(ends[0]);
     alarm(60);
     int result = 255;
     try {
-      result = work();
+      stream parent(ends[1]);
+      result = work(parent);
+      if (result == 0 && ::testing::Test::HasFailure()) result = 254;
     } catch (const std::exception& problem) {
       std::fprintf(stderr, "child: %s\n", problem.what());
     }
     _exit(result);
   }
+  close(ends[1]);
+  stream_ = new stream(ends[0]);
+}
+
+child_process::~child_process() {
+  if (pid_ > 0) {
+    kill_it();
+    static_cast<void>(join());
+  }
+  delete stream_;
+}
+
+void child_process::kill_it() { kill(pid_, SIGKILL); }
+
+int child_process::join() {
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
+  const pid_t ended = waitpid(pid_, &status, 0);
+  const bool known = ended == pid_;
+  pid_ = -1;
+  if (!known) throw std::runtime_error("waitpid failed");
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+int in_child(const std::function<int()>& work) {
+  child_process child([&](stream& /*parent*/) { return work(); });
+  return child.join();
 }
 
 std::string output_of(const std::string& command) {

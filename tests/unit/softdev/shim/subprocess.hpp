@@ -1,15 +1,71 @@
 // SPDX-License-Identifier: MIT
-// Running a piece of a test in a child process, and commands.
+// Running a piece of a test in another process, talking to it, and commands.
 #pragma once
+
+#include <sys/types.h>
 
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace verbena::softdev::testing {
 
-/// Runs `work` in a child made by fork and returns what it returned (0 … 255), or 1000 plus the
-/// signal that ended it. A child that takes longer than a minute is killed.
+/// One end of a stream between two processes. Values are plain structs; a peer that is gone, or
+/// silent for 30 seconds, is an exception.
+class stream {
+ public:
+  explicit stream(int fd) : fd_(fd) {}
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+  ~stream();
+
+  template <class T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    put_bytes(&value, sizeof value);
+  }
+  template <class T>
+  [[nodiscard]] T take() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    take_bytes(&value, sizeof value);
+    return value;
+  }
+  /// Meets the other side.
+  void meet() {
+    put('m');
+    static_cast<void>(take<char>());
+  }
+
+ private:
+  void put_bytes(const void* bytes, std::size_t count);
+  void take_bytes(void* bytes, std::size_t count);
+  int fd_;
+};
+
+/// A child made by fork that runs `work` with a stream to this process. A child that takes longer
+/// than a minute is killed.
+class child_process {
+ public:
+  explicit child_process(const std::function<int(stream& parent)>& work);
+  child_process(const child_process&) = delete;
+  child_process& operator=(const child_process&) = delete;
+  ~child_process();
+
+  [[nodiscard]] stream& to() { return *stream_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void kill_it();
+  /// Waits for its end: what `work` returned (0 … 253), 254 when an expectation failed in it, 255
+  /// for an exception, or 1000 plus the signal that ended it.
+  [[nodiscard]] int join();
+
+ private:
+  pid_t pid_ = -1;
+  stream* stream_ = nullptr;
+};
+
+/// Runs `work` in a child and returns what child_process::join gives.
 [[nodiscard]] int in_child(const std::function<int()>& work);
 
 /// What a shell command writes to standard output. Throws when it fails.

@@ -137,6 +137,10 @@ result<void> outgoing_file::read(std::span<std::byte> into) {
 result<incoming_file> incoming_file::create(const directory& where, std::string name,
                                             std::uint64_t size) {
   incoming_file made(where, std::move(name));
+  struct stat there{};
+  if (::fstatat(where.fd(), made.name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+      S_ISDIR(there.st_mode))
+    return made.failed(EISDIR, "create");  // better now than after the whole copy
   VERBENA_TRY_VOID(made.open_temporary());
   VERBENA_TRY_VOID(made.reserve(size));
   return made;

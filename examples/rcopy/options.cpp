@@ -20,9 +20,9 @@ std::string check_address(const std::string& text) {
 }
 
 void add_timeout(CLI::App& app, raw_options& raw) {
-  app.add_option("--timeout", raw.timeout_seconds,
-                 "Seconds without any progress after which to give up")
-      ->check(CLI::Range(0.1, 86400.0))
+  app.add_option("--timeout", raw.timeout_seconds, "Give up when nothing has moved for so long")
+      ->check(CLI::Range(0.1, 86400.0).description(""))
+      ->type_name("SECONDS")
       ->capture_default_str();
 }
 
@@ -31,15 +31,20 @@ void add_copy_options(CLI::App& app, copy_options& copy, raw_options& raw) {
                                                               {"tcp", transport::tcp}};
   app.add_option("SERVER", raw.server, "Where `rcopy serve` runs: HOST or HOST:PORT")
       ->required()
+      ->type_name("")
       ->check(CLI::Validator(check_address, "", "address"));
   app.add_option("--over", copy.over, "Copy over rdma or, to compare, over tcp (default rdma)")
-      ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""));
-  app.add_option("--device", copy.device, "RDMA device (default: hardware, else soft0)");
-  app.add_option("--chunk", copy.chunk_bytes, "Bytes per RDMA write, such as 256K or 1M")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(smallest_chunk, largest_chunk));
-  app.add_option("--window", copy.window, "Chunks under way at once")
-      ->check(CLI::Range(std::uint16_t{1}, largest_window))
+      ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""))
+      ->type_name("WAY");
+  app.add_option("--device", copy.device, "RDMA device (default: hardware, else soft0)")
+      ->type_name("NAME");
+  app.add_option("--chunk", copy.chunk_bytes, "Bytes per RDMA write, 4K to 16M (default 1M)")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->check(CLI::Range(smallest_chunk, largest_chunk).description(""))
+      ->type_name("BYTES");
+  app.add_option("--window", copy.window, "Chunks under way at once, 1 to 64")
+      ->check(CLI::Range(std::uint16_t{1}, largest_window).description(""))
+      ->type_name("N")
       ->capture_default_str();
   add_timeout(app, raw);
   app.add_flag("--quiet,-q", copy.quiet, "Show no progress");
@@ -47,16 +52,22 @@ void add_copy_options(CLI::App& app, copy_options& copy, raw_options& raw) {
 }
 
 void add_serve(CLI::App& app, serve_options& serve, raw_options& raw) {
-  app.add_option("DIR", serve.directory, "The directory to copy from and to")->required();
+  app.add_option("DIR", serve.directory, "The directory to copy from and to")
+      ->required()
+      ->type_name("");
   app.add_option("--port", serve.at.port, "TCP port to meet clients at; 0: any free one")
+      ->type_name("N")
       ->capture_default_str();
   app.add_option("--bind", serve.at.host,
-                 "Address to listen at; 0.0.0.0 or :: lets other hosts in. There is no\n"
-                 "password: whoever reaches the port can read and replace files in DIR")
+                 "Address to listen at. 0.0.0.0 or :: lets other hosts in;\n"
+                 "whoever gets in can read and replace the files in DIR")
+      ->type_name("ADDR")
       ->capture_default_str();
-  app.add_option("--device", serve.device, "RDMA device (default: hardware, else soft0)");
+  app.add_option("--device", serve.device, "RDMA device (default: hardware, else soft0)")
+      ->type_name("NAME");
   app.add_option("--max-clients", serve.max_clients, "Clients served at once")
-      ->check(CLI::Range(1, 1000))
+      ->check(CLI::Range(1, 1000).description(""))
+      ->type_name("N")
       ->capture_default_str();
   add_timeout(app, raw);
   app.add_flag("--quiet,-q", serve.quiet, "Print failures only");
@@ -96,13 +107,15 @@ command read_command_line(int argc, char** argv) {
   auto& serving = *app.add_subcommand("serve", "Serve the files of a directory");
   add_serve(serving, serve, raw);
   auto& putting = *app.add_subcommand("put", "Copy a file to a server");
-  putting.add_option("FILE", put.file, "The file to copy")->required();
+  putting.add_option("FILE", put.file, "The file to copy")->required()->type_name("");
   add_copy_options(putting, put.copy, raw);
-  putting.add_option("--name", put.name, "Its name on the server (default: that of FILE)");
+  putting.add_option("--name", put.name, "Its name on the server (default: that of FILE)")
+      ->type_name("NAME");
   auto& getting = *app.add_subcommand("get", "Copy a file from a server");
-  getting.add_option("NAME", get.name, "The file's name on the server")->required();
+  getting.add_option("NAME", get.name, "The file's name on the server")->required()->type_name("");
   add_copy_options(getting, get.copy, raw);
-  getting.add_option("--output,-o", get.output, "Where to put it (default: ./NAME)");
+  getting.add_option("--output,-o", get.output, "Where to put it (default: ./NAME)")
+      ->type_name("FILE");
 
   try {
     app.parse(argc, argv);

@@ -132,8 +132,8 @@ result<outcome> receive_file(incoming_file file, std::uint64_t file_bytes, const
 }
 
 std::string one_line(const error& why) {
-  // What the peer said comes first; which of our calls heard it is of no interest.
-  if (why.is(std::errc::connection_aborted)) return why.object() + ": " + why.diagnosis();
+  // What the peer said is enough; which of our calls heard it is of no interest.
+  if (why.is(std::errc::connection_aborted)) return why.diagnosis();
   return why.message();
 }
 

@@ -54,6 +54,7 @@ class Server:
 
     def errors(self):
         self.log.seek(0)
+        self.log.seek(0)
         return self.log.read().decode(errors="replace")
 
     def limit_file_size(self, size):
@@ -87,6 +88,7 @@ class Case(unittest.TestCase):
 
     def serve(self, *words, **options):
         server = Server(self.served, *words, **options)
+        self.addCleanup(server.log.close)
         self.addCleanup(lambda: server.process.poll() is None and server.kill())
         return server
 

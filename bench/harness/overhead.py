@@ -39,15 +39,24 @@ class Cost:
 def costs(functions: dict[str, callgrind.Function], calls: int) -> dict[str, Cost]:
     """Per case, with and without the provider's operations, which call only inside their file."""
     provider = {one.name for one in functions.values() if one.file.endswith(PROVIDER_FILE)}
+
+    def spent_in_provider(one: callgrind.Function) -> float:
+        """A callee of several cases is shared out by what each of them spent in it."""
+        spent = 0.0
+        for name, cost in one.callees.items():
+            callee = functions[name]
+            if name in provider:
+                spent += cost
+            elif callee.inclusive > 0 and callee is not one:
+                spent += cost * spent_in_provider(callee) / callee.inclusive
+        return spent
+
     result = {}
     for one in functions.values():
         if not one.name.startswith(PREFIX):
             continue
-        spent_in_provider = sum(
-            cost for name, cost in one.callees.items() if base_name(name) in provider
-        )
-        foreign = tuple(sorted({base_name(name) for name in one.callees} - provider))
-        own = (one.inclusive - spent_in_provider) / calls
+        own = (one.inclusive - spent_in_provider(one)) / calls
+        foreign = tuple(sorted(set(one.callees) - provider))
         result[one.name.removeprefix(PREFIX)] = Cost(own, one.inclusive / calls, foreign)
     return result
 

@@ -41,6 +41,19 @@ struct ibv_pd* null_create_pd(struct ibv_context* context) {
 
 void null_destroy_pd(struct ibv_pd* pd) { free(pd); }
 
+struct ibv_mr* null_create_mr(struct ibv_pd* pd, void* address, size_t length) {
+  struct ibv_mr* mr = zeroed(sizeof *mr);
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = address;
+  mr->length = length;
+  mr->lkey = null_local_key;
+  mr->rkey = null_remote_key;
+  return mr;
+}
+
+void null_destroy_mr(struct ibv_mr* mr) { free(mr); }
+
 struct ibv_cq_ex* null_create_cq_ex(struct ibv_context* context) {
   struct null_cq* cq = zeroed(sizeof *cq);
   cq->ex.context = context;
@@ -68,6 +81,15 @@ struct ibv_qp* null_create_qp(struct ibv_pd* pd, struct ibv_cq* cq) {
   return &qp->ex.qp_base;
 }
 
-struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp) { return &((struct null_qp*)qp)->ex; }
+struct ibv_qp* null_create_qp_ex(struct ibv_pd* pd, struct ibv_cq* cq) {
+  struct ibv_qp* qp = null_create_qp(pd, cq);
+  ((struct null_qp*)qp)->is_extended = 1;
+  return qp;
+}
+
+struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp) {
+  struct null_qp* self = (struct null_qp*)qp;
+  return self->is_extended ? &self->ex : NULL;
+}
 
 void null_destroy_qp(struct ibv_qp* qp) { free(qp); }

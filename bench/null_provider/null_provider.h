@@ -36,11 +36,17 @@ struct ibv_context* null_open(void);
 void null_close(struct ibv_context* context);
 struct ibv_pd* null_create_pd(struct ibv_context* context);
 void null_destroy_pd(struct ibv_pd* pd);
+/* Every region has the same keys. */
+enum { null_local_key = 0x1111, null_remote_key = 0x2222 };
+struct ibv_mr* null_create_mr(struct ibv_pd* pd, void* address, size_t length);
+void null_destroy_mr(struct ibv_mr* mr);
 struct ibv_cq* null_create_cq(struct ibv_context* context);
 struct ibv_cq_ex* null_create_cq_ex(struct ibv_context* context);
 void null_destroy_cq(struct ibv_cq* cq);
-/* The queue pair is an ibv_qp_ex as well, as those of providers with extended verbs are. */
 struct ibv_qp* null_create_qp(struct ibv_pd* pd, struct ibv_cq* cq);
+/* One that has the extended interface as well: null_qp_to_qp_ex gives it, and NULL for the others.
+ */
+struct ibv_qp* null_create_qp_ex(struct ibv_pd* pd, struct ibv_cq* cq);
 struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp);
 void null_destroy_qp(struct ibv_qp* qp);
 

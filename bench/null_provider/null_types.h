@@ -10,6 +10,7 @@
 struct null_qp {
   struct ibv_qp_ex ex;
   uint64_t posted;
+  int is_extended;
   null_record_function* record; /* recording operations only */
   void* record_argument;
   struct null_record pending;

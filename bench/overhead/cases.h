@@ -3,6 +3,9 @@
  * it, in typed.cpp with this library's public functions. One call posts or polls `operations` times
  * and returns a number that depends on the outcome. Cases whose name starts with poster_ exist in
  * typed.cpp alone; their twin is the case without it.
+ *
+ * _1 is one request, _16 one list of sixteen, _loop one request posted sixteen times; _span names
+ * slices where they lie instead of copying them; _extended goes through ibv_wr_*.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
 #define BENCH_OVERHEAD_CASES_H
@@ -15,26 +18,32 @@ extern "C" {
 #endif
 
 /* X(name, operations) */
-#define OVERHEAD_CASES(X)  \
-  X(write_1, 1)            \
-  X(write_16, 16)          \
-  X(send_1, 1)             \
-  X(send_16, 16)           \
-  X(write_1_extended, 1)   \
-  X(write_16_extended, 16) \
-  X(send_1_extended, 1)    \
-  X(send_16_extended, 16)  \
-  X(receive_1, 1)          \
-  X(receive_16, 16)        \
-  X(poll_1, 1)             \
-  X(poll_16, 16)           \
+#define OVERHEAD_CASES(X)    \
+  X(write_1, 1)              \
+  X(write_16, 16)            \
+  X(write_loop, 16)          \
+  X(write_1_span, 1)         \
+  X(write_16_span, 16)       \
+  X(send_1, 1)               \
+  X(send_16, 16)             \
+  X(write_1_extended, 1)     \
+  X(write_16_extended, 16)   \
+  X(write_loop_extended, 16) \
+  X(send_1_extended, 1)      \
+  X(send_16_extended, 16)    \
+  X(receive_1, 1)            \
+  X(receive_16, 16)          \
+  X(poll_1, 1)               \
+  X(poll_16, 16)             \
   X(lazy_poll_16, 16)
 
-#define OVERHEAD_POSTER_CASES(X) \
-  X(poster_write_1, 1)           \
-  X(poster_write_16, 16)         \
-  X(poster_write_1_extended, 1)  \
-  X(poster_write_16_extended, 16)
+#define OVERHEAD_POSTER_CASES(X)  \
+  X(poster_write_1, 1)            \
+  X(poster_write_16, 16)          \
+  X(poster_write_loop, 16)        \
+  X(poster_write_1_extended, 1)   \
+  X(poster_write_16_extended, 16) \
+  X(poster_write_loop_extended, 16)
 
 /* The objects that a case works on; each side defines its own. */
 struct overhead_objects;
@@ -57,7 +66,6 @@ struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp*
 
 /* What both sides post: 64 bytes at slot i of a region. Slots follow each other. */
 enum { overhead_slot_bytes = 64, overhead_slots = 16 };
-enum { overhead_remote_key = 0x2222, overhead_local_key = 0x1111 };
 #define OVERHEAD_REMOTE_ADDRESS UINT64_C(0x7f0000001000)
 /* The identifier of the first request of a call. */
 #define OVERHEAD_FIRST_ID UINT64_C(7)

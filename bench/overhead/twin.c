@@ -15,7 +15,6 @@ static inline void set_sge(struct ibv_sge* sge, const struct ibv_sge* slot) {
 static inline void set_write(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id,
                              const struct twin_remote* remote) {
   wr->wr_id = id;
-  wr->next = NULL;
   wr->sg_list = sge;
   wr->num_sge = 1;
   wr->opcode = IBV_WR_RDMA_WRITE;
@@ -26,7 +25,6 @@ static inline void set_write(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64
 
 static inline void set_send(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id) {
   wr->wr_id = id;
-  wr->next = NULL;
   wr->sg_list = sge;
   wr->num_sge = 1;
   wr->opcode = IBV_WR_SEND;
@@ -38,6 +36,7 @@ CASE(write_1) {
   struct ibv_send_wr wr;
   struct ibv_send_wr* bad_wr;
   set_sge(&sge, &objects->local[0]);
+  wr.next = NULL;
   set_write(&wr, &sge, OVERHEAD_FIRST_ID, &objects->remote[0]);
   return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
 }
@@ -47,6 +46,7 @@ CASE(send_1) {
   struct ibv_send_wr wr;
   struct ibv_send_wr* bad_wr;
   set_sge(&sge, &objects->local[0]);
+  wr.next = NULL;
   set_send(&wr, &sge, OVERHEAD_FIRST_ID);
   return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
 }
@@ -58,8 +58,42 @@ CASE(write_16) {
   for (unsigned i = 0; i < overhead_slots; ++i) {
     set_sge(&sge[i], &objects->local[i]);
     set_write(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i, &objects->remote[i]);
-    if (i > 0) wr[i - 1].next = &wr[i];
+    wr[i].next = &wr[i + 1];
   }
+  wr[overhead_slots - 1].next = NULL;
+  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+}
+
+CASE(write_loop) {
+  uint64_t codes = 0;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    struct ibv_sge sge;
+    struct ibv_send_wr wr;
+    struct ibv_send_wr* bad_wr;
+    set_sge(&sge, &objects->local[i]);
+    wr.next = NULL;
+    set_write(&wr, &sge, OVERHEAD_FIRST_ID + i, &objects->remote[i]);
+    codes |= (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+  }
+  return codes;
+}
+
+CASE(write_1_span) {
+  struct ibv_send_wr wr;
+  struct ibv_send_wr* bad_wr;
+  wr.next = NULL;
+  set_write(&wr, &objects->local[0], OVERHEAD_FIRST_ID, &objects->remote[0]);
+  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+}
+
+CASE(write_16_span) {
+  struct ibv_send_wr wr[overhead_slots];
+  struct ibv_send_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_write(&wr[i], &objects->local[i], OVERHEAD_FIRST_ID + i, &objects->remote[i]);
+    wr[i].next = &wr[i + 1];
+  }
+  wr[overhead_slots - 1].next = NULL;
   return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
 }
 
@@ -70,8 +104,9 @@ CASE(send_16) {
   for (unsigned i = 0; i < overhead_slots; ++i) {
     set_sge(&sge[i], &objects->local[i]);
     set_send(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i);
-    if (i > 0) wr[i - 1].next = &wr[i];
+    wr[i].next = &wr[i + 1];
   }
+  wr[overhead_slots - 1].next = NULL;
   return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
 }
 
@@ -95,6 +130,17 @@ CASE(write_1_extended) {
   ibv_wr_start(qp);
   extended_write(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->remote[0]);
   return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(write_loop_extended) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  uint64_t codes = 0;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    ibv_wr_start(qp);
+    extended_write(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->remote[i]);
+    codes |= (uint64_t)ibv_wr_complete(qp);
+  }
+  return codes;
 }
 
 CASE(send_1_extended) {
@@ -122,7 +168,6 @@ CASE(send_16_extended) {
 
 static inline void set_receive(struct ibv_recv_wr* wr, struct ibv_sge* sge, uint64_t id) {
   wr->wr_id = id;
-  wr->next = NULL;
   wr->sg_list = sge;
   wr->num_sge = 1;
 }
@@ -132,6 +177,7 @@ CASE(receive_1) {
   struct ibv_recv_wr wr;
   struct ibv_recv_wr* bad_wr;
   set_sge(&sge, &objects->local[0]);
+  wr.next = NULL;
   set_receive(&wr, &sge, OVERHEAD_FIRST_ID);
   return (uint64_t)ibv_post_recv(objects->qp, &wr, &bad_wr);
 }
@@ -143,8 +189,9 @@ CASE(receive_16) {
   for (unsigned i = 0; i < overhead_slots; ++i) {
     set_sge(&sge[i], &objects->local[i]);
     set_receive(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i);
-    if (i > 0) wr[i - 1].next = &wr[i];
+    wr[i].next = &wr[i + 1];
   }
+  wr[overhead_slots - 1].next = NULL;
   return (uint64_t)ibv_post_recv(objects->qp, wr, &bad_wr);
 }
 

@@ -21,16 +21,16 @@ struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp*
   objects->cq_ex = null_create_cq_ex(context);
   objects->qp = null_create_qp(pd, objects->cq);
   *classic = objects->qp;
-  *extended = null_create_qp(pd, objects->cq);
+  *extended = null_create_qp_ex(pd, objects->cq);
   objects->qp_ex = null_qp_to_qp_ex(*extended);
   for (unsigned i = 0; i < overhead_slots; ++i) {
     objects->local[i] = (struct ibv_sge){.addr = (uintptr_t)&region[i * overhead_slot_bytes],
                                          .length = overhead_slot_bytes,
-                                         .lkey = overhead_local_key};
+                                         .lkey = null_local_key};
     objects->remote[i] =
         (struct twin_remote){.address = OVERHEAD_REMOTE_ADDRESS + (uint64_t)i * overhead_slot_bytes,
                              .length = overhead_slot_bytes,
-                             .rkey = overhead_remote_key};
+                             .rkey = null_remote_key};
   }
   return objects;
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "bench/local/device_side.hpp"
+
+#include <array>
+#include <utility>
+
+namespace bench {
+
+device_side::device_side(const process_pair& pair, memory_kind kind, std::size_t bytes)
+    : context_(verbena::open_device("soft0").value()),
+      pd_(context_.allocate_pd().value()),
+      sends_(context_.create_cq(depth).value()),
+      receives_(context_.create_cq(depth).value()),
+      inbox_(make_memory(pd_, kind, bytes)),
+      outbox_(make_memory(pd_, kind, bytes)),
+      qp_(connect(pair, pd_, sends_, receives_)),
+      peer_(exchange(pair, inbox_.region.remote())) {
+  pair.meet();
+}
+
+device_side::memory device_side::make_memory(const verbena::protection_domain& pd, memory_kind kind,
+                                             std::size_t bytes) {
+  const auto rights = verbena::access::local_write | verbena::access::remote_write;
+  if (kind == memory_kind::shareable) {
+    auto region = pd.allocate(bytes, rights).value();
+    const auto view = region.bytes();
+    return {{}, std::move(region), view};
+  }
+  std::vector<std::byte> own(bytes);
+  auto region = pd.register_memory(own, rights).value();
+  const std::span<std::byte> view(own);
+  return {std::move(own), std::move(region), view};
+}
+
+verbena::queue_pair<verbena::rc> device_side::connect(const process_pair& pair,
+                                                      const verbena::protection_domain& pd,
+                                                      const verbena::completion_queue& sends,
+                                                      const verbena::completion_queue& receives) {
+  auto prepared =
+      pd.create_queue_pair<verbena::rc>(
+            sends, receives,
+            {.max_send_wr = depth, .max_recv_wr = depth, .access = verbena::access::remote_write})
+          .value();
+  pair.send(prepared.endpoint().encode());
+  std::array<std::byte, verbena::endpoint::encoded_size> bytes{};
+  pair.receive(bytes);
+  return std::move(prepared).handshake(verbena::endpoint::decode(bytes).value()).value();
+}
+
+verbena::remote_region device_side::exchange(const process_pair& pair,
+                                             const verbena::remote_region& mine) {
+  pair.send(mine.encode());
+  std::array<std::byte, verbena::remote_region::encoded_size> bytes{};
+  pair.receive(bytes);
+  return verbena::remote_region::decode(bytes).value();
+}
+
+}  // namespace bench

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// One of two processes that are connected through the software device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bench/local/process_pair.hpp"
+#include "verbena/verbena.hpp"
+
+namespace bench {
+
+/// Whose memory is registered.
+enum class memory_kind : std::uint8_t {
+  shareable,  ///< the library's, which peers on the host map
+  ordinary,   ///< the program's own
+};
+
+/// A queue pair on soft0 that is connected to the other process's, and memory on both sides.
+/// Both processes make it at the same time; afterwards both can send and write.
+/// Threads: one thread at a time.
+class device_side {
+ public:
+  /// Queue sizes: more than any figure has outstanding.
+  static constexpr std::uint32_t depth = 1024;
+
+  /// Connects. `bytes` is the size of the inbox, which the peer may write, and of the outbox.
+  /// Blocks until the other process did the same. Raises what verbs report.
+  device_side(const process_pair& pair, memory_kind kind, std::size_t bytes);
+
+  [[nodiscard]] verbena::queue_pair<verbena::rc>& qp() noexcept { return qp_; }
+  [[nodiscard]] const verbena::completion_queue& sends() const noexcept { return sends_; }
+  [[nodiscard]] const verbena::completion_queue& receives() const noexcept { return receives_; }
+  [[nodiscard]] std::span<std::byte> inbox() const noexcept { return inbox_.bytes; }
+  [[nodiscard]] std::span<std::byte> outbox() const noexcept { return outbox_.bytes; }
+  [[nodiscard]] verbena::local_slice inbox_slice(std::size_t offset, std::size_t length) const {
+    return inbox_.region.slice(offset, length);
+  }
+  [[nodiscard]] verbena::local_slice outbox_slice(std::size_t offset, std::size_t length) const {
+    return outbox_.region.slice(offset, length);
+  }
+  /// The peer's inbox.
+  [[nodiscard]] const verbena::remote_region& peer() const noexcept { return peer_; }
+
+ private:
+  struct memory {
+    std::vector<std::byte> own;  // empty when the library allocated
+    verbena::memory_region region;
+    std::span<std::byte> bytes;
+  };
+  static memory make_memory(const verbena::protection_domain& pd, memory_kind kind,
+                            std::size_t bytes);
+  static verbena::queue_pair<verbena::rc> connect(const process_pair& pair,
+                                                  const verbena::protection_domain& pd,
+                                                  const verbena::completion_queue& sends,
+                                                  const verbena::completion_queue& receives);
+  static verbena::remote_region exchange(const process_pair& pair,
+                                         const verbena::remote_region& mine);
+
+  verbena::context context_;
+  verbena::protection_domain pd_;
+  verbena::completion_queue sends_;
+  verbena::completion_queue receives_;
+  memory inbox_;
+  memory outbox_;
+  verbena::queue_pair<verbena::rc> qp_;
+  verbena::remote_region peer_;
+};
+
+}  // namespace bench

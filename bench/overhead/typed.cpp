@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// The cases with this library's public functions. Nothing about the objects is known here: they are
+// made in another translation unit, at run time.
+#include "bench/overhead/typed.hpp"
+
+#include <span>
+
+#define CASE(name) [[gnu::noinline]] std::uint64_t case_##name(overhead_objects* objects)
+
+namespace {
+
+std::uint64_t code_of(verbena::post_status status) {
+  return static_cast<std::uint64_t>(status.code());
+}
+
+// The body of every case that posts one or sixteen, for both interfaces.
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t write_one(Queue& queue,
+                                                      const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  batch.write({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0], objects.remote[0]);
+  return code_of(batch.submit());
+}
+
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t write_sixteen(Queue& queue,
+                                                          const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i],
+                objects.remote[i]);
+  return code_of(batch.submit());
+}
+
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t write_loop(Queue& queue,
+                                                       const overhead_objects& objects) {
+  std::uint64_t codes = 0;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    auto batch = queue.start_send();
+    batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i],
+                objects.remote[i]);
+    codes |= code_of(batch.submit());
+  }
+  return codes;
+}
+
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t send_one(Queue& queue,
+                                                     const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  batch.send({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0]);
+  return code_of(batch.submit());
+}
+
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t send_sixteen(Queue& queue,
+                                                         const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    batch.send({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i]);
+  return code_of(batch.submit());
+}
+
+}  // namespace
+
+CASE(write_1) { return write_one(objects->qp, *objects); }
+CASE(write_16) { return write_sixteen(objects->qp, *objects); }
+CASE(write_loop) { return write_loop(objects->qp, *objects); }
+CASE(write_loop_extended) {
+  auto queue = objects->extended;  // a view, as the twin's pointer is
+  return write_loop(queue, *objects);
+}
+
+CASE(write_1_span) {
+  auto batch = objects->qp.start_send();
+  batch.write({.id = OVERHEAD_FIRST_ID, .signaled = true}, std::span(&objects->local[0], 1),
+              objects->remote[0]);
+  return code_of(batch.submit());
+}
+
+CASE(write_16_span) {
+  auto batch = objects->qp.start_send();
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, std::span(&objects->local[i], 1),
+                objects->remote[i]);
+  return code_of(batch.submit());
+}
+
+CASE(send_1) { return send_one(objects->qp, *objects); }
+CASE(send_16) { return send_sixteen(objects->qp, *objects); }
+CASE(write_1_extended) { return write_one(objects->extended, *objects); }
+CASE(write_16_extended) { return write_sixteen(objects->extended, *objects); }
+CASE(send_1_extended) { return send_one(objects->extended, *objects); }
+CASE(send_16_extended) { return send_sixteen(objects->extended, *objects); }
+
+CASE(receive_1) {
+  return code_of(objects->qp.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
+}
+
+CASE(receive_16) {
+  auto batch = objects->qp.start_receive();
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    batch.receive({.id = OVERHEAD_FIRST_ID + i}, objects->local[i]);
+  return code_of(batch.submit());
+}
+
+CASE(poll_1) {
+  verbena::completion done;
+  const auto polled = objects->cq.poll(std::span(&done, 1));
+  if (!polled) return UINT64_MAX;
+  if ((*polled).empty()) return 0;
+  if (!done.ok()) return UINT64_MAX;
+  return done.id() + done.byte_length();
+}
+
+CASE(poll_16) {
+  std::array<verbena::completion, overhead_slots> completions;
+  std::uint64_t sum = 0;
+  const auto polled = objects->cq.poll(completions);
+  if (!polled) return UINT64_MAX;
+  for (const auto& done : *polled) {
+    if (!done.ok()) return UINT64_MAX;
+    sum += done.id() + done.byte_length();
+  }
+  return sum;
+}
+
+CASE(lazy_poll_16) {
+  std::uint64_t sum = 0;
+  auto pass = objects->lazy_cq.poll();
+  for (const auto& done : pass)
+    if (done.ok()) sum += done.id() + done.byte_length();
+  return pass.result() ? sum : UINT64_MAX;
+}
+
+// The interface is chosen once per block, by the object; its twin is the case of that interface.
+CASE(poster_write_1) {
+  return objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects); });
+}
+CASE(poster_write_16) {
+  return objects->qp.with_poster([&](auto& poster) { return write_sixteen(poster, *objects); });
+}
+CASE(poster_write_loop) {
+  return objects->qp.with_poster([&](auto& poster) { return write_loop(poster, *objects); });
+}
+CASE(poster_write_loop_extended) {
+  return objects->qp_with_extended.with_poster(
+      [&](auto& poster) { return write_loop(poster, *objects); });
+}
+CASE(poster_write_1_extended) {
+  return objects->qp_with_extended.with_poster(
+      [&](auto& poster) { return write_one(poster, *objects); });
+}
+CASE(poster_write_16_extended) {
+  return objects->qp_with_extended.with_poster(
+      [&](auto& poster) { return write_sixteen(poster, *objects); });
+}

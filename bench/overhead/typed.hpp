@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The objects of the C++ side. What a work request names lies in them as in the C side's structure.
+#pragma once
+
+#include <array>
+
+#include "bench/overhead/cases.h"
+#include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+struct overhead_objects {
+  verbena::queue_pair<verbena::rc> qp;
+  verbena::queue_pair<verbena::rc> qp_with_extended;
+  verbena::extended_queue<verbena::rc> extended;
+  verbena::completion_queue cq;
+  verbena::extended_completion_queue lazy_cq;
+  verbena::memory_region region;
+  std::array<verbena::local_slice, overhead_slots> local;
+  std::array<verbena::remote_region, overhead_slots> remote;
+};

@@ -88,8 +88,21 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
     by.reading = true;
     by.reading_psn = what.psn;
   }
+  if (consumes_receive(what.opcode)) signal_receiver(by, what);
   count(by_ring_);
   return {.outcome = verdict::pending};
+}
+
+/// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
+/// was announced before: either we see the arming, or who armed sees the request.
+void host_path::signal_receiver(connection& by, const message& what) noexcept {
+  const queue_pair_line& line = by.to->segment().line(what.destination_qpn);
+  const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
+  const arm_state armed = arm_state_of(word);
+  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
+  if (!wanted || word == by.signalled) return;
+  const std::uint32_t channel = line.channel.load(std::memory_order_relaxed);
+  if (channel != 0 && by.to->signal_channel(channel)) by.signalled = word;
 }
 
 /// Pushes what is left of a request; false when the ring has no room for it all.

@@ -70,6 +70,7 @@ class host_path final : public remote_path {
     std::uint64_t sent = 0;  ///< bytes of it
     bool reading = false;    ///< a read went by the ring; nothing may follow it yet
     std::uint32_t reading_psn = 0;
+    std::uint32_t signalled = 0;  ///< the peer's arming that was answered by a signal
 
     bool answering = false;      ///< a read of the peer is being answered
     std::uint64_t answered = 0;  ///< bytes of it
@@ -83,6 +84,7 @@ class host_path final : public remote_path {
                         std::span<const segment> local) noexcept;
   [[nodiscard]] bool push_parts(connection& by, const message& what,
                                 std::span<const segment> local) noexcept;
+  void signal_receiver(connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home_.find(link_.slot() * limits::max_queue_pairs + index);

@@ -83,7 +83,7 @@ class context : public detail::handle<detail::context_state> {
 
   /// Closes the device now. Hands the context back when it is shared, by copies or by objects made
   /// from it, or when the verb refuses.
-  [[nodiscard]] close_result<context> close() && { return close_handle(std::move(*this)); }
+  close_result<context> close() && { return close_handle(std::move(*this)); }
 
  private:
   friend struct detail::internals;

@@ -101,7 +101,7 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
 
   /// Deregisters now, then frees memory of the library. Hands the region back when the verb
   /// refuses. Blocks while peers are in the middle of an access.
-  [[nodiscard]] close_result<memory_region> close() && {
+  close_result<memory_region> close() && {
     auto outcome = close_handle(std::move(*this));
     view_ = {};
     return outcome;

@@ -70,9 +70,7 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
 
   /// Deallocates the domain now. Hands it back when it is shared, by copies or by objects made from
   /// it, or when the verb refuses.
-  [[nodiscard]] close_result<protection_domain> close() && {
-    return close_handle(std::move(*this));
-  }
+  close_result<protection_domain> close() && { return close_handle(std::move(*this)); }
 
  private:
   friend struct detail::internals;

@@ -22,7 +22,7 @@ namespace verbena::inline VERBENA_ABI {
 /// What `context::create_cq` can be told.
 struct completion_queue_options {
   /// Where the queue reports that it has completions; none: it is only polled.
-  std::optional<completion_channel> channel;
+  std::optional<completion_channel> channel = {};
   /// Which interrupt vector notifications use; below `num_comp_vectors` of the context.
   std::uint32_t completion_vector = 0;
 };

@@ -24,10 +24,10 @@ struct endpoint {
   static constexpr std::size_t encoded_size = 30;
   static constexpr std::uint8_t wire_version = 1;
 
-  queue_pair_number queue_pair;
-  packet_sequence_number first_psn;  ///< of the first packet that this side sends
-  verbena::lid lid;                  ///< of the port on InfiniBand; 0 on Ethernet
-  std::optional<verbena::gid> gid;   ///< always there on Ethernet
+  queue_pair_number queue_pair = {};
+  packet_sequence_number first_psn = {};  ///< of the first packet that this side sends
+  verbena::lid lid = {};                  ///< of the port on InfiniBand; 0 on Ethernet
+  std::optional<verbena::gid> gid = {};   ///< always there on Ethernet
   /// The largest packet of this side's port; the connection uses the smaller of the two.
   verbena::mtu mtu = verbena::mtu::bytes_1024;
   std::uint8_t read_depth = 0;  ///< reads and atomics that this side can answer at once

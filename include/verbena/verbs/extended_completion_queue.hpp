@@ -45,7 +45,7 @@ using completion_fields = flags<completion_field>;
 /// What `context::create_extended_cq` can be told.
 struct extended_completion_queue_options {
   /// Where the queue reports that it has completions; none: it is only polled.
-  std::optional<completion_channel> channel;
+  std::optional<completion_channel> channel = {};
   /// Which interrupt vector notifications use; below `num_comp_vectors` of the context.
   std::uint32_t completion_vector = 0;
   /// Which optional fields can be read.

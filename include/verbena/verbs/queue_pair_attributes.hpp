@@ -64,11 +64,11 @@ using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 
 /// The way to a peer. Source: struct ibv_ah_attr, ibv_create_ah(3).
 struct peer_address {
-  verbena::lid lid;                   ///< of the peer's port, on InfiniBand
-  std::optional<verbena::gid> gid;    ///< of the peer; needed on Ethernet
-  verbena::gid_index source_gid;      ///< of this side, if `gid` is given
-  port_number port = port_number(1);  ///< of this side
-  std::uint8_t service_level = 0;     ///< at most 15
+  verbena::lid lid = {};                 ///< of the peer's port, on InfiniBand
+  std::optional<verbena::gid> gid = {};  ///< of the peer; needed on Ethernet
+  verbena::gid_index source_gid = {};    ///< of this side, if `gid` is given
+  port_number port = port_number(1);     ///< of this side
+  std::uint8_t service_level = 0;        ///< at most 15
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 64;
 };

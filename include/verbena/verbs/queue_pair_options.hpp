@@ -34,26 +34,26 @@ struct queue_pair_options<rc> {
   bool extended = true;
 
   /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
-  access_flags access;
+  access_flags access = {};
 
   port_number port = port_number(1);
   /// The entry of the port's GID table to send from. Not given: context::routable_gid() on
   /// Ethernet, no GID on InfiniBand.
-  std::optional<verbena::gid_index> gid_index;
+  std::optional<verbena::gid_index> gid_index = {};
   /// The largest packet. Not given: the port's active MTU. The connection uses the lesser of both
   /// sides' values.
-  std::optional<mtu> path_mtu;
+  std::optional<mtu> path_mtu = {};
   /// The sequence number of the first packet. Not given: random.
-  std::optional<packet_sequence_number> first_psn;
+  std::optional<packet_sequence_number> first_psn = {};
 
   /// How long to wait for an acknowledgement: 67 ms.
-  ack_timeout timeout;
+  ack_timeout timeout = {};
   /// How often to send again without an answer; at most 7.
   std::uint8_t retry_count = 7;
   /// How often to send again when the peer has no receive posted; at most 7, and 7 means for ever.
   std::uint8_t rnr_retry_count = 6;
   /// How long the peer is asked to wait when this side has no receive posted: 2.56 ms.
-  rnr_timer min_rnr_timer;
+  rnr_timer min_rnr_timer = {};
   /// Reads and atomics in flight, in each direction; reduced to what both devices can do.
   std::uint8_t read_depth = 16;
 

@@ -114,7 +114,7 @@ namespace detail {
 /// Posts one receive request. Never blocks, never allocates.
 ///
 /// *Contract.* As receive_batch::receive.
-template <memory_slices Data>
+template <class Data>
 [[gnu::always_inline]] inline post_status post_one_receive(ibv_qp* queue, receive_request request,
                                                            const Data& into) {
   ibv_recv_wr posted;

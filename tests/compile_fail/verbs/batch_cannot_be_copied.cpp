@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The requests of a batch point at each other: it stays where it is.
+// expect: use of deleted function|deleted constructor
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::rc>& batch) {
+#ifdef VERBENA_BAD
+  auto other = batch;
+#else
+  auto& other = batch;
+#endif
+  static_cast<void>(other.submit());
+}

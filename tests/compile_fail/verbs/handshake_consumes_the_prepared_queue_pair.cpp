@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// After the handshake there is one owner: the queue pair that it returned.
+// expect: discards qualifiers|rvalue|lvalue
+#include <utility>
+
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+auto use(verbena::prepared_queue_pair<verbena::rc>& prepared, const verbena::endpoint& peer) {
+#ifdef VERBENA_BAD
+  return prepared.handshake(peer);
+#else
+  return std::move(prepared).handshake(peer);
+#endif
+}

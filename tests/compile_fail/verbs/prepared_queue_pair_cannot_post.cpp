@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// A queue pair posts after its handshake.
+// expect: has no member|no member named
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+#ifdef VERBENA_BAD
+void use(verbena::prepared_queue_pair<verbena::rc>& queue) {
+#else
+void use(verbena::queue_pair<verbena::rc>& queue) {
+#endif
+  static_cast<void>(queue.start_send());
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// What is read from a peer needs registered memory of this side.
+// expect: no matching (member )?function|constraint
+#include "verbena/base/bytes.hpp"
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::rc>& batch, const verbena::remote_region& remote,
+         const verbena::local_slice& slice) {
+#ifdef VERBENA_BAD
+  const verbena::inline_data into(verbena::bytes_of("text"));
+#else
+  const verbena::local_slice& into = slice;
+#endif
+  batch.read({}, into, remote);
+  static_cast<void>(slice);
+}

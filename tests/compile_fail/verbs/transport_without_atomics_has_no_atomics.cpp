@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Operations exist only on transports that have them.
+// expect: no matching (member )?function|constraint
+#include "verbena/verbs/send_batch.hpp"
+
+struct plain {};
+template <>
+struct verbena::transport_traits<plain> : verbena::transport_traits<verbena::rc> {
+  static constexpr bool has_atomics = false;
+};
+
+void use(verbena::send_batch<plain>& batch, const verbena::local_slice& slice,
+         const verbena::remote_region& remote) {
+#ifdef VERBENA_BAD
+  batch.fetch_and_add({}, slice, remote, 1);
+#else
+  batch.write({}, slice, remote);
+#endif
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Operations exist only on transports that have them.
+// expect: no matching (member )?function|constraint
+#include "verbena/verbs/extended_queue.hpp"
+
+struct plain {};
+template <>
+struct verbena::transport_traits<plain> : verbena::transport_traits<verbena::rc> {
+  static constexpr bool has_write = false;
+};
+
+void use(verbena::extended_batch<plain>& batch, const verbena::local_slice& slice,
+         const verbena::remote_region& remote) {
+#ifdef VERBENA_BAD
+  batch.write({}, slice, remote);
+#else
+  batch.read({}, slice, remote);
+#endif
+}

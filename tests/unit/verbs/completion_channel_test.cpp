@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/completion_channel.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <thread>
+#include <utility>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+
+class channels : public ::testing::Test {
+ protected:
+  // A queue pair that is connected to itself.
+  queue_pair<rc> connected(const completion_queue& sends, const completion_queue& receives) {
+    auto prepared =
+        pd.create_queue_pair<rc>(sends, receives, {.access = access::remote_write}).value();
+    const auto self = prepared.endpoint();
+    return std::move(prepared).handshake(self).value();
+  }
+  void send(queue_pair<rc>& queue, send_request request) {
+    queue.post_receive({.id = 1}, memory.slice(64, 64)).value();
+    auto batch = queue.start_send();
+    batch.send(request, memory.slice(0, 8));
+    batch.submit().value();
+  }
+
+  context device = open_device("soft0").value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_channel channel = device.create_completion_channel().value();
+  memory_region memory = pd.allocate(4096, access::local_write | access::remote_write).value();
+};
+
+TEST_F(channels, are_non_blocking_from_the_beginning) {
+  EXPECT_GE(channel.fd(), 0);
+  EXPECT_NE(::fcntl(channel.fd(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_FALSE(channel.poll_event().value().has_value());
+}
+
+TEST_F(channels, a_wait_ends_at_its_deadline_and_not_before) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(channel.wait(deadline::after(30ms)).value().has_value());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 30ms);
+}
+
+TEST_F(channels, an_armed_queue_sends_one_event) {
+  const auto cq = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(cq, cq);
+  cq.request_notification(notify::any_completion).value();
+  send(queue, {.id = 2, .signaled = true});
+  const auto event = channel.wait(deadline::after(20s)).value();
+  ASSERT_TRUE(event);
+  EXPECT_TRUE(event->is_from(cq));
+  EXPECT_EQ(event->native_queue(), cq.native());
+  test::take(cq, 2);
+  // It was armed once.
+  send(queue, {.id = 3, .signaled = true});
+  test::take(cq, 2);
+  EXPECT_FALSE(channel.poll_event().value().has_value());
+}
+
+TEST_F(channels, the_descriptor_becomes_readable_with_an_event) {
+  const auto cq = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(cq, cq);
+  cq.request_notification(notify::any_completion).value();
+  send(queue, {.signaled = true});
+  pollfd waited{.fd = channel.fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&waited, 1, 20'000), 1);
+  EXPECT_TRUE(channel.poll_event().value().has_value());
+  EXPECT_EQ(::poll(&waited, 1, 0), 0);
+}
+
+TEST_F(channels, several_queues_share_one_channel) {
+  const auto sends = device.create_cq(16, {.channel = channel}).value();
+  const auto receives = device.create_extended_cq(16, {.channel = channel}).value();
+  const auto silent = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(sends, receives);
+  sends.request_notification(notify::any_completion).value();
+  receives.request_notification(notify::any_completion).value();
+  silent.request_notification(notify::any_completion).value();
+  send(queue, {.signaled = true});
+  int from_sends = 0;
+  int from_receives = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto event = channel.wait(deadline::after(20s)).value();
+    ASSERT_TRUE(event);
+    from_sends += event->is_from(sends) ? 1 : 0;
+    from_receives += event->is_from(receives) ? 1 : 0;
+    EXPECT_FALSE(event->is_from(silent));
+  }
+  EXPECT_EQ(from_sends, 1);
+  EXPECT_EQ(from_receives, 1);
+  EXPECT_FALSE(channel.poll_event().value().has_value());
+}
+
+TEST_F(channels, solicited_only_waits_for_the_senders_wish) {
+  const auto sends = device.create_cq(16).value();
+  const auto receives = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(sends, receives);
+  receives.request_notification(notify::solicited_only).value();
+  send(queue, {.signaled = true});
+  test::take(receives, 1);
+  EXPECT_FALSE(channel.poll_event().value().has_value());
+  send(queue, {.signaled = true, .solicited = true});
+  const auto event = channel.wait(deadline::after(20s)).value();
+  ASSERT_TRUE(event);
+  EXPECT_TRUE(event->is_from(receives));
+}
+
+TEST_F(channels, arm_drain_wait_loses_nothing) {
+  const auto sends = device.create_cq(64).value();
+  const auto receives = device.create_cq(64, {.channel = channel}).value();
+  auto queue = connected(sends, receives);
+  constexpr int messages = 200;
+  std::thread sender([&] {
+    for (int i = 0; i < messages; ++i) {
+      send(queue, {.signaled = true});
+      test::take(sends, 1);
+    }
+  });
+  int received = 0;
+  const auto limit = deadline::after(60s);
+  std::array<completion, 8> room;
+  while (received < messages && !limit.expired()) {
+    receives.request_notification(notify::any_completion).value();
+    std::size_t drained = 0;
+    for (;;) {
+      const auto some = receives.poll(room).value();
+      if (some.empty()) break;
+      drained += some.size();
+    }
+    received += static_cast<int>(drained);
+    if (drained != 0) continue;
+    EXPECT_TRUE(channel.wait(limit).value().has_value());
+  }
+  sender.join();
+  EXPECT_EQ(received, messages);
+}
+
+TEST_F(channels, stay_while_a_queue_reports_to_them) {
+  auto cq = device.create_cq(4, {.channel = channel}).value();
+  ASSERT_TRUE(cq.channel().has_value());
+  EXPECT_EQ(cq.channel()->native(), channel.native());
+  auto refused = std::move(channel).close();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EBUSY);
+  channel = std::move(refused).object();
+  EXPECT_TRUE(std::move(cq).close());
+  EXPECT_TRUE(std::move(channel).close());
+}
+
+TEST_F(channels, a_queue_with_a_delivered_event_can_be_destroyed) {
+  auto cq = device.create_cq(16, {.channel = channel}).value();
+  {
+    auto queue = connected(cq, cq);
+    cq.request_notification(notify::any_completion).value();
+    send(queue, {.signaled = true});
+    ASSERT_TRUE(channel.wait(deadline::after(20s)).value().has_value());
+  }
+  EXPECT_TRUE(std::move(cq).close());
+}
+
+TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
+  const auto cq = device.create_cq(4).value();
+  EXPECT_TRUE(cq.request_notification(notify::any_completion));
+}
+
+TEST_F(channels, adopt_what_the_c_api_made) {
+  ibv_comp_channel* const native = device.provider().verbs.create_comp_channel(device.native());
+  ASSERT_NE(native, nullptr);
+  auto taken = completion_channel::adopt(native, device, ownership::take).value();
+  EXPECT_EQ(taken.native(), native);
+  EXPECT_FALSE(taken.poll_event().value().has_value());
+  EXPECT_TRUE(std::move(taken).close());
+}
+
+using channels_death = channels;
+
+TEST_F(channels_death, a_moved_from_channel_is_not_used) {
+  const auto moved = std::move(channel);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is the point
+  EXPECT_DEATH(static_cast<void>(channel.fd()), "a moved-from completion_channel must not be used");
+}
+
+TEST_F(channels_death, a_channel_is_adopted_with_its_own_context) {
+  const auto other = open_device("soft0").value();
+  EXPECT_DEATH(static_cast<void>(completion_channel::adopt(nullptr, device, ownership::borrow)),
+               "a completion channel to adopt is not null");
+  EXPECT_DEATH(
+      static_cast<void>(completion_channel::adopt(channel.native(), other, ownership::borrow)),
+      "a completion channel is adopted with its own context");
+}
+
+}  // namespace
+}  // namespace verbena

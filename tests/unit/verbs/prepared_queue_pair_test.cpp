@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+// Bringing queue pairs up, and changing them by hand.
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/gid_table.hpp"
+#include "verbena/verbs/port_attributes.hpp"
+
+namespace verbena {
+namespace {
+
+using attribute = queue_pair_attribute;
+using state = queue_pair_state;
+
+class prepared : public ::testing::Test {
+ protected:
+  result<prepared_queue_pair<rc>> create(queue_pair_options<rc> options = {}) {
+    return pd.create_queue_pair<rc>(cq, cq, options);
+  }
+  // The message of the error that creation ends with.
+  std::string refusal(queue_pair_options<rc> options) {
+    auto made = create(options);
+    return made ? "accepted" : made.error().message();
+  }
+
+  context device = open_device("soft0").value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue cq = device.create_cq(16).value();
+};
+
+TEST_F(prepared, endpoint_says_how_to_reach_this_side) {
+  auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
+  const auto gid = device.routable_gid(port_number(1)).value();
+  EXPECT_EQ(made.endpoint().queue_pair, made.number());
+  EXPECT_EQ(made.endpoint().queue_pair.value(), made.native()->qp_num);
+  EXPECT_EQ(made.endpoint().gid, gid.gid);
+  EXPECT_EQ(made.endpoint().first_psn, packet_sequence_number(0x123456));
+  EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
+  EXPECT_GT(made.endpoint().read_depth, 0);
+}
+
+TEST_F(prepared, first_sequence_number_is_random) {
+  const auto one = create().value().endpoint().first_psn;
+  const auto two = create().value().endpoint().first_psn;
+  const auto three = create().value().endpoint().first_psn;
+  EXPECT_FALSE(one == two && two == three);
+}
+
+TEST_F(prepared, is_granted_at_least_what_it_asked) {
+  const auto made = create({.max_send_wr = 10,
+                            .max_recv_wr = 11,
+                            .max_send_sge = 2,
+                            .max_recv_sge = 3,
+                            .max_inline_data = 32})
+                        .value();
+  EXPECT_GE(made.capabilities().max_send_wr, 10U);
+  EXPECT_GE(made.capabilities().max_recv_wr, 11U);
+  EXPECT_GE(made.capabilities().max_send_sge, 2U);
+  EXPECT_GE(made.capabilities().max_recv_sge, 3U);
+  EXPECT_GE(made.capabilities().max_inline_data, 32U);
+}
+
+TEST_F(prepared, handshake_applies_the_stated_defaults) {
+  auto made = create().value();
+  const auto self = made.endpoint();
+  auto queue = std::move(made).handshake(self).value();
+  const auto now =
+      queue
+          .query(attribute::state | attribute::access | attribute::path_mtu | attribute::timeout |
+                 attribute::retry_count | attribute::rnr_retry_count | attribute::min_rnr_timer |
+                 attribute::destination | attribute::reads_as_initiator |
+                 attribute::reads_as_target | attribute::send_psn | attribute::receive_psn)
+          .value();
+  EXPECT_EQ(now.state(), state::ready_to_send);
+  EXPECT_EQ(now.access(), access_flags());
+  EXPECT_EQ(now.path_mtu(), self.mtu);
+  EXPECT_EQ(now.timeout(), ack_timeout::from_exponent(14));
+  EXPECT_EQ(now.retry_count(), 7);
+  EXPECT_EQ(now.rnr_retry_count(), 6);
+  EXPECT_EQ(now.min_rnr_timer(), rnr_timer::from_encoding(16));
+  EXPECT_EQ(now.destination(), self.queue_pair);
+  EXPECT_EQ(now.reads_as_target(), self.read_depth);
+}
+
+TEST_F(prepared, connection_uses_the_lesser_values_of_both_sides) {
+  auto made = create({.path_mtu = mtu::bytes_512, .read_depth = 9}).value();
+  endpoint remote = made.endpoint();
+  remote.mtu = mtu::bytes_256;
+  remote.read_depth = 3;
+  EXPECT_EQ(made.rtr_attributes(remote).value().path_mtu(), mtu::bytes_256);
+  EXPECT_EQ(made.rts_attributes(remote).reads_as_initiator(), 3);
+  remote.mtu = mtu::bytes_4096;
+  remote.read_depth = 200;
+  EXPECT_EQ(made.rtr_attributes(remote).value().path_mtu(), mtu::bytes_512);
+  EXPECT_EQ(made.rts_attributes(remote).reads_as_initiator(), 9);
+  EXPECT_EQ(made.rtr_attributes(remote).value().reads_as_target(), 9);
+}
+
+TEST_F(prepared, steps_carry_the_options) {
+  const auto made = create({.access = access::remote_read,
+                            .timeout = ack_timeout::from_exponent(9),
+                            .retry_count = 2,
+                            .rnr_retry_count = 1,
+                            .min_rnr_timer = rnr_timer::from_encoding(3),
+                            .service_level = 4,
+                            .traffic_class = 8,
+                            .hop_limit = 12})
+                        .value();
+  const auto init = made.init_attributes();
+  EXPECT_EQ(init.state(), state::init);
+  EXPECT_EQ(init.access(), access::remote_read);
+  EXPECT_EQ(init.port(), port_number(1));
+  EXPECT_EQ(init.pkey_index(), 0);
+  endpoint remote = made.endpoint();
+  remote.queue_pair = queue_pair_number(0x777);
+  remote.first_psn = packet_sequence_number(0x888);
+  const auto rtr = made.rtr_attributes(remote).value();
+  EXPECT_EQ(rtr.destination(), queue_pair_number(0x777));
+  EXPECT_EQ(rtr.receive_psn(), packet_sequence_number(0x888));
+  EXPECT_EQ(rtr.min_rnr_timer(), rnr_timer::from_encoding(3));
+  ASSERT_TRUE(rtr.address());
+  EXPECT_EQ(rtr.address()->gid, remote.gid);
+  EXPECT_EQ(rtr.address()->service_level, 4);
+  EXPECT_EQ(rtr.address()->traffic_class, 8);
+  EXPECT_EQ(rtr.address()->hop_limit, 12);
+  const auto rts = made.rts_attributes(remote);
+  EXPECT_EQ(rts.timeout(), ack_timeout::from_exponent(9));
+  EXPECT_EQ(rts.retry_count(), 2);
+  EXPECT_EQ(rts.rnr_retry_count(), 1);
+  EXPECT_EQ(rts.send_psn(), made.endpoint().first_psn);
+}
+
+TEST_F(prepared, a_peer_without_a_gid_is_refused_before_anything_changes) {
+  auto made = create().value();
+  endpoint remote = made.endpoint();
+  remote.gid.reset();
+  const auto refused = made.rtr_attributes(remote);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+  const auto failed = std::move(made).handshake(remote);
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error().message().find("the peer has none"), std::string::npos);
+}
+
+TEST_F(prepared, a_failed_handshake_gives_the_queue_pair_back_to_the_device) {
+  auto made = create().value();
+  endpoint remote = made.endpoint();
+  remote.gid.reset();
+  EXPECT_FALSE(std::move(made).handshake(remote));
+  // Nothing holds the completion queue any more.
+  EXPECT_TRUE(std::move(cq).close());
+}
+
+TEST_F(prepared, can_be_brought_up_by_hand) {
+  auto made = create().value();
+  const auto self = made.endpoint();
+  const auto init = made.init_attributes();
+  const auto rtr = made.rtr_attributes(self).value();
+  const auto rts = made.rts_attributes(self);
+  auto queue = std::move(made).into_queue_pair();
+  EXPECT_EQ(queue.current_state().value(), state::reset);
+  queue.modify(init).value();
+  EXPECT_EQ(queue.current_state().value(), state::init);
+  queue.modify(rtr).value();
+  EXPECT_EQ(queue.current_state().value(), state::ready_to_receive);
+  queue.modify(rts).value();
+  EXPECT_EQ(queue.current_state().value(), state::ready_to_send);
+  queue.modify(queue_pair_attributes().set_state(state::error)).value();
+  EXPECT_EQ(queue.current_state().value(), state::error);
+  queue.modify(queue_pair_attributes().set_state(state::reset)).value();
+  EXPECT_EQ(queue.current_state().value(), state::reset);
+}
+
+TEST_F(prepared, a_wrong_transition_is_explained) {
+  test::loopback pair;
+  auto& queue = pair.a().queue;
+  const auto refused = queue.modify(queue_pair_attributes().set_state(state::init));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EINVAL);
+  const std::string message = refused.error().message();
+  EXPECT_NE(message.find("ibv_modify_qp"), std::string::npos) << message;
+  EXPECT_NE(message.find("queue pair 0x"), std::string::npos) << message;
+  EXPECT_NE(message.find("on soft0"), std::string::npos) << message;
+  EXPECT_NE(message.find("there is no transition from RTS to INIT"), std::string::npos) << message;
+  EXPECT_EQ(queue.current_state().value(), state::ready_to_send);
+}
+
+TEST_F(prepared, missing_attributes_are_explained) {
+  auto made = create().value();
+  auto init = made.init_attributes();
+  init.remove(attribute::port);
+  const auto refused = made.modify(init);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("needs PORT, which is missing"), std::string::npos)
+      << refused.error().message();
+  EXPECT_EQ(made.current_state().value(), state::reset);
+}
+
+TEST_F(prepared, a_packet_size_that_the_port_does_not_carry_is_explained) {
+  const auto active = device.query_port(port_number(1)).value().active_mtu();
+  if (active == mtu::bytes_4096) {
+    // Every size is carried: a size that does not exist is refused at creation instead.
+    EXPECT_NE(refusal({.path_mtu = static_cast<mtu>(6)}).find("path MTU"), std::string::npos);
+    return;
+  }
+  auto made = create({.path_mtu = mtu::bytes_4096}).value();
+  const auto self = made.endpoint();
+  const auto failed = std::move(made).handshake(self);
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error().message().find("larger than the port's active MTU"), std::string::npos)
+      << failed.error().message();
+}
+
+TEST_F(prepared, options_out_of_range_are_refused) {
+  EXPECT_NE(refusal({.retry_count = 8}).find("3 bits"), std::string::npos);
+  EXPECT_NE(refusal({.rnr_retry_count = 8}).find("3 bits"), std::string::npos);
+  EXPECT_NE(refusal({.service_level = 16}).find("4 bits"), std::string::npos);
+  EXPECT_NE(refusal({.port = port_number(0)}).find("ports count from 1"), std::string::npos);
+  EXPECT_NE(refusal({.path_mtu = static_cast<mtu>(0)}).find("path MTU"), std::string::npos);
+}
+
+TEST_F(prepared, a_limit_of_the_device_that_is_exceeded_is_named) {
+  const std::string message = refusal({.max_send_wr = 100'000'000});
+  EXPECT_NE(message.find("max_send_wr 100000000 > the device's maximum"), std::string::npos)
+      << message;
+  EXPECT_NE(refusal({.max_recv_sge = 100'000}).find("max_recv_sge 100000 >"), std::string::npos);
+}
+
+TEST_F(prepared, a_port_or_gid_that_does_not_exist_is_refused) {
+  EXPECT_NE(refusal({.port = port_number(200)}), "accepted");
+  EXPECT_NE(refusal({.gid_index = gid_index(255)}), "accepted");
+}
+
+TEST_F(prepared, completion_queues_of_another_open_device_are_refused) {
+  const auto other = open_device("soft0").value();
+  const auto foreign = other.create_cq(4).value();
+  const auto refused = pd.create_queue_pair<rc>(foreign, cq);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("another open device"), std::string::npos);
+}
+
+TEST_F(prepared, completes_into_extended_queues_as_well) {
+  const auto lazy = device.create_extended_cq(16).value();
+  auto made = pd.create_queue_pair<rc>(lazy, lazy).value();
+  EXPECT_EQ(made.native()->send_cq, lazy.native());
+}
+
+TEST_F(prepared, close_destroys_or_hands_back) {
+  auto made = create().value();
+  EXPECT_TRUE(std::move(made).close());
+  auto queue = create().value().into_queue_pair();
+  EXPECT_TRUE(std::move(queue).close());
+}
+
+TEST_F(prepared, adopts_what_the_c_api_made) {
+  ibv_qp_init_attr asked{.send_cq = cq.native(),
+                         .recv_cq = cq.native(),
+                         .cap = {.max_send_wr = 4,
+                                 .max_recv_wr = 4,
+                                 .max_send_sge = 1,
+                                 .max_recv_sge = 1,
+                                 .max_inline_data = 0},
+                         .qp_type = IBV_QPT_RC};
+  const auto& verbs = pd.provider().verbs;
+  ibv_qp* const native = verbs.create_qp(pd.native(), &asked);
+  ASSERT_NE(native, nullptr);
+  {
+    const auto borrowed = queue_pair<rc>::adopt(native, pd, ownership::borrow);
+    EXPECT_EQ(borrowed.number().value(), native->qp_num);
+    EXPECT_EQ(borrowed.current_state().value(), state::reset);
+  }
+  auto taken = queue_pair<rc>::adopt(native, pd, ownership::take);
+  EXPECT_EQ(taken.native(), native);
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr unused{};
+  EXPECT_EQ(verbs.query_qp(taken.native(), &attributes, IBV_QP_STATE, &unused), 0);
+  EXPECT_EQ(attributes.qp_state, IBV_QPS_RESET);
+  EXPECT_TRUE(std::move(taken).close());
+}
+
+using prepared_death = prepared;
+
+TEST_F(prepared_death, a_queue_pair_is_adopted_as_what_it_is) {
+  EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(nullptr, pd, ownership::borrow)),
+               "a queue pair to adopt is not null");
+  const auto made = create().value();
+  const auto other = device.allocate_pd().value();
+  EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(made.native(), other, ownership::borrow)),
+               "a queue pair is adopted with its own protection domain");
+  ibv_qp datagrams = *made.native();
+  datagrams.qp_type = IBV_QPT_UD;
+  EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(&datagrams, pd, ownership::borrow)),
+               "a queue pair is adopted as what it is");
+}
+
+TEST_F(prepared_death, a_moved_from_queue_pair_is_not_used) {
+  auto made = create().value();
+  const auto moved = std::move(made);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is the point
+  EXPECT_DEATH(static_cast<void>(made.number()), "a moved-from queue pair must not be used");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -73,6 +73,7 @@ void requester::clear() noexcept {
 }
 
 void requester::run() noexcept {
+  retire();
   if (!ready()) return;
   while (submitted_ < queue_.posted() && !stopped_ && self_.state() == queue_pair_state::rts) {
     send_entry& entry = queue_.at(submitted_);
@@ -403,7 +404,7 @@ void requester::retire() noexcept {
     const send_entry& entry = queue_.at(retired_);
     if (entry.stage != send_entry::progress::done) return;
     complete(retired_++);
-    if (self_.state() == queue_pair_state::error) return;
+    if (entry.status != completion_status::success) return;
   }
 }
 

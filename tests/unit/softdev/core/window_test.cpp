@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+// The window of a requester whose path answers later: order, fences, cumulative answers, new
+// beginnings, answers that fit nothing.
+#include <algorithm>
+
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+/// A path that remembers what it was given and does what the test says.
+class scripted_path final : public remote_path {
+ public:
+  response submit(queue_pair&, const message& what, std::span<const segment>,
+                  bool earlier_done) noexcept override {
+    submitted.push_back(what);
+    alone.push_back(earlier_done);
+    return next;
+  }
+  void changed(queue_pair&, bool) noexcept override {}
+  void fence() noexcept override { ++fences; }
+
+  response next{.outcome = verdict::pending};
+  std::vector<message> submitted;
+  std::vector<bool> alone;
+  int fences = 0;
+};
+
+class window : public fabric {
+ protected:
+  window() {
+    home->set_remote_path(&path);
+    connect(*a.qp, connection_to(0x123456));
+  }
+  ~window() override {
+    for (auto& end : ends) home->destroy(end->qp);
+    ends.clear();
+  }
+  void post_one(opcode op, std::uint64_t id, send_flags extra = {}) {
+    ASSERT_EQ(post(*a.qp, {.wr_id = id, .opcode = op, .flags = signaled | extra},
+                   {memory.slice(id * 8, 8)}),
+              0);
+  }
+  /// Answers the request that was submitted as number `index`.
+  bool answer(std::size_t index, const response& what = {}) {
+    const message& asked = path.submitted.at(index);
+    const access_epoch::guard inside(home->epoch());
+    const std::lock_guard lock(a.qp->send_lock());
+    const bool fits = a.qp->sender().answer(asked.psn, asked.attempt, what);
+    a.qp->sender().run();
+    return fits;
+  }
+  bool place(std::size_t index, std::uint64_t offset, std::span<const std::byte> bytes) {
+    const message& asked = path.submitted.at(index);
+    const access_epoch::guard inside(home->epoch());
+    const std::lock_guard lock(a.qp->send_lock());
+    return a.qp->sender().place(asked.psn, asked.attempt, offset, bytes);
+  }
+  std::vector<std::uint64_t> completed() {
+    std::vector<std::uint64_t> ids;
+    for (const completion& one : drain(*a.sent)) ids.push_back(one.wr_id);
+    return ids;
+  }
+
+  scripted_path path;
+  end_point& a = make();
+  buffer memory{*home, 4096, everything, 1};
+};
+
+using ids = std::vector<std::uint64_t>;
+
+TEST_F(window, requests_are_submitted_without_waiting_and_numbered) {
+  for (std::uint64_t i = 0; i < 3; ++i) post_one(opcode::send, i);
+  ASSERT_EQ(path.submitted.size(), 3U);
+  EXPECT_EQ(path.submitted[0].psn, 100U);
+  EXPECT_EQ(path.submitted[2].psn, 102U);
+  EXPECT_EQ(path.alone, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(completed(), ids{});
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(completed(), ids{0});
+}
+
+TEST_F(window, later_answer_answers_what_was_before_it) {
+  for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
+  EXPECT_TRUE(answer(2));
+  EXPECT_EQ(completed(), (ids{0, 1, 2}));
+  EXPECT_FALSE(answer(1)) << "answered already";
+  EXPECT_TRUE(answer(3));
+  EXPECT_EQ(completed(), ids{3});
+}
+
+TEST_F(window, answers_that_fit_nothing_are_counted_and_ignored) {
+  post_one(opcode::send, 0);
+  path.submitted.push_back(path.submitted[0]);
+  path.submitted[1].psn = 4711;
+  EXPECT_FALSE(answer(1));
+  path.submitted[1] = path.submitted[0];
+  path.submitted[1].attempt = 77;
+  EXPECT_FALSE(answer(1));
+  EXPECT_EQ(a.qp->sender().ignored_answers(), 2U);
+  EXPECT_EQ(completed(), ids{});
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(completed(), ids{0});
+}
+
+TEST_F(window, fenced_request_waits_for_reads) {
+  post_one(opcode::rdma_read, 0);
+  post_one(opcode::rdma_write, 1);
+  post_one(opcode::rdma_write, 2, send_flag::fence);
+  EXPECT_EQ(path.submitted.size(), 2U);
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(path.submitted.size(), 3U);
+  EXPECT_EQ(path.submitted[2].psn, 102U);
+}
+
+TEST_F(window, reads_and_atomics_in_flight_are_limited) {
+  for (std::uint64_t i = 0; i < 6; ++i)
+    post_one(i % 2 == 0 ? opcode::rdma_read : opcode::fetch_add, i);
+  EXPECT_EQ(path.submitted.size(), 4U) << "max_rd_atomic is 4";
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(path.submitted.size(), 5U);
+}
+
+TEST_F(window, read_data_are_placed_where_they_belong) {
+  post_one(opcode::rdma_read, 0);
+  const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  EXPECT_TRUE(place(0, 4, bytes));
+  EXPECT_FALSE(place(0, 5, bytes)) << "beyond the length";
+  EXPECT_FALSE(place(0, ~std::uint64_t{0}, bytes));
+  EXPECT_TRUE(std::equal(bytes, bytes + 4, memory.data() + 4));
+  EXPECT_TRUE(memory.holds(1, 0, 4, 0));
+  EXPECT_TRUE(memory.holds(1, 8, 8, 8));
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(completed(), ids{0});
+  EXPECT_FALSE(place(0, 0, bytes)) << "over";
+}
+
+TEST_F(window, read_whose_sink_was_deregistered_fails_locally) {
+  buffer sink(*home, 64, everything, 2);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 5, .opcode = opcode::rdma_read}, {sink.all()}), 0);
+  sink.deregister();
+  const std::byte bytes[8] = {};
+  EXPECT_TRUE(place(0, 0, bytes));
+  EXPECT_FALSE(answer(0));
+  EXPECT_EQ(only(*a.sent).status, completion_status::local_protection_error);
+  EXPECT_TRUE(sink.holds(2, 0, 64, 0));
+}
+
+TEST_F(window, atomic_answer_brings_the_original_value) {
+  post_one(opcode::fetch_add, 3);
+  EXPECT_TRUE(answer(0, {.original = 0x1122334455667788}));
+  EXPECT_EQ(memory.word(3), 0x1122334455667788U);
+}
+
+TEST_F(window, answer_that_skips_a_read_is_a_bad_response) {
+  post_one(opcode::rdma_read, 0);
+  post_one(opcode::send, 1);
+  EXPECT_TRUE(answer(1));
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].status, completion_status::bad_response_error);
+  EXPECT_EQ(done[1].status, completion_status::flushed);
+}
+
+TEST_F(window, rnr_goes_back_and_late_answers_of_the_first_attempt_are_ignored) {
+  for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::send, i);
+  EXPECT_TRUE(answer(1, {.outcome = verdict::receiver_not_ready, .rnr_timer = 12}));
+  EXPECT_EQ(completed(), ids{0}) << "the one before is answered by it";
+  EXPECT_EQ(path.submitted.size(), 4U);
+  run_for(640'000);
+  ASSERT_EQ(path.submitted.size(), 7U);
+  EXPECT_EQ(path.submitted[4].psn, 101U);
+  EXPECT_TRUE(path.alone[4]);
+  EXPECT_FALSE(answer(2, {.outcome = verdict::no_answer})) << "of the first attempt";
+  EXPECT_TRUE(answer(6));
+  EXPECT_EQ(completed(), (ids{1, 2, 3}));
+}
+
+TEST_F(window, refusal_in_the_middle_completes_in_order_and_flushes) {
+  for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
+  EXPECT_TRUE(answer(
+      1, {.outcome = verdict::access_error, .why = {.why = reason::remote_range, .key = 0x77}}));
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 4U);
+  EXPECT_EQ(done[0].status, completion_status::success);
+  EXPECT_EQ(done[1].status, completion_status::remote_access_error);
+  EXPECT_EQ(done[2].status, completion_status::flushed);
+  EXPECT_NE(explain(done[1]).find("rkey 0x77"), std::string::npos);
+  EXPECT_FALSE(answer(3)) << "flushed";
+}
+
+TEST_F(window, local_failure_waits_for_its_turn) {
+  post_one(opcode::send, 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {{.address = 1, .length = 1, .lkey = 0xbad}}), 0);
+  ASSERT_EQ(post(*a.qp, {.wr_id = 2}, {}), 0);
+  EXPECT_EQ(path.submitted.size(), 1U);
+  EXPECT_EQ(completed(), ids{});
+  EXPECT_TRUE(answer(0));
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 3U);
+  EXPECT_EQ(done[0].status, completion_status::success);
+  EXPECT_EQ(done[1].status, completion_status::local_protection_error);
+  EXPECT_EQ(done[2].status, completion_status::flushed);
+}
+
+TEST_F(window, blocked_request_goes_when_the_path_rings) {
+  path.next = {.outcome = verdict::blocked};
+  post_one(opcode::send, 0);
+  post_one(opcode::send, 1);
+  path.submitted.clear();
+  path.next = {.outcome = verdict::pending};
+  home->ring(*a.qp);
+  home->progress();
+  ASSERT_EQ(path.submitted.size(), 2U);
+  EXPECT_EQ(path.submitted[0].psn, 100U);
+}
+
+TEST_F(window, partial_request_is_continued_and_may_be_refused_meanwhile) {
+  path.next = {.outcome = verdict::partial};
+  post_one(opcode::send, 0);
+  post_one(opcode::send, 1);
+  for (const message& each : path.submitted) EXPECT_EQ(each.psn, 100U);
+  EXPECT_TRUE(answer(0, {.outcome = verdict::receiver_not_ready, .rnr_timer = 1}));
+  path.next = {.outcome = verdict::pending};
+  path.submitted.clear();
+  run_for(20'000);
+  ASSERT_EQ(path.submitted.size(), 2U);
+  EXPECT_EQ(path.submitted[0].psn, 100U);
+  EXPECT_TRUE(answer(1));
+  EXPECT_EQ(completed(), (ids{0, 1}));
+}
+
+TEST_F(window, direct_execution_takes_no_number) {
+  path.next = {.outcome = verdict::done, .direct = true};
+  post_one(opcode::rdma_write, 0);
+  post_one(opcode::rdma_write, 1);
+  path.next = {.outcome = verdict::pending};
+  post_one(opcode::send, 2);
+  EXPECT_EQ(path.submitted[2].psn, 100U);
+  EXPECT_TRUE(path.alone[2]);
+  EXPECT_EQ(completed(), (ids{0, 1}));
+}
+
+TEST_F(window, lost_peer_ends_the_oldest_and_flushes_the_rest) {
+  for (std::uint64_t i = 0; i < 3; ++i) post_one(opcode::rdma_read, i);
+  {
+    const access_epoch::guard inside(home->epoch());
+    const std::lock_guard lock(a.qp->send_lock());
+    a.qp->sender().peer_lost({.why = reason::peer_gone, .detail = 0x123456});
+    a.qp->sender().run();
+  }
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 3U);
+  EXPECT_EQ(done[0].status, completion_status::retry_exceeded);
+  EXPECT_EQ(explain(done[0]), "the process of queue pair 0x123456 ended");
+  EXPECT_EQ(done[2].status, completion_status::flushed);
+}
+
+TEST_F(window, drained_state_is_told_when_the_last_answer_came) {
+  post_one(opcode::send, 0);
+  a.qp->modify({.state = queue_pair_state::sqd, .sqd_notify = true},
+               attribute::state | attribute::sqd_notify)
+      .value();
+  post_one(opcode::send, 1);
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 0U);
+  EXPECT_TRUE(answer(0));
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 1U);
+  EXPECT_EQ(path.submitted.size(), 1U);
+}
+
+TEST_F(window, change_of_state_waits_for_other_processes) {
+  const int before = path.fences;
+  to_error(*a.qp);
+  EXPECT_EQ(path.fences, before + 1);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

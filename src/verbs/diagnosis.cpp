@@ -65,8 +65,10 @@ std::string explain_listing(int code) {
 std::string explain_missing_hardware() {
   std::error_code failed;
   std::string names;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", failed))
-    names += (names.empty() ? "" : ", ") + entry.path().filename().string();
+  // No range-for: its steps throw.
+  std::filesystem::directory_iterator entry("/sys/class/infiniband", failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
+    names += (names.empty() ? "" : ", ") + entry->path().filename().string();
   if (names.empty()) return {};
   return "the kernel has " + names +
          ", but libibverbs found no driver for it: install the providers (`apt install "

@@ -42,6 +42,6 @@ function(verbena_add_linked target library source)
     add_library(${target} INTERFACE)
   endif()
   target_sources(${target} INTERFACE "${CMAKE_CURRENT_BINARY_DIR}/verbena_linked.cpp")
-  target_link_libraries(${target} INTERFACE ${library} "LINKER:--start-group" ${archives} "${VERBENA_STATIC_IBVERBS}"
-    "LINKER:--end-group" "${VERBENA_NL_ROUTE}" "${VERBENA_NL}" m Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(${target} INTERFACE ${library} -Wl,--start-group ${archives} "${VERBENA_STATIC_IBVERBS}"
+    -Wl,--end-group "${VERBENA_NL_ROUTE}" "${VERBENA_NL}" m Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()

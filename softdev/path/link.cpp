@@ -161,9 +161,12 @@ void link::break_off(peer& from, std::atomic<std::uint64_t>& counter) {
 
 bool link::published_by(peer& from) {
   if (from.state() != peer_state::paired) return false;
-  if (from.full_at_.load(std::memory_order_acquire) != peer::no_position &&
-      from.their_pair().consumed_bytes.load(std::memory_order_seq_cst) != from.full_at_) {
-    return true;
+  if (from.full_at_.load(std::memory_order_acquire) != peer::no_position) {
+    const std::uint64_t seen = from.their_pair().consumed_bytes.load(std::memory_order_seq_cst);
+    if (seen != from.full_at_.load(std::memory_order_acquire) && seen != from.room_reported_) {
+      from.room_reported_ = seen;  // once: whoever waited for room may be gone
+      return true;
+    }
   }
   const ring_status status = from.consumer_.check_announced();
   if (status == ring_status::corrupt) break_off(from, broken_records_);

@@ -245,6 +245,7 @@ class link {
   std::mutex service_mutex_;
   std::atomic<bool> service_due_ = false;
   std::atomic<bool> some_died_ = false;
+  std::atomic<bool> hellos_out_ = false;  ///< some peer has our hello, and we wait for its own
   std::vector<std::shared_ptr<peer>> connecting_;
   std::vector<std::shared_ptr<peer>> closing_;
   std::vector<std::unique_ptr<pending_socket>> pending_;

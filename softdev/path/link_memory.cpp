@@ -78,9 +78,13 @@ bool is_eventfd(int fd) noexcept {
   std::array<char, 32> target{};
   std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
   const ssize_t length = ::readlink(path.data(), target.data(), target.size());
-  if (length < 0) return false;
-  if (std::string_view(target.data(), static_cast<std::size_t>(length)) != "anon_inode:[eventfd]") {
-    return false;
+  if (length >= 0) {
+    const std::string_view name(target.data(), static_cast<std::size_t>(length));
+    if (name != "anon_inode:[eventfd]") return false;
+  } else {
+    // Without /proc: at least an anonymous inode, which is neither a file, a socket nor a device.
+    struct stat info{};
+    if (::fstat(fd, &info) != 0 || (info.st_mode & S_IFMT) != 0) return false;
   }
   const int flags = ::fcntl(fd, F_GETFL);
   return flags >= 0 && (flags & O_NONBLOCK) != 0;

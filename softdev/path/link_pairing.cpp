@@ -53,6 +53,7 @@ void link::start_connection(const std::shared_ptr<peer>& to) {
       return end_peer(*to, peer_end::out_of_resources);
   }
   if (!prepare_pair(*to)) return end_peer(*to, peer_end::out_of_resources);
+  hellos_out_.store(true, std::memory_order_seq_cst);
   to->socket_ = std::move(made.socket);
   watch_socket(*to, EPOLLIN, EPOLL_CTL_ADD);
   if (!send_hello(*to)) lost_before_hello(*to);

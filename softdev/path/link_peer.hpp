@@ -92,7 +92,8 @@ class peer {
   /// Longest payload of one record.
   [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
   /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
-  /// wake us (the progress thread's eventfd) when there is room. `spare` bytes are left to records
+  /// wake us (the progress thread's eventfd) when there is room, and room_returned() will say so.
+  /// `corrupt` ends the peer. `spare` bytes are left to records
   /// that must not wait for others.
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
                                                        std::uint32_t spare = 0) noexcept;
@@ -202,7 +203,8 @@ class peer {
 
   // Under the link's receive lock:
   ring_consumer consumer_;
-  std::uint64_t kept_at_ = no_position;  ///< announced records when the oldest was kept
+  std::uint64_t room_reported_ = no_position;  ///< position that kept us from sleeping
+  std::uint64_t kept_at_ = no_position;        ///< announced records when the oldest was kept
 
   // Under the link's service lock:
   struct queued_message {

@@ -23,7 +23,9 @@ link::serviced link::service(time_point now) {
   }
   expire(now);
   end_closing(now);
-  if (some_died_.exchange(false, std::memory_order_acq_rel)) bury_dead();
+  const bool died = std::ranges::any_of(
+      receiving_, [](const auto& each) { return each->state() == peer_state::dead; });
+  if (some_died_.exchange(false, std::memory_order_acq_rel) || died) bury_dead();
   sweep_departed();
   tell_retired_arenas();
   for (const auto& each : receiving_) drop_retired_mappings(*each);
@@ -31,11 +33,15 @@ link::serviced link::service(time_point now) {
     next_full_scan_ = now + full_scan_interval;
     scan_all_.store(true, std::memory_order_relaxed);
   }
+  hellos_out_.store(
+      std::ranges::any_of(connecting_, [](const auto& e) { return bool(e->socket_); }),
+      std::memory_order_seq_cst);
   return {.events = events_, .next = next_deadline(now)};
 }
 
 void link::finish_hellos() {
   forbid_in_handler();
+  if (!hellos_out_.load(std::memory_order_seq_cst)) return;
   const std::lock_guard lock(service_mutex_);
   const auto waiting = connecting_;  // pairing changes the list's members, not the list
   for (const auto& each : waiting) {
@@ -186,10 +192,13 @@ void link::stop_watching(peer& which) {
 }
 
 void link::bury_dead() {
+  const auto received = receiving_;  // stop_receiving changes it
+  for (const auto& each : received) {
+    if (each->state() == peer_state::dead) stop_receiving(each);
+  }
   for (const auto& each : all_peers()) {
     if (each->state() != peer_state::dead) continue;
     stop_watching(*each);
-    stop_receiving(each);
     const std::lock_guard lock(table_mutex_);
     if (table_[each->slot()] != each) continue;
     table_[each->slot()] = nullptr;

@@ -61,7 +61,8 @@ result<slot_claim> slot_claim::take() {
 }
 
 unique_fd slot_claim::accept() noexcept {
-  for (;;) {
+  // Connections of other users are skipped, but not without end: they could come for ever.
+  for (int turn = 0; turn < backlog; ++turn) {
     unique_fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -69,6 +70,7 @@ unique_fd slot_claim::accept() noexcept {
     }
     if (identify_peer(socket.get()).same_user) return socket;
   }
+  return {};
 }
 
 slot_connection connect_to_slot(std::uint32_t slot) noexcept {

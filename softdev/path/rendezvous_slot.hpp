@@ -21,8 +21,8 @@ class slot_claim {
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] int fd() const noexcept { return listener_.get(); }
-  /// Accepts one waiting connection: empty when there is none. Connections of other users are
-  /// closed and skipped.
+  /// Accepts one waiting connection: empty when there is none now. Connections of other users
+  /// are closed and skipped.
   [[nodiscard]] unique_fd accept() noexcept;
   /// Closes the socket; the slot is free when no copy of it is left.
   void close() noexcept { listener_.reset(); }

@@ -27,7 +27,7 @@ bool all_zero(std::span<const unsigned char> bytes) {
 TEST(arena, memory_is_page_aligned_zeroed_and_writable) {
   arena_registry arenas;
   for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, std::size_t{100'000},
-                                 std::size_t{300'000}, std::size_t{10'000'000}}) {
+                                 std::size_t{300'000}, std::size_t{3'000'000}}) {
     void* memory = arenas.allocate(size, pages::normal).value();
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 4096, 0U);
     auto bytes = bytes_at(memory, size);

@@ -92,13 +92,13 @@ TEST(segment, update_changes_access_of_a_published_region_only) {
   EXPECT_EQ(out.access, 1U);
 }
 
-TEST(segment, holds_a_hundred_thousand_random_keys) {
+TEST(segment, holds_tens_of_thousands_of_random_keys) {
   segments s;
   std::mt19937 random(1);
   std::vector<std::uint32_t> keys;
   int refused = 0;
   region_record out;
-  while (keys.size() < 100'000) {
+  while (keys.size() < 40'000) {
     const auto key = static_cast<std::uint32_t>(random());
     if (key == 0 || s.seen.find_region(key, out) == lookup::found) continue;
     if (s.own->publish_region(region(key))) {
@@ -108,7 +108,7 @@ TEST(segment, holds_a_hundred_thousand_random_keys) {
     }
   }
   EXPECT_LT(refused, 100);
-  EXPECT_EQ(s.own->region_count(), 100'000U);
+  EXPECT_EQ(s.own->region_count(), 40'000U);
   for (const std::uint32_t key : keys) ASSERT_EQ(s.seen.find_region(key, out), lookup::found);
   for (const std::uint32_t key : keys) ASSERT_TRUE(s.own->withdraw_region(key));
   EXPECT_EQ(s.own->region_count(), 0U);
@@ -189,7 +189,7 @@ TEST(segment, readers_never_see_a_mixture_of_two_registrations) {
     }
   });
   int seen = 0;
-  for (int i = 0; i < 300'000; ++i) {
+  for (int i = 0; i < 100'000; ++i) {
     region_record out;
     const auto status = s.seen.find_region(1, out);
     if (status == lookup::busy || out.iova == 0) continue;
@@ -253,7 +253,7 @@ TEST(segment, hostile_content_gives_answers_not_loops) {
       map_shared(hostile.fd.get(), public_segment_bytes, map_access::read_only).value());
   region_record region;
   queue_pair_record queue_pair;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 30'000; ++i) {
     const auto number = static_cast<std::uint32_t>(random());
     if (seen.find_region(number, region) == lookup::found) {
       EXPECT_EQ(region.key, number);

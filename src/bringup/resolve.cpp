@@ -6,10 +6,13 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "src/bringup/socket.hpp"
 
@@ -94,10 +97,13 @@ result<std::vector<socket_address>> resolve(const address& where, resolve_for pu
     made = *std::move(named);
   }
   if (made.problem != 0 || made.found.empty()) return not_found(where, made);
-  if (where.host.empty())  // all addresses: the IPv6 socket takes IPv4 as well
-    std::ranges::stable_partition(
-        made.found, [](const auto& entry) { return entry.storage.ss_family == AF_INET6; });
-  return std::move(made.found);
+  if (!where.host.empty()) return std::move(made.found);
+  // All addresses: the IPv6 socket takes IPv4 as well, so it comes first.
+  const auto is_ipv6 = [](const auto& entry) { return entry.storage.ss_family == AF_INET6; };
+  std::vector<socket_address> ordered;
+  std::ranges::copy_if(made.found, std::back_inserter(ordered), is_ipv6);
+  std::ranges::copy_if(made.found, std::back_inserter(ordered), std::not_fn(is_ipv6));
+  return ordered;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -16,6 +16,8 @@ namespace {
 // interrupted us cannot be known; programs hardly ever mix both kinds.
 bool handlers_restart() noexcept {
   for (int number = 1; number < NSIG; ++number) {
+    // A thread that waits causes none of these, and sanitizers handle them.
+    if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL) continue;
     struct sigaction action;
     if (sigaction(number, nullptr, &action) != 0) continue;
     const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||

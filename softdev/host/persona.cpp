@@ -52,28 +52,28 @@ std::array<std::uint8_t, 16> mapped(in_addr address) noexcept {
   return gid;
 }
 
-struct interface_address {
-  gid_entry entry;
-  bool loopback = false;
-};
+// Adds the IPv4 addresses of interfaces that are up: of the loopback one if `wanted_loopback` is
+// IFF_LOOPBACK, of the others if it is 0.
+void add_addresses(const ifaddrs* list, unsigned wanted_loopback, std::vector<gid_entry>& out) {
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if ((entry->ifa_flags & IFF_UP) == 0) continue;
+    if ((entry->ifa_flags & IFF_LOOPBACK) != wanted_loopback) continue;
+    sockaddr_in address;
+    std::memcpy(&address, entry->ifa_addr, sizeof address);
+    out.push_back({mapped(address.sin_addr), if_nametoindex(entry->ifa_name)});
+  }
+}
 
-// The IPv4 addresses of interfaces that are up, those that others can reach first.
-std::vector<interface_address> host_addresses() {
-  std::vector<interface_address> found;
+// The host's IPv4 addresses, those that other hosts can reach first.
+std::vector<gid_entry> host_addresses() {
+  std::vector<gid_entry> found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) == 0) {
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-      if ((entry->ifa_flags & IFF_UP) == 0) continue;
-      sockaddr_in address;
-      std::memcpy(&address, entry->ifa_addr, sizeof address);
-      found.push_back({{mapped(address.sin_addr), if_nametoindex(entry->ifa_name)},
-                       (entry->ifa_flags & IFF_LOOPBACK) != 0});
-    }
+    add_addresses(list, 0, found);
+    add_addresses(list, IFF_LOOPBACK, found);
     freeifaddrs(list);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.loopback < b.loopback; });
   return found;
 }
 
@@ -95,19 +95,18 @@ persona describe_host() {
 
   auto addresses = host_addresses();
   const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
-  const auto is_local = [&](const auto& known) { return known.entry.gid == local.gid; };
-  if (std::none_of(addresses.begin(), addresses.end(), is_local))
-    addresses.push_back({local, true});
+  const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };
+  if (std::none_of(addresses.begin(), addresses.end(), is_local)) addresses.push_back(local);
 
   gid_entry link_local;
   link_local.gid = {0xfe, 0x80};
   std::copy(result.node_guid.begin(), result.node_guid.end(), link_local.gid.begin() + 8);
   link_local.gid[8] ^= 0x02U;  // an interface identifier has this bit the other way round
-  link_local.interface_index = addresses.front().entry.interface_index;
+  link_local.interface_index = addresses.front().interface_index;
   result.gids.push_back(link_local);
   for (const auto& address : addresses) {
     if (result.gids.size() == persona::gid_table_length) break;
-    result.gids.push_back(address.entry);
+    result.gids.push_back(address);
   }
   return result;
 }
@@ -118,8 +117,7 @@ bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid) {
   };
   if (std::any_of(known.gids.begin(), known.gids.end(), same)) return true;
   const auto addresses = host_addresses();
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const auto& address) { return same(address.entry); });
+  return std::any_of(addresses.begin(), addresses.end(), same);
 }
 
 }  // namespace verbena::softdev

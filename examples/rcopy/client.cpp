@@ -51,7 +51,7 @@ void print_json(const report& about, const result<outcome>& made) {
     json["error"] = one_line(made.error());
   }
   // A name need not be UTF-8.
-  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
 int print(const report& about, const result<outcome>& made) {
@@ -65,7 +65,7 @@ int print(const report& about, const result<outcome>& made) {
             << name_of(about.options.over)
             << (about.device.empty() ? "" : " (" + about.device + ")") << " in "
             << seconds_text(made->copy_seconds) << ", " << bytes_text(rate_of(*made))
-            << "/s; stored in " << seconds_text(made->store_seconds) << "; XXH3 verified\n";
+            << "/s\nXXH3 verified; on disk " << seconds_text(made->store_seconds) << " later\n";
   return 0;
 }
 

@@ -35,13 +35,13 @@ void report_refused_teardown(std::string_view call, const std::string& object, i
                             "ends");
 }
 
-void abandon(std::shared_ptr<const void> parents) {
+void abandon(std::shared_ptr<const void> object) {
   // Never destroyed: what is here must outlive everything. Reachable, so that leak checkers see
   // that it is kept on purpose.
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<const void>>;
   const std::lock_guard lock(mutex);
-  kept->push_back(std::move(parents));
+  kept->push_back(std::move(object));
 }
 
 error still_shared(std::string_view call, const std::string& object, long others) {

@@ -27,8 +27,8 @@ struct native_traits;
 /// Logs that `call` refused to destroy `object`.
 void report_refused_teardown(std::string_view call, const std::string& object, int code,
                              std::string_view in_use);
-/// Keeps `parents` until the process ends.
-void abandon(std::shared_ptr<const void> parents);
+/// Keeps an object that could not be destroyed, and its parents, until the process ends.
+void abandon(std::shared_ptr<const void> object);
 
 /// Owns (or borrows) a native object. `Parents` is an aggregate of shared pointers.
 /// Threads: immutable but for close(), which needs exclusive access.
@@ -59,7 +59,7 @@ class native_state {
     const verb_status status = destroy();
     if (!status.failed) return;
     report_refused_teardown(destroy_verb().name(), name_, status.code, traits::in_use);
-    abandon(std::make_shared<Parents>(std::move(parents_)));
+    abandon(std::make_shared<kept>(native_, std::move(parents_)));
   }
 
   [[nodiscard]] const verbena::provider& provider() const noexcept { return *provider_; }
@@ -80,6 +80,8 @@ class native_state {
   [[nodiscard]] const auto& destroy_verb() const noexcept { return verbs().*traits::destroy; }
 
  private:
+  using kept = std::pair<Native*, Parents>;
+
   const verbena::provider* provider_;
   Native* native_;
   ownership owner_;

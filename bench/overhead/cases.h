@@ -4,8 +4,9 @@
  * and returns a number that depends on the outcome. Cases whose name starts with poster_ exist in
  * typed.cpp alone; their twin is the case without it.
  *
- * _1 is one request, _16 one list of sixteen, _loop one request posted sixteen times; _span names
- * slices where they lie instead of copying them; _extended goes through ibv_wr_*.
+ * _1 is one request, _2 two that are posted one by one, _16 one list of sixteen, _loop one request
+ * posted sixteen times; _span names slices where they lie instead of copying them; _extended goes
+ * through ibv_wr_*.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
 #define BENCH_OVERHEAD_CASES_H
@@ -21,6 +22,7 @@ extern "C" {
 #define OVERHEAD_CASES(X)    \
   X(write_1, 1)              \
   X(write_16, 16)            \
+  X(write_2, 2)              \
   X(write_loop, 16)          \
   X(write_1_span, 1)         \
   X(write_16_span, 16)       \
@@ -28,6 +30,7 @@ extern "C" {
   X(send_16, 16)             \
   X(write_1_extended, 1)     \
   X(write_16_extended, 16)   \
+  X(write_2_extended, 2)     \
   X(write_loop_extended, 16) \
   X(send_1_extended, 1)      \
   X(send_16_extended, 16)    \
@@ -40,9 +43,11 @@ extern "C" {
 #define OVERHEAD_POSTER_CASES(X)  \
   X(poster_write_1, 1)            \
   X(poster_write_16, 16)          \
+  X(poster_write_2, 2)            \
   X(poster_write_loop, 16)        \
   X(poster_write_1_extended, 1)   \
   X(poster_write_16_extended, 16) \
+  X(poster_write_2_extended, 2)   \
   X(poster_write_loop_extended, 16)
 
 /* The objects that a case works on; each side defines its own. */

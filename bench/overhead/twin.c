@@ -64,6 +64,22 @@ CASE(write_16) {
   return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
 }
 
+static inline uint64_t write_one(struct overhead_objects* objects, unsigned slot) {
+  struct ibv_sge sge;
+  struct ibv_send_wr wr;
+  struct ibv_send_wr* bad_wr;
+  set_sge(&sge, &objects->local[slot]);
+  wr.next = NULL;
+  set_write(&wr, &sge, OVERHEAD_FIRST_ID + slot, &objects->remote[slot]);
+  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+}
+
+CASE(write_2) {
+  uint64_t codes = write_one(objects, 0);
+  codes |= write_one(objects, 1);
+  return codes;
+}
+
 CASE(write_loop) {
   uint64_t codes = 0;
   for (unsigned i = 0; i < overhead_slots; ++i) {
@@ -130,6 +146,19 @@ CASE(write_1_extended) {
   ibv_wr_start(qp);
   extended_write(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->remote[0]);
   return (uint64_t)ibv_wr_complete(qp);
+}
+
+static inline uint64_t write_one_extended(struct overhead_objects* objects, unsigned slot) {
+  struct ibv_qp_ex* qp = objects->qp_ex;
+  ibv_wr_start(qp);
+  extended_write(qp, OVERHEAD_FIRST_ID + slot, &objects->local[slot], &objects->remote[slot]);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(write_2_extended) {
+  uint64_t codes = write_one_extended(objects, 0);
+  codes |= write_one_extended(objects, 1);
+  return codes;
 }
 
 CASE(write_loop_extended) {

@@ -15,10 +15,11 @@ std::uint64_t code_of(verbena::post_status status) {
 
 // The body of every case that posts one or sixteen, for both interfaces.
 template <class Queue>
-[[gnu::always_inline]] inline std::uint64_t write_one(Queue& queue,
-                                                      const overhead_objects& objects) {
+[[gnu::always_inline]] inline std::uint64_t write_one(Queue& queue, const overhead_objects& objects,
+                                                      unsigned slot = 0) {
   auto batch = queue.start_send();
-  batch.write({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0], objects.remote[0]);
+  batch.write({.id = OVERHEAD_FIRST_ID + slot, .signaled = true}, objects.local[slot],
+              objects.remote[slot]);
   return code_of(batch.submit());
 }
 
@@ -66,6 +67,16 @@ template <class Queue>
 
 CASE(write_1) { return write_one(objects->qp, *objects); }
 CASE(write_16) { return write_sixteen(objects->qp, *objects); }
+CASE(write_2) {
+  std::uint64_t codes = write_one(objects->qp, *objects, 0);
+  codes |= write_one(objects->qp, *objects, 1);
+  return codes;
+}
+CASE(write_2_extended) {
+  std::uint64_t codes = write_one(objects->extended, *objects, 0);
+  codes |= write_one(objects->extended, *objects, 1);
+  return codes;
+}
 CASE(write_loop) { return write_loop(objects->qp, *objects); }
 CASE(write_loop_extended) {
   auto queue = objects->extended;  // a view, as the twin's pointer is
@@ -140,6 +151,20 @@ CASE(poster_write_1) {
 }
 CASE(poster_write_16) {
   return objects->qp.with_poster([&](auto& poster) { return write_sixteen(poster, *objects); });
+}
+// Two blocks, each with a choice of its own: what one more block costs.
+CASE(poster_write_2) {
+  std::uint64_t codes =
+      objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 0); });
+  codes |= objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 1); });
+  return codes;
+}
+CASE(poster_write_2_extended) {
+  auto& qp = objects->qp_with_extended;
+  std::uint64_t codes =
+      qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 0); });
+  codes |= qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 1); });
+  return codes;
 }
 CASE(poster_write_loop) {
   return objects->qp.with_poster([&](auto& poster) { return write_loop(poster, *objects); });

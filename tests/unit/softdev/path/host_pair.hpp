@@ -59,7 +59,7 @@ class shared_buffer {
  public:
   shared_buffer(device& home, memory_kind kind, std::size_t bytes, std::uint32_t seed,
                 access_flags rights = everything)
-      : home_(home), kind_(kind), bytes_(bytes) {
+      : home_(home), kind_(kind) {
     base_ =
         kind == memory_kind::shareable
             ? static_cast<std::byte*>(
@@ -127,7 +127,6 @@ class shared_buffer {
  private:
   device& home_;
   memory_kind kind_;
-  std::size_t bytes_;
   std::byte* base_ = nullptr;
   std::uint32_t key_ = 0;
 };

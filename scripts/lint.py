@@ -11,7 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "lint"
 PYTHON = sys.executable
-CONFIGURE = ["cmake", "--preset", "dev-clang", "-B", str(BUILD), "-DVERBENA_BUILD_BENCH=OFF"]
+CONFIGURE = ["cmake", "--preset", "dev-clang", "-B", str(BUILD), "-DVERBENA_BUILD_BENCH=OFF",
+             "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
 
 # name, what it finds, needs a configured build folder, command
 CHECKS = [

@@ -15,7 +15,7 @@ std::string object_of(std::uint64_t id, queue_pair_number queue_pair) {
 
 namespace detail {
 
-error completion_error(const failed_completion& failed) {
+result<void> completion_failure(const failed_completion& failed) {
   std::string diagnosis = to_string(failed.status);
   if (const auto meaning = describe(failed.status); !meaning.empty())
     diagnosis.append(" (").append(meaning).append(")");

@@ -67,6 +67,8 @@ std::string to_string(completion_fields fields) {
   return detail::names_of_bits(fields.mask(), names);
 }
 
+result<void> detail::lazy_polling_failure(int status) { return polling_failure(status); }
+
 void detail::report_unread_polling_failure(int status) noexcept {
   log(log_level::error, polling_failure(status).message());
 }

@@ -23,8 +23,8 @@ struct failed_completion {
   queue_pair_number queue_pair;
   std::uint32_t vendor_error;
 };
-/// The error that says so in words.
-[[nodiscard]] error completion_error(const failed_completion& failed);
+/// The error that says so in words; out of line, so that callers stay small.
+[[nodiscard]] result<void> completion_failure(const failed_completion& failed);
 }  // namespace detail
 
 /// The end of one work request, as `completion_queue::poll` writes it. It has the layout of ibv_wc
@@ -73,7 +73,7 @@ class completion {
   /// Success, or an error with the request, the status, the vendor error and the likely cause.
   [[nodiscard]] verbena::result<void> result() const {
     if (ok()) return {};
-    return detail::completion_error({id(), status(), queue_pair(), vendor_error()});
+    return detail::completion_failure({id(), status(), queue_pair(), vendor_error()});
   }
 
   /// The completion of the C API.

@@ -120,7 +120,7 @@ class lazy_completion {
   /// Needs completion_field::queue_pair if !ok().
   [[nodiscard]] verbena::result<void> result() const {
     if (ok()) return {};
-    return detail::completion_error({id(), status(), queue_pair(), vendor_error()});
+    return detail::completion_failure({id(), status(), queue_pair(), vendor_error()});
   }
 
   /// The queue of the C API, which stands on this completion.
@@ -133,6 +133,8 @@ class lazy_completion {
 namespace detail {
 /// Logs a failure that nobody asked for.
 void report_unread_polling_failure(int status) noexcept;
+/// The failure; out of line, so that callers stay small.
+[[nodiscard]] result<void> lazy_polling_failure(int status);
 }  // namespace detail
 
 /// One pass over the completions that are there: `for (const auto& done : cq.poll()) …`. Providers
@@ -190,7 +192,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   /// Success when the pass ran out of completions or was left early, else the device's failure.
   [[nodiscard]] verbena::result<void> result() {
     if (code_ == 0 || code_ == ENOENT) return {};
-    return detail::polling_failure(std::exchange(code_, ENOENT));
+    return detail::lazy_polling_failure(std::exchange(code_, ENOENT));
   }
 
  private:

@@ -23,7 +23,8 @@ concept connected_send_batch =
       { batch.submit() } -> std::same_as<post_status>;
     };
 
-/// What posts for a connected transport: `queue_pair<T>` and `extended_queue<T>`.
+/// What posts for a connected transport: `queue_pair<T>`, `classic_poster<T>` and
+/// `extended_queue<T>`.
 template <class T>
 concept connected_poster = requires(T& poster, receive_request request, const local_slice& slice) {
   { poster.start_send() } -> connected_send_batch;

@@ -353,7 +353,7 @@ TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
   EXPECT_FALSE(classic.a().queue.extended().has_value());
   EXPECT_EQ(classic.a().queue.native_extended(), nullptr);
   const bool is_classic = classic.a().queue.with_poster(
-      [](auto& poster) { return std::same_as<decltype(poster), queue_pair<rc>&>; });
+      [](auto& poster) { return std::same_as<decltype(poster), classic_poster<rc>&>; });
   EXPECT_TRUE(is_classic);
 }
 

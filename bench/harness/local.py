@@ -103,10 +103,10 @@ def peer_programs(limits: pathlib.Path) -> dict[str, Callable[[], float]]:
     programs: dict[str, Callable[[], float]] = {
         "ping-pong": lambda: last_number(limits, "ping_pong"),
         "TCP": lambda: last_number(limits, "tcp_latency"),
-        "UCX put": lambda: ucx.run("ucp_put_lat", 8, 2_000_000).latency_ns,
-        "UCX tag": lambda: ucx.run("tag_lat", 8, 1_000_000).latency_ns,
-        "UCX put rate": lambda: ucx.run("ucp_put_bw", 8, 10_000_000).messages_per_second,
-        "UCX tag rate": lambda: ucx.run("tag_bw", 8, 4_000_000).messages_per_second,
+        "UCX put": lambda: ucx.run("ucp_put_lat", 8, 500_000).latency_ns,
+        "UCX tag": lambda: ucx.run("tag_lat", 8, 250_000).latency_ns,
+        "UCX put rate": lambda: ucx.run("ucp_put_bw", 8, 5_000_000).messages_per_second,
+        "UCX tag rate": lambda: ucx.run("tag_bw", 8, 2_000_000).messages_per_second,
     }
     for size, label, times in ((KIB64, "64 KiB", 40_000), (MIB1, "1 MiB", 4_000)):
         programs[f"memcpy, {label}"] = lambda size=size: last_number(limits, "memcpy", str(size))

@@ -47,7 +47,7 @@ void wait_for(const line& from, std::uint64_t value) {
 }
 
 int ping_pong() {
-  constexpr bench::repetitions times{.chunks = 100, .per_chunk = 10'000};
+  constexpr bench::repetitions times{.chunks = 50, .per_chunk = 2000};
   auto* lines = new (shared_memory(2 * sizeof(line)).data()) line[2];
   const auto pair = bench::process_pair::start();
   pair.meet();

@@ -67,7 +67,7 @@ void await_message(device_side& side, std::size_t size, std::uint64_t round) {
 }
 
 double write_latency(const process_pair& pair, const settings& of) {
-  constexpr repetitions times{.chunks = 50, .per_chunk = 4000};
+  constexpr repetitions times{.chunks = 50, .per_chunk = 2000};
   device_side side(pair, of.memory, of.size);
   std::uint64_t round = 0;
   if (pair.is_child()) {
@@ -107,7 +107,7 @@ void send_message(device_side& side, std::size_t size, std::uint64_t round) {
 }
 
 double send_latency(const process_pair& pair, const settings& of) {
-  constexpr repetitions times{.chunks = 50, .per_chunk = 4000};
+  constexpr repetitions times{.chunks = 50, .per_chunk = 2000};
   device_side side(pair, of.memory, of.size);
   post_receives(side, list_length, of.size);
   pair.meet();
@@ -150,7 +150,7 @@ void stream_lists(device_side& side, std::size_t count, std::size_t lists, Add&&
 }
 
 double write_rate(const process_pair& pair, const settings& of) {
-  constexpr repetitions times{.chunks = 50, .per_chunk = 1000 * list_length};
+  constexpr repetitions times{.chunks = 50, .per_chunk = 500 * list_length};
   device_side side(pair, of.memory, of.size);
   if (pair.is_child()) {
     pair.meet();
@@ -182,7 +182,7 @@ void receive_stream(device_side& side, std::size_t messages, std::size_t size) {
 }
 
 double send_rate(const process_pair& pair, const settings& of) {
-  constexpr repetitions times{.chunks = 50, .per_chunk = 1000 * list_length};
+  constexpr repetitions times{.chunks = 50, .per_chunk = 500 * list_length};
   device_side side(pair, of.memory, of.size);
   if (pair.is_child()) {
     post_receives(side, device_side::depth / 2, of.size);

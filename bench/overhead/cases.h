@@ -5,7 +5,7 @@
  * typed.cpp alone; their twin is the case without it.
  *
  * _1 is one request, _2 two that are posted one by one, _16 one list of sixteen, _loop one request
- * posted sixteen times; _span names slices where they lie instead of copying them; _extended goes
+ * posted sixteen times; _span names slices where they lie instead of copying them; _ex goes
  * through ibv_wr_*.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
@@ -19,36 +19,36 @@ extern "C" {
 #endif
 
 /* X(name, operations) */
-#define OVERHEAD_CASES(X)    \
-  X(write_1, 1)              \
-  X(write_16, 16)            \
-  X(write_2, 2)              \
-  X(write_loop, 16)          \
-  X(write_1_span, 1)         \
-  X(write_16_span, 16)       \
-  X(send_1, 1)               \
-  X(send_16, 16)             \
-  X(write_1_extended, 1)     \
-  X(write_16_extended, 16)   \
-  X(write_2_extended, 2)     \
-  X(write_loop_extended, 16) \
-  X(send_1_extended, 1)      \
-  X(send_16_extended, 16)    \
-  X(receive_1, 1)            \
-  X(receive_16, 16)          \
-  X(poll_1, 1)               \
-  X(poll_16, 16)             \
+#define OVERHEAD_CASES(X) \
+  X(write_1, 1)           \
+  X(write_16, 16)         \
+  X(write_2, 2)           \
+  X(write_loop, 16)       \
+  X(write_1_span, 1)      \
+  X(write_16_span, 16)    \
+  X(send_1, 1)            \
+  X(send_16, 16)          \
+  X(write_1_ex, 1)        \
+  X(write_16_ex, 16)      \
+  X(write_2_ex, 2)        \
+  X(write_loop_ex, 16)    \
+  X(send_1_ex, 1)         \
+  X(send_16_ex, 16)       \
+  X(receive_1, 1)         \
+  X(receive_16, 16)       \
+  X(poll_1, 1)            \
+  X(poll_16, 16)          \
   X(lazy_poll_16, 16)
 
-#define OVERHEAD_POSTER_CASES(X)  \
-  X(poster_write_1, 1)            \
-  X(poster_write_16, 16)          \
-  X(poster_write_2, 2)            \
-  X(poster_write_loop, 16)        \
-  X(poster_write_1_extended, 1)   \
-  X(poster_write_16_extended, 16) \
-  X(poster_write_2_extended, 2)   \
-  X(poster_write_loop_extended, 16)
+#define OVERHEAD_POSTER_CASES(X) \
+  X(poster_write_1, 1)           \
+  X(poster_write_16, 16)         \
+  X(poster_write_2, 2)           \
+  X(poster_write_loop, 16)       \
+  X(poster_write_1_ex, 1)        \
+  X(poster_write_16_ex, 16)      \
+  X(poster_write_2_ex, 2)        \
+  X(poster_write_loop_ex, 16)
 
 /* The objects that a case works on; each side defines its own. */
 struct overhead_objects;

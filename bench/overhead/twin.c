@@ -141,7 +141,7 @@ static inline void extended_send(struct ibv_qp_ex* qp, uint64_t id, const struct
   ibv_wr_set_sge(qp, local->lkey, local->addr, local->length);
 }
 
-CASE(write_1_extended) {
+CASE(write_1_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   extended_write(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->remote[0]);
@@ -155,13 +155,13 @@ static inline uint64_t write_one_extended(struct overhead_objects* objects, unsi
   return (uint64_t)ibv_wr_complete(qp);
 }
 
-CASE(write_2_extended) {
+CASE(write_2_ex) {
   uint64_t codes = write_one_extended(objects, 0);
   codes |= write_one_extended(objects, 1);
   return codes;
 }
 
-CASE(write_loop_extended) {
+CASE(write_loop_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   uint64_t codes = 0;
   for (unsigned i = 0; i < overhead_slots; ++i) {
@@ -172,14 +172,14 @@ CASE(write_loop_extended) {
   return codes;
 }
 
-CASE(send_1_extended) {
+CASE(send_1_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   extended_send(qp, OVERHEAD_FIRST_ID, &objects->local[0]);
   return (uint64_t)ibv_wr_complete(qp);
 }
 
-CASE(write_16_extended) {
+CASE(write_16_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   for (unsigned i = 0; i < overhead_slots; ++i)
@@ -187,7 +187,7 @@ CASE(write_16_extended) {
   return (uint64_t)ibv_wr_complete(qp);
 }
 
-CASE(send_16_extended) {
+CASE(send_16_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   for (unsigned i = 0; i < overhead_slots; ++i)

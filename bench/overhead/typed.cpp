@@ -72,13 +72,13 @@ CASE(write_2) {
   codes |= write_one(objects->qp, *objects, 1);
   return codes;
 }
-CASE(write_2_extended) {
+CASE(write_2_ex) {
   std::uint64_t codes = write_one(objects->extended, *objects, 0);
   codes |= write_one(objects->extended, *objects, 1);
   return codes;
 }
 CASE(write_loop) { return write_loop(objects->qp, *objects); }
-CASE(write_loop_extended) {
+CASE(write_loop_ex) {
   auto queue = objects->extended;  // a view, as the twin's pointer is
   return write_loop(queue, *objects);
 }
@@ -100,10 +100,10 @@ CASE(write_16_span) {
 
 CASE(send_1) { return send_one(objects->qp, *objects); }
 CASE(send_16) { return send_sixteen(objects->qp, *objects); }
-CASE(write_1_extended) { return write_one(objects->extended, *objects); }
-CASE(write_16_extended) { return write_sixteen(objects->extended, *objects); }
-CASE(send_1_extended) { return send_one(objects->extended, *objects); }
-CASE(send_16_extended) { return send_sixteen(objects->extended, *objects); }
+CASE(write_1_ex) { return write_one(objects->extended, *objects); }
+CASE(write_16_ex) { return write_sixteen(objects->extended, *objects); }
+CASE(send_1_ex) { return send_one(objects->extended, *objects); }
+CASE(send_16_ex) { return send_sixteen(objects->extended, *objects); }
 
 CASE(receive_1) {
   return code_of(objects->qp.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
@@ -159,7 +159,7 @@ CASE(poster_write_2) {
   codes |= objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 1); });
   return codes;
 }
-CASE(poster_write_2_extended) {
+CASE(poster_write_2_ex) {
   auto& qp = objects->qp_with_extended;
   std::uint64_t codes =
       qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 0); });
@@ -169,15 +169,15 @@ CASE(poster_write_2_extended) {
 CASE(poster_write_loop) {
   return objects->qp.with_poster([&](auto& poster) { return write_loop(poster, *objects); });
 }
-CASE(poster_write_loop_extended) {
+CASE(poster_write_loop_ex) {
   return objects->qp_with_extended.with_poster(
       [&](auto& poster) { return write_loop(poster, *objects); });
 }
-CASE(poster_write_1_extended) {
+CASE(poster_write_1_ex) {
   return objects->qp_with_extended.with_poster(
       [&](auto& poster) { return write_one(poster, *objects); });
 }
-CASE(poster_write_16_extended) {
+CASE(poster_write_16_ex) {
   return objects->qp_with_extended.with_poster(
       [&](auto& poster) { return write_sixteen(poster, *objects); });
 }

@@ -92,6 +92,7 @@ class rdma_receiver final : public chunk_receiver {
 
   verbena::result<std::span<const std::byte>> next(std::size_t bytes) override;
   verbena::result<void> give_back() override;
+  verbena::result<void> finish() override;
 
  private:
   struct arrival {
@@ -99,12 +100,14 @@ class rdma_receiver final : public chunk_receiver {
     std::size_t bytes;
   };
   verbena::result<void> take_completion();
+  verbena::result<void> send_credit();
 
   rdma_side side_;
   flow flow_;
   conversation with_;
   std::deque<arrival> arrived_;
   std::uint64_t received_ = 0;
+  std::uint64_t announced_ = 0;  // what the last credit said of received_
   std::uint64_t credits_in_flight_ = 0;
 };
 

@@ -32,6 +32,7 @@ class tcp_receiver final : public chunk_receiver {
 
   verbena::result<std::span<const std::byte>> next(std::size_t bytes) override;
   verbena::result<void> give_back() override { return {}; }
+  verbena::result<void> finish() override { return {}; }
 
  private:
   conversation with_;

@@ -70,6 +70,7 @@ result<checksum> receive_chunks(incoming_file& file, std::uint64_t file_bytes,
     shown.add(chunk.size());
     VERBENA_TRY_VOID(receiver.give_back());
   }
+  VERBENA_TRY_VOID(receiver.finish());
   return sum.value();
 }
 

@@ -373,8 +373,10 @@ bool requester::place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t of
 }
 
 void requester::peer_lost(const failure& why) noexcept {
-  if (idle() || stopped_) return;
+  if (idle()) return;
+  // Also when a later request failed already: that one waits for this to be answered.
   send_entry& oldest = queue_.at(retired_);
+  if (oldest.stage == send_entry::progress::done) return;
   if (retired_ < submitted_) finish_in_flight(oldest);
   end(oldest, completion_status::retry_exceeded, why);
   waiting_ = wait::none;

@@ -2,6 +2,7 @@
 // The window of a requester whose path answers later: order, fences, cumulative answers, new
 // beginnings, answers that fit nothing.
 #include <algorithm>
+#include <mutex>
 
 #include "tests/unit/softdev/core/fabric.hpp"
 
@@ -254,6 +255,21 @@ TEST_F(window, lost_peer_ends_the_oldest_and_flushes_the_rest) {
   EXPECT_EQ(done[0].status, completion_status::retry_exceeded);
   EXPECT_EQ(explain(done[0]), "the process of queue pair 0x123456 ended");
   EXPECT_EQ(done[2].status, completion_status::flushed);
+}
+
+TEST_F(window, lost_peer_ends_the_oldest_also_when_a_later_one_failed) {
+  post_one(opcode::send, 0);
+  path.next = {.outcome = verdict::peer_gone, .why = {.why = reason::peer_gone}};
+  post_one(opcode::send, 1);
+  EXPECT_EQ(completed(), ids{});
+  const access_epoch::guard inside(home->epoch());
+  const std::lock_guard lock(a.qp->send_lock());
+  a.qp->sender().peer_lost({.why = reason::peer_gone, .detail = 0x123456});
+  a.qp->sender().run();
+  const auto done = drain(*a.sent);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].status, completion_status::retry_exceeded);
+  EXPECT_EQ(done[1].status, completion_status::flushed);
 }
 
 TEST_F(window, drained_state_is_told_when_the_last_answer_came) {

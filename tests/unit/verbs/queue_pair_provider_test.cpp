@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// What queues make of providers that refuse: routes, missing interfaces, failing events.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/sys/failing_provider.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+namespace verbena {
+namespace {
+
+class refusing : public ::testing::Test {
+ protected:
+  failing_provider provider{*soft_provider().value()};
+  context device = testing_support::open_soft(provider.get()).value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue cq = device.create_cq(16).value();
+};
+
+TEST_F(refusing, a_route_that_does_not_resolve_is_explained) {
+  for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {
+    auto prepared = pd.create_queue_pair<rc>(cq, cq, {.gid_index = gid_index(0)}).value();
+    const auto self = prepared.endpoint();
+    prepared.modify(prepared.init_attributes()).value();
+    provider.fail_verb("ibv_modify_qp", code);
+    const auto refused = prepared.modify(prepared.rtr_attributes(self).value());
+    provider.fail_call(0, 0);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), code);
+    const std::string message = refused.error().message();
+    for (const std::string& part :
+         {std::string("RoCE"), std::string("index 0 of port 1"), std::string("UDP port 4791"),
+          to_string(*self.gid), std::string("queue pair 0x")})
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+}
+
+TEST_F(refusing, a_provider_without_extended_queue_pairs_makes_classic_ones) {
+  for (const int code : {EOPNOTSUPP, ENOSYS, EINVAL}) {
+    provider.fail_verb("ibv_create_qp_ex", code);
+    auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+    provider.fail_call(0, 0);
+    EXPECT_NE(prepared.native(), nullptr);
+    const auto self = prepared.endpoint();
+    auto queue = std::move(prepared).handshake(self).value();
+    const auto memory = pd.allocate(64, access::local_write).value();
+    queue.post_receive({}, memory.slice(32, 32)).value();
+    auto batch = queue.start_send();
+    batch.send({.signaled = true}, memory.slice(0, 8));
+    batch.submit().value();
+    for (const auto& done : test::take(cq, 2)) done.result().value();
+  }
+}
+
+TEST_F(refusing, a_creation_that_fails_otherwise_is_not_tried_again) {
+  provider.fail_verb("ibv_create_qp_ex", ENOMEM);
+  const auto refused = pd.create_queue_pair<rc>(cq, cq);
+  provider.fail_call(0, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ENOMEM);
+  EXPECT_EQ(refused.error().call(), "ibv_create_qp_ex");
+}
+
+TEST_F(refusing, a_provider_without_extended_completion_queues_says_what_to_use) {
+  provider.fail_verb("ibv_create_cq_ex", EOPNOTSUPP);
+  const auto refused = device.create_extended_cq(4);
+  provider.fail_call(0, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
+  EXPECT_NE(refused.error().message().find("use create_cq()"), std::string::npos);
+}
+
+TEST_F(refusing, a_failing_channel_is_an_error_and_not_a_time_out) {
+  const auto channel = device.create_completion_channel().value();
+  provider.fail_verb("ibv_get_cq_event", EIO);
+  const auto refused = channel.wait(deadline::after(std::chrono::seconds(20)));
+  provider.fail_call(0, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EIO);
+  EXPECT_EQ(refused.error().call(), "ibv_get_cq_event");
+}
+
+TEST_F(refusing, a_failing_query_or_notification_names_verb_and_object) {
+  auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+  provider.fail_verb("ibv_query_qp", EIO);
+  const auto queried = prepared.current_state();
+  provider.fail_verb("ibv_req_notify_cq", EIO);
+  const auto armed = cq.request_notification(notify::any_completion);
+  provider.fail_call(0, 0);
+  ASSERT_FALSE(queried);
+  EXPECT_EQ(queried.error().call(), "ibv_query_qp");
+  EXPECT_NE(queried.error().object().find("queue pair 0x"), std::string::npos);
+  ASSERT_FALSE(armed);
+  EXPECT_EQ(armed.error().object(), "completion queue of soft0");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -104,7 +104,9 @@ std::byte* memory_region_table::check(const region_access& wanted, failure& why,
     why.extra = wanted.needed.mask();
     return refuse(reason::local_access_denied);
   }
-  return region->base + offset;
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(region->base) + offset;
+  if (first == 0) return refuse(reason::local_range);  // a region of everything has no byte there
+  return reinterpret_cast<std::byte*>(first);
 }
 
 std::byte* memory_region_table::check_local(const region_access& wanted,

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Rules that callers of the core must keep; a broken one stops the program with its text.
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+using rules = fabric;
+time_ns no_time() { return 0; }
+
+TEST_F(rules, engine_is_given_a_clock) { EXPECT_DEATH(engine({}), "an engine is given a clock"); }
+TEST_F(rules, process_slot_has_ten_bits) {
+  EXPECT_DEATH(engine({.process_slot = 1024, .clock = &no_time}), "a process slot has ten bits");
+}
+TEST_F(rules, queue_pairs_are_destroyed_before_their_engine) {
+  completion_queue cq({.capacity = 1});
+  EXPECT_DEATH(
+      {
+        engine short_lived({.clock = &no_time});
+        static_cast<void>(short_lived.create({.send_queue = &cq, .receive_queue = &cq}));
+      },
+      "queue pairs are destroyed before their engine");
+}
+TEST_F(rules, queue_pair_is_destroyed_by_its_engine) {
+  engine other({.clock = &no_time});
+  end_point& mine = make();
+  EXPECT_DEATH(other.destroy(mine.qp), "a queue pair is destroyed by its engine, once");
+}
+TEST_F(rules, completion_queue_capacity_is_within_the_limits) {
+  EXPECT_DEATH(completion_queue({.capacity = 0}), "within the device's limits");
+  EXPECT_DEATH(completion_queue({.capacity = limits::max_completions + 1}),
+               "within the device's limits");
+}
+TEST_F(rules, key_is_invalidated_before_it_is_released) {
+  memory_region_table table;
+  const std::uint32_t key = table.add({});
+  EXPECT_DEATH(table.release(key), "a key is invalidated before it is released");
+}
+#ifdef VERBENA_CHECKED
+TEST_F(rules, data_belong_to_a_request_of_the_open_batch) {
+  end_point& mine = make();
+  mine.qp->open_send();
+  EXPECT_DEATH(static_cast<void>(mine.qp->set_send_sges({})),
+               "data belong to a request of the open batch");
+  mine.qp->abort_send();
+}
+#endif
+
+}  // namespace
+}  // namespace verbena::softdev::testing

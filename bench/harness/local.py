@@ -69,9 +69,9 @@ GROUPS = (
     Group("send 8 B ordinary", ("send_latency", "ordinary", "8"), "ns",
           (Peer("UCX tag"), Peer("TCP"))),
     Group("write 8 B rate", ("write_rate", "shareable", "8"), "msg/s",
-          (Peer("UCX put rate", at_least(0.3), at_least(0.1)),)),
+          (Peer("UCX put, rate", at_least(0.3), at_least(0.1)),)),
     Group("send 8 B rate", ("send_rate", "shareable", "8"), "msg/s",
-          (Peer("UCX tag rate", at_least(0.5), at_least(0.2)),)),
+          (Peer("UCX tag, rate", at_least(0.5), at_least(0.2)),)),
     *bandwidth(KIB64, "64 KiB"),
     *bandwidth(MIB1, "1 MiB"),
 )  # fmt: skip
@@ -105,8 +105,8 @@ def peer_programs(limits: pathlib.Path) -> dict[str, Callable[[], float]]:
         "TCP": lambda: last_number(limits, "tcp_latency"),
         "UCX put": lambda: ucx.run("ucp_put_lat", 8, 500_000).latency_ns,
         "UCX tag": lambda: ucx.run("tag_lat", 8, 250_000).latency_ns,
-        "UCX put rate": lambda: ucx.run("ucp_put_bw", 8, 5_000_000).messages_per_second,
-        "UCX tag rate": lambda: ucx.run("tag_bw", 8, 2_000_000).messages_per_second,
+        "UCX put, rate": lambda: ucx.run("ucp_put_bw", 8, 5_000_000).messages_per_second,
+        "UCX tag, rate": lambda: ucx.run("tag_bw", 8, 2_000_000).messages_per_second,
     }
     for size, label, times in ((KIB64, "64 KiB", 40_000), (MIB1, "1 MiB", 4_000)):
         programs[f"memcpy, {label}"] = lambda size=size: last_number(limits, "memcpy", str(size))
@@ -134,8 +134,7 @@ def figure(group: Group, peer: Peer, outcome: rounds.Outcome) -> Figure:
         one.reason = f"{peer.label} was steady in {len(outcome.kept)} of {outcome.total} rounds"
         return one
     one.numbers = {"ratio": outcome.ratio, "ours": outcome.ours, "peer": outcome.peer}
-    ratio = f"{outcome.ratio:.2f}" if outcome.ratio < 100 else f"{outcome.ratio:.0f}"
-    one.value = f"{text(outcome.ours, group.unit)} {ratio}x"
+    one.value = f"{text(outcome.ours, group.unit)} {outcome.ratio:#.3g}x"
     one.peer = f"{peer.label} {text(outcome.peer, group.unit)}"
     details["samples"] = [[pair.ours, pair.peer] for pair in outcome.kept]
     return one

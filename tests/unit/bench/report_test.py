@@ -37,11 +37,13 @@ class Table(unittest.TestCase):
         )
 
     def test_is_at_most_80_columns_wide_for_every_figure_of_local(self):
-        rounds = [Round(99_999.0, 88_888.0)] * 7
+        samples = {
+            "ns": Round(99_999.0, 88_888.0),
+            "msg/s": Round(88.88e6, 77.77e6),
+            "B/s": Round(99.9e9, 88.8e9),
+        }
         rows = [
-            local.figure(
-                group, peer, keep(rounds if group.unit != "B/s" else [Round(99.9e9, 88.8e9)] * 7)
-            )
+            local.figure(group, peer, keep([samples[group.unit]] * 7))
             for group in local.GROUPS
             for peer in group.peers
         ]

@@ -102,7 +102,7 @@ std::string names_of(attribute_mask mask) {
   return names;
 }
 
-error refused(std::string text) {
+error refused(const std::string& text) {
   return error::invalid_argument("ibv_modify_qp", "software queue pair", text);
 }
 

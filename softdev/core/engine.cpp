@@ -17,7 +17,7 @@ static_assert(limits::max_queue_pairs == 1U << index_bits);
 /// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
 constexpr std::size_t quarantined = 1024;
 
-error refused(std::string text) {
+error refused(const std::string& text) {
   return error::invalid_argument("ibv_create_qp", "software device", text);
 }
 

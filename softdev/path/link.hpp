@@ -194,6 +194,7 @@ class link {
   void start_connection(const std::shared_ptr<peer>& to);
   void accept_connections(time_point now);
   void read_pending(pending_socket& from, time_point now);
+  [[nodiscard]] std::shared_ptr<peer> find_or_make(std::uint32_t other);
   void adopt(pending_socket& from, received_message& hello, time_point now);
   void lost_before_hello(peer& from);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);

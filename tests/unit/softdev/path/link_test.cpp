@@ -56,6 +56,24 @@ TEST(link, pairs_without_blocking_and_both_sides_know_each_other) {
   EXPECT_TRUE(pair.to_right->routes().write);
 }
 
+TEST(link, connecting_while_the_other_side_is_adopted_gives_one_peer) {
+  for (int round = 0; round < 100; ++round) {
+    const auto left = open_link();
+    const auto right = open_link();
+    const auto b = right->connect(left->slot());
+    right->service(clock::now());  // its hello waits at the left
+    std::shared_ptr<peer> a;
+    std::thread connecting([&] { a = left->connect(right->slot()); });
+    left->service(clock::now());
+    connecting.join();
+    ASSERT_TRUE(drive({left.get(), right.get()}, [&] {
+      return a->state() != peer_state::connecting && b->state() != peer_state::connecting;
+    }));
+    ASSERT_EQ(a->state(), peer_state::paired) << describe(a->end());
+    ASSERT_EQ(left->find(right->slot()), a) << "who connected holds the peer that was paired";
+  }
+}
+
 TEST(link, both_may_connect_at_once_in_any_interleaving) {
   for (int round = 0; round < 20; ++round) {
     const auto left = open_link();

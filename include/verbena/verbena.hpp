@@ -5,6 +5,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/enum_bits.hpp"
 #include "verbena/base/error.hpp"
 #include "verbena/base/exception.hpp"
 #include "verbena/base/fd.hpp"

@@ -17,7 +17,7 @@ result<prepared_queue_pair<rc>> protection_domain::create_queue_pair<rc>(
   VERBENA_TRY(auto local, detail::find_local_side(*this, options));
   local.endpoint.queue_pair =
       queue_pair_number(made.state->native()->qp_num & queue_pair_number::max);
-  return prepared_queue_pair<rc>(std::move(made), std::move(local), options);
+  return prepared_queue_pair<rc>(std::move(made), local, options);
 }
 
 queue_pair_attributes prepared_queue_pair<rc>::init_attributes() const {

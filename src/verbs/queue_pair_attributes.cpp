@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/queue_pair_attributes.hpp"
+#include "verbena/base/enum_bits.hpp"
 
 #include <algorithm>
 #include <array>
@@ -189,12 +190,12 @@ queue_pair_attributes& queue_pair_attributes::remove(
 
 std::optional<queue_pair_state> queue_pair_attributes::state() const noexcept {
   return if_set(mask_, attribute::state,
-                [&] { return static_cast<queue_pair_state>(native_.qp_state); });
+                [&] { return enum_from_bits<queue_pair_state>(native_.qp_state); });
 }
 
 std::optional<queue_pair_state> queue_pair_attributes::current_state() const noexcept {
   return if_set(mask_, attribute::current_state,
-                [&] { return static_cast<queue_pair_state>(native_.cur_qp_state); });
+                [&] { return enum_from_bits<queue_pair_state>(native_.cur_qp_state); });
 }
 
 std::optional<access_flags> queue_pair_attributes::access() const noexcept {
@@ -232,7 +233,7 @@ std::optional<peer_address> queue_pair_attributes::address() const noexcept {
 }
 
 std::optional<mtu> queue_pair_attributes::path_mtu() const noexcept {
-  return if_set(mask_, attribute::path_mtu, [&] { return static_cast<mtu>(native_.path_mtu); });
+  return if_set(mask_, attribute::path_mtu, [&] { return enum_from_bits<mtu>(native_.path_mtu); });
 }
 
 std::optional<ack_timeout> queue_pair_attributes::timeout() const {

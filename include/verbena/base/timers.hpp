@@ -57,18 +57,20 @@ class ack_timeout {
 /// 655.36 ms. The encoding is not monotonic: 0 means the longest. Threads: immutable value.
 class rnr_timer {
  public:
+  static constexpr std::uint8_t max_encoding = 31;
+
   /// 2.56 ms (encoding 16).
   constexpr rnr_timer() noexcept = default;
   /// Precondition: encoding <= 31.
   [[nodiscard]] static constexpr rnr_timer from_encoding(std::uint8_t encoding) {
-    VERBENA_ASSERT(encoding <= 31, "an RNR timer's encoding has 5 bits: 0 to 31");
+    VERBENA_ASSERT(encoding <= max_encoding, "an RNR timer's encoding has 5 bits: 0 to 31");
     return rnr_timer(encoding, {});
   }
   /// The shortest delay that is not shorter than `wait`; 655.36 ms at most.
   [[nodiscard]] static constexpr rnr_timer at_least(std::chrono::nanoseconds wait) noexcept {
-    for (std::uint8_t encoding = 1; encoding < delays_.size(); ++encoding)
-      if (rnr_timer(encoding, {}).duration() >= wait) return rnr_timer(encoding, {});
-    return rnr_timer(0, {});
+    std::uint8_t encoding = 1;
+    while (encoding <= max_encoding && rnr_timer(encoding, {}).duration() < wait) ++encoding;
+    return rnr_timer(encoding <= max_encoding ? encoding : std::uint8_t{0}, {});
   }
 
   [[nodiscard]] constexpr std::uint8_t encoding() const noexcept { return encoding_; }

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/enum_bits.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion_status.hpp"
@@ -42,9 +43,9 @@ class completion {
 
   /// The number that the work request was posted with.
   [[nodiscard]] std::uint64_t id() const noexcept { return wc_.wr_id; }
-  [[nodiscard]] bool ok() const noexcept { return wc_.status == IBV_WC_SUCCESS; }
+  [[nodiscard]] bool ok() const noexcept { return status() == completion_status::success; }
   [[nodiscard]] completion_status status() const noexcept {
-    return static_cast<completion_status>(wc_.status);
+    return enum_from_bits<completion_status>(wc_.status);
   }
   /// The queue pair of this side.
   [[nodiscard]] queue_pair_number queue_pair() const {
@@ -55,10 +56,12 @@ class completion {
 
   /// What the request did. Defined if ok().
   [[nodiscard]] completion_opcode opcode() const noexcept {
-    return static_cast<completion_opcode>(wc_.opcode);
+    return enum_from_bits<completion_opcode>(wc_.opcode);
   }
   /// True for the completion of a receive. Defined if ok().
-  [[nodiscard]] bool is_receive() const noexcept { return (wc_.opcode & IBV_WC_RECV) != 0; }
+  [[nodiscard]] bool is_receive() const noexcept {
+    return (static_cast<std::uint32_t>(opcode()) & IBV_WC_RECV) != 0;
+  }
   /// Bytes received, or moved by a read or an atomic. Defined if ok() and not a send or write.
   [[nodiscard]] std::uint32_t byte_length() const noexcept { return wc_.byte_len; }
   [[nodiscard]] completion_flags flags() const noexcept {

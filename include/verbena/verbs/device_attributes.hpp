@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "verbena/base/enum_bits.hpp"
 #include "verbena/base/guid.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -53,7 +54,7 @@ class device_attributes {
   [[nodiscard]] int max_reads_as_target() const noexcept { return native_.max_qp_rd_atom; }
   [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
   [[nodiscard]] atomic_scope atomics() const noexcept {
-    return static_cast<atomic_scope>(native_.atomic_cap);
+    return enum_from_bits<atomic_scope>(native_.atomic_cap);
   }
 
   /// Every field, as ibv_query_device(3) filled it.

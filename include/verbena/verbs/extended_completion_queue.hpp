@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/enum_bits.hpp"
 #include "verbena/base/flags.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
@@ -62,9 +63,9 @@ class lazy_completion {
 
   /// The number that the work request was posted with.
   [[nodiscard]] std::uint64_t id() const noexcept { return queue_->wr_id; }
-  [[nodiscard]] bool ok() const noexcept { return queue_->status == IBV_WC_SUCCESS; }
+  [[nodiscard]] bool ok() const noexcept { return status() == completion_status::success; }
   [[nodiscard]] completion_status status() const noexcept {
-    return static_cast<completion_status>(queue_->status);
+    return enum_from_bits<completion_status>(queue_->status);
   }
   /// What the device says about a failure, in its own numbers.
   [[nodiscard]] std::uint32_t vendor_error() const { return ibv_wc_read_vendor_err(queue_); }

@@ -48,9 +48,9 @@ using memory_region_state = native_state<ibv_mr, memory_region_parents>;
 class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_state> {
  public:
   memory_region(memory_region&& other) noexcept
-      : handle(std::move(other)), view_(std::exchange(other.view_, {})) {}
+      : handle(static_cast<handle&&>(other)), view_(std::exchange(other.view_, {})) {}
   memory_region& operator=(memory_region&& other) noexcept {
-    handle::operator=(std::move(other));
+    handle::operator=(static_cast<handle&&>(other));
     view_ = std::exchange(other.view_, {});
     return *this;
   }

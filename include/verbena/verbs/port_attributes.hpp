@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "verbena/base/enum_bits.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/verbs/mtu.hpp"
 
@@ -66,10 +67,12 @@ class port_attributes {
       : native_(native), port_(port) {}
 
   [[nodiscard]] port_number number() const noexcept { return port_; }
-  [[nodiscard]] port_state state() const noexcept { return static_cast<port_state>(native_.state); }
+  [[nodiscard]] port_state state() const noexcept {
+    return enum_from_bits<port_state>(native_.state);
+  }
   /// The largest packet that the port could carry, and that it carries now.
-  [[nodiscard]] mtu max_mtu() const noexcept { return static_cast<mtu>(native_.max_mtu); }
-  [[nodiscard]] mtu active_mtu() const noexcept { return static_cast<mtu>(native_.active_mtu); }
+  [[nodiscard]] mtu max_mtu() const noexcept { return enum_from_bits<mtu>(native_.max_mtu); }
+  [[nodiscard]] mtu active_mtu() const noexcept { return enum_from_bits<mtu>(native_.active_mtu); }
   [[nodiscard]] verbena::link_layer link_layer() const noexcept {
     return static_cast<verbena::link_layer>(native_.link_layer);
   }

@@ -87,7 +87,7 @@ class [[nodiscard]] prepared_queue_pair<rc> : public detail::queue_pair_base {
   friend class protection_domain;
   prepared_queue_pair(detail::created_queue_pair made, detail::local_side local,
                       const queue_pair_options<rc>& options) noexcept
-      : queue_pair_base(std::move(made)), local_(std::move(local)), options_(options) {}
+      : queue_pair_base(std::move(made)), local_(local), options_(options) {}
 
   detail::local_side local_;
   queue_pair_options<rc> options_;

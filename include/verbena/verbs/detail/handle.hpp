@@ -53,12 +53,12 @@ class handle {
     State& state = base.state();
     const auto verb = state.destroy_verb().name();
     if (const long holders = base.state_.use_count(); holders > 1)
-      return {still_shared(verb, state.name(), holders - 1), std::move(self)};
+      return {still_shared(verb, state.name(), holders - 1), std::forward<Handle>(self)};
     // The count is read without order; what other threads did before they let go must be visible.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (const verb_status status = state.destroy(); status.failed)
       return {refused_close(verb, state.name(), status.code, State::traits::in_use),
-              std::move(self)};
+              std::forward<Handle>(self)};
     base.state_.reset();
     return {};
   }

@@ -46,7 +46,7 @@ enum class peer_end : std::uint8_t {
 [[nodiscard]] const char* describe(peer_end why) noexcept;
 
 /// While it lives, this thread may access the peer's memory and public words; the peer's fence
-/// waits for it. Keep it short: at most one posted list. Movable, bound to its thread's work.
+/// waits for it. Keep it short: at most one posted list. Movable. Threads: thread-bound.
 class active_section {
  public:
   active_section() noexcept = default;

@@ -34,7 +34,8 @@ def run(*words, environment=None, cwd=None):
 
 
 def configure(source, build, compiler, *definitions):
-    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}"] * ("VERBENA_LAUNCHER" in os.environ)
+    launcher = os.environ.get("VERBENA_LAUNCHER")
+    launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []
     run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Debug",
         *launcher, *definitions)
 

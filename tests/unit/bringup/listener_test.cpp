@@ -178,6 +178,7 @@ TEST(listener, closes_peers_that_do_not_greet_in_time) {
 TEST(listener, displaces_the_oldest_slow_peer_when_its_room_is_used_up) {
   auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3});
   std::vector<verbena::unique_fd> slow;
+  slow.reserve(8);
   for (int i = 0; i < 8; ++i) slow.push_back(raw_connection(listening.port()));
   look_until(listening, [&] { return listening.statistics().slow == 5; });
   EXPECT_TRUE(hear_everything(slow.front()).empty());

@@ -166,32 +166,28 @@ TEST(link_process, death_inside_an_active_section_releases_the_fence) {
   EXPECT_TRUE(becomes_dead(*own, *other));
 }
 
-TEST(link_process, pages_under_a_stopped_writer_are_replaced) {
-  // The child maps a region, enters, and stops itself before it writes.
-  child writer([](int to_parent) {
-    return run_peer(to_parent, [](link& own, peer& from, const ring_record& record) {
-      std::uint32_t key = 0;
-      std::memcpy(&key, record.payload.data(), sizeof key);
-      std::byte* address = nullptr;
-      region_record region;
-      {
-        const auto section = from.enter();
-        if (from.segment().find_region(key, region) != lookup::found) ::_exit(1);
-        const auto mapped = from.map(region.arena, region.arena_offset, 8, map_access::read_write);
-        if (mapped.status == map_status::ready) {
-          address = mapped.address;
-          send_record(from, 1, 0, 0);
-          ::raise(SIGSTOP);
-          // Continued: the pages it has are not the owner's any more, and it can tell.
-          *address = std::byte{66};
-          send_record(from, from.segment().is_current(region) ? 3 : 2, 0, 0);
-          return handled::consumed;
-        }
-      }
-      static_cast<void>(own);
-      return handled::keep;  // until the mapping is granted
-    });
+// Maps a region, enters, and stops itself before it writes. Says 1 before it stops; afterwards 2
+// when it sees that its region is not current, else 3.
+int run_writer_that_stops(int to_parent) {
+  return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
+    std::uint32_t key = 0;
+    std::memcpy(&key, record.payload.data(), sizeof key);
+    region_record region;
+    const auto section = from.enter();
+    if (from.segment().find_region(key, region) != lookup::found) ::_exit(1);
+    const auto mapped = from.map(region.arena, region.arena_offset, 8, map_access::read_write);
+    if (mapped.status != map_status::ready) return handled::keep;  // until the mapping is granted
+    send_record(from, 1, 0, 0);
+    ::raise(SIGSTOP);
+    // Continued: the pages it has are not the owner's any more, and it can tell.
+    *mapped.address = std::byte{66};
+    send_record(from, from.segment().is_current(region) ? 3 : 2, 0, 0);
+    return handled::consumed;
   });
+}
+
+TEST(link_process, pages_under_a_stopped_writer_are_replaced) {
+  child writer(run_writer_that_stops);
   const auto own = open_link();
   const auto other = pair_with(*own, writer.read<std::uint32_t>());
   auto* memory =

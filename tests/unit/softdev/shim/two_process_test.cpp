@@ -2,6 +2,8 @@
 // Transfers between two processes of this host, through the C interface of both.
 #include <poll.h>
 
+#include <atomic>
+
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
 
@@ -157,9 +159,8 @@ TEST_P(two_processes, one_sided_operations_reach_a_process_that_does_not_call) {
     parent.meet();
     // Only waits here: no call of the device.
     if (own.memory.copy(1000, 200'000) != pattern(1, 200'000)) return 1;
-    std::uint64_t word = 0;
-    std::memcpy(&word, own.memory.data() + 512, sizeof word);
-    return word == 1100 ? 0 : 2;
+    auto& word = *reinterpret_cast<std::uint64_t*>(own.memory.data() + 512);
+    return std::atomic_ref(word).load(std::memory_order_acquire) == 1100 ? 0 : 2;
   });
   {
     side own(child.to(), 1, GetParam());

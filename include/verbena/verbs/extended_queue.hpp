@@ -64,7 +64,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
-    check_fits(data, to);
+    detail::check_fits(data, to);
     begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
@@ -77,7 +77,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
-    check_fits(data, to);
+    detail::check_fits(data, to);
     begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
@@ -91,7 +91,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
-    check_fits(into, from);
+    detail::check_fits(into, from);
     begin(request, false);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
@@ -107,7 +107,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                       compare_and_swap_operands operands)
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
-    check_atomic(before, target);
+    detail::check_atomic(before, target);
     begin(request, false);
     ibv_wr_atomic_cmp_swp(queue_, target.key().value(), target.address(), operands.expected,
                           operands.desired);
@@ -122,7 +122,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                    std::uint64_t addend)
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
-    check_atomic(before, target);
+    detail::check_atomic(before, target);
     begin(request, false);
     ibv_wr_atomic_fetch_add(queue_, target.key().value(), target.address(), addend);
     put(before);
@@ -161,18 +161,6 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void put(std::span<const inline_data> pieces) {
     ibv_wr_set_inline_data_list(queue_, pieces.size(),
                                 reinterpret_cast<const ibv_data_buf*>(pieces.data()));
-  }
-
-  template <class Data>
-  static void check_fits([[maybe_unused]] const Data& data,
-                         [[maybe_unused]] const remote_region& region) {
-    VERBENA_CHECK(detail::total_length(detail::normalised(data)) <= region.length(),
-                  "what is read or written fits into the remote region");
-  }
-  static void check_atomic([[maybe_unused]] const local_slice& before,
-                           [[maybe_unused]] const remote_region& target) {
-    VERBENA_CHECK(before.length() == 8 && target.length() >= 8, "an atomic operation has 8 bytes");
-    VERBENA_CHECK(target.address() % 8 == 0, "the target of an atomic operation is aligned to 8");
   }
 
   ibv_qp_ex* queue_;

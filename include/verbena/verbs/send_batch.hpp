@@ -81,7 +81,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
-    check_fits(data, to);
+    detail::check_fits(data, to);
     set_remote(add(request, IBV_WR_RDMA_WRITE, detail::normalised(data)), to);
   }
   /// Adds a write that uses up a receive of the peer and tells it a number of 32 bits.
@@ -92,7 +92,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
-    check_fits(data, to);
+    detail::check_fits(data, to);
     ibv_send_wr& added = add(request, IBV_WR_RDMA_WRITE_WITH_IMM, detail::normalised(data));
     added.imm_data = network_order(immediate);
     set_remote(added, to);
@@ -106,7 +106,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
-    check_fits(into, from);
+    detail::check_fits(into, from);
     set_remote(add(request, IBV_WR_RDMA_READ, detail::normalised(into)), from);
   }
   /// Adds an atomic comparison of the 8 bytes at the beginning of `target`: if they are
@@ -120,7 +120,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
                                                       compare_and_swap_operands operands)
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
-    check_atomic(before, target);
+    detail::check_atomic(before, target);
     ibv_send_wr& added = add(request, IBV_WR_ATOMIC_CMP_AND_SWP, before);
     added.wr.atomic.remote_addr = target.address();
     added.wr.atomic.compare_add = operands.expected;
@@ -136,7 +136,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
                                                    std::uint64_t addend)
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
-    check_atomic(before, target);
+    detail::check_atomic(before, target);
     ibv_send_wr& added = add(request, IBV_WR_ATOMIC_FETCH_AND_ADD, before);
     added.wr.atomic.remote_addr = target.address();
     added.wr.atomic.compare_add = addend;
@@ -223,18 +223,6 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
     added.wr.rdma.remote_addr = region.address();
     added.wr.rdma.rkey = region.key().value();
   }
-  template <class Data>
-  static void check_fits([[maybe_unused]] const Data& data,
-                         [[maybe_unused]] const remote_region& region) {
-    VERBENA_CHECK(detail::total_length(detail::normalised(data)) <= region.length(),
-                  "what is read or written fits into the remote region");
-  }
-  static void check_atomic([[maybe_unused]] const local_slice& before,
-                           [[maybe_unused]] const remote_region& target) {
-    VERBENA_CHECK(before.length() == 8 && target.length() >= 8, "an atomic operation has 8 bytes");
-    VERBENA_CHECK(target.address() % 8 == 0, "the target of an atomic operation is aligned to 8");
-  }
-
   struct bookkeeping {
     ibv_qp* queue;
     ibv_send_wr* next;

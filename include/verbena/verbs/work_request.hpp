@@ -11,7 +11,9 @@
 #include <span>
 #include <type_traits>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/verbs/local_slice.hpp"
+#include "verbena/verbs/remote_region.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -117,6 +119,17 @@ template <class T>
          (request.solicited ? unsigned{IBV_SEND_SOLICITED} : 0U);
 }
 
+// The rules of remote operations that checked builds hold.
+template <class Data>
+void check_fits([[maybe_unused]] const Data& data, [[maybe_unused]] const remote_region& region) {
+  VERBENA_CHECK(total_length(normalised(data)) <= region.length(),
+                "what is read or written fits into the remote region");
+}
+inline void check_atomic([[maybe_unused]] const local_slice& before,
+                         [[maybe_unused]] const remote_region& target) {
+  VERBENA_CHECK(before.length() == 8 && target.length() >= 8, "an atomic operation has 8 bytes");
+  VERBENA_CHECK(target.address() % 8 == 0, "the target of an atomic operation is aligned to 8");
+}
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI

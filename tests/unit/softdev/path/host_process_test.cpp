@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/softdev/path/host_pair.hpp"
 
 namespace verbena::softdev::testing {
@@ -211,7 +212,7 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
   }
 
  private:
-  std::mt19937_64 generator_{GetParam()};
+  std::mt19937_64 generator_{test::campaign_seed(GetParam())};
 };
 TEST_P(garbage, neither_crashes_nor_reaches_foreign_memory) {
   device_pair pair;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/path/segment.hpp"
+#include "tests/unit/campaign_seed.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -94,7 +95,7 @@ TEST(segment, update_changes_access_of_a_published_region_only) {
 
 TEST(segment, holds_tens_of_thousands_of_random_keys) {
   segments s;
-  std::mt19937 random(1);
+  std::mt19937 random(test::campaign_seed(1));
   std::vector<std::uint32_t> keys;
   int refused = 0;
   region_record out;
@@ -244,7 +245,7 @@ TEST(segment, each_arming_is_a_new_word) {
 TEST(segment, hostile_content_gives_answers_not_loops) {
   // A peer's segment full of random words: every lookup returns, and what is found is what it says.
   auto hostile = create_sealed("hostile", public_segment_bytes, sealed_for::everybody).value();
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(test::campaign_seed(3));
   for (std::size_t at = 0; at < 1U << 20; at += 8) {
     *hostile.map.at<std::uint64_t>(regions_offset + at) = random();
     *hostile.map.at<std::uint64_t>(queue_pair_lines_offset + at) = random();

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs a GoogleTest program round after round, shuffled, each with a seed of its own; stops at the first failure.
+
+The seed of the first round comes from --seed, so that a failing round is repeated by its number alone.
+"""
+import argparse
+import subprocess
+import sys
+import time
+
+SEEDS = 99999  # GoogleTest takes 1 to 99999
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--filter", default="*")
+    parser.add_argument("--round-limit-s", type=float, default=300)
+    parser.add_argument("program")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    started = time.monotonic()
+    for step in range(options.rounds):
+        seed = (options.seed + step - 1) % SEEDS + 1
+        command = [options.program, f"--gtest_filter={options.filter}", "--gtest_shuffle",
+                   f"--gtest_random_seed={seed}", "--gtest_brief=1", "--gtest_fail_fast"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                                  timeout=options.round_limit_s, check=False)
+            status, text = done.returncode, done.stdout + done.stderr
+        except subprocess.TimeoutExpired as late:
+            status, text = "no end", (late.stdout or b"").decode(errors="replace")
+        if status != 0:
+            print(text)
+            print(f"FAILED in round {step + 1} ({status}); again: {' '.join(command)}")
+            return 1
+        if "[  PASSED  ] 0 tests" in text:
+            print(f"no test of {options.program} is chosen by {options.filter}")
+            return 1
+    print(f"{options.rounds} rounds from seed {options.seed} in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

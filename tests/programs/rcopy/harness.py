@@ -23,9 +23,9 @@ def content(size, seed):
     return random.Random(f"{seed}/{size}").randbytes(size)
 
 
-def rcopy(*words, **options):
-    """Runs a client to its end."""
-    return subprocess.run([RCOPY, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def rcopy(*words, before=(), **options):
+    """Runs a client to its end; `before` is a command that runs commands."""
+    return subprocess.run([*before, RCOPY, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=BOUND, check=False, **options)
 
 
@@ -37,9 +37,9 @@ def leftovers():
 class Server:
     """`rcopy serve` of a directory, on a free port."""
 
-    def __init__(self, folder, *words, **options):
+    def __init__(self, folder, *words, before=(), **options):
         self.log = tempfile.TemporaryFile()
-        self.process = subprocess.Popen([RCOPY, "serve", str(folder), "--port", "0", *map(str, words)],
+        self.process = subprocess.Popen([*before, RCOPY, "serve", str(folder), "--port", "0", *map(str, words)],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log, **options)
         line = self.process.stdout.readline().decode()
         found = re.search(r":(\d+) \(", line)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Places that are really too small: a file system that is full, a /dev/shm of 64 MiB, 64 KiB of locked memory."""
+import os
+import resource
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import MIB, Case, rcopy  # noqa: E402
+
+AS_ROOT = ["unshare", "--mount"]
+AS_USER = ["unshare", "--user", "--map-root-user", "--mount"]
+MOUNT = 'mount -t tmpfs -o size=$0 tmpfs "$1" || exit 99; shift; exec "$@"'
+
+
+def private_mount():
+    """The command that gives a process a mount table of its own, or None where that is not allowed."""
+    for command in (AS_ROOT, AS_USER):
+        tried = subprocess.run([*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], stdin=subprocess.DEVNULL,
+                               capture_output=True, check=False)
+        if tried.returncode == 0:
+            return command
+    return None
+
+
+def inside(size, place):
+    """Put before a command: it then sees an empty file system of `size` at `place`."""
+    return [*UNSHARE, "sh", "-c", MOUNT, size, str(place)]
+
+
+UNSHARE = private_mount()
+
+
+@unittest.skipIf(UNSHARE is None, "mount namespaces are not allowed here")
+class Cramped(Case):
+    def test_a_full_file_system_refuses_and_keeps_what_was_there(self):
+        small = self.file("small.bin", 3 * MIB)
+        large = self.file("large.bin", 8 * MIB)
+        server = self.serve(before=inside("6m", self.served))
+        self.assert_done(rcopy("put", small, server.place, "--name", "target"))
+        self.assert_refused(rcopy("put", large, server.place, "--name", "target"), "No space left on device")
+        self.assert_refused(rcopy("put", large, server.place, "--name", "other"), "No space left on device")
+        again = self.work / "again.bin"
+        self.assert_done(rcopy("get", "target", server.place, "-o", again))
+        self.assertEqual(again.read_bytes(), small.read_bytes())
+        self.assert_refused(rcopy("get", "other", server.place, "-o", again), "No such file")
+        self.assert_done(rcopy("put", small, server.place, "--name", "target"))  # the refused parts are gone
+
+    def test_a_client_on_a_full_file_system_gets_nothing(self):
+        large = self.served / "large.bin"
+        large.write_bytes(self.file("large.bin", 8 * MIB).read_bytes())
+        server = self.serve()
+        place = self.work / "small"
+        place.mkdir()
+        got = rcopy("get", "large.bin", server.place, "-o", place / "got.bin", before=inside("6m", place))
+        self.assert_refused(got, "No space left on device")
+        self.assert_serves(server)
+
+    def test_a_small_dev_shm_and_little_locked_memory_are_enough(self):
+        new = self.file("new.bin", 100 * MIB)
+        server = self.serve(before=inside("64m", "/dev/shm"), preexec_fn=little_locked_memory)
+        done = rcopy("put", new, server.place, before=inside("64m", "/dev/shm"), preexec_fn=little_locked_memory)
+        self.assert_done(done)
+        self.assertEqual((self.served / "new.bin").read_bytes(), new.read_bytes())
+
+
+def little_locked_memory():
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -151,6 +151,12 @@ link_speed port_attributes::active_speed() const noexcept {
   return static_cast<link_speed>(wide != 0 ? wide : native_.active_speed);
 }
 
+std::optional<unsigned> port_attributes::virtual_lanes() const noexcept {
+  constexpr std::array<unsigned, 6> lanes_of = {0, 1, 2, 4, 8, 15};  // VLCap of PortInfo
+  if (native_.max_vl_num == 0 || native_.max_vl_num >= lanes_of.size()) return std::nullopt;
+  return lanes_of[native_.max_vl_num];
+}
+
 std::optional<double> port_attributes::data_gbps() const noexcept {
   const auto count = lanes(active_width());
   const auto each = lane_gbps(active_speed());

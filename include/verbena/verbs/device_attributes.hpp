@@ -4,11 +4,13 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/guid.hpp"
+#include "verbena/verbs/device_capabilities.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -53,8 +55,35 @@ class device_attributes {
   /// Reads and atomics that a queue pair may have in flight towards it, and as their origin.
   [[nodiscard]] int max_reads_as_target() const noexcept { return native_.max_qp_rd_atom; }
   [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
+  /// Reads and atomics in flight towards all queue pairs of the device together.
+  [[nodiscard]] int max_reads_towards_device() const noexcept { return native_.max_res_rd_atom; }
   [[nodiscard]] atomic_scope atomics() const noexcept {
     return enum_from_bits<atomic_scope>(native_.atomic_cap);
+  }
+  /// The lower 32 capabilities; extended_device_attributes::capabilities() has all.
+  [[nodiscard]] flags<device_capability> capabilities() const noexcept {
+    return flags<device_capability>::from_mask(native_.device_cap_flags);
+  }
+  /// Slices of an RDMA read.
+  [[nodiscard]] int max_read_slices() const noexcept { return native_.max_sge_rd; }
+  /// Bit n is set if memory can be registered with pages of 2^n bytes.
+  [[nodiscard]] std::uint64_t page_sizes() const noexcept { return native_.page_size_cap; }
+  [[nodiscard]] int max_memory_windows() const noexcept { return native_.max_mw; }
+  [[nodiscard]] int max_address_handles() const noexcept { return native_.max_ah; }
+  [[nodiscard]] int max_shared_receive_queues() const noexcept { return native_.max_srq; }
+  [[nodiscard]] int max_shared_receives() const noexcept { return native_.max_srq_wr; }
+  [[nodiscard]] int max_shared_receive_slices() const noexcept { return native_.max_srq_sge; }
+  [[nodiscard]] int max_multicast_groups() const noexcept { return native_.max_mcast_grp; }
+  /// Queue pairs that one multicast group, and that all groups together, can have.
+  [[nodiscard]] int max_group_members() const noexcept { return native_.max_mcast_qp_attach; }
+  [[nodiscard]] int max_members_of_all_groups() const noexcept {
+    return native_.max_total_mcast_qp_attach;
+  }
+  [[nodiscard]] std::uint16_t max_pkeys() const noexcept { return native_.max_pkeys; }
+  /// How long the device may take to acknowledge: 4.096 µs · 2^n, of the five bits of
+  /// `local_ca_ack_delay`.
+  [[nodiscard]] std::chrono::nanoseconds ack_delay() const noexcept {
+    return std::chrono::nanoseconds(std::int64_t{4096} << (native_.local_ca_ack_delay & 31U));
   }
 
   /// Every field, as ibv_query_device(3) filled it.
@@ -82,9 +111,43 @@ class extended_device_attributes {
   }
   /// Ticks of completion timestamps in a millisecond; 0 if unknown.
   [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
+  /// All capabilities, also from providers that fill only the lower 32.
+  [[nodiscard]] flags<device_capability> capabilities() const noexcept {
+    return basic().capabilities() |
+           flags<device_capability>::from_mask(native_.device_cap_flags_ex);
+  }
   /// Whether memory may be registered with access::on_demand.
   [[nodiscard]] bool has_on_demand_paging() const noexcept {
-    return (native_.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+    return on_demand().contains(on_demand_capability::support);
+  }
+  [[nodiscard]] flags<on_demand_capability> on_demand() const noexcept {
+    return flags<on_demand_capability>::from_mask(native_.odp_caps.general_caps);
+  }
+  /// What queue pairs of a transport can do with such memory.
+  [[nodiscard]] flags<on_demand_operation> on_demand_rc() const noexcept {
+    return operations(native_.odp_caps.per_transport_caps.rc_odp_caps);
+  }
+  [[nodiscard]] flags<on_demand_operation> on_demand_uc() const noexcept {
+    return operations(native_.odp_caps.per_transport_caps.uc_odp_caps);
+  }
+  [[nodiscard]] flags<on_demand_operation> on_demand_ud() const noexcept {
+    return operations(native_.odp_caps.per_transport_caps.ud_odp_caps);
+  }
+  [[nodiscard]] flags<on_demand_operation> on_demand_xrc() const noexcept {
+    return operations(native_.xrc_odp_caps);
+  }
+  [[nodiscard]] flags<raw_packet_capability> raw_packet_capabilities() const noexcept {
+    return flags<raw_packet_capability>::from_mask(native_.raw_packet_caps);
+  }
+  /// Operand sizes of the atomics that the device can do on the PCI bus.
+  [[nodiscard]] flags<atomic_size> pci_fetch_add() const noexcept {
+    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.fetch_add);
+  }
+  [[nodiscard]] flags<atomic_size> pci_swap() const noexcept {
+    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.swap);
+  }
+  [[nodiscard]] flags<atomic_size> pci_compare_swap() const noexcept {
+    return flags<atomic_size>::from_mask(native_.pci_atomic_caps.compare_swap);
   }
   /// Bytes of memory on the device; 0 if it has none.
   [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }
@@ -98,6 +161,10 @@ class extended_device_attributes {
   [[nodiscard]] const ibv_device_attr_ex& native() const noexcept { return native_; }
 
  private:
+  static flags<on_demand_operation> operations(std::uint32_t mask) noexcept {
+    return flags<on_demand_operation>::from_mask(mask);
+  }
+
   ibv_device_attr_ex native_;
 };
 

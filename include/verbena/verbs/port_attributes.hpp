@@ -11,6 +11,7 @@
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/verbs/mtu.hpp"
+#include "verbena/verbs/port_capabilities.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -89,6 +90,27 @@ class port_attributes {
 
   /// The port's address on InfiniBand; 0 on Ethernet.
   [[nodiscard]] verbena::lid lid() const noexcept { return verbena::lid(native_.lid); }
+  /// The low bits of the LID that the port ignores: it answers to 2^n of them.
+  [[nodiscard]] std::uint8_t lid_mask_bits() const noexcept { return native_.lmc; }
+  /// Where the subnet manager is, and the service level that reaches it.
+  [[nodiscard]] verbena::lid subnet_manager_lid() const noexcept {
+    return verbena::lid(native_.sm_lid);
+  }
+  [[nodiscard]] std::uint8_t subnet_manager_service_level() const noexcept { return native_.sm_sl; }
+  /// Virtual lanes that the port has; nothing for an unknown `max_vl_num`.
+  [[nodiscard]] std::optional<unsigned> virtual_lanes() const noexcept;
+  [[nodiscard]] flags<port_capability> capabilities() const noexcept {
+    return flags<port_capability>::from_mask(native_.port_cap_flags);
+  }
+  [[nodiscard]] flags<port_capability2> more_capabilities() const noexcept {
+    return flags<port_capability2>::from_mask(native_.port_cap_flags2);
+  }
+  [[nodiscard]] flags<port_flag> port_flags() const noexcept {
+    return flags<port_flag>::from_mask(native_.flags);
+  }
+  /// Packets that came with a wrong P_Key or Q_Key, as far as the device counts them.
+  [[nodiscard]] std::uint32_t bad_pkey_count() const noexcept { return native_.bad_pkey_cntr; }
+  [[nodiscard]] std::uint32_t bad_qkey_count() const noexcept { return native_.qkey_viol_cntr; }
   [[nodiscard]] std::uint32_t gid_table_length() const noexcept {
     return native_.gid_tbl_len > 0 ? static_cast<std::uint32_t>(native_.gid_tbl_len) : 0;
   }

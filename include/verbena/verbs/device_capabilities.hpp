@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// What devices say they can do, as typed sets of bits.
+// Enumerators have the names of verbs.h in lower case; bits of newer rdma-core than the
+// oldest supported one are written as numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "verbena/base/flags.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// What a device can do, `IBV_DEVICE_…` of `ibv_device_attr::device_cap_flags` (bits 0 to 31) and
+/// of `ibv_device_attr_ex::device_cap_flags_ex` (all).
+enum class device_capability : std::uint64_t {
+  resize_max_wr = std::uint64_t{1} << 0,           ///< work queues can be resized
+  bad_pkey_cntr = std::uint64_t{1} << 1,           ///< counts wrong P_Keys
+  bad_qkey_cntr = std::uint64_t{1} << 2,           ///< counts wrong Q_Keys
+  raw_multi = std::uint64_t{1} << 3,               ///< multicast for raw packets
+  auto_path_mig = std::uint64_t{1} << 4,           ///< automatic path migration
+  change_phy_port = std::uint64_t{1} << 5,         ///< queue pairs can change the port
+  ud_av_port_enforce = std::uint64_t{1} << 6,      ///< checks the port of UD address vectors
+  curr_qp_state_mod = std::uint64_t{1} << 7,       ///< ibv_modify_qp takes the current state
+  shutdown_port = std::uint64_t{1} << 8,           ///< ports can be shut down
+  init_type = std::uint64_t{1} << 9,               ///< supports InitType and InitTypeReply
+  port_active_event = std::uint64_t{1} << 10,      ///< reports ports that become active
+  sys_image_guid = std::uint64_t{1} << 11,         ///< has a system image GUID
+  rc_rnr_nak_gen = std::uint64_t{1} << 12,         ///< RC sends RNR NAKs
+  srq_resize = std::uint64_t{1} << 13,             ///< shared receive queues can be resized
+  n_notify_cq = std::uint64_t{1} << 14,            ///< notification after N completions
+  mem_window = std::uint64_t{1} << 17,             ///< memory windows of type 1
+  ud_ip_csum = std::uint64_t{1} << 18,             ///< IP checksums for UD
+  xrc = std::uint64_t{1} << 20,                    ///< extended reliable connections
+  mem_mgt_extensions = std::uint64_t{1} << 21,     ///< invalidate with send, local invalidate
+  mem_window_type_2a = std::uint64_t{1} << 23,     ///< memory windows of type 2A
+  mem_window_type_2b = std::uint64_t{1} << 24,     ///< memory windows of type 2B
+  rc_ip_csum = std::uint64_t{1} << 25,             ///< IP checksums for RC
+  raw_ip_csum = std::uint64_t{1} << 26,            ///< IP checksums for raw packets
+  managed_flow_steering = std::uint64_t{1} << 29,  ///< steers flows by rules
+  raw_scatter_fcs = std::uint64_t{1} << 34,  ///< delivers the frame check sequence of raw packets
+  pci_write_end_padding = std::uint64_t{1} << 36,  ///< pads writes to the cache line
+  flush_global = std::uint64_t{1} << 38,           ///< FLUSH to global visibility
+  flush_persistent = std::uint64_t{1} << 39,       ///< FLUSH to persistence
+  atomic_write = std::uint64_t{1} << 40,           ///< ATOMIC WRITE
+};
+template <>
+inline constexpr bool enable_flags<device_capability> = true;
+
+/// What a transport can do with memory that is registered on demand, `IBV_ODP_SUPPORT_…`.
+enum class on_demand_operation : std::uint32_t {
+  send = 1U << 0,
+  recv = 1U << 1,
+  write = 1U << 2,
+  read = 1U << 3,
+  atomic = 1U << 4,
+  srq_recv = 1U << 5,
+  flush = 1U << 6,
+  atomic_write = 1U << 7,
+};
+template <>
+inline constexpr bool enable_flags<on_demand_operation> = true;
+
+/// What can be registered on demand, `ibv_odp_general_caps`: ranges, and a whole address space.
+enum class on_demand_capability : std::uint64_t {
+  support = std::uint64_t{1} << 0,
+  implicit = std::uint64_t{1} << 1,
+};
+template <>
+inline constexpr bool enable_flags<on_demand_capability> = true;
+
+/// What raw packet queues can do, `IBV_RAW_PACKET_CAP_…`.
+enum class raw_packet_capability : std::uint32_t {
+  cvlan_stripping = 1U << 0,
+  scatter_fcs = 1U << 1,
+  ip_csum = 1U << 2,
+  delay_drop = 1U << 3,
+};
+template <>
+inline constexpr bool enable_flags<raw_packet_capability> = true;
+
+/// What received packets are distributed by, `IBV_RX_HASH_…`.
+enum class receive_hash_field : std::uint64_t {
+  src_ipv4 = std::uint64_t{1} << 0,
+  dst_ipv4 = std::uint64_t{1} << 1,
+  src_ipv6 = std::uint64_t{1} << 2,
+  dst_ipv6 = std::uint64_t{1} << 3,
+  src_port_tcp = std::uint64_t{1} << 4,
+  dst_port_tcp = std::uint64_t{1} << 5,
+  src_port_udp = std::uint64_t{1} << 6,
+  dst_port_udp = std::uint64_t{1} << 7,
+  ipsec_spi = std::uint64_t{1} << 8,
+  inner = std::uint64_t{1} << 31,
+};
+template <>
+inline constexpr bool enable_flags<receive_hash_field> = true;
+
+/// How the fields are hashed, `IBV_RX_HASH_FUNC_…`.
+enum class receive_hash_function : std::uint8_t {
+  toeplitz = 1U << 0,
+};
+template <>
+inline constexpr bool enable_flags<receive_hash_function> = true;
+
+/// Types of queue pairs as a set: bit n is the `ibv_qp_type` n.
+enum class queue_pair_kind : std::uint32_t {
+  rc = 1U << 2,
+  uc = 1U << 3,
+  ud = 1U << 4,
+  raw_packet = 1U << 8,
+  xrc_send = 1U << 9,
+  xrc_recv = 1U << 10,
+};
+template <>
+inline constexpr bool enable_flags<queue_pair_kind> = true;
+
+/// Operand sizes of PCI atomics, `ibv_pci_atomic_op_size`.
+enum class atomic_size : std::uint16_t {
+  bytes_4 = 1U << 0,
+  bytes_8 = 1U << 1,
+  bytes_16 = 1U << 2,
+};
+template <>
+inline constexpr bool enable_flags<atomic_size> = true;
+
+/// What matches tags, `IBV_TM_CAP_…`.
+enum class tag_matching_capability : std::uint32_t {
+  rc = 1U << 0,
+};
+template <>
+inline constexpr bool enable_flags<tag_matching_capability> = true;
+
+/// `xrc | mem_window | 0x8000`: names, unknown bits in hexadecimal; `none` if empty.
+[[nodiscard]] std::string to_string(flags<device_capability> set);
+[[nodiscard]] std::string to_string(flags<on_demand_operation> set);
+[[nodiscard]] std::string to_string(flags<on_demand_capability> set);
+[[nodiscard]] std::string to_string(flags<raw_packet_capability> set);
+[[nodiscard]] std::string to_string(flags<receive_hash_field> set);
+[[nodiscard]] std::string to_string(flags<receive_hash_function> set);
+[[nodiscard]] std::string to_string(flags<queue_pair_kind> set);
+[[nodiscard]] std::string to_string(flags<atomic_size> set);
+[[nodiscard]] std::string to_string(flags<tag_matching_capability> set);
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -11,6 +11,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -194,11 +195,17 @@ def without_mounts():
                               capture_output=True, check=False).returncode != 0 for way in ways)
 
 
+def without_huge_pages():
+    free = re.search(r"HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return free is None or int(free.group(1)) < 4
+
+
 # Where an expected skip happens.
 CONDITIONS = {
     "everywhere": lambda: True,
     "not-root": lambda: os.geteuid() != 0,
     "no-mounts": without_mounts,
+    "no-huge-pages": without_huge_pages,
 }
 
 

@@ -31,8 +31,7 @@ def build():
     print("Building Verbena in release mode ...", flush=True)
     started = time.monotonic()
     LOG.parent.mkdir(parents=True, exist_ok=True)
-    # Whoever runs the demo may have a compiler whose warnings we have not seen.
-    configure = ["cmake", "--preset", "release", "-DVERBENA_BUILD_TESTS=OFF", "-DVERBENA_WARNINGS=OFF"]
+    configure = ["cmake", "--preset", "release", "-DVERBENA_BUILD_TESTS=OFF"]
     if os.environ.get("VERBENA_LAUNCHER"):
         configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}")
     compile_ = ["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count() or 2), "--target", "rcopy",

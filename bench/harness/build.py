@@ -26,8 +26,7 @@ def configure_command(compiler: str) -> list[str]:
     command = [
         "cmake", "--preset", "release", "-B", str(folder(compiler)), "-DVERBENA_BUILD_BENCH=ON",
         "-DVERBENA_BUILD_TESTS=OFF", "-DVERBENA_BUILD_EXAMPLES=OFF",
-        "-DVERBENA_WARNINGS=OFF", f"-DCMAKE_C_COMPILER={c}",
-        f"-DCMAKE_CXX_COMPILER={cxx}",
+        f"-DCMAKE_C_COMPILER={c}", f"-DCMAKE_CXX_COMPILER={cxx}",
     ]  # fmt: skip
     if shutil.which("ccache"):
         command += ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]

@@ -59,7 +59,7 @@ class rdma_side {
   verbena::memory_region ring_;
   verbena::remote_region peer_ring_;
   std::optional<verbena::queue_pair<verbena::rc>> queue_pair_;
-  std::array<verbena::completion, 16> completions_;
+  std::array<verbena::completion, 16> completions_{};
   std::span<verbena::completion> ready_;
 };
 

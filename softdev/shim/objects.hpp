@@ -104,8 +104,10 @@ struct qp_object : ibv_qp_ex {
   std::uint32_t events_taken = 0;  ///< guarded by the context's queue
 };
 
+/// Every context that comes here is of this device, hence extended: verbs_get_ctx() would ask.
 [[nodiscard]] inline context_object& object_of(ibv_context* context) noexcept {
-  return *static_cast<context_object*>(verbs_get_ctx(context));
+  void* const whole = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
+  return *static_cast<context_object*>(static_cast<verbs_context*>(whole));
 }
 [[nodiscard]] inline pd_object& object_of(ibv_pd* pd) noexcept {
   return *static_cast<pd_object*>(pd);

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -56,8 +57,8 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   [[nodiscard]] T&& operator*() && noexcept {
     return std::move(detail::present(std::get_if<0>(&state_)));
   }
-  [[nodiscard]] T* operator->() noexcept { return std::get_if<0>(&state_); }
-  [[nodiscard]] const T* operator->() const noexcept { return std::get_if<0>(&state_); }
+  [[nodiscard]] T* operator->() noexcept { return std::addressof(**this); }
+  [[nodiscard]] const T* operator->() const noexcept { return std::addressof(**this); }
 
   T& value() & { return raise_unless_value(), **this; }
   const T& value() const& { return raise_unless_value(), **this; }

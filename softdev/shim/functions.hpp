@@ -16,6 +16,7 @@ extern "C" {
 int ibv_query_gid_type(struct ibv_context* context, std::uint8_t port_num, unsigned int index,
                        int* type);
 
+struct ibv_device* verbena_soft_device(void);
 void* verbena_soft_allocate(std::size_t bytes, int huge_pages);
 int verbena_soft_free(void* memory);
 std::size_t verbena_soft_explain(std::uint32_t qp_num, std::uint64_t wr_id,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 #include "softdev/shim/operations.hpp"
@@ -114,6 +115,8 @@ __be64 ibv_get_device_guid(ibv_device* /*device*/) {
 
 // The kernel numbers its devices from 0; this one has no number there.
 int ibv_get_device_index(ibv_device* /*device*/) { return -1; }
+
+ibv_device* verbena_soft_device() { return &the_device(); }
 
 ibv_context* ibv_open_device(ibv_device* device) {
   if (device != &the_device()) {

@@ -27,6 +27,10 @@ struct verbena_soft_functions {
 /// Thread-safe; starts no thread.
 typedef const struct verbena_soft_functions* (*verbena_soft_entry_function)(std::uint32_t abi);
 
+struct ibv_device;
+/// `verbena_soft_device`: the device's handle, whether it is listed or not. An object is the
+/// device's when its context's device is this one. Thread-safe.
+typedef struct ibv_device* (*verbena_soft_device_function)(void);
 /// `verbena_soft_allocate`: memory that peers on this host can map: page-aligned, zeroed, from a
 /// sealed memfd. `huge_pages` asks for huge pages and fails with ENOMEM when there are none.
 /// Returns nullptr and sets errno on failure.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// How the functions of libibverbs report that they are not supported.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+namespace verbena::forward {
+
+/// How a function of libibverbs reports failure.
+enum class convention : std::uint8_t {
+  null,       ///< NULL, and errno
+  code,       ///< the errno itself
+  minus_one,  ///< -1, and errno
+  negative,   ///< the negative errno
+  zero,       ///< 0 says that there is nothing
+  text,       ///< an empty text
+  silent,     ///< it cannot
+};
+
+/// `not_supported<Signature, How>::call` has that signature and reports EOPNOTSUPP.
+template <class Signature, convention How>
+struct not_supported;
+
+template <class Return, class... Arguments, convention How>
+struct not_supported<Return(Arguments...), How> {
+  static Return call(Arguments... /*arguments*/) {
+    errno = EOPNOTSUPP;
+    if constexpr (How == convention::null) {
+      return nullptr;
+    } else if constexpr (How == convention::code) {
+      return EOPNOTSUPP;
+    } else if constexpr (How == convention::minus_one) {
+      return -1;
+    } else if constexpr (How == convention::negative) {
+      return -EOPNOTSUPP;
+    } else if constexpr (How == convention::zero) {
+      return 0;
+    } else if constexpr (How == convention::text) {
+      return "";
+    }
+  }
+};
+
+}  // namespace verbena::forward

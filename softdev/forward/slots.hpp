@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The functions that the forwarders call, by number: one table of the software device's and one of
+// the real libibverbs's.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// verbs.h has macros in front of some of its functions.
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+namespace verbena::forward {
+
+using plain_function = void (*)();
+
+/// A function that is dispatched. Those without a line in functions.inc are dispatched by hand.
+enum class slot : std::uint8_t {
+// lint: allow(macro): a row of functions.inc
+#define FORWARD(node, how, result, name, parameters, arguments) name,
+#include "softdev/forward/functions.inc"
+#undef FORWARD
+  ibv_get_device_list,
+  ibv_free_device_list,
+  ibv_ack_async_event,
+  ibv_import_device,
+  count
+};
+
+inline constexpr std::size_t slot_count = static_cast<std::size_t>(slot::count);
+
+/// The name of the function, as libibverbs exports it.
+[[nodiscard]] const char* name_of(slot which) noexcept;
+
+/// Functions by slot; nullptr where there is none. Threads: immutable once filled.
+struct function_table {
+  plain_function functions[slot_count] = {};
+
+  /// The function of `which`, whose signature the caller knows.
+  template <class Signature>
+  [[nodiscard]] Signature* at(slot which) const noexcept {
+    return reinterpret_cast<Signature*>(functions[static_cast<std::size_t>(which)]);
+  }
+};
+
+}  // namespace verbena::forward

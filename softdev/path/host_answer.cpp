@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Answers. A success is not told at once but when another queue pair's answer or the end of the
-// batch comes: the last of several successes tells them all.
+// batch comes: the last of several successes tells them all. It is told before this process sends
+// anything more, for it has to overtake what a program sends on seeing what came.
+#include <mutex>
+
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/path/host_path.hpp"
 
@@ -41,18 +44,28 @@ void host_path::answer(peer& to, const message& what, const response& outcome) n
 
 void host_path::acknowledge(const connection& by, const message& what) noexcept {
   const fragment_header next = address_of(what);
+  const std::lock_guard lock(due_lock_);
   if (due_.to != nullptr && (due_.header.destination_qpn != next.destination_qpn ||
                              due_.header.source_qpn != next.source_qpn))
-    flush_acknowledgement();
+    tell_due();
   due_.header = next;
   if (due_.to != by.to) due_.to = by.to;
+  some_due_.store(true, std::memory_order_release);
 }
 
 void host_path::flush_acknowledgement() noexcept {
+  if (!some_due_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(due_lock_);
+  tell_due();
+}
+
+/// Wants the lock of what is due.
+void host_path::tell_due() noexcept {
   if (due_.to == nullptr) return;
   if (due_.to->state() == peer_state::paired && !push_answer(*due_.to, due_.header, {}))
     count(dropped_);
   due_.to.reset();
+  some_due_.store(false, std::memory_order_release);
 }
 
 }  // namespace verbena::softdev

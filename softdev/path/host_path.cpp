@@ -65,6 +65,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
     case peer_state::paired:
       break;
   }
+  flush_acknowledgement();
   if (by->reading) return {.outcome = verdict::blocked};
   const bool begun = by->sending && by->sending_psn == what.psn;
   response out;

@@ -136,6 +136,7 @@ class host_path final : public remote_path {
   void answer(peer& to, const message& what, const response& outcome) noexcept;
   void acknowledge(const connection& by, const message& what) noexcept;
   void flush_acknowledgement() noexcept;
+  void tell_due() noexcept;
   void tell_lost() noexcept;
   [[nodiscard]] bool tell_lost(queue_pair& which) noexcept;
 
@@ -151,14 +152,17 @@ class host_path final : public remote_path {
   std::atomic<bool> restless_{false};
   std::atomic<bool> some_lost_{false};
 
-  /// The newest success that was not told yet; it is told once for several requests. Only the
-  /// thread in link::receive and those after it in `progress` use it, under the lock.
+  std::mutex progress_;
+
+  /// The newest success that was not told yet; it is told once for several requests. Its lock is
+  /// held while it is told, and comes before that of a peer's sends.
   struct acknowledgement {
     std::shared_ptr<peer> to;
     host_records::fragment_header header{};
   };
-  std::mutex progress_;
+  std::mutex due_lock_;
   acknowledgement due_;
+  std::atomic<bool> some_due_{false};
 
   std::atomic<std::uint64_t> mapped_{0};
   std::atomic<std::uint64_t> copied_{0};

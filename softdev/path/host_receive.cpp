@@ -88,20 +88,18 @@ void host_path::begin_request(queue_pair& target, peer& from, const message& wha
   answer(from, what, outcome);
 }
 
-/// Places the next part of the current message; the last one ends it.
+/// Places the next part of the current message; the last one ends it. Success is due before a
+/// program can see the completion, or its reply could come first.
 void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
   const message what = receiver.current();
   response outcome = receiver.place(payload);
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
+    acknowledge(*connection_of(target.number()), what);
     outcome = receiver.finish();
   }
-  if (outcome.outcome == verdict::done) {
-    acknowledge(*connection_of(target.number()), what);
-  } else {
-    answer(from, what, outcome);
-  }
+  if (outcome.outcome != verdict::done) answer(from, what, outcome);
 }
 
 handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept {

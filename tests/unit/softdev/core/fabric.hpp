@@ -92,6 +92,7 @@ struct end_options {
   std::uint32_t completions = 256;
   bool signal_all = false;
   domain_id domain{1};
+  completion_sink receive_sink{};  ///< of the receive queue
 };
 
 inline constexpr access_flags everything =

@@ -36,7 +36,7 @@ struct device {
     end->sent = std::make_unique<completion_queue>(
         completion_queue_options{.capacity = options.completions});
     end->received = std::make_unique<completion_queue>(
-        completion_queue_options{.capacity = options.completions});
+        completion_queue_options{.capacity = options.completions, .sink = options.receive_sink});
     end->qp = core->create({.domain = options.domain,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),

@@ -2,6 +2,7 @@
 // Requests between two devices: every operation on every route, the order of requests, refusals,
 // back-pressure in small rings.
 #include <random>
+#include <thread>
 
 #include "tests/unit/softdev/path/host_pair.hpp"
 
@@ -182,6 +183,37 @@ TEST_F(host_paths, send_arrives_with_its_immediate) {
   EXPECT_TRUE(target.holds(1, 100, 70, 30));
   EXPECT_TRUE(target.holds(1, 170, 50, 300));
   EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
+}
+
+// Another thread replies as soon as it can see what came, while the receiving one is still at it.
+TEST_F(host_paths, success_is_told_before_a_reply) {
+  struct ping_pong {
+    end_point* client = nullptr;
+    end_point* server = nullptr;
+    sge reply;
+    bool sent_was_there = false;
+  } game{.reply = target.slice(0, 8)};
+  const completion_sink replies{
+      .context = &game, .event = [](void* context, completion_queue& /*queue*/) {
+        const auto& what = *static_cast<ping_pong*>(context);
+        std::thread([&] { EXPECT_EQ(post(*what.server->qp, {}, {what.reply}), 0); }).join();
+      }};
+  const completion_sink looks{.context = &game,
+                              .event = [](void* context, completion_queue& /*queue*/) {
+                                auto& what = *static_cast<ping_pong*>(context);
+                                what.sent_was_there = !what.client->sent->empty();
+                              }};
+  game.client = pair.a = &pair.left.make({.receive_sink = looks});
+  game.server = pair.b = &pair.right.make({.receive_sink = replies});
+  pair.connect_ends();
+  pair.settle();
+  pair.a->received->arm(notify::any);
+  pair.b->received->arm(notify::any);
+  ASSERT_EQ(post_receive(*pair.a->qp, 1, {source.slice(0, 8)}), 0);
+  ASSERT_EQ(post_receive(*pair.b->qp, 2, {target.slice(8, 8)}), 0);
+  ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(8, 8)}), 0);
+  EXPECT_EQ(pair.wait_for(*pair.a->received, 1).at(0).status, completion_status::success);
+  EXPECT_TRUE(game.sent_was_there);
 }
 
 TEST_F(host_paths, sender_that_is_ready_first_waits_for_its_timeout) {

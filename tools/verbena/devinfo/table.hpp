@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// A document for people: one line a field, 80 columns, lists of small entries as tables.
+#pragma once
+
+#include <string>
+
+#include "tools/verbena/devinfo/document.hpp"
+
+namespace verbena::tool {
+
+/// The lines of one device, each with its newline.
+[[nodiscard]] std::string to_table(const section& device);
+
+}  // namespace verbena::tool

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// verbena: shows RDMA devices, and runs programs on the software device. `verbena --help` says how.
+#include <exception>
+#include <iostream>
+#include <variant>
+
+#include "tools/verbena/devinfo/command.hpp"
+#include "tools/verbena/options.hpp"
+#include "tools/verbena/run/command.hpp"
+
+int main(int argc, char** argv) {
+  try {
+    const auto asked = verbena::tool::read_command_line(argc, argv);
+    return std::visit([](const auto& options) { return verbena::tool::execute(options); }, asked);
+  } catch (const std::exception& problem) {
+    std::cerr << "verbena: " << problem.what() << '\n';
+    return 1;
+  }
+}

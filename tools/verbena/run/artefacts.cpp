@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "tools/verbena/run/artefacts.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+namespace verbena::tool {
+namespace {
+
+namespace files = std::filesystem;
+
+constexpr const char* variable = "VERBENA_RUN_LIBRARIES";
+
+artefacts in_folder(const files::path& folder) {
+  return {.folder = folder.string(),
+          .preload = (folder / "libverbena-preload.so").string(),
+          .dropin = (folder / "dropin" / "libibverbs.so.1").string()};
+}
+
+bool can_be_read(const std::string& file) { return ::access(file.c_str(), R_OK) == 0; }
+
+// The file that `chosen` cannot do without and that is not there; empty if all are.
+std::string missing_file(const artefacts& found, way chosen) {
+  const auto& library = chosen == way::preload ? found.preload : found.dropin;
+  if (!can_be_read(library)) return library;
+  const auto device = found.folder + "/libverbena-soft.so.0";
+  return can_be_read(device) ? "" : device;
+}
+
+// Folders that may have the libraries, first the one that the user named.
+std::vector<files::path> candidates() {
+  const char* const named = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
+  if (named != nullptr && *named != '\0') {
+    std::error_code failed;
+    const auto absolute = files::absolute(named, failed);
+    return {failed ? files::path(named) : absolute};
+  }
+  std::error_code failed;
+  const auto own = files::read_symlink("/proc/self/exe", failed).parent_path();
+  if (failed) return {};
+  return {(own / "../lib").lexically_normal(), (own / VERBENA_TOOL_LIBRARIES).lexically_normal()};
+}
+
+}  // namespace
+
+outcome<artefacts> find_artefacts(way chosen) {
+  std::string missing = "libverbena-soft.so.0";
+  for (const auto& folder : candidates()) {
+    const auto found = in_folder(folder);
+    missing = missing_file(found, chosen);
+    if (!missing.empty()) continue;
+    if (found.folder.find_first_of(" :;\t\n$") != std::string::npos)
+      return refusal{.status = run_status::failed,
+                     .text = "LD_PRELOAD cannot hold the path '" + found.folder +
+                             "': move the installation to one without blanks, colons and dollars"};
+    return found;
+  }
+  return refusal{.status = run_status::failed,
+                 .text = missing +
+                         " is not there: build or install the software device, or name "
+                         "its folder with " +
+                         variable};
+}
+
+}  // namespace verbena::tool

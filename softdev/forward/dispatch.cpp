@@ -15,6 +15,9 @@ namespace {
 bool owned_by_soft(const ibv_device* device) noexcept { return is_soft(device); }
 bool owned_by_soft(const ibv_context* context) noexcept { return is_soft(context->device); }
 
+// Objects of kinds that the software device does not have.
+bool owned_by_soft(const void* /*object*/) noexcept { return false; }
+
 template <class Object>
 bool owned_by_soft(const Object* object) noexcept {
   return is_soft(object->context->device);
@@ -72,6 +75,15 @@ using namespace verbena::forward;
     return dispatcher<slot::name, decltype(::name), convention::how>::call arguments; \
   }
 #include "softdev/forward/functions.inc"
+#undef FORWARD
+
+// A newer verbs.h may declare these with types that are not known here, so the names differ.
+#define FORWARD(node, how, result, name, parameters, arguments)                             \
+  extern "C" result newer_##name parameters __asm__(#name);                                 \
+  extern "C" __attribute__((visibility("default"))) result newer_##name parameters {        \
+    return dispatcher<slot::name, decltype(newer_##name), convention::how>::call arguments; \
+  }
+#include "softdev/forward/newer.inc"
 #undef FORWARD
 
 extern "C" __attribute__((visibility("default"))) void ibv_ack_async_event(ibv_async_event* event) {

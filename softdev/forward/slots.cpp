@@ -7,6 +7,7 @@ const char* name_of(slot which) noexcept {
   static constexpr const char* names[slot_count] = {
 #define FORWARD(node, how, result, name, parameters, arguments) #name,
 #include "softdev/forward/functions.inc"
+#include "softdev/forward/newer.inc"
 #undef FORWARD
       "ibv_get_device_list",
       "ibv_free_device_list",

@@ -23,6 +23,7 @@ enum class slot : std::uint8_t {
 // lint: allow(macro): a row of functions.inc
 #define FORWARD(node, how, result, name, parameters, arguments) name,
 #include "softdev/forward/functions.inc"
+#include "softdev/forward/newer.inc"
 #undef FORWARD
   ibv_get_device_list,
   ibv_free_device_list,

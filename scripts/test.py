@@ -104,7 +104,7 @@ def read_junit(path):
 
 
 def setup(run):
-    run.step("installing packages", "scripts/dev/setup.sh", "build", "test")
+    run.step("installing packages", "scripts/dev/setup.sh", "build", "test", "vm")
     run.outcome.passed.append("setup")
 
 

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`./dev vm`: runs a command in a virtual machine with the kernel's RDMA; scripts/dev/help/vm.txt says what for."""
+import argparse
+import os
+import pathlib
+import platform
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "vm"))
+import kernels  # noqa: E402
+import machine  # noqa: E402
+
+DEVICES = ("rxe", "siw")
+
+
+def device_list(text):
+    if text == "none":
+        return ()
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in DEVICES:
+            raise argparse.ArgumentTypeError(f"there is no device '{name}': rxe, siw, rxe,siw or none")
+    return names
+
+
+def writable_folder(text):
+    folder = pathlib.Path(text).resolve()
+    if not folder.is_dir() or "\n" in str(folder):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
+    return folder
+
+
+def positive(text):
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
+    return value
+
+
+def parse(arguments):
+    if "--" not in arguments:
+        options, command = arguments, []
+    else:
+        place = arguments.index("--")
+        options, command = arguments[:place], arguments[place + 1:]
+    parser = argparse.ArgumentParser(prog="./dev vm", add_help=False, allow_abbrev=False)
+    parser.add_argument("--kernel", choices=sorted(kernels.METAS), default="6.1")
+    parser.add_argument("--devices", type=device_list, default=("rxe",))
+    parser.add_argument("--timeout", type=positive, default=600.0)
+    parser.add_argument("--writable", type=writable_folder, action="append", default=[])
+    parser.add_argument("--memory", type=int, default=2048)
+    parser.add_argument("--console", type=pathlib.Path)
+    parser.add_argument("--refresh", action="store_true")
+    parser.add_argument("--prepare", action="store_true")
+    parsed = parser.parse_args(options)
+    if not command and not parsed.prepare:
+        parser.error("a command is missing: ./dev vm [OPTION...] -- COMMAND [ARGUMENT...]; "
+                     "there is no interactive shell (--help explains)")
+    return parsed, command
+
+
+def main(arguments):
+    options, command = parse(arguments)
+    if platform.machine() != "x86_64":
+        kernels.say(f"only x86-64 hosts for now, not {platform.machine()}")
+        return machine.BROKEN
+    try:
+        kernel = kernels.prepare(options.kernel, "siw" in options.devices, options.refresh)
+        if not command:
+            return 0
+        return machine.run(kernel, machine.Request(
+            command=command, cwd=pathlib.Path.cwd(), environment=dict(os.environ), devices=options.devices,
+            writable=tuple(options.writable), timeout_s=options.timeout, memory_mib=options.memory,
+            console=options.console))
+    except kernels.VmError as error:
+        kernels.say(str(error))
+        return machine.BROKEN
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -34,6 +34,20 @@ std::size_t completion_queue::poll(std::span<completion> out) noexcept {
   return taken;
 }
 
+bool completion_queue::resize(std::uint32_t capacity) {
+  VERBENA_ASSERT(capacity >= 1 && capacity <= limits::max_completions,
+                 "the capacity of a completion queue is within the device's limits");
+  auto slots = std::make_unique_for_overwrite<slot[]>(capacity);
+  const std::lock_guard lock(lock_);
+  const std::uint32_t held = count_.load(std::memory_order_relaxed);
+  if (held > capacity) return false;
+  for (std::uint32_t i = 0; i < held; ++i) slots[i] = at(i);
+  slots_.swap(slots);
+  capacity_ = capacity;
+  head_ = 0;
+  return true;
+}
+
 void completion_queue::arm(notify kind) noexcept {
   const std::lock_guard lock(lock_);
   if (kind > armed_.load(std::memory_order_relaxed)) armed_.store(kind, std::memory_order_release);
@@ -50,8 +64,7 @@ bool completion_queue::push(const completion& what, origin from, bool solicited)
       first_loss = !overrun_.exchange(true, std::memory_order_acq_rel);
       kept = false;
     } else {
-      const std::uint32_t room = capacity_ - head_;
-      slot& to = slots_[held < room ? head_ + held : held - room];
+      slot& to = at(held);
       to.what = what;
       to.what.timestamp = clock_ != nullptr ? clock_() : 0;
       to.from = from;
@@ -71,8 +84,7 @@ void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexce
   const std::lock_guard lock(lock_);
   const std::uint32_t held = count_.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < held; ++i) {
-    const std::uint32_t room = capacity_ - head_;
-    slot& one = slots_[i < room ? head_ + i : i - room];
+    slot& one = at(i);
     if (one.from.released == released) one.from.released = nullptr;
   }
 }

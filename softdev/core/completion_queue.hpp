@@ -46,7 +46,8 @@ struct completion_queue_options {
   void* owner = nullptr;  ///< for the sink's use
 };
 
-/// Completions in the order they were made. Threads: thread-safe. Allocates at construction only.
+/// Completions in the order they were made. Threads: thread-safe. Only construction and `resize`
+/// allocate.
 class completion_queue {
  public:
   explicit completion_queue(const completion_queue_options& options);
@@ -66,7 +67,9 @@ class completion_queue {
   void arm(notify kind) noexcept;
   [[nodiscard]] notify armed() const noexcept { return armed_.load(std::memory_order_acquire); }
 
-  [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
+  /// Makes room for `capacity` completions; those that are held stay, in order. False, and nothing
+  /// has changed, when more are held. Precondition: as for construction.
+  [[nodiscard]] bool resize(std::uint32_t capacity);
   [[nodiscard]] void* owner() const noexcept { return owner_; }
 
   /// Where a completion came from: polling it stores `index` in `*released`.
@@ -84,6 +87,11 @@ class completion_queue {
     completion what;
     origin from;
   };
+
+  [[nodiscard]] slot& at(std::uint32_t place) noexcept {
+    const std::uint32_t room = capacity_ - head_;
+    return slots_[place < room ? head_ + place : place - room];
+  }
 
   std::unique_ptr<slot[]> slots_;
   std::uint32_t capacity_;

@@ -41,6 +41,22 @@ result<void> check(const queue_pair_options& options) {
   return {};
 }
 
+/// What every registration has to keep to.
+result<void> check(const memory_region& region, const char* call) {
+  const auto base = reinterpret_cast<std::uintptr_t>(region.base);
+  const auto refuse = [call](const char* text) {
+    return error::invalid_argument(call, "software device", text);
+  };
+  if (base + region.length < base || region.iova + region.length < region.iova)
+    return refuse("the range wraps around the end of the address space");
+  const bool remote =
+      !(region.rights & (access_flags(access::remote_write) | access_flags(access::remote_atomic)))
+           .empty();
+  if (remote && !region.rights.contains(access::local_write))
+    return refuse("remote write and remote atomic access need local write access");
+  return {};
+}
+
 }  // namespace
 
 engine::engine(const engine_options& options)
@@ -116,17 +132,7 @@ queue_pair* engine::find(std::uint32_t qp_num) const noexcept {
 }
 
 result<std::uint32_t> engine::register_region(const memory_region& region) {
-  const auto base = reinterpret_cast<std::uintptr_t>(region.base);
-  const auto refuse = [](const char* text) {
-    return error::invalid_argument("ibv_reg_mr", "software device", text);
-  };
-  if (base + region.length < base || region.iova + region.length < region.iova)
-    return refuse("the range wraps around the end of the address space");
-  const bool remote =
-      !(region.rights & (access_flags(access::remote_write) | access_flags(access::remote_atomic)))
-           .empty();
-  if (remote && !region.rights.contains(access::local_write))
-    return refuse("remote write and remote atomic access need local write access");
+  VERBENA_TRY_VOID(check(region, "ibv_reg_mr"));
   const std::uint32_t key = regions_.add(region);
   if (key == 0)
     return error::from_errno(ENOMEM, "ibv_reg_mr", "software device",
@@ -139,6 +145,15 @@ bool engine::deregister_region(std::uint32_t key) {
   epoch_.synchronize();
   regions_.release(key);
   return true;
+}
+
+result<void> engine::replace_region(std::uint32_t key, const memory_region& region) {
+  VERBENA_TRY_VOID(check(region, "ibv_rereg_mr"));
+  if (!regions_.invalidate(key))
+    return error::invalid_argument("ibv_rereg_mr", "software device", "the key is not registered");
+  epoch_.synchronize();
+  regions_.restore(key, region);
+  return {};
 }
 
 void engine::wake() noexcept {

@@ -69,6 +69,10 @@ class engine {
   /// Ends a registration: when it returns, no thread of this process touches the memory through it.
   /// False when the key is not registered.
   bool deregister_region(std::uint32_t key);
+  /// Gives a key another region: when it returns, no thread of this process touches anything
+  /// through the old one, and accesses in between were refused. Errors: `invalid_argument` as
+  /// above, and then nothing has changed, or for a key that is not registered.
+  [[nodiscard]] result<void> replace_region(std::uint32_t key, const memory_region& region);
 
   /// Runs what is due on the calling thread: retries, deferred flushes, rung queue pairs. True when
   /// there was something. Never blocks on a busy queue pair: it stays due.

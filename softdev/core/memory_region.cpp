@@ -73,6 +73,15 @@ void memory_region_table::release(std::uint32_t key) {
   quarantine_.pop_front();
 }
 
+void memory_region_table::restore(std::uint32_t key, const memory_region& region) noexcept {
+  const std::lock_guard lock(lock_);
+  slot& place = slot_of(key);
+  VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
+                 "a key is invalidated before it is used anew");
+  place.region = region;
+  place.key.store(key);
+}
+
 const memory_region* memory_region_table::find(std::uint32_t key) const noexcept {
   const slot& place = slot_of(key);
   return key != 0 && place.key.load() == key ? &place.region : nullptr;

@@ -52,6 +52,8 @@ class memory_region_table {
   [[nodiscard]] bool invalidate(std::uint32_t key) noexcept;
   /// Puts an invalidated key into quarantine.
   void release(std::uint32_t key);
+  /// Makes an invalidated key usable again, for another region. The caller has waited as above.
+  void restore(std::uint32_t key, const memory_region& region) noexcept;
 
   /// The region of `key`, or nullptr.
   [[nodiscard]] const memory_region* find(std::uint32_t key) const noexcept;

@@ -138,25 +138,41 @@ void host::arm_for_peers(const queue_pair& receiver, notify kind,
   segment.arm(receiver.number(), kind == notify::solicited ? arm_state::solicited : arm_state::any);
 }
 
+host::published host::publish(std::uint32_t key, const memory_region& region) {
+  const auto place = link_->arenas().acquire(region.base, region.length);
+  const bool visible =
+      link_->segment().publish_region({.key = key,
+                                       .pd = static_cast<std::uint32_t>(region.domain),
+                                       .access = region.rights.mask(),
+                                       .iova = region.iova,
+                                       .length = region.length,
+                                       .address = reinterpret_cast<std::uint64_t>(region.base),
+                                       .arena = place ? place->arena : 0,
+                                       .arena_offset = place ? place->offset : 0});
+  return {{key, region.base, place.has_value()}, visible};
+}
+
 result<registered_region> host::register_region(const memory_region& region) {
   // The public table has no room near some keys: another key is tried then.
   for (int attempt = 0; attempt < 16; ++attempt) {
     VERBENA_TRY(const std::uint32_t key, engine_->register_region(region));
-    const auto place = link_->arenas().acquire(region.base, region.length);
-    const region_record record{.key = key,
-                               .pd = static_cast<std::uint32_t>(region.domain),
-                               .access = region.rights.mask(),
-                               .iova = region.iova,
-                               .length = region.length,
-                               .address = reinterpret_cast<std::uint64_t>(region.base),
-                               .arena = place ? place->arena : 0,
-                               .arena_offset = place ? place->offset : 0};
-    if (link_->segment().publish_region(record))
-      return registered_region{key, region.base, place.has_value()};
-    if (place) link_->arenas().release(region.base);
+    const auto [made, visible] = publish(key, region);
+    if (visible) return made;
+    if (made.shareable) link_->arenas().release(region.base);
     engine_->deregister_region(key);
   }
   return error::from_errno(ENOMEM, "ibv_reg_mr", "soft0", "the table of memory regions is full");
+}
+
+result<registered_region> host::reregister_region(const registered_region& old,
+                                                  const memory_region& region) {
+  VERBENA_TRY_VOID(engine_->replace_region(old.key, region));
+  link_->segment().withdraw_region(old.key);
+  link_->fence_memory(old.memory);
+  // Peers that do not find the key ask this process, which has the last word.
+  const registered_region made = publish(old.key, region).region;
+  if (old.shareable) link_->arenas().release(old.memory);
+  return made;
 }
 
 void host::deregister_region(const registered_region& region) {

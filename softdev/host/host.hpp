@@ -52,6 +52,10 @@ class host {
 
   /// Registers memory with the engine and makes it visible to peers. O(1). Errors: as the engine's.
   [[nodiscard]] result<registered_region> register_region(const memory_region& region);
+  /// Gives the key of a registration another region. O(1); waits like the end of a registration.
+  /// Errors: the engine's `invalid_argument`, and then nothing has changed.
+  [[nodiscard]] result<registered_region> reregister_region(const registered_region& old,
+                                                            const memory_region& region);
   /// Ends a registration: when it returns, neither this process nor a peer touches the memory
   /// through it. Blocks while one does.
   void deregister_region(const registered_region& region);
@@ -76,6 +80,11 @@ class host {
   void run() noexcept;
   [[nodiscard]] bool fall_asleep() noexcept;
   [[nodiscard]] time_ns next_deadline() const noexcept;
+  struct published {
+    registered_region region;
+    bool visible = false;  ///< the public table had room
+  };
+  [[nodiscard]] published publish(std::uint32_t key, const memory_region& region);
 
   const std::uint32_t generation_;
   std::unique_ptr<link> link_;

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <unordered_set>
 #include <vector>
 
 #include "softdev/core/completion_queue.hpp"
@@ -23,7 +25,8 @@ namespace verbena::softdev {
 class dependants {
  public:
   void add() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
-  void remove() noexcept { count_.fetch_sub(1, std::memory_order_release); }
+  /// True for the last one.
+  bool remove() noexcept { return count_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
 
  private:
@@ -40,11 +43,27 @@ struct device_object : ibv_device {
   std::byte spare[256] = {};
 };
 
+struct mr_object;
+struct qp_object;
+
+/// The objects of a context that reach memory or peers. Closing the context ends what they do.
+/// Threads: guarded by `lock`.
+struct working_objects {
+  std::mutex lock;
+  std::unordered_set<qp_object*> queue_pairs;
+  std::unordered_set<mr_object*> regions;
+};
+
 struct context_object : verbs_context {
   softdev::host* host = nullptr;
   std::unique_ptr<event_queue> events;  ///< asynchronous ones; its descriptor is async_fd
-  dependants children;                  ///< protection domains, completion queues, channels
+  /// The handle itself, protection domains, completion queues, channels. Closing gives up the
+  /// handle; the context goes with the last.
+  dependants users;
+  working_objects working;
 };
+/// One of the users of a context is gone.
+void leave(context_object& context) noexcept;
 
 struct pd_object : ibv_pd {
   dependants children;
@@ -53,7 +72,8 @@ struct pd_object : ibv_pd {
 struct mr_object : ibv_mr {
   /// rdma-core looks for two words here when it is given the region by mistake.
   std::array<std::uint32_t, 4> spare{};
-  registered_region region;
+  memory_region described;   ///< as it was registered last
+  registered_region region;  ///< its key is 0 when closing the context has ended it
 };
 
 /// A completion channel. Its descriptor is an epoll descriptor that contains the queue's and one

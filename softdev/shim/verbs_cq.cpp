@@ -3,11 +3,13 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <mutex>
 #include <new>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "softdev/shim/operations.hpp"
@@ -35,6 +37,17 @@ struct creation {
 
 constexpr std::uint64_t timestamp_flags =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+
+// Where poll() puts what it takes. Not zeroed: a program that polls would pay for that each time.
+struct room_for_completions {
+  static constexpr std::size_t count = 16;
+  static_assert(std::is_trivially_copyable_v<completion>);
+  alignas(completion) std::byte bytes[count * sizeof(completion)];
+
+  [[nodiscard]] std::span<completion> uninitialised() noexcept {
+    return {reinterpret_cast<completion*>(bytes), count};
+  }
+};
 
 // The event of an armed queue. On the thread that made the completion.
 void on_event(void* self, completion_queue& /*queue*/) {
@@ -92,7 +105,7 @@ ibv_cq_ex* create(const creation& wanted) {
     ++wanted.channel->refcnt;
     pthread_mutex_unlock(&wanted.context->mutex);
   }
-  context.children.add();
+  context.users.add();
   return object;
 }
 
@@ -129,12 +142,13 @@ int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
     home.progress();
     if (queue.empty()) return queue.overrun() ? -EIO : 0;
   }
-  std::array<completion, 16> taken;
+  room_for_completions room;
+  const std::span<completion> taken = room.uninitialised();
   int done = 0;
   while (done < num_entries) {
     const auto wanted =
         std::min<std::size_t>(taken.size(), static_cast<std::size_t>(num_entries - done));
-    const std::size_t count = queue.poll({taken.data(), wanted});
+    const std::size_t count = queue.poll(taken.first(wanted));
     for (std::size_t i = 0; i < count; ++i) to_wc(taken[i], entries[done++]);
     if (count < wanted) break;
   }
@@ -194,6 +208,15 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
   return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
 }
 
+int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  cq_object& object = object_of(cq);
+  if (!usable(*object.context_of)) return ENODEV;
+  if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limits::max_completions) return EINVAL;
+  if (!object.queue->resize(static_cast<std::uint32_t>(cqe))) return EINVAL;
+  cq->cqe = cqe;
+  return 0;
+}
+
 int ibv_destroy_cq(ibv_cq* cq) {
   cq_object& object = object_of(cq);
   context_object& context = *object.context_of;
@@ -211,7 +234,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
   pthread_mutex_destroy(&object.poll_mutex);
   delete &object;
   queues.fetch_sub(1);
-  context.children.remove();
+  leave(context);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -66,11 +67,33 @@ void fill(context_object& object) noexcept {
   base.ops.post_recv = &post_receive;
 }
 
+// What a kernel does when the file of a context is closed: nothing of it works any more.
+void end_work(context_object& object) {
+  const std::lock_guard lock(object.working.lock);
+  for (qp_object* qp : object.working.queue_pairs) {
+    remove_receiver(*qp);
+    if (qp->core->state() == queue_pair_state::reset) continue;
+    // Every other state leads to the error state.
+    static_cast<void>(qp->core->modify({.state = queue_pair_state::error}, attribute::state));
+  }
+  for (mr_object* mr : object.working.regions) {
+    object.host->deregister_region(mr->region);
+    mr->region.key = 0;
+  }
+  object.working.regions.clear();
+}
+
 }  // namespace
 
 device_object& the_device() {
   static device_object* const device = make_device();
   return *device;
+}
+
+void leave(context_object& context) noexcept {
+  if (!context.users.remove()) return;
+  pthread_mutex_destroy(&context.context.mutex);
+  delete &context;
 }
 
 bool usable(const context_object& context) noexcept {
@@ -139,18 +162,16 @@ ibv_context* ibv_open_device(ibv_device* device) {
   set_queue_pair_event_handler(&report_queue_pair_event);
   object->host = *host;
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
+  object->users.add();
   fill(*object);
   return &object->context;
 }
 
+// Objects that the program has not destroyed stay valid, to be destroyed, but do nothing any more.
 int ibv_close_device(ibv_context* context) {
   context_object& object = object_of(context);
-  if (object.children.any()) {
-    errno = EBUSY;
-    return -1;
-  }
-  pthread_mutex_destroy(&context->mutex);
-  delete &object;
+  if (object.host->usable()) end_work(object);
+  leave(object);
   return 0;
 }
 

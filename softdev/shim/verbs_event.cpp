@@ -155,7 +155,7 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   object->context = context;
   object->fd = object->epoll.get();
   open_to_peers(*object, *owner.host);
-  owner.children.add();
+  owner.users.add();
   return object;
 }
 
@@ -169,7 +169,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   channel_object& object = object_of(channel);
   if (object.wake.id != 0) owner.host->neighbours().destroy_wake_channel(object.wake.id);
   delete &object;
-  owner.children.remove();
+  leave(owner);
   return 0;
 }
 

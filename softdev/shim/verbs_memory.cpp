@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <new>
 
 #include "softdev/shim/functions.hpp"
@@ -65,13 +66,14 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
   if (const int refused = check_range(address, length)) return fail(refused);
   auto* const object = new (std::nothrow) mr_object{};
   if (object == nullptr) return fail(ENOMEM);
-  auto region = context.host->register_region({
+  object->described = {
       .base = static_cast<std::byte*>(address),
       .length = length,
       .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
       .rights = access_flags::from_mask(access & known_access),
       .domain = static_cast<domain_id>(pd->handle),
-  });
+  };
+  auto region = context.host->register_region(object->described);
   if (!region) {
     delete object;
     return fail(region.error().code());
@@ -85,7 +87,48 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
   object->rkey = region->key;
   object->region = *region;
   object_of(pd).children.add();
+  const std::lock_guard lock(context.working.lock);
+  context.working.regions.insert(object);
   return object;
+}
+
+// What ibv_rereg_mr(3) is asked for.
+struct change {
+  int flags = 0;
+  ibv_pd* pd = nullptr;
+  void* address = nullptr;
+  std::size_t length = 0;
+  unsigned access = 0;
+
+  [[nodiscard]] bool of(int flag) const noexcept { return (flags & flag) != 0; }
+};
+
+// The errno that refuses a change, or 0.
+int check_change(const ibv_mr& mr, const change& wanted) noexcept {
+  if (wanted.flags == 0 || (wanted.flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
+  if (wanted.of(IBV_REREG_MR_CHANGE_PD) &&
+      (wanted.pd == nullptr || wanted.pd->context != mr.context))
+    return EINVAL;
+  if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS)) {
+    if (const int refused = check_access(wanted.access)) return refused;
+  }
+  return wanted.of(IBV_REREG_MR_CHANGE_TRANSLATION) ? check_range(wanted.address, wanted.length)
+                                                    : 0;
+}
+
+memory_region changed(const memory_region& now, const change& wanted) noexcept {
+  memory_region next = now;
+  if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS))
+    next.rights = access_flags::from_mask(wanted.access & known_access);
+  if (wanted.of(IBV_REREG_MR_CHANGE_PD)) next.domain = static_cast<domain_id>(wanted.pd->handle);
+  if (wanted.of(IBV_REREG_MR_CHANGE_TRANSLATION)) {
+    next.base = static_cast<std::byte*>(wanted.address);
+    next.length = wanted.length;
+    next.iova = next.rights.contains(access::zero_based)
+                    ? 0
+                    : reinterpret_cast<std::uint64_t>(wanted.address);
+  }
+  return next;
 }
 
 }  // namespace
@@ -111,7 +154,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   }
   object->context = context;
   object->handle = last_domain.fetch_add(1) + 1;
-  owner.children.add();
+  owner.users.add();
   return object;
 }
 
@@ -122,7 +165,7 @@ int ibv_dealloc_pd(ibv_pd* pd) {
   if (object.children.any()) return EBUSY;
   delete &object;
   domains.fetch_sub(1);
-  owner.children.remove();
+  leave(owner);
   return 0;
 }
 
@@ -141,11 +184,42 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length, std::uint64
   return register_memory(pd, addr, length, iova, access);
 }
 
+// The key stays. What refuses the change leaves everything as it was.
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length, int access) {
+  context_object& context = object_of(mr->context);
+  mr_object& object = object_of(mr);
+  const auto refuse = [](int code) {
+    errno = code;
+    return int{IBV_REREG_MR_ERR_INPUT};
+  };
+  if (!usable(context)) return refuse(ENODEV);
+  if (object.region.key == 0) return refuse(EINVAL);
+  const change wanted{flags, pd, addr, length, static_cast<unsigned>(access)};
+  if (const int refused = check_change(*mr, wanted)) return refuse(refused);
+  const memory_region next = changed(object.described, wanted);
+  const auto region = context.host->reregister_region(object.region, next);
+  if (!region) return refuse(region.error().code());
+  object.region = *region;
+  object.described = next;
+  mr->addr = next.base;
+  mr->length = next.length;
+  if (wanted.of(IBV_REREG_MR_CHANGE_PD)) {
+    object_of(pd).children.add();
+    object_of(mr->pd).children.remove();
+    mr->pd = pd;
+  }
+  return 0;
+}
+
 int ibv_dereg_mr(ibv_mr* mr) {
   context_object& context = object_of(mr->context);
   if (!usable(context)) return ENODEV;
   mr_object& object = object_of(mr);
-  context.host->deregister_region(object.region);
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.regions.erase(&object);
+  }
+  if (object.region.key != 0) context.host->deregister_region(object.region);
   object_of(mr->pd).children.remove();
   delete &object;
   return 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -121,6 +122,10 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   object_of(what.pd).children.add();
   object_of(what.wanted.send_cq).children.add();
   object_of(what.wanted.recv_cq).children.add();
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.queue_pairs.insert(object);
+  }
   granted_out = object->created.cap;
   return &object->qp_base;
 }
@@ -247,6 +252,10 @@ int ibv_destroy_qp(ibv_qp* qp) {
   qp_object& object = object_of(qp);
   context_object& context = *object.context_of;
   if (!usable(context)) return ENODEV;
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.queue_pairs.erase(&object);
+  }
   remove_receiver(object);
   context.host->core().destroy(object.core);
   finish_events(object);

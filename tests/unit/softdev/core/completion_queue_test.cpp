@@ -56,6 +56,23 @@ TEST_F(completions, overrun_loses_the_newest_and_is_told_once) {
   EXPECT_EQ(out[1].wr_id, 1U);
 }
 
+TEST_F(completions, stay_in_order_when_the_queue_is_resized) {
+  completion_queue queue = make(4);
+  for (std::uint64_t id = 0; id < 4; ++id) EXPECT_TRUE(push(queue, id));
+  completion out[8];
+  EXPECT_EQ(queue.poll({out, 3}), 3U);
+  for (std::uint64_t id = 4; id < 6; ++id) EXPECT_TRUE(push(queue, id));
+  // Three are held, around the end of the ring.
+  EXPECT_FALSE(queue.resize(2));
+  EXPECT_TRUE(queue.resize(3));
+  EXPECT_FALSE(queue.overrun());
+  EXPECT_TRUE(queue.resize(6));
+  for (std::uint64_t id = 6; id < 9; ++id) EXPECT_TRUE(push(queue, id));
+  EXPECT_EQ(queue.poll(out), 6U);
+  for (std::uint64_t id = 3; id < 9; ++id) EXPECT_EQ(out[id - 3].wr_id, id);
+  EXPECT_EQ(released.load(), 9U);
+}
+
 TEST_F(completions, armed_queue_raises_one_event) {
   completion_queue queue = make(8);
   push(queue, 0);

@@ -37,6 +37,19 @@ TEST_F(region_table, grants_exactly_its_range) {
   EXPECT_EQ(check(0x1001, 128), nullptr);
 }
 
+TEST_F(region_table, gives_a_key_another_region) {
+  ASSERT_TRUE(table.invalidate(key));
+  EXPECT_EQ(check(0x1000, 128), nullptr);
+  EXPECT_EQ(why.why, reason::remote_key_unknown);
+  memory_region other = region;
+  other.base = memory + 64;
+  other.length = 64;
+  table.restore(key, other);
+  EXPECT_EQ(check(0x1000, 64), memory + 64);
+  EXPECT_EQ(check(0x1000, 65), nullptr);
+  EXPECT_EQ(table.count(), 1U);
+}
+
 TEST_F(region_table, lengths_that_overflow_are_refused) {
   for (const std::uint64_t length :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 0xfff, ~std::uint64_t{0} - 0x1000 + 1})

@@ -240,7 +240,8 @@ TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
   ibv_srq_init_attr srq{};
   EXPECT_EQ(SOFT(ibv_create_srq)(device.pd, &srq), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 10), EOPNOTSUPP);
+  ibv_srq_attr limit{};
+  EXPECT_EQ(SOFT(ibv_modify_srq)(nullptr, &limit, IBV_SRQ_LIMIT), EOPNOTSUPP);
   ibv_wc completion{};
   ibv_grh header{};
   ibv_ah_attr address{};
@@ -256,11 +257,79 @@ TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
   EXPECT_EQ(ibv_alloc_td(device.context, &td), nullptr);
 }
 
-TEST(soft_device, a_context_with_objects_is_not_closed) {
-  opened_device device;
-  errno = 0;
-  EXPECT_EQ(SOFT(ibv_close_device)(device.context), -1);
-  EXPECT_EQ(errno, EBUSY);
+TEST(soft_device, a_completion_queue_is_resized_within_the_limits) {
+  opened_device device(3);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 7), 0);
+  EXPECT_EQ(device.cq->cqe, 7);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 0), EINVAL);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 4'194'304), EINVAL);
+  queue_pair_handle qp(device);
+  ASSERT_EQ(qp.to_state(IBV_QPS_RESET), 0);
+  qp.to_init();
+  for (std::uint64_t id = 0; id < 4; ++id) ASSERT_EQ(qp.receive(id, {}), 0);
+  ASSERT_EQ(qp.to_state(IBV_QPS_ERR), 0);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 3), EINVAL);  // four are held
+  EXPECT_EQ(device.cq->cqe, 7);
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 4), 0);
+  for (std::uint64_t id = 0; id < 4; ++id) EXPECT_EQ(device.wait().wr_id, id);
+}
+
+// Programs rely on it that the kernel cleans up after them.
+TEST(soft_device, closing_a_context_ends_what_its_objects_do) {
+  opened_device kept;
+  queue_pair_handle peer(kept);
+  buffer source(kept.pd, 64, 1);
+  std::vector<std::byte> bytes(64);
+
+  ibv_context* const context = SOFT(ibv_open_device)(kept.context->device);
+  ASSERT_NE(context, nullptr);
+  ibv_pd* const pd = SOFT(ibv_alloc_pd)(context);
+  ibv_cq* const cq = SOFT(ibv_create_cq)(context, 16, nullptr, nullptr, 0);
+  ibv_mr* const mr = SOFT(ibv_reg_mr)(pd, bytes.data(), bytes.size(),
+                                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = cq;
+  wanted.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  wanted.qp_type = IBV_QPT_RC;
+  ibv_qp* const qp = SOFT(ibv_create_qp)(pd, &wanted);
+  ASSERT_NE(qp, nullptr);
+  const std::uint32_t key = mr->rkey;
+  EXPECT_EQ(SOFT(ibv_close_device)(context), 0);
+
+  // Its memory cannot be reached, and its objects can still be destroyed, in any order they allow.
+  peer.connect(peer.get()->qp_num);
+  ibv_sge data = source.slice(0, 64);
+  ibv_send_wr write{};
+  write.opcode = IBV_WR_RDMA_WRITE;
+  write.send_flags = IBV_SEND_SIGNALED;
+  write.sg_list = &data;
+  write.num_sge = 1;
+  write.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(bytes.data());
+  write.wr.rdma.rkey = key;
+  ASSERT_EQ(peer.send(write), 0);
+  EXPECT_EQ(kept.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(bytes, std::vector<std::byte>(64));
+  EXPECT_EQ(SOFT(ibv_destroy_qp)(qp), 0);
+  EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(cq), 0);
+  EXPECT_EQ(SOFT(ibv_dealloc_pd)(pd), 0);
+}
+
+TEST(soft_device, closing_a_context_moves_its_queue_pairs_to_the_error_state) {
+  opened_device kept;
+  queue_pair_handle peer(kept);
+  opened_device other;
+  queue_pair_handle lost(other);
+  connect(peer, lost, {.retry_count = 0});
+  EXPECT_EQ(SOFT(ibv_close_device)(other.context), 0);
+  other.context = nullptr;
+  EXPECT_EQ(lost.state(), IBV_QPS_ERR);
+  ibv_send_wr request{};
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(peer.send(request), 0);
+  EXPECT_EQ(kept.wait().status, IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST(soft_device, contexts_can_be_opened_many_times) {

@@ -52,6 +52,86 @@ TEST_F(memory, impossible_registrations_are_refused) {
   EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_RELAXED_ORDERING), 0);
 }
 
+// A queue pair connected to itself writes into a region that is registered anew.
+class registered_anew : public memory {
+ protected:
+  registered_anew() { connect(qp_, qp_); }
+  ~registered_anew() override { EXPECT_EQ(SOFT(ibv_dereg_mr)(mr_), 0); }
+
+  int change(int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+    return SOFT(ibv_rereg_mr)(mr_, flags, pd, address, length, access);
+  }
+  ibv_wc_status write_to(std::byte* address) {
+    ibv_sge data = source_.slice(0, 64);
+    ibv_send_wr write{};
+    write.opcode = IBV_WR_RDMA_WRITE;
+    write.send_flags = IBV_SEND_SIGNALED;
+    write.sg_list = &data;
+    write.num_sge = 1;
+    write.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(address);
+    write.wr.rdma.rkey = key_;
+    EXPECT_EQ(qp_.send(write), 0);
+    return device_.wait().status;
+  }
+  bool holds(std::size_t at) {
+    const auto from = bytes_.begin() + static_cast<std::ptrdiff_t>(at);
+    return std::vector(from, from + 64) == pattern(1, 64);
+  }
+
+  static constexpr int writable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  queue_pair_handle qp_{device_};
+  buffer source_{device_.pd, 64, 1};
+  ibv_mr* mr_ = SOFT(ibv_reg_mr)(device_.pd, bytes_.data(), 128, IBV_ACCESS_LOCAL_WRITE);
+  std::uint32_t key_ = mr_->rkey;
+};
+
+TEST_F(registered_anew, other_rights_hold_under_the_same_key) {
+  EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, writable), 0);
+  EXPECT_EQ(mr_->rkey, key_);
+  EXPECT_EQ(write_to(bytes_.data()), IBV_WC_SUCCESS);
+  EXPECT_TRUE(holds(0));
+  EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+  EXPECT_EQ(write_to(bytes_.data()), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(registered_anew, other_memory_replaces_the_old) {
+  constexpr int both = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION;
+  EXPECT_EQ(change(both, nullptr, bytes_.data() + 4096, 256, writable), 0);
+  EXPECT_EQ(mr_->addr, bytes_.data() + 4096);
+  EXPECT_EQ(mr_->length, 256U);
+  EXPECT_EQ(write_to(bytes_.data() + 4096 + 192), IBV_WC_SUCCESS);
+  EXPECT_TRUE(holds(4096 + 192));
+  EXPECT_EQ(write_to(bytes_.data()), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(registered_anew, another_domain_owns_it) {
+  ibv_pd* const other = SOFT(ibv_alloc_pd)(device_.context);
+  constexpr int both = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD;
+  EXPECT_EQ(change(both, other, nullptr, 0, writable), 0);
+  EXPECT_EQ(mr_->pd, other);
+  EXPECT_EQ(SOFT(ibv_dealloc_pd)(other), EBUSY);
+  EXPECT_EQ(write_to(bytes_.data()), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(change(IBV_REREG_MR_CHANGE_PD, device_.pd, nullptr, 0, 0), 0);
+  EXPECT_EQ(SOFT(ibv_dealloc_pd)(other), 0);
+}
+
+TEST_F(registered_anew, impossible_changes_leave_it_as_it_was) {
+  EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, writable), 0);
+  const auto refused = [&](int flags, void* address, std::size_t length, int access, int code) {
+    errno = 0;
+    EXPECT_EQ(change(flags, nullptr, address, length, access), IBV_REREG_MR_ERR_INPUT);
+    EXPECT_EQ(errno, code);
+  };
+  refused(0, nullptr, 0, 0, EINVAL);
+  refused(8, nullptr, 0, 0, EINVAL);
+  refused(IBV_REREG_MR_CHANGE_PD, nullptr, 0, 0, EINVAL);
+  refused(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+  refused(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, 1 << 14, EINVAL);
+  refused(IBV_REREG_MR_CHANGE_TRANSLATION, bytes_.data(), 0, 0, EINVAL);
+  refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, 64, 0, EFAULT);
+  EXPECT_EQ(write_to(bytes_.data()), IBV_WC_SUCCESS);
+}
+
 TEST_F(memory, a_range_whose_end_is_not_mapped_is_refused) {
   constexpr std::size_t page = 4096;
   void* const pages =

@@ -79,7 +79,7 @@ class opened_device {
   opened_device& operator=(const opened_device&) = delete;
   ~opened_device();
 
-  ibv_context* context = nullptr;
+  ibv_context* context = nullptr;  ///< nullptr once a test has closed it
   ibv_pd* pd = nullptr;
   ibv_cq* cq = nullptr;
 

@@ -21,7 +21,7 @@ from kernels import VmError
 
 TIMED_OUT = 124
 BROKEN = 125   # panic, or QEMU ended by itself
-CONSOLE_TAIL_LINES = 40
+CONSOLE_TAIL_LINES = 60
 CONSOLE_BYTES = 1 << 20
 PR_SET_PDEATHSIG = 1
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic reboot=t mitigations=off random.trust_cpu=on nowatchdog "

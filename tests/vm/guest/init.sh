@@ -33,5 +33,6 @@ mount --move /proc /host/proc
 mount --move /sys /host/sys
 mount -t tmpfs -o mode=755 run /host/run
 mkdir /host/run/vm
-cp /guest/* /host/run/vm/
-exec switch_root /host /bin/sh /run/vm/start.sh
+cp /guest/* /bin/busybox /host/run/vm/
+ln -s busybox /host/run/vm/sh
+exec switch_root /host /run/vm/sh /run/vm/start.sh

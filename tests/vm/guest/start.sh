@@ -1,9 +1,11 @@
-#!/bin/sh
+#!/bin/busybox sh
+# shellcheck shell=busybox disable=SC1091,SC2154
 # SPDX-License-Identifier: MIT
 # Process 1 once the host's file system is there: devices, then the command, then its output's end marks and exit status.
-# The two virtio ports stay open from here to the end, so that nothing written to them is lost.
+# The two virtio ports stay open from here to the end, so that nothing written to them is lost. The shell is busybox,
+# with its own mount, cat and so on, in RAM: a program of the host takes a while to come over 9p.
 set -eu
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH=/run/vm:/usr/sbin:/usr/bin:/sbin:/bin
 cd /run/vm
 . ./settings # modules, devices, token
 mkdir -p /dev/pts /dev/shm /lib/modules
@@ -15,7 +17,6 @@ ln -sf /proc/self/fd/0 /dev/stdin
 ln -sf /proc/self/fd/1 /dev/stdout
 ln -sf /proc/self/fd/2 /dev/stderr
 ulimit -l unlimited
-ip link set lo up
 sh ./devices.sh "$devices"
 
 # The command writes to pipes: it may open /dev/stdout again, which a virtio port does not allow.

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+// Connecting: by a chosen port and GID, from bytes, over a socket, and to a peer that is not there.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/conformance/traffic.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+class bringup_of_queue_pairs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+  }
+  [[nodiscard]] prepared_queue_pair<rc> prepare(
+      const queue_pair_options<rc>& options = usual_options()) const {
+    return pd_.create_queue_pair<rc>(queue_, queue_, options).value();
+  }
+  // Bytes written through `queue` land in other memory.
+  void expect_works(queue_pair<rc>& queue) {
+    const auto memory = pd_.allocate(8192, every_right()).value();
+    fill(memory.bytes().first(3000), 81);
+    auto batch = queue.start_send();
+    batch.write({.signaled = true}, memory.slice(0, 3000), memory.remote().slice(4096, 3000));
+    batch.submit().value();
+    const completion done = take_one(queue_);
+    EXPECT_TRUE(done.ok()) << to_string(done);
+    EXPECT_TRUE(holds(memory, 4096, memory.bytes().first(3000)));
+  }
+
+  protection_domain pd_ = tested().context.allocate_pd().value();
+  completion_queue queue_ = tested().context.create_cq(64).value();
+};
+
+TEST_F(bringup_of_queue_pairs, works_on_an_explicit_port_and_every_gid) {
+  for (const auto& entry : tested().context.gid_table().value()) {
+    auto options = usual_options();
+    options.port = entry.port;
+    options.gid_index = entry.index;
+    auto prepared = prepare(options);
+    ASSERT_EQ(prepared.endpoint().gid, entry.gid);
+    const endpoint itself = prepared.endpoint();
+    auto queue = std::move(prepared).handshake(itself);
+    ASSERT_TRUE(queue) << to_string(entry) << ": " << queue.error().message();
+    expect_works(*queue);
+  }
+}
+
+TEST_F(bringup_of_queue_pairs, works_with_every_packet_size_that_the_port_has) {
+  const auto port = tested().context.query_port(port_number(1)).value();
+  for (const mtu size :
+       {mtu::bytes_256, mtu::bytes_512, mtu::bytes_1024, mtu::bytes_2048, mtu::bytes_4096}) {
+    if (byte_count(size) > byte_count(port.active_mtu())) break;
+    auto options = usual_options();
+    options.path_mtu = size;
+    auto prepared = prepare(options);
+    const endpoint itself = prepared.endpoint();
+    auto queue = std::move(prepared).handshake(itself).value();
+    expect_works(queue);
+  }
+}
+
+TEST_F(bringup_of_queue_pairs, works_from_bytes) {
+  auto first = prepare();
+  auto second = prepare();
+  const auto to_first = endpoint::decode(first.endpoint().encode()).value();
+  const auto to_second = endpoint::decode(second.endpoint().encode()).value();
+  EXPECT_EQ(to_first, first.endpoint());
+  auto a = std::move(first).handshake(to_second).value();
+  const auto b = std::move(second).handshake(to_first).value();
+  EXPECT_NE(a.number(), b.number());
+  expect_works(a);
+}
+
+TEST_F(bringup_of_queue_pairs, works_from_sequence_numbers_that_wrap_around) {
+  for (const std::uint32_t psn : {0xffffffU, 0xfffffeU, 0x7fffffU, 0U}) {
+    auto options = usual_options();
+    options.first_psn = packet_sequence_number(psn);
+    options.path_mtu = mtu::bytes_256;
+    auto prepared = prepare(options);
+    const endpoint itself = prepared.endpoint();
+    auto queue = std::move(prepared).handshake(itself).value();
+    expect_works(queue);
+    expect_works(queue);
+  }
+}
+
+TEST_F(bringup_of_queue_pairs, gives_numbers_of_their_own) {
+  const auto first = prepare();
+  const auto second = prepare();
+  EXPECT_NE(first.number(), second.number());
+  EXPECT_EQ(first.endpoint().queue_pair, first.number());
+}
+
+TEST_F(bringup_of_queue_pairs, works_over_a_socket) {
+  auto listener = bringup::listener::open({.host = "127.0.0.1", .port = 0}).value();
+  auto options = usual_options();
+  auto serving = std::async(std::launch::async, [&, this] {
+    auto peer = listener.accept(patience()).value();
+    return bringup::connect_queue_pair(prepare(options), peer, patience());
+  });
+  auto peer = bringup::stream::connect(listener.local_address(), patience()).value();
+  auto mine = bringup::connect_queue_pair(prepare(options), peer, patience());
+  auto theirs = serving.get();
+  ASSERT_TRUE(mine) << mine.error().message();
+  ASSERT_TRUE(theirs) << theirs.error().message();
+  expect_works(*mine);
+}
+
+// RoCE resolves the peer's address when the queue pair becomes ready to receive; a device may also
+// find out only when nobody answers.
+TEST_F(bringup_of_queue_pairs, to_an_address_that_does_not_answer_fails_with_a_reason) {
+  auto options = usual_options();
+  options.timeout = ack_timeout::at_least(4ms);
+  options.retry_count = 1;
+  auto prepared = prepare(options);
+  endpoint nobody = prepared.endpoint();
+  nobody.gid = parse_gid("::ffff:203.0.113.77");
+  const auto index =
+      std::to_string(tested().context.routable_gid(port_number(1)).value().index.value());
+  auto queue = std::move(prepared).handshake(nobody);
+  if (!queue) {
+    const std::string words = queue.error().message();
+    EXPECT_NE(words.find("RoCE"), std::string::npos) << words;
+    EXPECT_NE(words.find("index " + index), std::string::npos) << words;
+    return;
+  }
+  const auto memory = pd_.allocate(4096, every_right()).value();
+  auto batch = queue->start_send();
+  batch.send({.signaled = true}, memory.slice(0, 8));
+  batch.submit().value();
+  EXPECT_EQ(take_one(queue_).status(), completion_status::retries_exceeded);
+}
+
+TEST_F(bringup_of_queue_pairs, to_a_queue_pair_that_does_not_exist_ends_without_an_answer) {
+  auto options = usual_options();
+  options.timeout = ack_timeout::at_least(4ms);
+  options.retry_count = 1;
+  auto prepared = prepare(options);
+  endpoint nobody = prepared.endpoint();
+  {
+    const auto gone = prepare();
+    nobody.queue_pair = gone.number();
+  }
+  auto queue = std::move(prepared).handshake(nobody).value();
+  const auto memory = pd_.allocate(4096, every_right()).value();
+  auto batch = queue.start_send();
+  batch.send({.signaled = true}, memory.slice(0, 8));
+  batch.submit().value();
+  const completion done = take_one(queue_);
+  EXPECT_EQ(done.status(), completion_status::retries_exceeded) << to_string(done);
+}
+
+}  // namespace
+}  // namespace verbena::conformance

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Completion queues: their size, their order, sharing one, and what happens when one overflows.
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "tests/conformance/traffic.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+constexpr std::uint32_t beyond_every_limit = 0x7fffffff;
+
+TEST(completion_queue, holds_at_least_what_was_asked) {
+  for (const std::uint32_t asked : {1U, 2U, 16U, 100U, 1000U})
+    EXPECT_GE(tested().context.create_cq(asked).value().capacity(), asked);
+}
+
+TEST(completion_queue, of_more_entries_than_the_device_can_is_refused) {
+  const auto refused = tested().context.create_cq(beyond_every_limit);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().code(), 0);
+}
+
+TEST(completion_queue, without_entries_is_refused) { EXPECT_FALSE(tested().context.create_cq(0)); }
+
+TEST(completion_queue, on_a_vector_that_does_not_exist_is_refused) {
+  EXPECT_FALSE(tested().context.create_cq(
+      16, {.completion_vector = tested().context.completion_vectors() + 1}));
+}
+
+TEST(completion_queue, is_empty_at_first) {
+  const auto queue = tested().context.create_cq(16).value();
+  EXPECT_TRUE(is_empty(queue));
+  std::array<completion, 4> room;
+  EXPECT_TRUE(queue.poll(std::span(room).first(0)).value().empty());
+}
+
+TEST(completion_queue, is_not_closed_while_a_queue_pair_uses_it) {
+  const auto pd = tested().context.allocate_pd().value();
+  auto queue = tested().context.create_cq(16).value();
+  auto user = pd.create_queue_pair<rc>(queue, queue, usual_options());
+  if (is_iwarp()) GTEST_SKIP() << "unsupported: queue pairs of iWARP are made by another way";
+  ASSERT_TRUE(user) << user.error().message();
+  auto refused = std::move(queue).close();
+  ASSERT_FALSE(refused);
+  queue = std::move(refused).object();
+  (*std::move(user)).close().value();
+  std::move(queue).close().value();
+}
+
+class shared_queue : public data_test {};
+INSTANTIATE_TEST_SUITE_P(rc, shared_queue, ::testing::ValuesIn(variants_with_two_ends()), name_of);
+
+TEST_P(shared_queue, poll_takes_at_most_what_there_is_room_for) {
+  VERBENA_OPEN();
+  const auto memory = connection().memory(4096);
+  post([&](auto& batch) {
+    for (std::uint64_t i = 0; i < 6; ++i)
+      batch.write({.id = i, .signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
+  });
+  std::uint64_t next = 0;
+  std::array<completion, 4> room;
+  const deadline end = patience();
+  while (next < 6 && !end.expired()) {
+    const auto found = initiator().sends.poll(room).value();
+    EXPECT_LE(found.size(), room.size());
+    for (const auto& done : found) EXPECT_EQ(done.id(), next++);
+  }
+  EXPECT_EQ(next, 6U);
+}
+
+// A completion that does not fit must not vanish without a word.
+TEST_P(shared_queue, overflow_is_reported) {
+  link_options options;
+  options.completions = 4;
+  options.initiator.max_send_wr = 512;
+  VERBENA_OPEN(options);
+  const auto memory = connection().memory(4096);
+  const std::size_t capacity = initiator().sends.capacity();
+  ASSERT_LT(capacity, 500U);
+  const ibv_context* const context = connection().context().native();
+  bool reported = false;
+  for (std::size_t i = 0; i <= capacity + 8; ++i) {
+    const post_status posted = post(initiator(), [&](auto& batch) {
+      batch.write({.id = i, .signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
+    });
+    if (!posted.ok()) break;  // the queue pair has noticed
+  }
+  const deadline end = patience();
+  while (!reported && !end.expired()) {
+    pollfd events{.fd = context->async_fd, .events = POLLIN, .revents = 0};
+    if (::poll(&events, 1, 10) != 1) continue;
+    ibv_async_event event{};
+    const auto& verbs = connection().context().provider().verbs;
+    if (verbs.get_async_event(connection().context().native(), &event) != 0) break;
+    if (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == initiator().sends.native())
+      reported = true;
+    verbs.ack_async_event(&event);
+  }
+  EXPECT_TRUE(reported) << "no event IBV_EVENT_CQ_ERR";
+}
+
+// Eight connections complete into one queue; each one's completions keep their order.
+TEST_P(shared_queue, serves_many_queue_pairs) {
+  const auto wires = make_connector();
+  const auto queue = wires->context().create_cq(512).value();
+  auto options = usual_options();
+  options.extended = GetParam().interface == interface_kind::extended;
+  std::vector<connector::ends> pairs;
+  for (int i = 0; i < 8; ++i)
+    pairs.push_back(wires->connect({{queue, queue}, options}, {{queue, queue}, options}));
+  if (options.extended)
+    VERBENA_NEEDS(pairs[0].first.is_extended(), "the provider has no extended interface");
+  const auto memory = wires->pd().allocate(65536, every_right()).value();
+  fill(memory.bytes().first(32768), 61);
+  const auto post_to = [&](auto&& poster, std::size_t which) {
+    auto batch = poster.start_send();
+    for (std::uint64_t i = 0; i < 4; ++i)
+      batch.send({.id = i, .signaled = true}, memory.slice(which * 4096 + i * 100, 100));
+    batch.submit().value();
+  };
+  for (std::size_t which = 0; which < pairs.size(); ++which)
+    for (std::uint64_t i = 0; i < 4; ++i)
+      pairs[which]
+          .second.post_receive({.id = 100 + i}, memory.slice(32768 + which * 4096 + i * 100, 100))
+          .value();
+  for (std::size_t which = 0; which < pairs.size(); ++which) {
+    if (options.extended)
+      post_to(pairs[which].first.extended().value(), which);
+    else
+      post_to(pairs[which].first, which);
+  }
+  std::map<queue_pair_number, std::vector<std::uint64_t>> seen;
+  for (const auto& done : take(queue, 64)) {
+    EXPECT_TRUE(done.ok()) << to_string(done);
+    seen[done.queue_pair()].push_back(done.id());
+  }
+  ASSERT_EQ(seen.size(), 16U);
+  for (std::size_t which = 0; which < pairs.size(); ++which) {
+    EXPECT_EQ(seen[pairs[which].first.number()], (std::vector<std::uint64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(seen[pairs[which].second.number()], (std::vector<std::uint64_t>{100, 101, 102, 103}));
+    EXPECT_TRUE(holds(memory, 32768 + which * 4096, memory.bytes().subspan(which * 4096, 400)));
+  }
+}
+
+// Sends and receives of one queue pair share a queue: both kinds of completions come out of it.
+TEST_P(shared_queue, tells_sends_from_receives) {
+  const auto wires = make_connector();
+  const auto queue = wires->context().create_cq(16).value();
+  auto options = usual_options();
+  options.extended = GetParam().interface == interface_kind::extended;
+  auto ends = wires->connect({{queue, queue}, options}, {{queue, queue}, options});
+  if (options.extended)
+    VERBENA_NEEDS(ends.first.is_extended(), "the provider has no extended interface");
+  const auto memory = wires->pd().allocate(4096, every_right()).value();
+  ends.second.post_receive({.id = 1}, memory.slice(0, 64)).value();
+  const auto post_to = [&](auto&& poster) {
+    auto batch = poster.start_send();
+    batch.send({.id = 2, .signaled = true}, memory.slice(64, 64));
+    batch.submit().value();
+  };
+  if (options.extended)
+    post_to(ends.first.extended().value());
+  else
+    post_to(ends.first);
+  for (const auto& done : take(queue, 2)) {
+    EXPECT_TRUE(done.ok()) << to_string(done);
+    EXPECT_EQ(done.is_receive(), done.id() == 1);
+    EXPECT_EQ(done.queue_pair(), done.id() == 1 ? ends.second.number() : ends.first.number());
+  }
+}
+
+// Two thousand completions go through a queue of 16, across its end again and again.
+TEST_P(shared_queue, wraps_around) {
+  link_options options;
+  options.completions = 16;
+  options.initiator.max_send_wr = 16;
+  VERBENA_OPEN(options);
+  const auto memory = connection().memory(4096);
+  std::uint64_t next = 0;
+  for (std::uint64_t round = 0; round < 400; ++round) {
+    post([&](auto& batch) {
+      for (std::uint64_t i = 0; i < 5; ++i)
+        batch.write({.id = round * 5 + i, .signaled = true}, memory.slice(0, 8),
+                    memory.remote().slice(64, 8));
+    });
+    for (const auto& done : take(initiator().sends, 5)) ASSERT_EQ(done.id(), next++);
+  }
+  EXPECT_TRUE(is_empty(initiator().sends));
+}
+
+}  // namespace
+}  // namespace verbena::conformance

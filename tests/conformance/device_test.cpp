@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+// What a device says about itself is sane, and the same by every way of asking.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tests/conformance/tested_device.hpp"
+#include "tests/conformance/traffic.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+TEST(device, is_listed_once) {
+  const auto devices = list_devices().value();
+  EXPECT_EQ(std::ranges::count(devices, tested().listed.name(), &device::name), 1);
+}
+
+TEST(device, opens_by_its_name) {
+  const auto opened = open_device(tested().listed.name());
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_NE(opened->native(), nullptr);
+  EXPECT_NE(opened->native(), tested().context.native()) << "each open is a context of its own";
+}
+
+TEST(device, that_is_not_there_is_named_with_those_that_are) {
+  const auto missing = open_device("no_such_device");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
+  EXPECT_NE(missing.error().message().find(tested().listed.name()), std::string::npos)
+      << missing.error().message();
+}
+
+TEST(device, has_a_guid_and_says_it_twice) {
+  const auto attributes = tested().context.query().value();
+  EXPECT_NE(attributes.node_guid(), guid());
+  EXPECT_EQ(attributes.node_guid(), tested().listed.guid());
+  EXPECT_NE(attributes.system_image_guid(), guid());
+}
+
+TEST(device, has_limits_that_a_program_can_live_with) {
+  const auto attributes = tested().context.query().value();
+  EXPECT_GE(attributes.port_count(), 1);
+  EXPECT_GE(attributes.max_queue_pairs(), 16);
+  EXPECT_GE(attributes.max_work_requests(), 64);
+  EXPECT_GE(attributes.max_slices(), 2);
+  EXPECT_GE(attributes.max_completion_queues(), 16);
+  EXPECT_GE(attributes.max_completions(), 256);
+  EXPECT_GE(attributes.max_memory_regions(), 16);
+  EXPECT_GE(attributes.max_memory_region_bytes(), 1U << 20);
+  EXPECT_GE(attributes.max_protection_domains(), 4);
+  EXPECT_GE(attributes.max_reads_as_target(), 1);
+  EXPECT_GE(attributes.max_reads_as_initiator(), 1);
+}
+
+TEST(device, says_the_same_in_the_extended_query) {
+  const auto basic = tested().context.query().value();
+  const auto extended = tested().context.query_extended().value();
+  EXPECT_EQ(extended.basic().node_guid(), basic.node_guid());
+  EXPECT_EQ(extended.basic().max_queue_pairs(), basic.max_queue_pairs());
+  EXPECT_EQ(extended.basic().max_completions(), basic.max_completions());
+  EXPECT_EQ(extended.basic().atomics(), basic.atomics());
+  EXPECT_EQ(extended.port_count(), basic.port_count());
+}
+
+TEST(device, is_described_in_words) {
+  const auto attributes = tested().context.query().value();
+  EXPECT_NE(to_string(tested().listed).find(tested().listed.name()), std::string::npos);
+  EXPECT_FALSE(to_string(attributes).empty());
+  EXPECT_FALSE(to_string(tested().context.query_extended().value()).empty());
+  EXPECT_FALSE(to_string(tested().context.query_port(port_number(1)).value()).empty());
+}
+
+TEST(device, has_native_handles) {
+  EXPECT_NE(tested().listed.native(), nullptr);
+  EXPECT_NE(tested().context.native(), nullptr);
+  EXPECT_EQ(tested().context.native()->device, tested().listed.native());
+  EXPECT_GE(tested().context.native()->async_fd, 0);
+  const auto pd = tested().context.allocate_pd().value();
+  EXPECT_EQ(pd.native()->context, tested().context.native());
+  const auto queue = tested().context.create_cq(4).value();
+  EXPECT_EQ(queue.native()->context, tested().context.native());
+  const auto region = pd.allocate(4096, access::local_write).value();
+  EXPECT_EQ(region.native()->pd, pd.native());
+  EXPECT_EQ(region.native()->length, 4096U);
+}
+
+TEST(port, is_active_and_has_a_packet_size) {
+  const auto port = tested().context.query_port(port_number(1)).value();
+  EXPECT_EQ(port.number(), port_number(1));
+  EXPECT_EQ(port.state(), port_state::active) << to_string(port);
+  EXPECT_EQ(port.link_layer(), link_layer::ethernet) << to_string(port);
+  EXPECT_NE(byte_count(port.max_mtu()), 0U);
+  EXPECT_NE(byte_count(port.active_mtu()), 0U);
+  EXPECT_LE(byte_count(port.active_mtu()), byte_count(port.max_mtu()));
+  EXPECT_GE(port.gid_table_length(), 1U);
+  EXPECT_GE(port.max_message_bytes(), 1U << 20);
+}
+
+TEST(port, that_does_not_exist_is_refused) {
+  EXPECT_FALSE(tested().context.query_port(port_number(0)));
+  const auto ports = tested().context.query().value().port_count();
+  EXPECT_FALSE(tested().context.query_port(port_number(static_cast<std::uint8_t>(ports + 1))));
+}
+
+TEST(port, has_a_partition_key) {
+  VERBENA_NEEDS(!is_iwarp(), "iWARP has no partition keys");
+  const auto port = tested().context.query_port(port_number(1)).value();
+  ASSERT_GE(port.pkey_table_length(), 1U);
+  EXPECT_EQ(tested().context.query_pkey(port_number(1), 0).value(), partition_key(0xffff));
+}
+
+TEST(gid_table, has_entries_each_once) {
+  const auto entries = tested().context.gid_table().value();
+  ASSERT_FALSE(entries.empty());
+  std::set<std::pair<port_number, gid_index>> places;
+  for (const auto& entry : entries) {
+    EXPECT_TRUE(places.emplace(entry.port, entry.index).second) << to_string(entry);
+    EXPECT_NE(entry.gid, gid()) << to_string(entry);
+  }
+}
+
+TEST(gid_table, says_the_same_entry_by_entry) {
+  for (const auto& entry : tested().context.gid_table().value()) {
+    const auto alone = tested().context.query_gid(entry.port, entry.index);
+    ASSERT_TRUE(alone) << alone.error().message();
+    EXPECT_EQ(*alone, entry) << to_string(*alone) << " instead of " << to_string(entry);
+  }
+}
+
+TEST(gid_table, names_its_network_interfaces) {
+  for (const auto& entry : tested().context.gid_table().value()) {
+    ASSERT_NE(entry.interface_index, 0U) << to_string(entry);
+    EXPECT_TRUE(entry.interface_name().has_value()) << to_string(entry);
+  }
+}
+
+TEST(gid_table, has_a_routable_entry) {
+  const auto chosen = tested().context.routable_gid(port_number(1));
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  VERBENA_NEEDS(!is_iwarp(), "iWARP has no GIDs of RoCE");
+  EXPECT_EQ(chosen->type, gid_type::roce_v2) << to_string(*chosen);
+}
+
+TEST(gid_table, refuses_a_place_that_does_not_exist) {
+  const auto port = tested().context.query_port(port_number(1)).value();
+  VERBENA_NEEDS(port.gid_table_length() < 255, "the table has every place that can be named");
+  EXPECT_FALSE(tested().context.query_gid(
+      port_number(1), gid_index(static_cast<std::uint8_t>(port.gid_table_length()))));
+}
+
+TEST(context, keeps_what_was_made_from_it_alive) {
+  auto opened = std::optional(open_device(tested().listed.name()).value());
+  auto pd = std::optional(opened->allocate_pd().value());
+  const auto region = pd->allocate(4096, access::local_write).value();
+  auto refused = std::move(*opened).close();
+  ASSERT_FALSE(refused);
+  opened.emplace(std::move(refused).object());
+  opened.reset();
+  pd.reset();
+  EXPECT_EQ(region.bytes().size(), 4096U);
+  EXPECT_TRUE(region.domain().context().query());
+}
+
+TEST(context, closes_when_nothing_is_left) {
+  auto opened = open_device(tested().listed.name()).value();
+  auto pd = opened.allocate_pd().value();
+  std::move(pd).close().value();
+  std::move(opened).close().value();
+}
+
+}  // namespace
+}  // namespace verbena::conformance

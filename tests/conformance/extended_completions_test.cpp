@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// Completions that are read field by field: the same facts as polled in batches.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "tests/conformance/traffic.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+constexpr completion_fields usual_fields =
+    completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
+
+/// What a pass found at one completion.
+struct seen {
+  std::uint64_t id;
+  completion_status status;
+  queue_pair_number queue_pair;
+  std::optional<completion_opcode> opcode;
+  std::uint32_t byte_length;
+  std::optional<std::uint32_t> immediate;
+};
+
+std::vector<seen> take_lazily(const extended_completion_queue& queue, std::size_t count) {
+  std::vector<seen> taken;
+  const deadline end = patience();
+  while (taken.size() < count && !end.expired()) {
+    auto pass = queue.poll();
+    for (const auto& done : pass)
+      taken.push_back({done.id(), done.status(), done.queue_pair(),
+                       done.ok() ? std::optional(done.opcode()) : std::nullopt,
+                       done.ok() ? done.byte_length() : 0, done.immediate()});
+    pass.result().value();
+  }
+  EXPECT_EQ(taken.size(), count) << "completions within the patience";
+  return taken;
+}
+
+class extended_completions : public data_test {
+ protected:
+  void open() {
+    wires = make_connector();
+    auto made = wires->context().create_extended_cq(64, {.fields = usual_fields});
+    VERBENA_NEEDS(made || made.error().kind() != error_kind::not_supported,
+                  "the provider has no extended completion queues");
+    queue.emplace(std::move(made).value());
+    auto options = usual_options();
+    options.extended = GetParam().interface == interface_kind::extended;
+    ends.emplace(wires->connect({{*queue, *queue}, options}, {{*queue, *queue}, options}));
+    if (options.extended)
+      VERBENA_NEEDS(ends->first.is_extended(), "the provider has no extended interface");
+    memory.emplace(wires->pd().allocate(8192, every_right()).value());
+  }
+  template <class Add>
+  void post_first(Add&& add) {
+    const auto with = [&](auto&& poster) {
+      auto batch = poster.start_send();
+      add(batch);
+      batch.submit().value();
+    };
+    if (GetParam().interface == interface_kind::extended)
+      with(ends->first.extended().value());
+    else
+      with(ends->first);
+  }
+
+  std::unique_ptr<connector> wires;
+  std::optional<extended_completion_queue> queue;
+  std::optional<connector::ends> ends;
+  std::optional<memory_region> memory;
+};
+INSTANTIATE_TEST_SUITE_P(rc, extended_completions, ::testing::ValuesIn(variants_with_two_ends()),
+                         name_of);
+
+TEST_P(extended_completions, say_what_was_sent_and_received) {
+  VERBENA_OPEN();
+  ends->second.post_receive({.id = 1}, memory->slice(0, 100)).value();
+  post_first([&](auto& batch) {
+    batch.send_with_immediate({.id = 2, .signaled = true}, 0xcafe, memory->slice(4096, 77));
+  });
+  for (const seen& done : take_lazily(*queue, 2)) {
+    EXPECT_EQ(done.status, completion_status::success);
+    if (done.id == 1) {
+      EXPECT_EQ(done.opcode, completion_opcode::receive);
+      EXPECT_EQ(done.byte_length, 77U);
+      EXPECT_EQ(done.immediate, 0xcafeU);
+      EXPECT_EQ(done.queue_pair, ends->second.number());
+    } else {
+      EXPECT_EQ(done.id, 2U);
+      EXPECT_EQ(done.opcode, completion_opcode::send);
+      EXPECT_EQ(done.queue_pair, ends->first.number());
+    }
+  }
+}
+
+TEST_P(extended_completions, come_in_order_over_many_passes) {
+  VERBENA_OPEN();
+  std::uint64_t next = 0;
+  for (std::uint64_t round = 0; round < 60; ++round) {
+    post_first([&](auto& batch) {
+      for (std::uint64_t i = 0; i < 5; ++i)
+        batch.write({.id = round * 5 + i, .signaled = true}, memory->slice(0, 8),
+                    memory->remote().slice(64, 8));
+    });
+    for (const seen& done : take_lazily(*queue, 5)) {
+      ASSERT_EQ(done.status, completion_status::success);
+      ASSERT_EQ(done.id, next++);
+      ASSERT_EQ(done.opcode, completion_opcode::write);
+    }
+  }
+}
+
+TEST_P(extended_completions, tell_failures) {
+  VERBENA_OPEN();
+  const local_slice beyond(memory->slice().address() + 8190, 64, memory->local_key());
+  post_first([&](auto& batch) { batch.send({.id = 3, .signaled = true}, beyond); });
+  const auto done = take_lazily(*queue, 1);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].id, 3U);
+  EXPECT_EQ(done[0].status, completion_status::local_protection_error) << to_string(done[0].status);
+  EXPECT_EQ(done[0].queue_pair, ends->first.number());
+}
+
+TEST_P(extended_completions, can_be_polled_in_batches_too) {
+  VERBENA_OPEN();
+  post_first([&](auto& batch) {
+    batch.write({.id = 1, .signaled = true}, memory->slice(0, 8), memory->remote().slice(64, 8));
+    batch.write({.id = 2, .signaled = true}, memory->slice(0, 8), memory->remote().slice(64, 8));
+  });
+  const auto done = take(*queue, 2);
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].id(), 1U);
+  EXPECT_EQ(done[1].id(), 2U);
+}
+
+TEST_P(extended_completions, end_a_pass_when_there_are_none) {
+  VERBENA_OPEN();
+  auto pass = queue->poll();
+  EXPECT_TRUE(pass.empty());
+  pass.result().value();
+}
+
+TEST(extended_completion_queue, has_timestamps_where_the_device_says_so) {
+  const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
+  VERBENA_NEEDS(mask != 0, "the device has no completion timestamps");
+  const auto queue =
+      tested()
+          .context.create_extended_cq(16, {.fields = usual_fields | completion_field::timestamp})
+          .value();
+  const auto pd = tested().context.allocate_pd().value();
+  auto prepared = pd.create_queue_pair<rc>(queue, queue, usual_options()).value();
+  const endpoint itself = prepared.endpoint();
+  auto pair = std::move(prepared).handshake(itself).value();
+  const auto memory = pd.allocate(4096, every_right()).value();
+  std::uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto batch = pair.start_send();
+    batch.write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
+    batch.submit().value();
+    const deadline end = patience();
+    for (bool found = false; !found && !end.expired();)
+      for (const auto& done : queue.poll()) {
+        found = true;
+        EXPECT_GE(done.timestamp(), last);
+        last = done.timestamp();
+      }
+    EXPECT_NE(last, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace verbena::conformance

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Full queues and requests that ask for too much: refused as values, and nothing is lost.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <span>
+
+#include "tests/conformance/traffic.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+class limits : public data_test {
+ protected:
+  void open(const link_options& options = {}) {
+    data_test::open(options);
+    if (IsSkipped()) return;
+    memory.emplace(connection().memory(8192));
+  }
+  [[nodiscard]] post_status post_one_write(std::uint64_t id) {
+    return post(initiator(), [&](auto& batch) {
+      batch.write({.id = id, .signaled = true}, memory->slice(0, 8),
+                  memory->remote().slice(4096, 8));
+    });
+  }
+
+  std::optional<memory_region> memory;
+};
+INSTANTIATE_TEST_SUITE_P(rc, limits, ::testing::ValuesIn(variants_with_two_ends()), name_of);
+
+// Completed requests keep their place in the queue until they are polled.
+TEST_P(limits, a_full_send_queue_refuses_and_takes_again_after_a_poll) {
+  link_options options;
+  options.initiator.max_send_wr = 8;
+  options.completions = 4096;
+  VERBENA_OPEN(options);
+  std::uint64_t accepted = 0;
+  post_status last;
+  while (accepted < 4000 && (last = post_one_write(accepted)).ok()) ++accepted;
+  ASSERT_FALSE(last.ok()) << "4000 requests fit into a queue of 8";
+  EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
+  EXPECT_EQ(last.accepted(), 0U);
+  EXPECT_GE(accepted, 8U);
+  const auto done = take(initiator().sends, accepted);
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    ASSERT_TRUE(done[i].ok()) << to_string(done[i]);
+    ASSERT_EQ(done[i].id(), i);
+  }
+  EXPECT_TRUE(is_empty(initiator().sends));
+  post_one_write(7777).value();
+  EXPECT_EQ(sent().id(), 7777U);
+}
+
+TEST_P(limits, a_full_receive_queue_refuses_and_takes_again_after_a_poll) {
+  link_options options;
+  options.target.max_recv_wr = 8;
+  VERBENA_OPEN(options);
+  std::uint64_t accepted = 0;
+  post_status last;
+  while (accepted < 4000 &&
+         (last = target().queue.post_receive({.id = accepted}, memory->slice(0, 64))).ok())
+    ++accepted;
+  ASSERT_FALSE(last.ok()) << "4000 requests fit into a queue of 8";
+  EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
+  EXPECT_GE(accepted, 8U);
+  post([&](auto& batch) { batch.send({.signaled = true}, memory->slice(4096, 8)); });
+  EXPECT_EQ(received().id(), 0U);
+  EXPECT_TRUE(sent().ok());
+  receive(8888, memory->slice(0, 64));
+}
+
+TEST_P(limits, a_batch_of_receives_that_does_not_fit_says_how_many_did) {
+  link_options options;
+  options.target.max_recv_wr = 8;
+  VERBENA_OPEN(options);
+  std::uint32_t accepted = 0;
+  post_status last;
+  do {
+    auto batch = target().queue.start_receive();
+    for (std::uint64_t i = 0; i < 7; ++i) batch.receive({.id = i}, memory->slice(0, 8));
+    last = batch.submit();
+    accepted += last.ok() ? 7 : last.accepted();
+  } while (last.ok() && accepted < 4000);
+  ASSERT_FALSE(last.ok());
+  EXPECT_EQ(last.code(), ENOMEM);
+  EXPECT_LT(last.accepted(), 7U);
+  target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
+  EXPECT_EQ(take(target().receives, accepted).size(), accepted);
+  EXPECT_TRUE(stays_empty(target().receives)) << "what was refused is not in the queue";
+}
+
+TEST_P(limits, more_slices_than_granted_are_refused) {
+  VERBENA_OPEN();
+  const std::uint32_t granted = initiator().queue.capabilities().max_send_sge;
+  VERBENA_NEEDS(granted != 0, "the queue pair came from elsewhere and does not know its grants");
+  const std::vector<local_slice> slices(granted + 1, memory->slice(0, 8));
+  const post_status refused = post(initiator(), [&](auto& batch) {
+    batch.write({.id = 1, .signaled = true}, slices, memory->remote().slice(4096));
+  });
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(refused.accepted(), 0U);
+  const auto receive_slices =
+      std::vector<local_slice>(target().queue.capabilities().max_recv_sge + 1, memory->slice(0, 8));
+  EXPECT_FALSE(target().queue.post_receive({.id = 1}, receive_slices).ok());
+}
+
+TEST_P(limits, as_many_slices_as_granted_are_taken) {
+  VERBENA_OPEN();
+  fill(memory->bytes().first(64), 51);
+  const std::vector<local_slice> slices(4, memory->slice(0, 8));
+  post([&](auto& batch) {
+    batch.write({.signaled = true}, slices, memory->remote().slice(4096, 32));
+  });
+  ASSERT_TRUE(sent().ok());
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(holds(*memory, 4096 + 8 * i, memory->bytes().first(8)));
+}
+
+TEST_P(limits, a_queue_pair_is_posted_to_only_when_it_is_up) {
+  VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+  VERBENA_OPEN();
+  auto prepared =
+      connection()
+          .pd()
+          .create_queue_pair<rc>(initiator().sends, initiator().receives, usual_options())
+          .value();
+  auto queue = std::move(prepared).into_queue_pair();
+  auto batch = queue.start_send();
+  batch.send({.id = 1, .signaled = true}, memory->slice(0, 8));
+  EXPECT_EQ(batch.submit().code(), EINVAL) << "a queue pair in RESET";
+  EXPECT_EQ(queue.post_receive({.id = 2}, memory->slice(0, 8)).code(), EINVAL);
+}
+
+}  // namespace
+}  // namespace verbena::conformance

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Two connected queue pairs of the device under test, or one that is connected to itself, with
+// memory and completion queues. How they are connected depends on the device: by a handshake, or by
+// the connection manager where the transport is iWARP.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "verbena/verbs/completion_channel.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/prepared_queue_pair.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+#include "verbena/verbs/queue_pair.hpp"
+
+namespace verbena::conformance {
+
+/// What a queue pair completes into. Threads: one thread at a time.
+struct queues {
+  completion_queue sends;
+  completion_queue receives;
+};
+
+/// One end of a connection. Threads: one thread at a time.
+struct side {
+  completion_queue sends;
+  completion_queue receives;
+  queue_pair<rc> queue;
+};
+
+/// Makes connected queue pairs on one open device. Threads: one thread at a time.
+class connector {
+ public:
+  connector() = default;
+  connector(const connector&) = delete;
+  connector& operator=(const connector&) = delete;
+  virtual ~connector() = default;
+
+  [[nodiscard]] virtual const verbena::context& context() const = 0;
+  [[nodiscard]] virtual const protection_domain& pd() const = 0;
+
+  struct end {
+    queues into;
+    queue_pair_options<rc> options;
+  };
+  struct ends {
+    queue_pair<rc> first;
+    queue_pair<rc> second;
+  };
+  /// Connects two new queue pairs. On iWARP the first one has to send first.
+  [[nodiscard]] virtual ends connect(const end& first, const end& second) = 0;
+};
+
+/// The one for the device under test.
+[[nodiscard]] std::unique_ptr<connector> make_connector();
+/// The one of iWARP: tests/conformance/iwarp_connector.cpp.
+[[nodiscard]] std::unique_ptr<connector> make_iwarp_connector();
+
+/// Whether data goes from one queue pair to another, or back to itself.
+enum class topology : std::uint8_t { self, pair };
+
+/// Everything is allowed, and there is room for four slices.
+[[nodiscard]] queue_pair_options<rc> usual_options();
+[[nodiscard]] access_flags every_right();
+
+struct link_options {
+  topology shape = topology::pair;
+  queue_pair_options<rc> initiator = usual_options();
+  queue_pair_options<rc> target = usual_options();
+  std::uint32_t completions = 256;
+  bool with_channel = false;  ///< one channel for the completion queues of both sides
+};
+
+/// A connection, ready to be used. Each side has a completion queue for sends and one for receives.
+/// Threads: one thread at a time.
+class link {
+ public:
+  explicit link(const link_options& options);
+
+  [[nodiscard]] const verbena::context& context() const { return connector_->context(); }
+  [[nodiscard]] const protection_domain& pd() const { return connector_->pd(); }
+  [[nodiscard]] side& initiator() { return sides_.front(); }
+  [[nodiscard]] side& target() { return sides_.back(); }
+  [[nodiscard]] const completion_channel& channel() const { return *channel_; }
+
+  /// Zeroed memory that the library allocates.
+  [[nodiscard]] memory_region memory(std::size_t bytes, access_flags rights = every_right()) const;
+
+ private:
+  [[nodiscard]] queues make_queues(std::uint32_t capacity) const;
+
+  std::unique_ptr<connector> connector_;
+  std::optional<completion_channel> channel_;
+  std::vector<side> sides_;
+};
+
+}  // namespace verbena::conformance

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Registration: what is refused, what keys are like, and memory of all kinds in transfers.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "tests/conformance/traffic.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+protection_domain make_pd() { return tested().context.allocate_pd().value(); }
+
+TEST(registration, has_keys_of_its_own) {
+  const auto pd = make_pd();
+  std::vector<memory_region> regions;
+  std::set<local_key> local;
+  std::set<remote_key> remote;
+  for (int i = 0; i < 16; ++i) {
+    regions.push_back(pd.allocate(4096, every_right()).value());
+    EXPECT_TRUE(local.insert(regions.back().local_key()).second);
+    EXPECT_TRUE(remote.insert(regions.back().remote_key()).second);
+  }
+}
+
+TEST(registration, gives_zeroed_memory) {
+  const auto region = make_pd().allocate(10000, access::local_write).value();
+  EXPECT_EQ(region.length(), 10000U);
+  EXPECT_TRUE(holds(region, 0, std::vector<std::byte>(10000)));
+}
+
+TEST(registration, of_nothing_is_refused) {
+  const auto pd = make_pd();
+  EXPECT_FALSE(pd.allocate(0, access::local_write));
+  EXPECT_FALSE(pd.register_memory({}, access::local_write));
+}
+
+TEST(registration, with_rights_that_contradict_each_other_is_refused) {
+  const auto pd = make_pd();
+  EXPECT_FALSE(pd.allocate(4096, access::remote_write)) << "without local_write";
+  EXPECT_FALSE(pd.allocate(4096, access::remote_atomic)) << "without local_write";
+}
+
+TEST(registration, of_memory_that_is_not_there_is_refused) {
+  constexpr std::size_t bytes = 1 << 16;
+  void* const hole = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(hole, MAP_FAILED);
+  ASSERT_EQ(munmap(hole, bytes), 0);
+  const auto refused =
+      make_pd().register_memory({static_cast<std::byte*>(hole), bytes}, access::local_write);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().code(), 0) << refused.error().message();
+}
+
+TEST(registration, of_read_only_memory_for_writing_is_refused) {
+  constexpr std::size_t bytes = 1 << 16;
+  void* const constant = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(constant, MAP_FAILED);
+  EXPECT_FALSE(
+      make_pd().register_memory({static_cast<std::byte*>(constant), bytes}, access::local_write));
+  ASSERT_EQ(munmap(constant, bytes), 0);
+}
+
+TEST(registration, twice_of_the_same_memory_works) {
+  const auto pd = make_pd();
+  std::vector<std::byte> bytes(4096);
+  auto first = pd.register_memory(bytes, access::local_write).value();
+  const auto second = pd.register_memory(bytes, every_right()).value();
+  EXPECT_NE(first.remote_key(), second.remote_key());
+  std::move(first).close().value();
+  EXPECT_EQ(second.length(), 4096U);
+}
+
+TEST(registration, keeps_its_domain_from_closing) {
+  auto pd = make_pd();
+  auto region = pd.allocate(4096, access::local_write).value();
+  auto refused = std::move(pd).close();
+  ASSERT_FALSE(refused);
+  pd = std::move(refused).object();
+  std::move(region).close().value();
+  std::move(pd).close().value();
+}
+
+class memory : public data_test {};
+INSTANTIATE_TEST_SUITE_P(rc, memory, ::testing::ValuesIn(every_variant()), name_of);
+
+// Memory of the caller, at odd addresses and with odd lengths.
+TEST_P(memory, of_the_caller_is_sent_and_received) {
+  VERBENA_OPEN();
+  auto outgoing = pattern(10007, 71);
+  std::vector<std::byte> incoming(10010);
+  const auto from =
+      connection().pd().register_memory(std::span(outgoing).subspan(3), every_right()).value();
+  const auto to = connection()
+                      .pd()
+                      .register_memory(std::span(incoming).subspan(5, 10004), every_right())
+                      .value();
+  EXPECT_FALSE(from.owns_memory());
+  receive(1, to.slice());
+  post([&](auto& batch) { batch.send({.signaled = true}, from.slice()); });
+  EXPECT_EQ(received().byte_length(), 10004U);
+  EXPECT_TRUE(sent().ok());
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(incoming).subspan(5, 10004), std::span(outgoing).subspan(3)));
+  EXPECT_EQ(incoming[4], std::byte{0});
+  EXPECT_EQ(incoming[10009], std::byte{0});
+}
+
+TEST_P(memory, of_the_caller_is_written_and_read) {
+  VERBENA_OPEN();
+  auto near = pattern(70000, 72);
+  std::vector<std::byte> far(70000);
+  const auto local = connection().pd().register_memory(near, every_right()).value();
+  const auto remote = connection().pd().register_memory(far, every_right()).value();
+  post([&](auto& batch) {
+    batch.write({.signaled = true}, local.slice(1, 65001), remote.remote().slice(7, 65001));
+  });
+  ASSERT_TRUE(sent().ok());
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(far).subspan(7, 65001), std::span(near).subspan(1, 65001)));
+  std::ranges::fill(near, std::byte{0});
+  post([&](auto& batch) {
+    batch.read({.signaled = true}, local.slice(100, 333), remote.remote().slice(9, 333));
+  });
+  ASSERT_TRUE(sent().ok());
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(near).subspan(100, 333), std::span(far).subspan(9, 333)));
+}
+
+TEST_P(memory, of_different_regions_goes_into_one_message) {
+  VERBENA_OPEN();
+  auto on_heap = pattern(500, 73);
+  const auto first = connection().pd().register_memory(on_heap, access::local_write).value();
+  const auto second = connection().memory(4096, {});
+  fill(second.bytes(), 74);
+  const auto sink = connection().memory(4096);
+  const std::array from{first.slice(), second.slice(10, 700)};
+  receive(1, sink.slice());
+  post([&](auto& batch) { batch.send({.signaled = true}, from); });
+  EXPECT_EQ(received().byte_length(), 1200U);
+  EXPECT_TRUE(sent().ok());
+  EXPECT_TRUE(holds(sink, 0, on_heap));
+  EXPECT_TRUE(holds(sink, 500, second.bytes().subspan(10, 700)));
+}
+
+TEST_P(memory, is_sent_from_a_region_without_any_right) {
+  VERBENA_OPEN();
+  const auto constant = connection().memory(4096, {});
+  fill(constant.bytes(), 75);
+  const auto sink = connection().memory(4096);
+  receive(1, sink.slice());
+  post([&](auto& batch) { batch.send({.signaled = true}, constant.slice()); });
+  EXPECT_TRUE(received().ok());
+  EXPECT_TRUE(sent().ok());
+  EXPECT_TRUE(holds(sink, 0, constant.bytes()));
+}
+
+TEST_P(memory, registered_while_the_queue_pair_is_at_work_is_usable_at_once) {
+  VERBENA_OPEN();
+  for (std::uint32_t round = 0; round < 20; ++round) {
+    const auto near = connection().memory(8192);
+    const auto far = connection().memory(8192);
+    fill(near.bytes(), round);
+    post([&](auto& batch) { batch.write({.signaled = true}, near.slice(), far.remote()); });
+    ASSERT_TRUE(sent().ok());
+    ASSERT_TRUE(holds(far, 0, near.bytes()));
+  }
+}
+
+}  // namespace
+}  // namespace verbena::conformance

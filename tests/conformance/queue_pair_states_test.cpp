@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// A queue pair's life step by step: what each step needs, what it leaves behind, what is refused.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "tests/conformance/traffic.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+using attributes = queue_pair_attributes;
+
+class queue_pair_states : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+  }
+  [[nodiscard]] prepared_queue_pair<rc> prepare(
+      const queue_pair_options<rc>& options = usual_options()) const {
+    return pd_.create_queue_pair<rc>(queue_, queue_, options).value();
+  }
+  // The errno of a change that must be refused, whose message says `words`.
+  static void expect_refused(const result<void>& outcome, const std::string& words) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code(), EINVAL) << outcome.error().message();
+    EXPECT_NE(outcome.error().message().find(words), std::string::npos)
+        << outcome.error().message() << "\ndoes not say: " << words;
+  }
+
+  protection_domain pd_ = tested().context.allocate_pd().value();
+  completion_queue queue_ = tested().context.create_cq(64).value();
+};
+
+TEST_F(queue_pair_states, it_begins_in_reset_with_what_was_asked) {
+  const auto prepared = prepare({.max_send_wr = 10,
+                                 .max_recv_wr = 20,
+                                 .max_send_sge = 2,
+                                 .max_recv_sge = 3,
+                                 .max_inline_data = 32});
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset);
+  EXPECT_GE(prepared.capabilities().max_send_wr, 10U);
+  EXPECT_GE(prepared.capabilities().max_recv_wr, 20U);
+  EXPECT_GE(prepared.capabilities().max_send_sge, 2U);
+  EXPECT_GE(prepared.capabilities().max_recv_sge, 3U);
+  EXPECT_GE(prepared.capabilities().max_inline_data, 32U);
+}
+
+TEST_F(queue_pair_states, it_goes_up_step_by_step) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  prepared.modify(prepared.init_attributes()).value();
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::init);
+  prepared.modify(prepared.rtr_attributes(itself).value()).value();
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_receive);
+  prepared.modify(prepared.rts_attributes(itself)).value();
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_send);
+}
+
+TEST_F(queue_pair_states, it_remembers_what_it_was_told) {
+  auto options = usual_options();
+  options.first_psn = packet_sequence_number(0x123456);
+  options.timeout = ack_timeout::from_exponent(13);
+  options.retry_count = 5;
+  options.rnr_retry_count = 4;
+  options.min_rnr_timer = rnr_timer::from_encoding(9);
+  options.path_mtu = mtu::bytes_512;
+  options.read_depth = 2;
+  auto prepared = prepare(options);
+  const endpoint itself = prepared.endpoint();
+  const auto queue = std::move(prepared).handshake(itself).value();
+  using enum queue_pair_attribute;
+  const auto found =
+      queue
+          .query(queue_pair_attribute_mask(state) | access | port | address | path_mtu | timeout |
+                 retry_count | rnr_retry_count | receive_psn | send_psn | reads_as_initiator |
+                 reads_as_target | min_rnr_timer | destination | pkey_index)
+          .value();
+  EXPECT_EQ(found.state(), queue_pair_state::ready_to_send);
+  EXPECT_EQ(found.destination(), queue.number());
+  EXPECT_EQ(found.port(), port_number(1));
+  EXPECT_EQ(found.pkey_index(), 0);
+  EXPECT_EQ(found.path_mtu(), mtu::bytes_512);
+  EXPECT_EQ(found.timeout(), ack_timeout::from_exponent(13));
+  EXPECT_EQ(found.retry_count(), 5);
+  EXPECT_EQ(found.rnr_retry_count(), 4);
+  EXPECT_EQ(found.min_rnr_timer(), rnr_timer::from_encoding(9));
+  EXPECT_EQ(found.receive_psn(), packet_sequence_number(0x123456));
+  EXPECT_EQ(found.send_psn(), packet_sequence_number(0x123456));
+  EXPECT_EQ(found.reads_as_initiator(), 2);
+  EXPECT_EQ(found.reads_as_target(), 2);
+  EXPECT_TRUE(found.access().value().contains(usual_options().access));
+  ASSERT_TRUE(found.address().has_value());
+  EXPECT_EQ(found.address()->gid, itself.gid);
+}
+
+TEST_F(queue_pair_states, every_state_leads_to_error_and_from_there_to_reset) {
+  for (int steps = 0; steps < 4; ++steps) {
+    auto prepared = prepare();
+    const endpoint itself = prepared.endpoint();
+    if (steps >= 1) prepared.modify(prepared.init_attributes()).value();
+    if (steps >= 2) prepared.modify(prepared.rtr_attributes(itself).value()).value();
+    if (steps >= 3) prepared.modify(prepared.rts_attributes(itself)).value();
+    prepared.modify(attributes().set_state(queue_pair_state::error)).value();
+    EXPECT_EQ(prepared.current_state().value(), queue_pair_state::error) << steps;
+    prepared.modify(attributes().set_state(queue_pair_state::reset)).value();
+    EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset) << steps;
+  }
+}
+
+TEST_F(queue_pair_states, it_can_be_used_again_after_a_reset) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  for (int life = 0; life < 3; ++life) {
+    prepared.modify(prepared.init_attributes()).value();
+    prepared.modify(prepared.rtr_attributes(itself).value()).value();
+    prepared.modify(prepared.rts_attributes(itself)).value();
+    EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_send);
+    prepared.modify(attributes().set_state(queue_pair_state::reset)).value();
+  }
+}
+
+TEST_F(queue_pair_states, a_step_that_is_left_out_is_refused) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  expect_refused(prepared.modify(prepared.rts_attributes(itself)), "RTS");
+  expect_refused(prepared.modify(prepared.rtr_attributes(itself).value()), "RTR");
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset)
+      << "a refused change changes nothing";
+  prepared.modify(prepared.init_attributes()).value();
+  expect_refused(prepared.modify(prepared.rts_attributes(itself)), "RTS");
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::init);
+}
+
+TEST_F(queue_pair_states, a_step_back_is_refused) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  const auto back = prepared.init_attributes();
+  auto queue = std::move(prepared).handshake(itself).value();
+  expect_refused(queue.modify(back), "INIT");
+  EXPECT_EQ(queue.current_state().value(), queue_pair_state::ready_to_send);
+}
+
+TEST_F(queue_pair_states, a_missing_attribute_is_named) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  expect_refused(
+      prepared.modify(prepared.init_attributes().remove(queue_pair_attribute::pkey_index)),
+      "PKEY_INDEX");
+  prepared.modify(prepared.init_attributes()).value();
+  expect_refused(prepared.modify(prepared.rtr_attributes(itself).value().remove(
+                     queue_pair_attribute::destination)),
+                 "DEST_QPN");
+  prepared.modify(prepared.rtr_attributes(itself).value()).value();
+  expect_refused(
+      prepared.modify(prepared.rts_attributes(itself).remove(queue_pair_attribute::send_psn)),
+      "SQ_PSN");
+}
+
+TEST_F(queue_pair_states, an_attribute_too_many_is_refused) {
+  auto prepared = prepare();
+  expect_refused(prepared.modify(prepared.init_attributes().set_retry_count(3)), "RETRY_CNT");
+}
+
+TEST_F(queue_pair_states, a_port_that_does_not_exist_is_refused) {
+  auto prepared = prepare();
+  EXPECT_FALSE(prepared.modify(prepared.init_attributes().set_port(port_number(77))));
+  EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset);
+}
+
+TEST_F(queue_pair_states, rights_are_changed_while_it_is_up) {
+  auto prepared = prepare();
+  const endpoint itself = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(itself).value();
+  queue.modify(attributes().set_access(access::remote_read)).value();
+  const auto found = queue.query(queue_pair_attribute::access).value();
+  EXPECT_TRUE(found.access().value().contains(access::remote_read));
+  EXPECT_FALSE(found.access().value().contains(access::remote_write));
+  const auto memory = pd_.allocate(4096, every_right()).value();
+  auto batch = queue.start_send();
+  batch.write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
+  batch.submit().value();
+  EXPECT_FALSE(take_one(queue_).ok());
+}
+
+TEST_F(queue_pair_states, more_than_the_device_can_is_refused_at_creation) {
+  const auto device = tested().context.query().value();
+  auto options = usual_options();
+  options.max_send_wr = static_cast<std::uint32_t>(device.max_work_requests()) + 1;
+  const auto refused = pd_.create_queue_pair<rc>(queue_, queue_, options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find(std::to_string(device.max_work_requests())),
+            std::string::npos)
+      << "the message names the limit: " << refused.error().message();
+  options = usual_options();
+  options.max_send_sge = static_cast<std::uint32_t>(device.max_slices()) + 1;
+  EXPECT_FALSE(pd_.create_queue_pair<rc>(queue_, queue_, options));
+}
+
+}  // namespace
+}  // namespace verbena::conformance

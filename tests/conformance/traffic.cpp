@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "tests/conformance/traffic.hpp"
+
+#include <algorithm>
+#include <array>
+#include <random>
+
+namespace verbena::conformance {
+
+std::string name_of(const ::testing::TestParamInfo<variant>& of) {
+  return std::string(of.param.interface == interface_kind::classic ? "classic" : "extended") +
+         (of.param.shape == topology::self ? "_self" : "_pair");
+}
+
+std::vector<variant> every_variant() {
+  return {{interface_kind::classic, topology::self},
+          {interface_kind::classic, topology::pair},
+          {interface_kind::extended, topology::self},
+          {interface_kind::extended, topology::pair}};
+}
+
+std::vector<variant> variants_with_two_ends() {
+  return {{interface_kind::classic, topology::pair}, {interface_kind::extended, topology::pair}};
+}
+
+std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
+  std::minstd_rand generator(seed + 1);
+  std::vector<std::byte> made(bytes);
+  for (auto& byte : made) byte = static_cast<std::byte>(generator() >> 8U);
+  return made;
+}
+
+std::vector<std::byte> pattern_from(std::size_t skipped, std::size_t bytes, std::uint32_t seed) {
+  auto made = pattern(bytes, seed);
+  made.erase(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(skipped));
+  return made;
+}
+
+void fill(std::span<std::byte> out, std::uint32_t seed) {
+  const auto bytes = pattern(out.size(), seed);
+  std::ranges::copy(bytes, out.begin());
+}
+
+::testing::AssertionResult holds(const memory_region& region, std::size_t offset,
+                                 std::span<const std::byte> expected) {
+  const auto found = region.bytes().subspan(offset, expected.size());
+  const auto [at, should] = std::ranges::mismatch(found, expected);
+  if (at == found.end()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "byte " << offset + static_cast<std::size_t>(at - found.begin()) << " is "
+         << static_cast<unsigned>(*at) << " instead of " << static_cast<unsigned>(*should);
+}
+
+std::vector<completion> take(const completion_queue& queue, std::size_t count) {
+  std::vector<completion> taken;
+  std::array<completion, 16> room;
+  const deadline end = patience();
+  while (taken.size() < count && !end.expired()) {
+    const auto wanted = std::min(room.size(), count - taken.size());
+    for (const auto& done : queue.poll(std::span(room).first(wanted)).value())
+      taken.push_back(done);
+  }
+  EXPECT_EQ(taken.size(), count) << "completions within the patience";
+  return taken;
+}
+
+completion take_one(const completion_queue& queue) {
+  const auto taken = take(queue, 1);
+  if (taken.empty())
+    raise(error::timed_out("poll", queue.name(), "no completion came within the patience"));
+  return taken.front();
+}
+
+::testing::AssertionResult stays_empty(const completion_queue& queue,
+                                       std::chrono::milliseconds moment) {
+  const deadline end = deadline::after(moment);
+  do {
+    if (auto now = is_empty(queue); !now) return now;
+  } while (!end.expired());
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult is_empty(const completion_queue& queue) {
+  std::array<completion, 1> room;
+  const auto found = queue.poll(room).value();
+  if (found.empty()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "there is a completion: " << to_string(found.front());
+}
+
+::testing::AssertionResult reaches(const queue_pair<rc>& queue, queue_pair_state state) {
+  const deadline end = patience();
+  queue_pair_state last{};
+  do {
+    last = queue.current_state().value();
+    if (last == state) return ::testing::AssertionSuccess();
+  } while (!end.expired());
+  return ::testing::AssertionFailure() << "the queue pair stays in " << to_string(last)
+                                       << ", it should be in " << to_string(state);
+}
+
+void data_test::open(link_options options) {
+  options.shape = GetParam().shape;
+  options.initiator.extended = GetParam().interface == interface_kind::extended;
+  options.target.extended = options.initiator.extended;
+  if (options.shape == topology::self)
+    VERBENA_NEEDS(!is_iwarp(), "a queue pair of iWARP cannot be connected to itself");
+  link_ = std::make_unique<link>(options);
+  if (GetParam().interface == interface_kind::extended)
+    VERBENA_NEEDS(initiator().queue.is_extended(), "the provider has no extended interface");
+}
+
+}  // namespace verbena::conformance

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from bench.harness import build, local, overhead, report  # noqa: E402
-from bench.harness.figure import gate  # noqa: E402
+from bench.harness.figure import Figure, gate  # noqa: E402
 
 BENCHES = {bench.NAME: bench for bench in (overhead, local)}
 
@@ -30,7 +31,9 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         help="exit 1 if a figure is beyond its limit or has no result",
     )
     parser.add_argument(
-        "--compiler", choices=sorted(build.COMPILERS), default="gcc", help="default: gcc"
+        "--compiler",
+        choices=sorted(build.COMPILERS),
+        help="default: gcc; overhead --gate: each that is installed",
     )
     parser.add_argument(
         "--rounds", type=int, default=9, help="rounds of programs that take turns, at least 7 (9)"
@@ -41,6 +44,16 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
+def chosen_compilers(options: argparse.Namespace, bench) -> list[str]:
+    """What to measure with: as told, else gcc; a gate on what compilers make asks them all."""
+    if options.compiler:
+        return [options.compiler]
+    if not (options.gate and bench.DEPENDS_ON_COMPILER):
+        return ["gcc"]
+    installed = [name for name in ("gcc", "clang") if shutil.which(build.COMPILERS[name][1])]
+    return installed or ["gcc"]
+
+
 def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     if options.list or options.name is None:
@@ -48,17 +61,28 @@ def main(arguments: list[str]) -> int:
             print(f"{name:10} {bench.SUMMARY}")
         return 0
     bench = BENCHES[options.name]
-    try:
-        figures = bench.measure(options)
-    except (build.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as problem:
-        print(f"./dev bench {options.name}: {problem}", file=sys.stderr)
-        return 1
-    print(report.table(figures))
+    figures: list[Figure] = []
+    versions: dict[str, str] = {}
+    compilers = chosen_compilers(options, bench)
+    for options.compiler in compilers:
+        try:
+            measured = bench.measure(options)
+        except (build.BuildFailed, RuntimeError, OSError, subprocess.SubprocessError) as problem:
+            print(f"./dev bench {options.name}: {problem}", file=sys.stderr)
+            return 1
+        versions |= bench.versions(options)
+        if len(compilers) > 1:
+            print(f"{options.compiler}: {versions['compiler']}")
+            versions[options.compiler] = versions.pop("compiler")
+            for figure in measured:
+                figure.details["compiler"] = options.compiler
+        print(report.table(measured))
+        print(report.summary(measured), flush=True)
+        figures += measured
     print(bench.NOTES)
-    print(report.summary(figures))
     if options.json:
         command = shlex.join(["./dev", "bench", *arguments])
-        report.write_json(options.json, options.name, command, figures, bench.versions(options))
+        report.write_json(options.json, options.name, command, figures, versions)
     return gate(figures) if options.gate else 0
 
 

@@ -13,6 +13,7 @@ from bench.harness.figure import Better, Bound, Figure
 
 NAME = "local"
 SUMMARY = "soft0 between two processes beside UCX, a cache-line ping-pong, memcpy and TCP"
+DEPENDS_ON_COMPILER = False
 NOTES = "medians of the rounds kept; x is ours / peer in the same round; GB is 10^9 bytes"
 OURS = "ours"
 KIB64, MIB1 = 64 << 10, 1 << 20

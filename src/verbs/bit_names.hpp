@@ -17,6 +17,11 @@ struct named_bit {
   std::string_view name;
 };
 
+template <class Enum>
+constexpr std::uint64_t bit(Enum flag) {
+  return static_cast<std::uint64_t>(flag);
+}
+
 /// `WITH_IMM | 0x80`: the names of the bits in `mask`, the rest in hexadecimal; `none` for 0.
 [[nodiscard]] inline std::string names_of_bits(std::uint64_t mask,
                                                std::span<const named_bit> known) {
@@ -25,10 +30,10 @@ struct named_bit {
     if (!text.empty()) text += " | ";
     text += name;
   };
-  for (const auto& [bit, name] : known) {
-    if ((mask & bit) == 0) continue;
-    add(name);
-    mask &= ~bit;
+  for (const auto& each : known) {
+    if ((mask & each.bit) == 0) continue;
+    add(each.name);
+    mask &= ~each.bit;
   }
   if (mask != 0) add(hexadecimal(mask));
   return text.empty() ? "none" : text;

@@ -8,12 +8,8 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
+using detail::bit;
 using detail::named_bit;
-
-template <class Enum>
-constexpr std::uint64_t bit(Enum flag) {
-  return static_cast<std::uint64_t>(flag);
-}
 
 // The numbers in the header are those of verbs.h.
 static_assert(bit(device_capability::managed_flow_steering) == IBV_DEVICE_MANAGED_FLOW_STEERING);

@@ -8,12 +8,8 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
+using detail::bit;
 using detail::named_bit;
-
-template <class Enum>
-constexpr std::uint64_t bit(Enum flag) {
-  return static_cast<std::uint64_t>(flag);
-}
 
 // The numbers in the header are those of verbs.h.
 static_assert(bit(port_capability::ip_based_gids) == IBV_PORT_IP_BASED_GIDS);

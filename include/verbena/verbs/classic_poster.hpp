@@ -24,12 +24,13 @@ class classic_poster {
   static constexpr std::size_t capacity = 16;
 
   using send_batch_type = send_batch<Transport, capacity, detail::send_storage<capacity>&>;
-  using receive_batch_type = receive_batch<capacity, detail::receive_storage<capacity>&>;
+  using receive_storage = detail::request_storage<ibv_recv_wr, capacity>;
+  using receive_batch_type = receive_batch<capacity, receive_storage&>;
 
   /// The lists of one send batch and one receive batch; left uninitialised.
   struct lists {
     detail::send_storage<capacity> sends;
-    detail::receive_storage<capacity> receives;
+    receive_storage receives;
   };
 
   classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
@@ -40,7 +41,7 @@ class classic_poster {
   /// Opens a batch of up to 16 send requests.
   ///
   /// *Contract.* No other send batch of the poster is open, and none is opened before this one
-  /// ended. On the thread that uses the queue pair.
+  /// ended; checked builds stop. On the thread that uses the queue pair.
   [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send() {
     return send_batch_type(queue_, lists_.sends);
   }

@@ -15,6 +15,7 @@
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
+#include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -77,6 +78,8 @@ class completion_queue : public detail::handle<detail::completion_queue_state> {
   /// failed work request is a completion and not an error.
   poll_result poll(std::span<completion> out) const noexcept {
     VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue must not be used");
+    VERBENA_CHECK(!detail::is_open_here(cq_.get()),
+                  "a thread that has a pass over a queue open polls nothing else from it");
     // completion has the layout of ibv_wc.
     return {out.data(), ibv_poll_cq(cq_.get(), static_cast<int>(out.size()),
                                     reinterpret_cast<ibv_wc*>(out.data()))};

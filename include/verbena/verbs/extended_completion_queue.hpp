@@ -18,6 +18,7 @@
 #include "verbena/base/flags.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/detail/open_alone.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -54,6 +55,15 @@ struct extended_completion_queue_options {
       completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
 };
 
+namespace detail {
+/// A function of a provider, which is C. Compilers do not see that it throws nothing, and would
+/// keep a loop's variables in memory for the case that it does.
+template <class Result, class... Arguments>
+[[nodiscard]] auto throwing_nothing(Result (*function)(Arguments...)) noexcept {
+  return reinterpret_cast<Result (*)(Arguments...) noexcept>(function);
+}
+}  // namespace detail
+
 /// The completion that a lazy poll stands on; it is gone with the next step. Each read asks the
 /// device. Reading a field that the queue was not created for stops the program with a rule.
 /// Threads: one thread at a time.
@@ -68,54 +78,54 @@ class lazy_completion {
     return enum_from_bits<completion_status>(queue_->status);
   }
   /// What the device says about a failure, in its own numbers.
-  [[nodiscard]] std::uint32_t vendor_error() const { return ibv_wc_read_vendor_err(queue_); }
+  [[nodiscard]] std::uint32_t vendor_error() const { return read(queue_->read_vendor_err); }
 
   /// What the request did. Defined if ok().
   [[nodiscard]] completion_opcode opcode() const {
-    return static_cast<completion_opcode>(ibv_wc_read_opcode(queue_));
+    return static_cast<completion_opcode>(read(queue_->read_opcode));
   }
   /// True for the completion of a receive. Defined if ok().
-  [[nodiscard]] bool is_receive() const { return (ibv_wc_read_opcode(queue_) & IBV_WC_RECV) != 0; }
+  [[nodiscard]] bool is_receive() const { return (read(queue_->read_opcode) & IBV_WC_RECV) != 0; }
   /// Defined if ok().
   [[nodiscard]] completion_flags flags() const {
-    return completion_flags::from_mask(ibv_wc_read_wc_flags(queue_));
+    return completion_flags::from_mask(read(queue_->read_wc_flags));
   }
   /// Bytes received, or moved by a read or an atomic. Needs completion_field::byte_length.
-  [[nodiscard]] std::uint32_t byte_length() const { return ibv_wc_read_byte_len(queue_); }
+  [[nodiscard]] std::uint32_t byte_length() const { return read(queue_->read_byte_len); }
   /// The number that the sender added, in host order; nothing if it added none or if !ok(). Needs
   /// completion_field::immediate.
   [[nodiscard]] std::optional<std::uint32_t> immediate() const {
-    if (!ok() || (ibv_wc_read_wc_flags(queue_) & IBV_WC_WITH_IMM) == 0) return std::nullopt;
-    return network_order(ibv_wc_read_imm_data(queue_));
+    if (!ok() || (read(queue_->read_wc_flags) & IBV_WC_WITH_IMM) == 0) return std::nullopt;
+    return network_order(read(queue_->read_imm_data));
   }
   /// The queue pair of this side. Needs completion_field::queue_pair.
   [[nodiscard]] queue_pair_number queue_pair() const {
-    return queue_pair_number(ibv_wc_read_qp_num(queue_) & queue_pair_number::max);
+    return queue_pair_number(read(queue_->read_qp_num) & queue_pair_number::max);
   }
   /// The sender of a datagram. Needs completion_field::source_queue_pair.
   [[nodiscard]] queue_pair_number source_queue_pair() const {
-    return queue_pair_number(ibv_wc_read_src_qp(queue_) & queue_pair_number::max);
+    return queue_pair_number(read(queue_->read_src_qp) & queue_pair_number::max);
   }
   /// Needs completion_field::source_lid.
   [[nodiscard]] lid source_lid() const {
-    return lid(static_cast<std::uint16_t>(ibv_wc_read_slid(queue_)));
+    return lid(static_cast<std::uint16_t>(read(queue_->read_slid)));
   }
   /// Needs completion_field::service_level.
-  [[nodiscard]] std::uint8_t service_level() const { return ibv_wc_read_sl(queue_); }
+  [[nodiscard]] std::uint8_t service_level() const { return read(queue_->read_sl); }
   /// Needs completion_field::destination_path_bits.
   [[nodiscard]] std::uint8_t destination_path_bits() const {
-    return ibv_wc_read_dlid_path_bits(queue_);
+    return read(queue_->read_dlid_path_bits);
   }
   /// When it completed, in ticks of the device's clock. Needs completion_field::timestamp.
-  [[nodiscard]] std::uint64_t timestamp() const { return ibv_wc_read_completion_ts(queue_); }
+  [[nodiscard]] std::uint64_t timestamp() const { return read(queue_->read_completion_ts); }
   /// When it completed, in nanoseconds since 1970. Needs completion_field::wall_clock.
   [[nodiscard]] std::uint64_t wall_clock_ns() const {
-    return ibv_wc_read_completion_wallclock_ns(queue_);
+    return read(queue_->read_completion_wallclock_ns);
   }
   /// Needs completion_field::vlan.
-  [[nodiscard]] std::uint16_t vlan() const { return ibv_wc_read_cvlan(queue_); }
+  [[nodiscard]] std::uint16_t vlan() const { return read(queue_->read_cvlan); }
   /// Needs completion_field::flow_tag.
-  [[nodiscard]] std::uint32_t flow_tag() const { return ibv_wc_read_flow_tag(queue_); }
+  [[nodiscard]] std::uint32_t flow_tag() const { return read(queue_->read_flow_tag); }
 
   /// Success, or an error with the request, the status, the vendor error and the likely cause.
   /// Needs completion_field::queue_pair if !ok().
@@ -128,6 +138,11 @@ class lazy_completion {
   [[nodiscard]] ibv_cq_ex* native() const noexcept { return queue_; }
 
  private:
+  template <class Field>
+  [[nodiscard]] Field read(Field (*reader)(ibv_cq_ex*)) const noexcept {
+    return detail::throwing_nothing(reader)(queue_);
+  }
+
   ibv_cq_ex* queue_;
 };
 
@@ -140,7 +155,7 @@ void report_unread_polling_failure(int status) noexcept;
 
 /// One pass over the completions that are there: `for (const auto& done : cq.poll()) …`. Providers
 /// hold the queue's lock from the beginning to the end of it, so nothing else may be asked of the
-/// queue meanwhile, not even by the same thread.
+/// queue meanwhile, not even by the same thread; when that polls again, checked builds stop.
 ///
 /// A failure of the device ends the pass; result() tells. When nobody asks, the destructor reports
 /// it to the log. Threads: one thread at a time.
@@ -157,7 +172,8 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->current_; }
     [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->current_; }
     iterator& operator++() {
-      pass_->code_ = ibv_next_poll(pass_->current_.native());
+      ibv_cq_ex* const queue = pass_->current_.native();
+      pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
       return *this;
     }
     void operator++(int) { ++*this; }
@@ -172,15 +188,21 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   };
 
   explicit lazy_poll(ibv_cq_ex* queue) : current_(queue) {
+    VERBENA_CHECK(detail::open_alone(queue), "a thread has one open pass over a queue at a time");
     ibv_poll_cq_attr attributes{};
-    code_ = ibv_start_poll(queue, &attributes);
+    code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
+    if (!started_) detail::end_alone(queue);
   }
   lazy_poll(const lazy_poll&) = delete;
   lazy_poll& operator=(const lazy_poll&) = delete;
-  ~lazy_poll() {
+  [[gnu::always_inline]] inline ~lazy_poll() {
     // A pass that found nothing is not ended: ibv_start_poll(3).
-    if (started_) ibv_end_poll(current_.native());
+    ibv_cq_ex* const queue = current_.native();
+    if (started_) {
+      detail::throwing_nothing(queue->end_poll)(queue);
+      detail::end_alone(queue);
+    }
     if (code_ != 0 && code_ != ENOENT) [[unlikely]]
       detail::report_unread_polling_failure(code_);
   }

@@ -12,6 +12,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/transport.hpp"
@@ -27,11 +28,17 @@ namespace verbena::inline VERBENA_ABI {
 template <transport Transport>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
  public:
-  explicit extended_batch(ibv_qp_ex* queue) noexcept : queue_(queue) { ibv_wr_start(queue); }
+  explicit extended_batch(ibv_qp_ex* queue) noexcept : queue_(queue) {
+    VERBENA_CHECK(detail::open_alone(queue),
+                  "a queue pair has one open batch of the extended interface at a time");
+    ibv_wr_start(queue);
+  }
   extended_batch(const extended_batch&) = delete;
   extended_batch& operator=(const extended_batch&) = delete;
   [[gnu::always_inline]] inline ~extended_batch() {
-    if (queue_ != nullptr) ibv_wr_abort(queue_);
+    if (queue_ == nullptr) return;
+    ibv_wr_abort(queue_);
+    detail::end_alone(queue_);
   }
 
   /// Adds a message for the peer's next receive.
@@ -136,6 +143,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
     ibv_qp_ex* const queue = queue_;
     queue_ = nullptr;
+    detail::end_alone(queue);
     return {ibv_wr_complete(queue), 0};
   }
 
@@ -177,7 +185,7 @@ class extended_queue {
   /// Opens a batch of send requests.
   ///
   /// *Contract.* No other batch of the queue pair is open, and none is opened before this one
-  /// ended.
+  /// ended; a thread that does stops in checked builds.
   [[nodiscard]] extended_batch<Transport> start_send() noexcept {
     return extended_batch<Transport>(queue_);
   }

@@ -16,6 +16,14 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+namespace detail {
+/// Address and remote key, laid out as in ibv_send_wr.
+struct remote_target {
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
+};
+}  // namespace detail
+
 /// Address, length and remote key of memory of a peer. It is a description, not a promise: the peer
 /// can take the memory away, and its device checks every access. Threads: immutable value.
 class remote_region {
@@ -33,13 +41,17 @@ class remote_region {
 
   constexpr remote_region() noexcept = default;
   /// Precondition: the end of the region does not lie beyond 2^64.
-  constexpr explicit remote_region(parts of) : parts_(of) {
+  constexpr explicit remote_region(parts of)
+      : target_{of.address, of.key.value()}, length_(of.length) {
     VERBENA_ASSERT(fits(of), "a remote region ends within the 64-bit address space");
   }
 
-  [[nodiscard]] constexpr std::uint64_t address() const noexcept { return parts_.address; }
-  [[nodiscard]] constexpr std::uint64_t length() const noexcept { return parts_.length; }
-  [[nodiscard]] constexpr remote_key key() const noexcept { return parts_.key; }
+  [[nodiscard]] constexpr std::uint64_t address() const noexcept { return target_.address; }
+  [[nodiscard]] constexpr std::uint64_t length() const noexcept { return length_; }
+  [[nodiscard]] constexpr remote_key key() const noexcept { return remote_key(target_.key); }
+
+  /// Address and key, as work requests have them.
+  [[nodiscard]] constexpr const detail::remote_target& target() const noexcept { return target_; }
 
   /// The part of `part_length` bytes at `offset`; it may be empty. Precondition: it lies inside.
   [[nodiscard]] constexpr remote_region slice(std::uint64_t offset,
@@ -69,7 +81,8 @@ class remote_region {
     return of.length <= std::numeric_limits<std::uint64_t>::max() - of.address;
   }
 
-  parts parts_;
+  detail::remote_target target_;
+  std::uint64_t length_ = 0;
 };
 
 /// `0x7f0012340000+4096 (rkey 0x1a2b)`.

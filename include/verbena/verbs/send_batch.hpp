@@ -5,15 +5,18 @@
 
 #include <infiniband/verbs.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <cstring>
+#include <functional>
+#include <iterator>
 #include <span>
-#include <type_traits>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/detail/request_list.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/transport.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -21,12 +24,10 @@
 namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
-// Where the list of a batch lies; left uninitialised.
+// Lists of pieces of inline data are turned into slices in `pieces`.
 template <std::size_t Capacity>
-struct send_storage {
-  ibv_send_wr* refused;
-  ibv_send_wr requests[Capacity];
-  ibv_sge slices[2 * Capacity];
+struct send_storage : request_storage<ibv_send_wr, Capacity> {
+  ibv_sge pieces[Capacity];
 };
 }  // namespace detail
 
@@ -40,19 +41,13 @@ struct send_storage {
 /// builds. Threads: one thread at a time, together with its queue pair.
 template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
-class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
+class [[nodiscard("a batch posts nothing until submit()")]] send_batch
+    : private detail::request_list<ibv_send_wr, Storage> {
+  using list = detail::request_list<ibv_send_wr, Storage>;
+
  public:
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
-  explicit send_batch(ibv_qp* queue) noexcept
-    requires(!std::is_reference_v<Storage>)
-      : at_{queue, storage_.requests, storage_.slices} {}
-  /// One whose list lies elsewhere.
-  send_batch(ibv_qp* queue, Storage& storage) noexcept
-    requires std::is_reference_v<Storage>
-      : at_{queue, storage.requests, storage.slices}, storage_(storage) {}
-  send_batch(const send_batch&) = delete;
-  send_batch& operator=(const send_batch&) = delete;
-  ~send_batch() = default;
+  /// Of a queue pair; with a reference as `Storage`, also of where the list lies.
+  using list::list;
 
   /// Adds a message for the peer's next receive.
   ///
@@ -148,70 +143,53 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
   /// are as if they had not been added. ENOMEM: the queue is full.
   ///
   /// *Contract.* The contract of each request that was accepted runs from here.
-  [[gnu::always_inline]] inline post_status submit() {
-    VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
-    if (at_.next == storage_.requests) return {};
-    at_.next[-1].next = nullptr;
-    ibv_qp* const queue = at_.queue;
-    end_bookkeeping();
-    const int code = ibv_post_send(queue, storage_.requests, &storage_.refused);
-    if (code != 0) [[unlikely]]
-      return {code, static_cast<std::uint32_t>(storage_.refused - storage_.requests)};
-    return {};
-  }
+  [[gnu::always_inline]] inline post_status submit() { return this->hand_over(); }
 
  private:
   // The request at the end of the list, filled but for what its operation adds.
   template <class Data>
   [[gnu::always_inline]] inline ibv_send_wr& add(send_request request, ibv_wr_opcode opcode,
                                                  const Data& data) {
-    VERBENA_CHECK(at_.queue != nullptr, "nothing is added to a batch after submit()");
-    VERBENA_CHECK(at_.next != storage_.requests + Capacity,
-                  "a batch has a fixed capacity; it is full");
-    ibv_send_wr* const added = at_.next;
-    added->wr_id = request.id;
-    added->next = added + 1;
-    added->opcode = opcode;
-    added->send_flags = detail::send_flags(request);
-    put(*added, data);
-    at_.next = added + 1;
-    return *added;
+    ibv_send_wr& added = this->next(request.id);
+    put(added, data);
+    added.opcode = opcode;
+    added.send_flags = detail::send_flags(request) | data_flags<Data>;
+    this->take();
+    return added;
   }
 
-  [[gnu::always_inline]] inline void put(ibv_send_wr& added, const local_slice& slice) {
-    ibv_sge* const copy = at_.next_slice;
-    *copy = slice.native();
-    added.sg_list = copy;
-    added.num_sge = 1;
-    at_.next_slice = copy + 1;
-  }
-  [[gnu::always_inline]] inline void put(ibv_send_wr& added, std::span<const local_slice> list) {
-    const auto [first, count] = detail::as_sge_list(list);
-    // The C API has no const here; providers only read.
-    added.sg_list = const_cast<ibv_sge*>(first);
-    added.num_sge = static_cast<int>(count);
-  }
+  template <class Data>
+  static constexpr unsigned data_flags =
+      detail::one_inline<Data> || std::same_as<Data, std::span<const inline_data>>
+          ? unsigned{IBV_SEND_INLINE}
+          : 0U;
+
+  using list::put;
   [[gnu::always_inline]] inline void put(ibv_send_wr& added, const inline_data& data) {
-    ibv_sge* const piece = at_.next_slice;
-    *piece = as_slice(data);
-    added.send_flags |= IBV_SEND_INLINE;
-    added.sg_list = piece;
+    put(added, as_slice(data));
     added.num_sge = data.length() != 0 ? 1 : 0;  // some devices take a length of 0 for 2^31
-    at_.next_slice = piece + 1;
   }
   void put(ibv_send_wr& added, std::span<const inline_data> pieces) {
-    // One slice stays free for each request that may still be added, this one not included.
-    const auto reserved = storage_.requests + Capacity - (&added + 1);
-    const auto free = (storage_.slices + 2 * Capacity - at_.next_slice) - reserved;
-    VERBENA_ASSERT(pieces.size() <= static_cast<std::size_t>(free),
-                   "a batch has room for its capacity of pieces of inline data; it is full");
-    ibv_sge* next = at_.next_slice;
-    added.send_flags |= IBV_SEND_INLINE;
+    ibv_sge* next = free_pieces();
+    VERBENA_ASSERT(
+        pieces.size() <= static_cast<std::size_t>(std::end(this->storage().pieces) - next),
+        "a batch has room for its capacity of pieces of inline data; it is full");
     added.sg_list = next;
     for (const inline_data& piece : pieces)
       if (piece.length() != 0) *next++ = as_slice(piece);
     added.num_sge = static_cast<int>(next - added.sg_list);
-    at_.next_slice = next;
+  }
+  // Found when needed, not kept: most batches have no such list.
+  [[nodiscard]] ibv_sge* free_pieces() {
+    auto& storage = this->storage();
+    for (std::size_t i = this->count(); i-- > 0;) {
+      const ibv_send_wr& earlier = storage.requests[i];
+      const std::less<> before;
+      if (!before(earlier.sg_list, std::begin(storage.pieces)) &&
+          before(earlier.sg_list, std::end(storage.pieces)))
+        return earlier.sg_list + earlier.num_sge;
+    }
+    return storage.pieces;
   }
   [[gnu::always_inline]] inline static ibv_sge as_slice(const inline_data& piece) {
     return {reinterpret_cast<std::uintptr_t>(piece.native().addr),
@@ -220,28 +198,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch {
 
   [[gnu::always_inline]] inline static void set_remote(ibv_send_wr& added,
                                                        const remote_region& region) {
-    added.wr.rdma.remote_addr = region.address();
-    added.wr.rdma.rkey = region.key().value();
+    using target = detail::remote_target;
+    static_assert(sizeof added.wr.rdma == sizeof(target) &&
+                  offsetof(ibv_send_wr, wr.rdma.rkey) - offsetof(ibv_send_wr, wr.rdma) ==
+                      offsetof(target, key));
+    std::memcpy(&added.wr.rdma, &region.target(), sizeof(target));  // one move of 16 bytes
   }
-  struct bookkeeping {
-    ibv_qp* queue;
-    ibv_send_wr* next;
-    ibv_sge* next_slice;
-  };
-  // Ends the life of the bookkeeping: optimisers then know that the device, which gets a pointer
-  // into this object, does not read it, and keep it in registers.
-  [[gnu::always_inline]] inline void end_bookkeeping() {
-#ifdef VERBENA_CHECKED
-    at_.queue = nullptr;
-#else
-    std::destroy_at(&at_);
-#endif
-  }
-
-  union {  // so that submit() can end its life
-    bookkeeping at_;
-  };
-  Storage storage_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -67,7 +67,7 @@ class Program(unittest.TestCase):
     def call(self, figures, *arguments):
         bench = types.SimpleNamespace(
             NAME="made_up", SUMMARY="", NOTES="notes", measure=lambda options: figures,
-            versions=lambda options: {"compiler": "none"},
+            versions=lambda options: {"compiler": "none"}, DEPENDS_ON_COMPILER=False,
         )  # fmt: skip
         if isinstance(figures, Exception):
             bench.measure = mock.Mock(side_effect=figures)
@@ -104,6 +104,35 @@ class Program(unittest.TestCase):
         self.assertIn("processor", document["machine"])
         self.assertTrue(document["command"].startswith("./dev bench made_up --json"))
         self.assertEqual(document["versions"], {"compiler": "none"})
+
+    def test_gate_on_what_compilers_make_asks_each_that_is_installed(self):
+        def measure(options):
+            ratio = {"gcc": 1.0, "clang": 3.0}[options.compiler]
+            return [figure(ratio)]
+
+        bench = types.SimpleNamespace(
+            NAME="made_up", SUMMARY="", NOTES="notes", measure=measure,
+            versions=lambda options: {"compiler": f"{options.compiler} 1.0"},
+            DEPENDS_ON_COMPILER=True,
+        )  # fmt: skip
+
+        def call(installed, *arguments):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "out.json"
+                with mock.patch.dict(run.BENCHES, {"made_up": bench}), mock.patch.object(
+                    run.shutil, "which", lambda name: name if name in installed else None
+                ), contextlib.redirect_stdout(io.StringIO()):
+                    status = run.main(["made_up", "--json", str(path), *arguments])
+                return status, json.loads(path.read_text())
+
+        both = ("g++-12", "clang++-19")
+        self.assertEqual(call(both)[0], 0)
+        self.assertEqual(call(both, "--gate", "--compiler", "gcc")[0], 0)
+        self.assertEqual(call(("g++-12",), "--gate")[0], 0)
+        status, document = call(both, "--gate")
+        self.assertEqual(status, 1)
+        self.assertEqual([one["compiler"] for one in document["figures"]], ["gcc", "clang"])
+        self.assertEqual(document["versions"], {"gcc": "gcc 1.0", "clang": "clang 1.0"})
 
     def test_fewer_than_seven_rounds_are_refused(self):
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):

@@ -199,6 +199,35 @@ TEST(lazy_poll, ends_what_it_started_and_nothing_else) {
   EXPECT_EQ(queue.ends, 1);
 }
 
+#ifdef VERBENA_CHECKED
+TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
+  scripted_queue queue;
+  queue.completions = 3;
+  {
+    const lazy_poll pass(&queue.native);
+    EXPECT_DEATH(const lazy_poll again(&queue.native), "one open pass over a queue at a time");
+  }
+  const lazy_poll next(&queue.native);
+  EXPECT_FALSE(next.empty());
+}
+
+TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
+  queue().post_receive({.id = 1}, memory.slice(2048, 100)).value();
+  auto batch = queue().start_send();
+  batch.send({.id = 2, .signaled = true}, memory.slice(0, 77));
+  batch.submit().value();
+  std::array<completion, 1> out;
+  const auto limit = deadline::after(std::chrono::seconds(20));
+  while (!limit.expired()) {
+    const auto pass = cq.poll();
+    if (pass.empty()) continue;
+    EXPECT_DEATH(static_cast<void>(cq.poll(out)), "polls nothing else from it");
+    return;
+  }
+  FAIL() << "nothing completed";
+}
+#endif
+
 TEST(lazy_poll, a_failure_in_the_middle_is_an_error) {
   scripted_queue queue;
   queue.completions = 2;

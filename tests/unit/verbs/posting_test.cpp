@@ -357,6 +357,30 @@ TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
   EXPECT_TRUE(is_classic);
 }
 
+#ifdef VERBENA_CHECKED
+TEST(with_poster_death, a_second_batch_needs_the_end_of_the_first) {
+  for (const bool is_extended : {true, false}) {
+    auto options = loopback::default_options();
+    options.extended = is_extended;
+    loopback pair(options);
+    const auto memory = pair.memory(4096);
+    pair.b().queue.post_receive({}, memory.slice(2000, 8)).value();
+    const char* const rule = is_extended ? "one open batch of the extended interface at a time"
+                                         : "a poster has one open batch of a kind at a time";
+    pair.a().queue.with_poster([&](auto& poster) {
+      {
+        const auto dropped = poster.start_send();
+        EXPECT_DEATH(static_cast<void>(poster.start_send()), rule);
+      }
+      auto submitted = poster.start_send();
+      submitted.send({}, memory.slice(0, 8));
+      EXPECT_TRUE(submitted.submit());
+      const auto next = poster.start_send();
+    });
+  }
+}
+#endif
+
 TEST(with_poster, moves_the_same_bytes_by_both_interfaces) {
   for (const bool is_extended : {true, false}) {
     auto options = loopback::default_options();

@@ -89,4 +89,13 @@ void completion_queue::forget(const std::atomic<std::uint64_t>* released) noexce
   }
 }
 
+void completion_queue::remove(const std::atomic<std::uint64_t>* released) noexcept {
+  const std::lock_guard lock(lock_);
+  const std::uint32_t held = count_.load(std::memory_order_relaxed);
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < held; ++i)
+    if (at(i).from.released != released) at(kept++) = at(i);
+  count_.store(kept, std::memory_order_release);
+}
+
 }  // namespace verbena::softdev

@@ -79,8 +79,10 @@ class completion_queue {
   };
   /// Appends a completion; false when it was lost to an overrun.
   bool push(const completion& what, origin from, bool solicited) noexcept;
-  /// Cuts completions that are still here off from their work queue, which goes away or restarts.
+  /// Cuts completions that are still here off from their work queue, which goes away.
   void forget(const std::atomic<std::uint64_t>* released) noexcept;
+  /// Takes out the completions of a work queue that starts anew.
+  void remove(const std::atomic<std::uint64_t>* released) noexcept;
 
  private:
   struct slot {

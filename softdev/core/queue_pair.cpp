@@ -214,7 +214,8 @@ void queue_pair::enter(queue_pair_state next) noexcept {
 }
 
 void queue_pair::reset() noexcept {
-  detach();
+  options_.send_queue->remove(&requester_.queue().released());
+  options_.receive_queue->remove(&responder_.queue().released());
   requester_.clear();
   responder_.clear();
   attributes_ = {};

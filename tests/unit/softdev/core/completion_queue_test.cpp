@@ -73,6 +73,22 @@ TEST_F(completions, stay_in_order_when_the_queue_is_resized) {
   EXPECT_EQ(released.load(), 9U);
 }
 
+TEST_F(completions, of_a_work_queue_that_starts_anew_are_taken_out) {
+  completion_queue queue = make(5);
+  std::atomic<std::uint64_t> other{0};
+  completion out[5];
+  for (std::uint64_t id = 0; id < 3; ++id) EXPECT_TRUE(push(queue, id));
+  EXPECT_EQ(queue.poll(out), 3U);
+  for (std::uint64_t id = 3; id < 8; ++id)  // around the end of the ring, in turn
+    EXPECT_TRUE(queue.push({.wr_id = id}, {id % 2 != 0 ? &released : &other, id + 1}, false));
+  queue.remove(&released);
+  EXPECT_EQ(queue.poll(out), 2U);
+  EXPECT_EQ(out[0].wr_id, 4U);
+  EXPECT_EQ(out[1].wr_id, 6U);
+  EXPECT_EQ(released.load(), 3U);
+  EXPECT_EQ(other.load(), 7U);
+}
+
 TEST_F(completions, armed_queue_raises_one_event) {
   completion_queue queue = make(8);
   push(queue, 0);

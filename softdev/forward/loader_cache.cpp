@@ -65,26 +65,30 @@ std::string_view text_at(std::string_view cache, std::uint32_t offset) noexcept 
 
 }  // namespace
 
-void* visit_loader_cache(const char* soname, void* (*visit)(const char* path)) noexcept {
+void* visit_cache(std::string_view file, std::string_view soname,
+                  void* (*visit)(const char* path)) noexcept {
+  const auto start = file.find(magic);
+  header head;
+  if (start == std::string_view::npos || file.size() - start < sizeof head) return nullptr;
+  const std::string_view cache(file.data() + start, file.size() - start);
+  std::memcpy(&head, cache.data(), sizeof head);
+  const std::size_t most = (cache.size() - sizeof head) / sizeof(entry);
+  for (std::size_t i = 0; i < head.count && i < most; ++i) {
+    entry one;
+    std::memcpy(&one, cache.data() + sizeof head + i * sizeof one, sizeof one);
+    const std::string_view path = text_at(cache, one.value);
+    if (path.empty() || text_at(cache, one.key) != soname) continue;
+    // text_at() saw the zero byte behind it. A library of another processor does not open.
+    if (void* const found = visit(path.data())) return found;
+  }
+  return nullptr;
+}
+
+void* visit_loader_cache(std::string_view soname, void* (*visit)(const char* path)) noexcept {
   std::size_t size = 0;
   char* const bytes = read_file("/etc/ld.so.cache", size);
   if (bytes == nullptr) return nullptr;
-  const std::string_view file(bytes, size);
-  const auto start = file.find(magic);
-  void* found = nullptr;
-  header head;
-  if (start != std::string_view::npos && file.size() - start >= sizeof head) {
-    const std::string_view cache(file.data() + start, file.size() - start);
-    std::memcpy(&head, cache.data(), sizeof head);
-    const std::size_t most = (cache.size() - sizeof head) / sizeof(entry);
-    for (std::size_t i = 0; i < head.count && i < most && found == nullptr; ++i) {
-      entry one;
-      std::memcpy(&one, cache.data() + sizeof head + i * sizeof one, sizeof one);
-      const std::string_view path = text_at(cache, one.value);
-      // Paths end with a zero byte, as text_at() found it. Those of another processor do not open.
-      if (text_at(cache, one.key) == soname && !path.empty()) found = visit(path.data());
-    }
-  }
+  void* const found = visit_cache({bytes, size}, soname, visit);
   std::free(bytes);
   return found;
 }

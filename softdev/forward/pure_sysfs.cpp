@@ -15,7 +15,7 @@ int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, s
 
 __attribute__((visibility("default"))) const char* ibv_get_sysfs_path() { return "/sys"; }
 
-// The first bytes of the file, without a newline at the end; their count, or -1.
+// The file as a text without a newline at the end; its length, or -1 when it does not fit.
 __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* directory,
                                                                const char* file, char* buffer,
                                                                std::size_t size) {
@@ -36,6 +36,8 @@ __attribute__((visibility("default"))) int ibv_read_sysfs_file(const char* direc
     buffer[--count] = '\0';
   else if (static_cast<std::size_t>(count) < size)
     buffer[count] = '\0';
+  else
+    return -1;  // there may be more
   return static_cast<int>(count);
 }
 

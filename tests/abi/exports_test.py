@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares what the forwarders export with the installed libibverbs and with the list of a newer one.
+
+  exports_test.py --dropin FILE --preload FILE --ibverbs FILE --installed FILE --newer LIST
+
+The drop-in must have every name in every version node of the installed library, and every public name and node of the
+newer one; the two others every public name of both, without versions. The preload library may leave to the real
+library what no device is needed for. Each comparison is made again with a list that asks for one symbol too many, and
+must then complain.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+# The preload library has the real one behind it, which does these without any device.
+WITHOUT_DEVICE = {
+    "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
+    "ibv_copy_qp_attr_from_kern", "ibv_dofork_range", "ibv_dontfork_range", "ibv_event_type_str", "ibv_fork_init",
+    "ibv_get_sysfs_path", "ibv_is_fork_initialized", "ibv_node_type_str", "ibv_port_state_str", "ibv_rate_to_mbps",
+    "ibv_rate_to_mult", "ibv_read_sysfs_file", "ibv_wc_status_str", "mbps_to_ibv_rate", "mult_to_ibv_rate",
+}
+# Of drivers of 2006, which no library has to stand in front of: not in verbs.h, and the real library refuses it.
+FOR_OLD_DRIVERS = {"ibv_register_driver"}
+PRIVATE_FUNCTIONS_THAT_PROGRAMS_CALL = {"ibv_query_gid_type"}
+
+
+def exports(library):
+    """(name, version node, is default) of everything that the library defines; no node: ''."""
+    table = subprocess.run(["readelf", "--dyn-syms", "-W", library], check=True, capture_output=True, text=True).stdout
+    found = set()
+    for line in table.splitlines():
+        fields = line.split()
+        if len(fields) < 8 or fields[6] in ("UND", "ABS", "Ndx") or fields[4] not in ("GLOBAL", "WEAK"):
+            continue
+        match = re.fullmatch(r"([^@]+)(@@?)?(.*)", fields[7])
+        found.add((match.group(1), match.group(3), match.group(2) != "@"))
+    return found
+
+
+def newer_list(path):
+    """(name, version node) of the newer library; the node of private symbols is PRIVATE."""
+    lines = [line for line in pathlib.Path(path).read_text().splitlines() if line and not line.startswith("#")]
+    return {tuple(line.split("@")) for line in lines}
+
+
+def is_private(node):
+    return "PRIVATE" in node
+
+
+def missing_from_dropin(dropin, installed, newer):
+    has = exports(dropin)
+    private_names = {name for name, node, _ in has if is_private(node)}
+    by_node = {(name, node) for name, node, _ in has}
+    problems = [f"{name}{'@@' if default else '@'}{node} of the installed library"
+                for name, node, default in sorted(installed - has)]
+    for name, node in sorted(newer):
+        if (name not in private_names) if is_private(node) else ((name, node) not in by_node):
+            problems.append(f"{name}@{node} of the newer library")
+    return problems
+
+
+def missing_without_versions(library, installed, newer, leaves):
+    names = {name for name, _, _ in exports(library)}
+    wanted = {(name, node) for name, node, _ in installed} | newer
+    return [f"{name} ({node})" for name, node in sorted(wanted)
+            if name not in names | leaves and (not is_private(node) or name in PRIVATE_FUNCTIONS_THAT_PROGRAMS_CALL)]
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser()
+    for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer"):
+        parser.add_argument(option, required=True)
+    options = parser.parse_args(arguments)
+    installed, newer = exports(options.installed), newer_list(options.newer)
+    assert len(installed) > 150 and len(newer) > 150, "the lists to compare with are not complete"
+    libraries = [
+        ("the drop-in", lambda one, other: missing_from_dropin(options.dropin, one, other)),
+        ("the preload library", lambda one, other: missing_without_versions(
+            options.preload, one, other, WITHOUT_DEVICE | FOR_OLD_DRIVERS)),
+        ("verbena::ibverbs", lambda one, other: missing_without_versions(
+            options.ibverbs, one, other, FOR_OLD_DRIVERS)),
+    ]
+    failed = False
+    for what, missing in libraries:
+        for symbol in missing(installed, newer):
+            print(f"{what} does not export {symbol}")
+            failed = True
+        doctored = [
+            ("a symbol of the installed library", installed | {("ibv_not_there", "IBVERBS_1.1", True)}, newer),
+            ("a symbol of the newer library", installed, newer | {("ibv_not_there", "IBVERBS_1.16")}),
+        ]
+        for kind, one, other in doctored:
+            if not any("ibv_not_there" in symbol for symbol in missing(one, other)):
+                print(f"the comparison of {what} does not notice that {kind} is missing")
+                failed = True
+    nodes = [("a version", {("ibv_open_device", "IBVERBS_1.7", True)}, set()),
+             ("an old version", {("ibv_open_device", "IBVERBS_1.1", False)}, set()),
+             ("a node of the newer library", set(), {("ibv_alloc_buf", "IBVERBS_1.18")}),
+             ("a private symbol", {("ibv_cmd_not_there", "IBVERBS_PRIVATE_34", True)}, set())]
+    for kind, one, other in nodes:
+        if not missing_from_dropin(options.dropin, one, other):
+            print(f"the comparison of the drop-in does not notice that {kind} is missing")
+            failed = True
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -33,9 +33,8 @@ void* open_beside(const char* name) noexcept {
   const std::string_view file = self.dli_fname;
   const auto slash = file.rfind('/');
   if (slash == std::string_view::npos) return nullptr;
-  // The drop-in lies in a directory of its own: one below the others in a build folder, two where
-  // it is installed.
-  for (const char* up : {"", "../", "../../"}) {
+  // The drop-in lies in a directory of its own, one below the others.
+  for (const char* up : {"", "../"}) {
     std::array<char, 4096> path;
     const int length = std::snprintf(path.data(), path.size(), "%.*s/%s%s", static_cast<int>(slash),
                                      file.data(), up, name);

@@ -48,6 +48,9 @@ class Kernel:
     def tree(self):
         return self.modules / self.release
 
+    def has_siw(self):
+        return (self.tree / "extra/siw.ko").is_file()
+
 
 def cache_folder():
     """VERBENA_VM_CACHE, else verbena/vm in the user's cache folder, else build/vm-cache."""
@@ -210,24 +213,41 @@ def load(folder):
     return Kernel(folder, (folder / "release").read_text())
 
 
+def cached(series, cache):
+    """The kernel of a series that lies in the cache, if one does."""
+    pointer = cache / f"{series}.current"
+    return load(cache / os.readlink(pointer)) if (pointer / "release").is_file() else None
+
+
 def prepare(series, siw, refresh=False):
-    """The kernel of a series, ready to boot: from the cache, else from the archive. With siw built when asked for."""
+    """The kernel of a series, ready to boot: from the cache, else from the archive. With siw built when asked for.
+
+    A cache that has everything is only read, so it may be somebody else's."""
     cache = cache_folder()
-    with locked(cache, series):
-        pointer = cache / f"{series}.current"
-        folder = pathlib.Path(os.readlink(pointer)) if pointer.is_symlink() else None
-        if refresh or folder is None or not (cache / folder / "release").exists():
-            new = unpack_image(series, cache)
-            fresh = cache / f".{series}.{os.getpid()}"
-            fresh.symlink_to(new.name)
-            fresh.replace(pointer)
-            if folder is not None and folder.name != new.name:
-                shutil.rmtree(cache / folder)
-            folder = pathlib.Path(new.name)
-        kernel = load(cache / folder)
-        if siw and not (kernel.tree / "extra/siw.ko").exists():
-            build_siw(series, kernel, cache)
+    kernel = cached(series, cache)
+    if kernel and not refresh and (not siw or kernel.has_siw()):
+        return kernel
+    try:
+        with locked(cache, series):
+            kernel = cached(series, cache)
+            if refresh or kernel is None:
+                kernel = renew(series, kernel, cache)
+            if siw and not kernel.has_siw():
+                build_siw(series, kernel, cache)
+    except OSError as error:
+        raise VmError(f"the kernel cannot be kept in {cache}: {error} (VERBENA_VM_CACHE names another folder)") from error
     return kernel
+
+
+def renew(series, old, cache):
+    """Fetches the newest kernel, makes it the current one and removes the old one."""
+    new = unpack_image(series, cache)
+    fresh = cache / f".{series}.{os.getpid()}"
+    fresh.symlink_to(new.name)
+    fresh.replace(cache / f"{series}.current")
+    if old is not None and old.folder != new:
+        shutil.rmtree(old.folder)
+    return load(new)
 
 
 def build_siw(series, kernel, cache):
@@ -260,7 +280,9 @@ def build_siw(series, kernel, cache):
         run("make", "-C", tree, f"M={work}/siw", "CONFIG_RDMA_SIW=m", "CC=gcc-12", "modules")
         run("strip", "-g", work / "siw/siw.ko")
         (kernel.tree / "extra").mkdir(exist_ok=True)
-        shutil.move(work / "siw/siw.ko", kernel.tree / "extra/siw.ko")
+        fresh = kernel.tree / "extra/siw.ko.new"
+        shutil.move(work / "siw/siw.ko", fresh)
+        fresh.rename(kernel.tree / "extra/siw.ko")
         run("depmod", "-b", fake_root(work, kernel.folder), kernel.release)
 
 

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests of `./dev vm` itself: what comes back from the machine, and that nothing of it stays behind."""
+import hashlib
+import os
+import pathlib
+import pwd
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "vm"))
+import kernels  # noqa: E402
+import machine  # noqa: E402
+
+VM = [sys.executable, str(ROOT / "scripts" / "vm.py")]
+PATIENCE_S = 120.0
+AWKWARD = ["two words", "", "quote'\"quote", "line\nbreak", "$HOME `id` \\n", "ümläut", "*"]
+PRINT_EACH = 'for word; do printf "<%s>" "$word"; done'
+
+
+def vm(*words, options=("--devices", "none"), **more):
+    """A finished run of `./dev vm`."""
+    return subprocess.run([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                          timeout=PATIENCE_S, **more)
+
+
+def start(*words, options=("--devices", "none"), **more):
+    return subprocess.Popen([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, **more)
+
+
+def child_of(process):
+    """A pidfd of QEMU, once the harness has started it, and its temporary folder."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        for child in children:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if words[0].endswith(b"qemu-system-x86_64"):
+                return os.pidfd_open(int(child)), pathlib.Path(words[words.index(b"-initrd") + 1].decode()).parent
+    raise AssertionError("QEMU was not started")
+
+
+class Status(unittest.TestCase):
+    def test_folder_arguments_environment_writes_and_status_pass(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kept:
+            script = (f'pwd; printf "%s\\n" "$MARK"; {PRINT_EACH}; echo complaint >/dev/stderr; '
+                      f"echo 1 >{kept}/file && echo 2 >{folder}/file && cat {kept}/file {folder}/file; "
+                      "cat /dev/zero >/dev/null & setsid sleep 100000 & exit 7")
+            done = vm("sh", "-c", script, "sh", *AWKWARD, options=("--devices", "none", "--writable", kept),
+                      cwd=folder, env={**os.environ, "MARK": "a  'b"})
+            self.assertEqual(done.returncode, 7, done.stderr)
+            expected = f"{os.path.realpath(folder)}\na  'b\n" + "".join(f"<{word}>" for word in AWKWARD) + "1\n2\n"
+            self.assertEqual(done.stdout.decode(), expected)
+            self.assertEqual(done.stderr, b"complaint\n")
+            self.assertEqual(pathlib.Path(kept, "file").read_text(), "1\n")
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_fifty_million_bytes_and_a_death_by_signal_come_back(self):
+        done = vm("sh", "-c", "yes 0123456789abcde | head -c 50000000; printf end >&2; kill -9 $$")
+        self.assertEqual(done.returncode, 137, done.stderr)
+        self.assertEqual(len(done.stdout), 50_000_000)
+        self.assertEqual(hashlib.sha256(done.stdout).digest(), hashlib.sha256(b"0123456789abcde\n" * 3_125_000).digest())
+        self.assertEqual(done.stderr, b"end")
+
+    def test_without_a_command_it_refuses(self):
+        done = subprocess.run([*VM, "--devices", "none"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"a command is missing", done.stderr)
+
+
+class Failure(unittest.TestCase):
+    def test_the_time_is_over(self):
+        begun = time.monotonic()
+        done = vm("sleep", "100000", options=("--devices", "none", "--timeout", "12"))
+        self.assertEqual((done.returncode, done.stdout), (124, b""), done.stderr)
+        self.assertRegex(done.stderr, rb"no end after 12 s; the end of its console:\n  .*\n")
+        self.assertGreaterEqual(time.monotonic() - begun, 12)
+
+    def test_a_panic_is_125_with_the_consoles_end(self):
+        with tempfile.NamedTemporaryFile() as console:
+            done = vm("sh", "-c", "printf before; echo c >/proc/sysrq-trigger",
+                      options=("--devices", "none", "--console", console.name))
+            whole = pathlib.Path(console.name).read_bytes()
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn(b"Kernel panic", done.stderr)
+        self.assertIn(b"Kernel panic", whole)
+
+    def test_an_archive_out_of_reach_is_125_and_says_so(self):
+        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as empty:
+            pathlib.Path(empty, "apt-cache").write_text("#!/bin/sh\nexit 100\n")
+            pathlib.Path(empty, "apt-get").write_text("#!/bin/sh\necho no network >&2\nexit 100\n")
+            for name in ("apt-cache", "apt-get"):
+                pathlib.Path(empty, name).chmod(0o755)
+            done = vm("true", env={**os.environ, "VERBENA_VM_CACHE": cache, "PATH": f"{empty}:{os.environ['PATH']}"})
+            self.assertEqual((done.returncode, done.stdout), (125, b""), done.stderr)
+            self.assertIn(b"no network", done.stderr)
+            self.assertEqual([name for name in os.listdir(cache) if name.startswith(".new")], [])
+
+
+class End(unittest.TestCase):
+    def check_nothing_stays(self, number, status):
+        with start("sleep", "100000") as process:
+            qemu, folder = child_of(process)
+            process.send_signal(number)
+            self.assertEqual(process.wait(PATIENCE_S), status)
+            self.assertTrue(select.select([qemu], [], [], PATIENCE_S)[0], "QEMU goes on")
+            os.close(qemu)
+            if number != signal.SIGKILL:
+                self.assertFalse(folder.exists())
+
+    def test_nothing_stays_after_an_interrupt(self):
+        self.check_nothing_stays(signal.SIGINT, 130)
+
+    def test_nothing_stays_after_a_termination(self):
+        self.check_nothing_stays(signal.SIGTERM, 143)
+
+    def test_qemu_does_not_outlive_a_killed_harness(self):
+        self.check_nothing_stays(signal.SIGKILL, -signal.SIGKILL)
+
+    def test_nobody_listening_ends_the_machine(self):
+        with start("yes") as process:
+            qemu, folder = child_of(process)
+            self.assertEqual(process.stdout.read(4), b"y\ny\n")
+            process.stdout.close()
+            self.assertEqual(process.wait(PATIENCE_S), 128 + signal.SIGPIPE)
+            self.assertTrue(select.select([qemu], [], [], PATIENCE_S)[0], "QEMU goes on")
+            os.close(qemu)
+            self.assertFalse(folder.exists())
+
+    def test_two_machines_at_once_one_without_a_program_one_of_an_ordinary_user(self):
+        cache = kernels.cache_folder()
+        kernels.prepare("6.1", siw=False)
+        with tempfile.TemporaryDirectory() as shared:
+            more = {}
+            if os.geteuid() == 0:
+                os.chmod(shared, 0o755)
+                copy_for_others(cache, pathlib.Path(shared))
+                nobody = pwd.getpwnam("nobody")
+                more = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [],
+                        "env": {**os.environ, "VERBENA_VM_CACHE": shared}, "cwd": "/"}
+            with start("/nonexistent/program") as one, start("sh", "-c", "echo two; id -u", **more) as two:
+                for process, status, expected in ((one, 127, b""), (two, 0, b"two\n0\n")):
+                    out, err = process.communicate(timeout=PATIENCE_S)
+                    self.assertEqual((process.returncode, out), (status, expected), err)
+
+
+def copy_for_others(cache, shared):
+    """A cache folder with the kernel of `cache`, readable by everybody."""
+    kernel = (cache / "6.1.current").resolve()
+    subprocess.run(["cp", "-r", "--reflink=auto", kernel, shared], check=True)
+    (shared / "6.1.current").symlink_to(kernel.name)
+
+
+class Mark(unittest.TestCase):
+    """The end mark in the output: wherever the pieces break, nothing is lost and nothing is added."""
+
+    def feed(self, pieces):
+        reader, writer = os.pipe()
+        stream = machine.Stream(writer, "token")
+        for piece in pieces:
+            stream.feed(piece)
+        if stream.status is None:
+            stream.flush()
+        os.close(writer)
+        with os.fdopen(reader, "rb") as file:
+            return file.read(), stream.status
+
+    def test_the_mark_is_found_in_pieces(self):
+        whole = b"some\0 text\0tok\0token 7\n"
+        for first in range(len(whole) + 1):
+            for second in range(first, len(whole) + 1):
+                pieces = (whole[:first], whole[first:second], whole[second:])
+                self.assertEqual(self.feed(pieces), (b"some\0 text\0tok", 7), pieces)
+
+    def test_an_unfinished_mark_is_output(self):
+        self.assertEqual(self.feed([b"text\0tok"]), (b"text\0tok", None))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -17,27 +17,34 @@ void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
   app.add_option("--port", devinfo.port, "Show this port only; ports count from 1")
       ->check(CLI::Range(1U, 255U).description(""))
       ->type_name("N");
-  app.add_flag("--json", devinfo.json, "Print one JSON object; docs/guide/devinfo.md has its keys");
+  app.add_flag("--json", devinfo.json, "Print one JSON object for programs");
   app.footer(
       "Shows all that a device tells about itself, its ports and their GID tables.\n"
       "Exit status: 0 done, 1 failed or no device, 2 wrong usage.");
 }
 
+void choose(run_options& run, way wanted) {
+  if (run.way != way::automatic && run.way != wanted)
+    throw CLI::ParseError("--preload and --dropin exclude each other",
+                          CLI::ExitCodes::ExcludesError);
+  run.way = wanted;
+}
+
 void add_run(CLI::App& app, run_options& run) {
-  auto* const preload = app.add_flag_callback(
-      "--preload", [&run] { run.way = way::preload; },
-      "Put our verbs in front of the libibverbs that the\nprogram links");
   app.add_flag_callback(
-         "--dropin", [&run] { run.way = way::dropin; },
-         "Replace the libibverbs that the program loads")
-      ->excludes(preload);
+      "--preload", [&run] { choose(run, way::preload); },
+      "Put our verbs in front of the libibverbs that PROGRAM\nlinks");
+  app.add_flag_callback(
+      "--dropin", [&run] { choose(run, way::dropin); },
+      "Replace the libibverbs that PROGRAM loads");
   app.add_flag("-v,--verbose", run.verbose, "Say on stderr what is done, and why");
   // For the help only: the words of the program are never shown to CLI11, see split().
-  app.add_option("PROGRAM", run.command, "The program and its arguments")->type_name("ARGS...");
+  app.add_option("PROGRAM", "The program, with its arguments behind it")->type_name("");
   app.footer(
       "Runs an unmodified verbs program on the software device soft0: no NIC, no\n"
       "root. Without --preload and --dropin the way is chosen by what the program\n"
-      "links. VERBENA_SOFTDEV=only hides hardware from it.\n"
+      "links. Words after -- are never options of `verbena run`.\n"
+      "VERBENA_SOFTDEV=only hides hardware from the program.\n"
       "Example, in two terminals:\n"
       "  verbena run -- ib_write_bw\n"
       "  verbena run -- ib_write_bw localhost\n"
@@ -91,7 +98,8 @@ command read_command_line(int argc, char** argv) {
     std::reverse(ours.begin(), ours.end());  // as CLI11 takes them
     app.parse(ours);
     if (running.parsed() && program.empty())
-      throw CLI::RequiredError("no program is named: verbena run -- PROGRAM ARGS...");
+      throw CLI::ParseError("no program is named: verbena run -- PROGRAM ARGS...",
+                            CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& problem) {
     end_with(app, problem, running.parsed());
   }

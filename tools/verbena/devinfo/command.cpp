@@ -23,6 +23,12 @@ int complain(const std::string& text) {
   return failed;
 }
 
+// What the user got wrong needs no verb and no number.
+std::string text_of(const error& why) {
+  return why.kind() == error_kind::invalid_argument ? why.object() + ": " + why.diagnosis()
+                                                    : why.message();
+}
+
 std::string names_of(const std::vector<device>& devices) {
   std::string names;
   for (const auto& each : devices) names += (names.empty() ? "" : ", ") + each.name();
@@ -39,9 +45,9 @@ int flush(const std::string& text) {
 
 int execute(const devinfo_options& options) {
   auto listed = list_devices();
-  // A library that is not there is explained below, side by side with the other.
-  if (!listed && listed.error().kind() != error_kind::unavailable)
-    return complain(listed.error().message());
+  // What is not there is explained below, one side beside the other.
+  if (!listed && listed.error().kind() == error_kind::invalid_argument)
+    return complain(text_of(listed.error()));
   auto devices = listed ? *std::move(listed) : std::vector<device>();
   if (devices.empty()) {
     complain("there is no RDMA device");
@@ -62,7 +68,7 @@ int execute(const devinfo_options& options) {
     if (description)
       described.push_back(*std::move(description));
     else
-      status = complain(description.error().message());
+      status = complain(text_of(description.error()));
   }
   std::string text;
   if (options.json) {

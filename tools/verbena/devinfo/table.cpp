@@ -31,12 +31,13 @@ std::string scaled(double amount, std::string_view unit_text) {
 std::string byte_amount(std::uint64_t bytes) {
   if (bytes == std::numeric_limits<std::uint64_t>::max()) return "no limit";
   static constexpr const char* units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  if (bytes < 65536) return fmt::format("{} {}", bytes, bytes == 1 ? "byte" : "bytes");
   std::size_t step = 0;
-  while (step + 1 < std::size(units) && bytes >= 65536 && bytes % 1024 == 0) {
+  while (step + 1 < std::size(units) && bytes != 0 && bytes % 1024 == 0) {
     bytes /= 1024;
     ++step;
   }
-  return fmt::format("{} {}", bytes, bytes == 1 && step == 0 ? "byte" : units[step]);
+  return fmt::format("{} {}", bytes, units[step]);
 }
 
 std::string amount_text(double amount, unit of) {

@@ -73,12 +73,13 @@ dependence read_loader_list(const std::string& list) {
 dependence ask_loader(const std::string& loader, const std::string& executable) {
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return dependence::not_known;
-  const unique_fd ours(ends[0]);
+  unique_fd ours(ends[0]);
   unique_fd theirs(ends[1]);
   const auto child = start(loader, executable, theirs.get());
   theirs.reset();
   if (!child) return dependence::not_known;
   const auto list = read_all(ours.get());
+  ours.reset();  // a loader that still writes ends now
   const bool complete = ended_well(*child);
   if (!list) return dependence::not_known;
   const auto found = read_loader_list(*list);

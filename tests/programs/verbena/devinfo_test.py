@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""`verbena devinfo`: what it shows on soft0, in which form, and what it says without a device."""
+import copy
+import ipaddress
+import json
+import socket
+import unittest
+
+import jsonschema
+
+import compare_devinfo
+import harness
+
+SCHEMA = json.loads((harness.ROOT / "docs/guide/devinfo.schema.json").read_text())
+# What ibv_devinfo -v prints for a device that has everything, on the lines that soft0 does not make it print.
+RICH = """\tboard_id:\t\t\tMT_0000000008
+\t\t\t\t\tUnknown flags: 0x8000
+\tmax_map_per_fmr:\t\t255
+\tmax_srq_wr:\t\t\t32767
+\tmax_srq_sge:\t\t\t31
+\traw packet caps:
+\t\t\t\t\tC-VLAN stripping offload
+\t\t\t\t\tDelay drop
+"""
+
+
+def document(*words, **env):
+    done = harness.verbena("devinfo", "--json", *words, env=env)
+    if done.returncode != 0:
+        raise AssertionError(harness.text(done.stderr))
+    return json.loads(done.stdout)
+
+
+def theirs():
+    done = harness.verbena("run", "--", "ibv_devinfo", "-v", "-d", "soft0")
+    if done.returncode != 0:
+        raise AssertionError(harness.text(done.stderr))
+    return harness.text(done.stdout)
+
+
+def keys_of(schema):
+    """Every key that a schema names."""
+    for key, inner in schema.get("properties", {}).items():
+        yield key
+        yield from keys_of(inner)
+    if "items" in schema:
+        yield from keys_of(schema["items"])
+
+
+def change(value):
+    """Another value of the same type."""
+    if isinstance(value, bool) or value is None:
+        raise TypeError(value)
+    if isinstance(value, str):
+        return value + "x"
+    return [*value, "x"] if isinstance(value, list) else value + 1
+
+
+class Json(harness.Case):
+    def test_follows_its_schema(self):
+        jsonschema.Draft202012Validator.check_schema(SCHEMA)
+        jsonschema.Draft202012Validator(SCHEMA, format_checker=jsonschema.FormatChecker()).validate(document())
+
+    def test_schema_refuses_a_missing_key_and_a_new_one(self):
+        validator = jsonschema.Draft202012Validator(SCHEMA)
+        for damage in (lambda port: port.pop("gids"), lambda port: port.update(more=1),
+                       lambda port: port.update(state="active")):
+            damaged = document()
+            damage(damaged["devices"][0]["ports"][0])
+            self.assertFalse(validator.is_valid(damaged))
+
+    def test_schema_leaves_no_key_optional(self):
+        def check(schema, where):
+            properties = schema.get("properties", {})
+            self.assertEqual(sorted(properties), sorted(schema.get("required", [])), where)
+            for key, inner in properties.items():
+                check(inner, f"{where}.{key}")
+            if "items" in schema:
+                check(schema["items"], f"{where}[]")
+        check(SCHEMA, "")
+
+    def test_guide_explains_the_keys_of_devices_and_ports(self):
+        guide = (harness.ROOT / "docs/guide/devinfo.md").read_text()
+        device = SCHEMA["properties"]["devices"]["items"]["properties"]
+        port = device["ports"]["items"]["properties"]
+        for key in [*device, *port, *port["gids"]["items"]["properties"], *port["pkeys"]["items"]["properties"]]:
+            stems = {key, *(key.removesuffix(unit) for unit in ("_bytes", "_seconds", "_lanes"))}
+            self.assertTrue(any(f"`{stem}`" in guide for stem in stems), key)
+
+    def test_has_the_gids_of_this_host(self):
+        gids = document("soft0")["devices"][0]["ports"][0]["gids"]
+        self.assertEqual([gid["index"] for gid in gids], sorted({gid["index"] for gid in gids}))
+        interfaces = {name: index for index, name in socket.if_nameindex()}
+        for gid in gids:
+            self.assertEqual(gid["type"]["name"], "RoCE v2")
+            self.assertEqual(interfaces[gid["netdev"]], gid["ndev_ifindex"])
+            mapped = ipaddress.IPv6Address(gid["gid"]).ipv4_mapped
+            self.assertEqual(gid["ipv4"], str(mapped) if mapped else None)
+        self.assertIn("127.0.0.1", [gid["ipv4"] for gid in gids])
+
+
+class Comparison(harness.Case):
+    def test_every_line_of_ibv_devinfo_says_the_same_on_soft0(self):
+        self.assertEqual(compare_devinfo.differences(document("soft0")["devices"][0], theirs()), [])
+
+    def test_reads_what_only_other_devices_make_it_print(self):
+        ours = document("soft0")["devices"][0]
+        lines = theirs().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines) if line.startswith("\tdevice_cap_flags:"))
+        lines[at] = f"\tdevice_cap_flags:\t\t0x{ours['device_cap_flags']['mask'] | 0x8000:08x}\n"
+        after = next(i for i in range(at + 1, len(lines)) if not lines[i].startswith("\t\t\t\t\t"))
+        lines.insert(after, RICH.splitlines(keepends=True)[1])
+        lines[1:1] = RICH.splitlines(keepends=True)[:1]
+        said = "".join(lines).replace("\t\tport:", "".join(RICH.splitlines(keepends=True)[2:]) + "\t\tport:", 1)
+        said = said.replace("\ttag matching not supported\n", "\tmax_rndv_hdr_size:\t\t64\n\tmax_num_tags:\t\t\t127\n"
+                            "\tmax_ops:\t\t\t128\n\tmax_sge:\t\t\t1\n\tflags:\n\t\t\t\t\tIBV_TM_CAP_RC\n\n"
+                            "\tcq moderation caps:\n\t\tmax_cq_count:\t65535\n\t\tmax_cq_period:\t4095 us\n\n"
+                            "\tmaximum available device memory:\t131072Bytes\n\n")
+        said = said.replace("\t\tmax_tso:\t\t\t0\n", "\t\tmax_tso:\t\t\t262144\n\t\tsupported_qp:\n"
+                            "\t\t\t\t\tSUPPORT_RAW_PACKET\n")
+        ours["board_id"] = "MT_0000000008"
+        ours["device_cap_flags"]["mask"] |= 0x8000
+        ours["limits"] |= {"max_map_per_fmr": 255, "max_srq_wr": 32767, "max_srq_sge": 31}
+        ours["raw_packet_caps"]["mask"] = 0b1001
+        ours["tm_caps"] |= {"max_rndv_hdr_size_bytes": 64, "max_num_tags": 127, "max_ops": 128, "max_sge": 1}
+        ours["tm_caps"]["flags"]["mask"] = 1
+        ours["cq_mod_caps"] = {"max_cq_count": 65535, "max_cq_period_seconds": 0.004095}
+        ours["max_dm_size_bytes"] = 131072
+        ours["tso_caps"] = {"max_tso_bytes": 262144, "supported_qpts": {"mask": 1 << 8, "names": ["raw_packet"]}}
+        self.assertEqual(compare_devinfo.differences(ours, said), [])
+
+    def test_finds_every_value_that_differs(self):
+        ours, said = document("soft0")["devices"][0], theirs()
+        read = compare_devinfo.Theirs(said)
+        for fields, ported in ((compare_devinfo.device_fields(ours), read.device),
+                               (compare_devinfo.port_fields(ours["ports"][0]), read.ports[0])):
+            for key in ported:
+                if ported[key] is None:
+                    continue
+                changed = copy.deepcopy(ported)
+                changed[key] = change(changed[key])
+                self.assertEqual(len(compare_devinfo.compare("x", fields, changed)), 1, key)
+                del changed[key]
+                optional = key == "phys_state" or (key.rstrip("/") in compare_devinfo.CONDITIONAL and not fields[key])
+                self.assertEqual(len(compare_devinfo.compare("x", fields, changed)), 0 if optional else 1, key)
+
+    def test_complains_about_lines_that_it_does_not_understand(self):
+        ours, said = document("soft0")["devices"][0], theirs()
+        for line in ("\tnew_attribute:\t\t\t7\n", "\tsomething not supported\n", "\t\t\t\t\tSTRAY_NAME\n"):
+            self.assertEqual(len(compare_devinfo.differences(ours, said.replace("\tfw_ver", line + "\tfw_ver", 1))), 1, line)
+
+
+class Table(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.table = harness.text(harness.verbena("devinfo", "soft0").stdout)
+
+    def test_fits_80_columns(self):
+        self.assert_narrow(self.table)
+
+    def test_has_every_key_of_the_json(self):
+        for key in keys_of(SCHEMA["properties"]["devices"]["items"]):
+            if key in ("name", "ipv4", "ndev_ifindex", "ports"):
+                continue  # the heading; for programs only; headings of their own
+            stem = key
+            for unit in ("_bytes", "_hz", "_seconds", "_bits_per_second", "_lanes"):
+                stem = stem.removesuffix(unit)
+            self.assertRegex(self.table, rf"(?m)^ +(\w+ +)*{stem}\b", key)
+
+    def test_shows_values_for_people(self):
+        for line in (r"^soft0$", r"  provider +soft$", r"  hca_core_clock +1 GHz$", r"    max_mr_size +no limit$",
+                     r"  port 1$", r"    state +active$", r"    active_mtu +4096 bytes$", r"    data_rate +100 Gbit/s$",
+                     r"      index  gid +type +netdev$", r"      \d+ +::ffff:127\.0\.0\.1 +RoCE v2  lo$"):
+            self.assertRegex(self.table, rf"(?m){line}")
+
+    def test_shows_one_port_or_says_that_it_is_not_there(self):
+        self.assertEqual(len(document("soft0", "--port", "1")["devices"][0]["ports"]), 1)
+        self.assert_refused(harness.verbena("devinfo", "soft0", "--port", "2"), 1,
+                            "soft0: there is no port 2: the device has 1 port", "verbena devinfo")
+
+
+class Absence(harness.Case):
+    def test_is_explained_for_each_side(self):
+        done = harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "off", "VERBENA_LIBIBVERBS": "/nonexistent/libibverbs.so.1"})
+        said = harness.text(done.stderr).splitlines()
+        self.assertEqual((done.returncode, done.stdout, len(said)), (1, b"", 3), said)
+        self.assertEqual(said[0], "verbena devinfo: there is no RDMA device")
+        self.assertRegex(said[1], r"^  hardware: .*/nonexistent/libibverbs\.so\.1.*VERBENA_LIBIBVERBS")
+        self.assertRegex(said[2], r"^  soft0: VERBENA_SOFTDEV=off switches it off")
+
+    def test_of_the_device_library_is_explained(self):
+        done = harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_LIBRARY": "/nonexistent/soft.so"})
+        said = harness.text(done.stderr).splitlines()
+        self.assertEqual((done.returncode, len(said)), (1, 3), said)
+        self.assertRegex(said[1], r"^  hardware: VERBENA_SOFTDEV=only hides it")
+        self.assertRegex(said[2], r"^  soft0: .*VERBENA_SOFTDEV_LIBRARY names this file")
+
+    def test_of_a_name_lists_those_that_are_there(self):
+        self.assert_refused(harness.verbena("devinfo", "soft1"), 1, "there is no device 'soft1'; there are: soft0",
+                            "verbena devinfo")
+
+    def test_wrong_mode_is_named(self):
+        self.assert_refused(harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "maybe"}), 1,
+                            "it must be on, off or only", "verbena devinfo")
+
+    def test_wrong_usage_is_one_line_and_status_2(self):
+        for words in (("devinfo", "--port", "x"), ("devinfo", "a", "b"), ("nonesuch",), ()):
+            self.assert_refused(harness.verbena(*words), 2, "--help", "verbena")
+
+    def test_full_disk_is_told(self):
+        with open("/dev/full", "wb") as full:
+            done = harness.verbena("devinfo", stdout=full)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard output cannot be written to", harness.text(done.stderr))
+
+
+class Help(harness.Case):
+    def test_fits_80_columns_and_tells_the_exit_status(self):
+        for words in ((), ("devinfo",), ("run",)):
+            done = harness.verbena(*words, "--help")
+            self.assert_ended(done)
+            self.assert_narrow(harness.text(done.stdout))
+            self.assertIn("Exit status:", harness.text(done.stdout))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""A server that is killed in the middle of a measurement: its client ends soon and says so, and nothing is left."""
+import os
+import pathlib
+import pty
+import re
+import sys
+import threading
+import time
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+import subprocess  # noqa: E402
+
+import foreign  # noqa: E402
+
+PROGRAMS = ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_atomic_bw")
+# Far more than can be done before the kill.
+ENDLESS = ("-n", 50_000_000)
+SOON = 30  # seconds, on a busy machine; in fact it is a matter of milliseconds
+
+
+class Terminal:
+    """A program whose output is a terminal, so that it is seen line by line."""
+
+    def __init__(self, *words):
+        self.words = foreign.command(*words)
+        self.output = ""
+        master, slave = pty.openpty()
+        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
+        os.close(slave)
+        self.reader = threading.Thread(target=self.read, args=(master,))
+        self.reader.start()
+
+    def read(self, master):
+        while True:
+            try:
+                piece = os.read(master, 4096)
+            except OSError:  # the last writer has closed the terminal
+                break
+            if not piece:
+                break
+            self.output += piece.decode(errors="replace")
+        os.close(master)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.end()
+
+    def end(self, bound=foreign.BOUND):
+        status = self.process.wait(bound)
+        self.reader.join()
+        return foreign.Finished(self.words, status, self.output)
+
+    def processor_ticks(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    def wait_for(self, pattern, what):
+        foreign.wait_until(lambda: re.search(pattern, self.output) or self.process.poll() is not None, what)
+        found = re.search(pattern, self.output)
+        if not found:
+            raise AssertionError(f"{what}: never\n{self.end()}")
+        return found
+
+    def slot(self):
+        """The number of its process among those of the device: the top ten bits of its queue pairs' numbers."""
+        return int(self.wait_for(r"local address:.* QPN 0x([0-9a-f]+)", "its address").group(1), 16) >> 14
+
+
+def socket_of(slot):
+    """The abstract socket of the process in a slot: its inode, or None."""
+    name = f"@verbena-soft0.{foreign.uid()}.{slot}"
+    for line in pathlib.Path("/proc/net/unix").read_text().splitlines():
+        words = line.split()
+        if words[-1] == name:
+            return words[-2]
+    return None
+
+
+def files_in_shared_memory():
+    return {name for name in os.listdir("/dev/shm") if "verbena" in name or "soft" in name}
+
+
+class Kills(foreign.Case):
+    def check(self, program):
+        before = files_in_shared_memory()
+        with foreign.reserved_port() as port:
+            words = (program, "-d", "soft0", "-p", port, *ENDLESS)
+            with Terminal(*words) as server:
+                foreign.wait_until(lambda: foreign.listens(port) or server.process.poll() is not None, "listening")
+                with Terminal(*words, "127.0.0.1") as client:
+                    client.wait_for("#bytes", "the measurement begins")
+                    ticks = client.processor_ticks()
+                    foreign.wait_until(lambda: client.processor_ticks() > ticks + 5, "the client works")
+                    slots = (server.slot(), client.slot())
+                    sockets = [socket_of(slot) for slot in slots]
+                    self.assertNotIn(None, sockets)
+                    server.process.kill()
+                    killed = time.monotonic()
+                    done = client.end(SOON)
+                    print(f"{program}: the client ended after {time.monotonic() - killed:.3f} s", flush=True)
+                server.end()
+        self.assertNotIn(done.status, (0, -9), done)
+        self.assertRegex(done.output, r"(?s)Completion with error.*Failed status 12:")
+        self.assertTrue(all(socket_of(slot) != socket for slot, socket in zip(slots, sockets)), done)
+        self.assertEqual(files_in_shared_memory() - before, set())
+
+    def test_clients_of_killed_servers_end(self):
+        for index, program in enumerate(PROGRAMS):
+            if foreign.Setting.runs(index):
+                with self.subTest(program=program):
+                    self.check(program)
+
+
+if __name__ == "__main__":
+    foreign.main()

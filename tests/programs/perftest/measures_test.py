@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""perftest over RC: what it measures is there, for the sizes and counts asked for, and without a complaint.
+
+Every program runs plainly in each combination of way and user; the variants go round the combinations.
+"""
+import dataclasses
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+import foreign  # noqa: E402
+import rows  # noqa: E402
+
+ALL_SIZES = [2 ** power for power in range(1, 24)]
+LATENCY = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
+BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
+ATOMIC = ("FETCH_AND_ADD", "CMP_AND_SWAP")
+WITHOUT_EVENTS = ("ib_write_lat", "ib_write_bw")  # perftest's rule
+WITH_INLINE = ("ib_send_lat", "ib_write_lat", "ib_send_bw", "ib_write_bw")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run and what its rows have to say."""
+    program: str
+    options: tuple
+    sizes: tuple
+    iterations: int  # as printed: of all queue pairs, in one direction
+
+    def __str__(self):
+        return " ".join((self.program, *map(str, self.options)))
+
+    @property
+    def latencies(self):
+        return self.program.endswith("_lat")
+
+
+def plain():
+    for program in LATENCY:
+        yield Run(program, ("-n", 200), (2,), 200)
+    for program in BANDWIDTH:
+        yield Run(program, ("-n", 200), (65536,), 200)
+    yield Run("ib_atomic_lat", ("-A", ATOMIC[0], "-n", 200), (8,), 200)
+    yield Run("ib_atomic_bw", ("-A", ATOMIC[0], "-n", 200), (8,), 200)
+
+
+def variants():
+    """Sorted by what is varied, so that the combinations share each kind."""
+    for program in (*LATENCY, *BANDWIDTH):
+        yield Run(program, ("-a", "-n", 10), tuple(ALL_SIZES), 10)
+    for program in BANDWIDTH:
+        yield Run(program, ("-q", 4, "-n", 100), (65536,), 400)
+        yield Run(program, ("-b", "-n", 200), (65536,), 200)
+        yield Run(program, ("-n", 20_000, "-s", 64), (64,), 20_000)
+    for program in (*LATENCY, *BANDWIDTH):
+        if program not in WITHOUT_EVENTS:
+            yield Run(program, ("-e", "-n", 200, "-s", 64), (64,), 200)
+        if program in WITH_INLINE:
+            yield Run(program, ("-I", 64, "-s", 64, "-n", 200), (64,), 200)
+    yield Run("ib_send_bw", ("-e", "-b", "-q", 4, "-n", 100), (65536,), 400)
+    yield Run("ib_send_lat", ("-n", 5000), (2,), 5000)
+    for operation in ATOMIC:
+        yield Run("ib_atomic_lat", ("-A", operation, "-e", "-n", 200), (8,), 200)
+        yield Run("ib_atomic_bw", ("-A", operation, "-q", 4, "-n", 100), (8,), 400)
+        yield Run("ib_atomic_bw", ("-A", operation, "-b", "-n", 100), (8,), 100)
+        yield Run("ib_atomic_bw", ("-A", operation, "-e", "-n", 100), (8,), 100)
+    yield Run("ib_atomic_lat", ("-A", ATOMIC[1], "-n", 200), (8,), 200)
+    yield Run("ib_atomic_bw", ("-A", ATOMIC[1], "-n", 5000), (8,), 5000)
+
+
+class Measures(foreign.Case):
+    def check(self, one):
+        with foreign.reserved_port() as port:
+            ends = foreign.pair(port, one.program, "-d", "soft0", "-p", port, *one.options)
+        self.assert_succeeded(*ends)
+        server, client = ends
+        for end in ends:
+            self.assertEqual(rows.complaints(end.output), [], end)
+        found = rows.rows(client.output)
+        self.assertEqual([row[:2] for row in found], [[size, one.iterations] for size in one.sizes], client)
+        for row in found:
+            doubt = rows.doubt_latency(row) if one.latencies else rows.doubt_bandwidth(row)
+            self.assertIsNone(doubt, f"{row}\n{client}")
+        self.assertIn("Device         : soft0", server.output)
+
+    def test_plainly(self):
+        for one in plain():
+            with self.subTest(run=str(one)):
+                self.check(one)
+
+    def test_variants(self):
+        for index, one in enumerate(variants()):
+            if foreign.Setting.runs(index):
+                with self.subTest(run=str(one)):
+                    self.check(one)
+
+
+if __name__ == "__main__":
+    foreign.main()

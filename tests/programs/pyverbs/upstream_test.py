@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""rdma-core's own Python tests (those that Debian ships), on soft0.
+
+pyverbs_expected.txt lists every test that does not pass, and why; a test that is not listed has to pass, and one that
+is listed must not.
+"""
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parent))
+import foreign  # noqa: E402
+
+SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
+INTERPRETER = "/usr/bin/python3"  # the one that Debian's pyverbs is built for
+MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "mr", "pd", "qp", "qpex")
+
+
+def unpack(folder):
+    """Debian compresses some of the tests."""
+    target = folder / "tests"
+    target.mkdir()
+    for path in SHIPPED.iterdir():
+        if path.suffix == ".gz":
+            (target / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        else:
+            shutil.copy(path, target)
+
+
+def expected():
+    """{test: (outcome, reason)} of pyverbs_expected.txt."""
+    table = {}
+    for line in (FOLDER / "pyverbs_expected.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            outcome, test, reason = (part.strip() for part in line.split("|", 2))
+            table[test] = (outcome, reason)
+    return table
+
+
+def differences(outcomes, listed):
+    """How the outcomes differ from what is listed: lines that say what to do."""
+    lines = []
+    for test, found in sorted(outcomes.items()):
+        outcome = listed.get(test, ("pass", ""))[0]
+        if found["outcome"] != outcome:
+            lines.append(f"{test}: expected {outcome}, found {found['outcome']} ({found['reason']})")
+    return lines + [f"{test}: listed, but there is no such test" for test in sorted(set(listed) - set(outcomes))]
+
+
+class Upstream(foreign.Case):
+    def test_outcomes_are_the_listed_ones(self):
+        with tempfile.TemporaryDirectory(prefix="verbena-pyverbs-") as name:
+            folder = pathlib.Path(name)
+            unpack(folder)
+            shutil.copy(FOLDER / "runner.py", folder)
+            output = folder / "outcomes.json"
+            output.touch()
+            os.chmod(folder, 0o755)
+            os.chown(output, foreign.uid(), -1)
+            done = foreign.run(INTERPRETER, "-B", "runner.py", output, "soft0",
+                               *(f"test_{module}" for module in MODULES), cwd=folder)
+            self.assert_succeeded(done)
+            outcomes = json.loads(output.read_text())
+        passed = sum(found["outcome"] == "pass" for found in outcomes.values())
+        print(f"{len(outcomes)} tests, {passed} pass", flush=True)
+        found = "\n".join(differences(outcomes, expected()))
+        self.assertFalse(found, f"{found}\n{done}")
+
+    def test_every_listed_test_has_a_reason(self):
+        for test, (outcome, reason) in expected().items():
+            self.assertIn(outcome, ("fail", "error", "skip"), test)
+            self.assertTrue(reason, test)
+
+    def test_both_kinds_of_differences_are_found(self):
+        passing = {"outcome": "pass", "reason": ""}
+        skipped = {"outcome": "skip", "reason": "why"}
+        listed = {"b": ("skip", "reason"), "gone": ("fail", "reason")}
+        self.assertEqual(differences({"a": passing, "b": skipped}, {"b": ("skip", "reason")}), [])
+        self.assertEqual(len(differences({"a": skipped, "b": skipped}, {"b": ("skip", "reason")})), 1)
+        self.assertEqual(len(differences({"a": passing, "b": passing}, listed)), 2)
+
+
+if __name__ == "__main__":
+    foreign.main()

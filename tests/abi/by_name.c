@@ -4,6 +4,7 @@
 #define _GNU_SOURCE  // dlvsym
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,7 @@ int main(void) {
 
   void* vendor = dlopen("libmlx5.so.1", RTLD_NOW);
   check(vendor != NULL, "dlopen of libmlx5.so.1");
-  int (*is_supported)(struct ibv_device*) = 0;
+  bool (*is_supported)(struct ibv_device*) = 0;
   *(void**)&is_supported = dlsym(vendor, "mlx5dv_is_supported");
   check(is_supported != NULL, "dlsym");
   check(!is_supported(device), "asking the vendor");

@@ -52,11 +52,14 @@ void use_raw_verbs() {
   ibv_qp* const qp = ibv_create_qp(pd.native(), &wanted);
   expect(qp != nullptr, "ibv_create_qp");
   ibv_qp_attr state{};
-  state.qp_state = IBV_QPS_ERR;
-  expect(ibv_modify_qp(qp, &state, IBV_QP_STATE) == 0, "ibv_modify_qp");
+  state.qp_state = IBV_QPS_INIT;
+  state.port_num = 1;
+  expect(ibv_modify_qp(qp, &state,
+                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
+         "ibv_modify_qp");
   ibv_qp_init_attr created{};
   expect(ibv_query_qp(qp, &state, IBV_QP_STATE, &created) == 0, "ibv_query_qp");
-  expect(state.qp_state == IBV_QPS_ERR, "reading the state");
+  expect(state.qp_state == IBV_QPS_INIT, "reading the state");
   // What the device lacks is refused in order, not led astray.
   expect(ibv_query_ece(qp, nullptr) == EOPNOTSUPP, "refusing ibv_query_ece");
   expect(ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");

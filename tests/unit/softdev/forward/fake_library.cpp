@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <type_traits>
 
 #include "tests/unit/softdev/forward/fake_devices.hpp"
 #include "verbena/base/soft_entry.hpp"
@@ -59,7 +60,10 @@ template <function Which, class Return, class... Arguments>
 struct tally<Which, Return(Arguments...)> {
   static Return call(Arguments... /*arguments*/) {
     count(Which);
-    return Return();
+    if constexpr (std::is_same_v<Return, const char*>)
+      return device_name;
+    else
+      return Return();
   }
 };
 

@@ -51,6 +51,7 @@ def parse(arguments):
     parser.add_argument("--timeout", type=positive, default=600.0)
     parser.add_argument("--writable", type=writable_folder, action="append", default=[])
     parser.add_argument("--memory", type=int, default=2048)
+    parser.add_argument("--cpus", type=int, choices=range(1, 9), default=2)
     parser.add_argument("--console", type=pathlib.Path)
     parser.add_argument("--refresh", action="store_true")
     parser.add_argument("--prepare", action="store_true")
@@ -73,7 +74,7 @@ def main(arguments):
         return machine.run(kernel, machine.Request(
             command=command, cwd=pathlib.Path.cwd(), environment=dict(os.environ), devices=options.devices,
             writable=tuple(options.writable), timeout_s=options.timeout, memory_mib=options.memory,
-            console=options.console))
+            cpus=options.cpus, console=options.console))
     except kernels.VmError as error:
         kernels.say(str(error))
         return machine.BROKEN

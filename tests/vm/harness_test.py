@@ -18,19 +18,19 @@ sys.path.insert(0, str(ROOT / "tests" / "vm"))
 import kernels  # noqa: E402
 import machine  # noqa: E402
 
-VM = [sys.executable, str(ROOT / "scripts" / "vm.py")]
+VM = [sys.executable, str(ROOT / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
 PATIENCE_S = 120.0
 AWKWARD = ["two words", "", "quote'\"quote", "line\nbreak", "$HOME `id` \\n", "ümläut", "*"]
 PRINT_EACH = 'for word; do printf "<%s>" "$word"; done'
 
 
-def vm(*words, options=("--devices", "none"), **more):
+def vm(*words, options=(), **more):
     """A finished run of `./dev vm`."""
     return subprocess.run([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, capture_output=True, check=False,
                           timeout=PATIENCE_S, **more)
 
 
-def start(*words, options=("--devices", "none"), **more):
+def start(*words, options=(), **more):
     return subprocess.Popen([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, **more)
 
@@ -53,7 +53,7 @@ class Status(unittest.TestCase):
             script = (f'pwd; printf "%s\\n" "$MARK"; {PRINT_EACH}; echo complaint >/dev/stderr; '
                       f"echo 1 >{kept}/file && echo 2 >{folder}/file && cat {kept}/file {folder}/file; "
                       "cat /dev/zero >/dev/null & setsid sleep 100000 & exit 7")
-            done = vm("sh", "-c", script, "sh", *AWKWARD, options=("--devices", "none", "--writable", kept),
+            done = vm("sh", "-c", script, "sh", *AWKWARD, options=("--writable", kept),
                       cwd=folder, env={**os.environ, "MARK": "a  'b"})
             self.assertEqual(done.returncode, 7, done.stderr)
             expected = f"{os.path.realpath(folder)}\na  'b\n" + "".join(f"<{word}>" for word in AWKWARD) + "1\n2\n"
@@ -70,7 +70,7 @@ class Status(unittest.TestCase):
         self.assertEqual(done.stderr, b"end")
 
     def test_without_a_command_it_refuses(self):
-        done = subprocess.run([*VM, "--devices", "none"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(VM, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"a command is missing", done.stderr)
 
@@ -78,7 +78,7 @@ class Status(unittest.TestCase):
 class Failure(unittest.TestCase):
     def test_the_time_is_over(self):
         begun = time.monotonic()
-        done = vm("sleep", "100000", options=("--devices", "none", "--timeout", "12"))
+        done = vm("sleep", "100000", options=("--timeout", "12"))
         self.assertEqual((done.returncode, done.stdout), (124, b""), done.stderr)
         self.assertRegex(done.stderr, rb"no end after 12 s; the end of its console:\n  .*\n")
         self.assertGreaterEqual(time.monotonic() - begun, 12)
@@ -86,7 +86,7 @@ class Failure(unittest.TestCase):
     def test_a_panic_is_125_with_the_consoles_end(self):
         with tempfile.NamedTemporaryFile() as console:
             done = vm("sh", "-c", "printf before; echo c >/proc/sysrq-trigger",
-                      options=("--devices", "none", "--console", console.name))
+                      options=("--console", console.name))
             whole = pathlib.Path(console.name).read_bytes()
         self.assertEqual(done.returncode, 125, done.stderr)
         self.assertIn(b"Kernel panic", done.stderr)

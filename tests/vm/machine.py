@@ -37,6 +37,7 @@ class Request:
     writable: tuple = ()
     timeout_s: float = 600.0
     memory_mib: int = 2048
+    cpus: int = 2
     console: pathlib.Path | None = None   # where to keep the whole console
 
 
@@ -87,7 +88,7 @@ def die_with_parent():
 
 def qemu_command(kernel, request, initrd_file, ports):
     words = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", "none",
-             "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", str(request.memory_mib),
+             "-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(request.cpus), "-m", str(request.memory_mib),
              "-kernel", kernel.vmlinux, "-initrd", initrd_file, "-append", APPEND,
              "-chardev", f"socket,id=console,fd={ports['console']}", "-serial", "chardev:console",
              "-device", "virtio-serial-pci"]

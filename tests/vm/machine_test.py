@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs inside the virtual machine (--devices rxe,siw): the kernel's devices, and our programs on them, unchanged.
+
+machine_test.py BUILD EXAMPLE...: the folder of the build, and the examples that need neither arguments nor a peer.
+"""
+import contextlib
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PATIENCE_S = 100
+RXE = ("rxe0", "rxe1")
+SIW = ("siw0", "siw1")
+# How the devices are joined (tests/vm/guest/devices.sh).
+WIRES = {"rxe": ("v0", "v1"), "siw": ("w0", "w1")}
+RCOPY_BYTES = 3 * (1 << 20) + 5
+build = pathlib.Path()
+examples = []
+
+
+def run(*words, **variables):
+    """A finished program: standard output and standard error together."""
+    return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False, env={**os.environ, **variables})
+
+
+def packets(interface):
+    folder = pathlib.Path("/sys/class/net") / interface / "statistics"
+    return {name: int((folder / f"{name}_packets").read_text()) for name in ("rx", "tx")}
+
+
+class Devices(unittest.TestCase):
+    def test_ibv_devinfo_shows_two_of_each_kind_active(self):
+        shown = run("ibv_devinfo")
+        self.assertEqual(shown.returncode, 0, shown.stdout)
+        states = re.findall(r"hca_id:\s*(\w+).*?state:\s*(\w+)", shown.stdout, re.DOTALL)
+        self.assertEqual(sorted(states), [(name, "PORT_ACTIVE") for name in RXE + SIW])
+
+    def test_verbena_devinfo_says_what_ibv_devinfo_says(self):
+        for device in ("rxe0", "siw0"):
+            with self.subTest(device):
+                done = run(sys.executable, ROOT / "tests/programs/verbena/compare_devinfo.py", "--device", device,
+                           "--ours", build / "bin/verbena", "--theirs", "ibv_devinfo")
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Examples(unittest.TestCase):
+    def test_examples_run_on_rxe0(self):
+        self.assertNotEqual(examples, [])
+        for example in examples:
+            with self.subTest(example):
+                done = run(example, VERBENA_SOFTDEV="off")
+                self.assertEqual(done.returncode, 0, done.stdout)
+
+
+@contextlib.contextmanager
+def rcopy_server(folder, device):
+    """`rcopy serve` on a device and a free port; yields its address."""
+    words = [build / "examples/rcopy/rcopy", "serve", folder, "--port", "0", "--device", device]
+    with tempfile.TemporaryFile("w+") as log, \
+         subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                          text=True, env={**os.environ, "VERBENA_SOFTDEV": "off"}) as server:
+        found = re.search(r":(\d+) \(", server.stdout.readline())
+        if not found:
+            server.wait(PATIENCE_S)
+            log.seek(0)
+            raise AssertionError(f"rcopy serve did not start: {log.read()}")
+        try:
+            yield f"127.0.0.1:{found.group(1)}"
+        finally:
+            server.terminate()
+            server.wait(PATIENCE_S)
+
+
+class Rcopy(unittest.TestCase):
+    def copy(self, server_device, client_device):
+        content = random.Random(f"{server_device}/{client_device}").randbytes(RCOPY_BYTES)
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as served:
+            (pathlib.Path(folder) / "there").write_bytes(content)
+            back = pathlib.Path(folder) / "back"
+            with rcopy_server(served, server_device) as place:
+                more = ("--quiet", "--device", client_device, "--timeout", "60")
+                for words in (("put", f"{folder}/there", place), ("get", "there", place, "-o", back)):
+                    done = run(build / "examples/rcopy/rcopy", *words, *more, VERBENA_SOFTDEV="off")
+                    self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertEqual((pathlib.Path(served) / "there").read_bytes(), content)
+            self.assertEqual(back.read_bytes(), content)
+
+    def test_rcopy_puts_and_gets_between_rxe0_and_rxe1_over_the_wire(self):
+        before = {name: packets(name) for name in WIRES["rxe"]}
+        self.copy("rxe0", "rxe1")
+        after = {name: packets(name) for name in WIRES["rxe"]}
+        least = RCOPY_BYTES // 4096  # rxe's largest packet
+        for name in WIRES["rxe"]:
+            for way in ("rx", "tx"):
+                self.assertGreater(after[name][way] - before[name][way], least, f"{name} {way}")
+
+
+class Coexistence(unittest.TestCase):
+    """rxe and soft0 in one process, below programs that know nothing of it."""
+
+    ways = {
+        "preload": lambda: {"LD_PRELOAD": str(build / "lib/libverbena-preload.so")},
+        "drop-in": lambda: {"LD_LIBRARY_PATH": str(build / "lib/dropin")},
+    }
+
+    def test_both_are_listed_hardware_first_and_once(self):
+        for way, variables in self.ways.items():
+            with self.subTest(way):
+                shown = run("ibv_devices", VERBENA_SOFTDEV="on", **variables())
+                names = re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", shown.stdout, re.MULTILINE)
+                self.assertEqual(sorted(names[:4]), sorted(RXE + SIW), shown.stdout)
+                self.assertEqual(names[4:], ["soft0"], shown.stdout)
+
+    def test_both_transfer(self):
+        for way, variables in self.ways.items():
+            with self.subTest(way):
+                done = run(build / "tests/abi/abi_transfer", "rxe0", "soft0", "rxe1", VERBENA_SOFTDEV="on", **variables())
+                self.assertEqual((done.returncode, done.stdout), (0, "rxe0: ok\nsoft0: ok\nrxe1: ok\n"))
+
+
+if __name__ == "__main__":
+    build = pathlib.Path(sys.argv[1]).resolve()
+    examples = sys.argv[2:]
+    unittest.main(argv=sys.argv[:1], verbosity=2)

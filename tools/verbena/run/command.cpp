@@ -40,6 +40,7 @@ void tell(const program& found, const choice& chosen, const settings& environmen
 int become(const program& found, const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(found.file.c_str(), arguments.data());

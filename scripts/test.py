@@ -28,7 +28,7 @@ SANITIZER_ENVIRONMENT = {
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0",
 }
 # Run in stages of their own.
-APART = "compile_fail|package|example|lint|campaign|program"
+APART = "compile_fail|package|example|lint|campaign|program|vm"
 
 
 @dataclasses.dataclass
@@ -176,11 +176,12 @@ STAGES = [
     Stage("example", 60, "the examples, as the documents quote them", labelled("example", "dev")),
     Stage("programs", 150, "programs that we did not write, by preload and drop-in, as root and as nobody",
           labelled("programs", "dev")),
+    Stage("vm", 240, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
     Stage("asan", 330, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
     Stage("tsan", 320, "clang 19: the suites labelled tsan under TSan", tsan_subset),
     Stage("clang", 600, "clang 19: every suite, plain",
-          suites("dev-clang", "-LE", "lint|campaign|program"), long=True),
+          suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),
     Stage("tsan-all", 900, "everything under TSan",
           suites("tsan", "-LE", "compile_fail|package|lint|campaign"), long=True),
     Stage("tidy-all", 1800, "clang-tidy on every file", lint("--all", "--only", "clang-tidy"), long=True),
@@ -189,6 +190,8 @@ STAGES = [
           labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),
     Stage("program-matrix", 1800, "every program's every variant in every combination of way and user",
           labelled("program-matrix", "release"), long=True),
+    Stage("vm-matrix", 1200, "conformance on every device and kernel that the stage vm leaves out",
+          labelled("^vm-matrix$", "dev"), long=True),
     Stage("campaign", 1800, "full-size campaigns", labelled("campaign", "release", "asan"), long=True),
 ]
 

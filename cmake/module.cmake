@@ -80,8 +80,10 @@ function(verbena_library name)
     PUBLIC verbena_interface${arg_VARIANT}
            $<BUILD_INTERFACE:verbena_rdma_headers> $<INSTALL_INTERFACE:verbena::rdma_headers>
     PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  # Programs of this build find this build's software device; installed packages say it in their own way.
-  target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>")
+  # Programs of this build find this build's software device; installed packages say it in their own way, and so do
+  # programs that are installed (VERBENA_OWN_RPATH): CMake would not take a linker option out of them.
+  set(stays "$<NOT:$<BOOL:$<TARGET_PROPERTY:VERBENA_OWN_RPATH>>>")
+  target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:$<${stays}:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>>")
   set_target_properties(${name} PROPERTIES
     LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
   list(JOIN headers "\n" lines)

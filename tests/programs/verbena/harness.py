@@ -21,9 +21,9 @@ def environment(**changes):
     return {key: value for key, value in merged.items() if key not in changes or changes[key] is not None}
 
 
-def verbena(*words, env=None, **options):
+def verbena(*words, env=None, tool=VERBENA, **options):
     """Runs the tool to its end."""
-    return subprocess.run([VERBENA, *map(str, words)], **{
+    return subprocess.run([str(tool), *map(str, words)], **{
         "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": BOUND,
         "check": False, "env": environment(**(env or {})), **options})
 

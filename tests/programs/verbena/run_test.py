@@ -18,6 +18,7 @@ LIBRARIES = pathlib.Path(harness.VERBENA).resolve().parent.parent / "lib"
 PRELOAD = str(LIBRARIES / "libverbena-preload.so")
 DROPIN = str(LIBRARIES / "dropin" / "libibverbs.so.1")
 NOBODY = 65534
+AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
 LISTING = """
 #include <infiniband/verbs.h>
@@ -275,6 +276,17 @@ class RefusalOfFiles(harness.Case):
         self.assert_refused(run("--", "plain", env={"PATH": str(self.work)}), 126, "not executable")
         self.assert_refused(run("--", "/dev/null"), 126, "not executable")
 
+    def test_of_names_that_only_closed_folders_could_have(self):
+        """As an ordinary user: a folder in PATH that nobody else may enter says nothing about the name."""
+        closed = self.work / "closed"
+        closed.mkdir()
+        self.script("closed/tool", "#!/bin/sh\n")
+        closed.chmod(0)
+        as_user = {"tool": self.copy_of(harness.VERBENA)} | (AS_NOBODY if os.getuid() == 0 else {})
+        self.assert_refused(run("--", "tool", env={"PATH": str(closed)}, **as_user), 127, "there is no such program in PATH")
+        self.assert_refused(run("--", closed / "tool", **as_user), 126, "Permission denied")
+        closed.chmod(0o700)
+
     def test_of_statically_linked_programs(self):
         for name, flag in (("static", "-static"), ("static-pie", "-static-pie")):
             program = self.compile(name, QUIET, flag)
@@ -358,9 +370,7 @@ class Refusal(harness.Case):
         raw_net = struct.pack("<IIIII", 0x02000001, 1 << 13, 0, 0, 0)  # version 2, effective: CAP_NET_RAW
         os.setxattr(program, "security.capability", raw_net)
         installed = self.installation()
-        done = subprocess.run([installed / "bin/verbena", "run", "--", program], user=NOBODY, group=NOBODY, extra_groups=[],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                              timeout=harness.BOUND)
+        done = run("--", program, tool=installed / "bin/verbena", **AS_NOBODY)
         self.assert_refused(done, 126, "with file capabilities")
         self.assert_ended(run("--", program))  # root has them anyway
 
@@ -379,9 +389,7 @@ class Refusal(harness.Case):
         tool = place / "bin/verbena"
 
         def run_there(*words, **env):
-            return subprocess.run([tool, "run", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, timeout=harness.BOUND, check=False,
-                                  env=harness.environment(**env))
+            return run(*words, tool=tool, env=env)
         done = run_there("-v", "--", "ibv_devices")
         self.assert_ended(done)
         self.assertIn(str(place / "lib" / "libverbena-preload.so"), harness.text(done.stderr))

@@ -43,12 +43,20 @@ int executable_error(const std::string& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
+bool is_there(const std::string& path) {
+  return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_EACCESS) == 0;
+}
+
+refusal not_executable(const std::string& path) {
+  return cannot_execute(path, "the file is not executable (chmod +x it?)");
+}
+
 outcome<std::string> check_executable(const std::string& path) {
   const int code = executable_error(path);
   if (code == 0) return path;
   if (code == ENOENT || code == ENOTDIR) return not_found(path, "there is no such file");
-  return cannot_execute(
-      path, code == EACCES ? "the file is not executable (chmod +x it?)" : reason(code));
+  if (code == EACCES && is_there(path)) return not_executable(path);
+  return cannot_execute(path, reason(code));
 }
 
 // The file that a name without a slash means: the first executable one of the folders in PATH.
@@ -62,10 +70,10 @@ outcome<std::string> search_path(const std::string& name) {
     const std::string candidate = (folder.empty() ? "." : std::string(folder)) + '/' + name;
     const int code = executable_error(candidate);
     if (code == 0) return candidate;
-    if (code == EACCES && !blocked) blocked = candidate;
+    if (code == EACCES && !blocked && is_there(candidate)) blocked = candidate;
     begin = end + 1;
   }
-  if (blocked) return cannot_execute(*blocked, "the file is not executable (chmod +x it?)");
+  if (blocked) return not_executable(*blocked);
   return not_found(name, "there is no such program in PATH");
 }
 

@@ -89,6 +89,18 @@ def find_package(options, folder):
         raise Failed("with rdma-core hidden, the program still found it")
 
 
+def raw_verbs(options, folder):
+    """verbena::ibverbs stands in for libibverbs, which the program neither links nor needs."""
+    prefix = install(options, folder)
+    cmake_project(HERE / "raw_verbs", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}")
+    program = folder / "build" / "consumer"
+    refuse_rdma_core(program)
+    for libibverbs in ("", "/nonexistent/libibverbs.so.1"):
+        said = run(program, environment={"VERBENA_SOFTDEV": "on", "VERBENA_LIBIBVERBS": libibverbs})
+        if "raw verbs: soft0 registered 4096 bytes; success" not in said:
+            raise Failed(f"{program} said:\n{said}")
+
+
 def names_of_the_table():
     """The exported functions of libibverbs that the library's table has."""
     text = (ROOT / "include/verbena/sys/verbs_table.hpp").read_text()
@@ -197,7 +209,7 @@ def root_prefix(options, folder):
             raise Failed(f"the prefix {wrong.name} was accepted")
 
 
-KINDS = {kind.__name__: kind for kind in (find_package, linked, pkg_config, add_subdirectory, bundled, root_prefix)}
+KINDS = {kind.__name__: kind for kind in (find_package, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix)}
 
 
 def main():

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/host/progress_thread.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "softdev/host/host.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+// A thread and what it did. Its thread never ends, so it lives as long as the process.
+class driven {
+ public:
+  static driven& make() {
+    static auto* const kept = new std::vector<driven*>;
+    kept->push_back(new driven);
+    return *kept->back();
+  }
+  driven(const driven&) = delete;
+  driven& operator=(const driven&) = delete;
+
+  struct seen {
+    int tends = 0;
+    int runs = 0;
+    int sleeps = 0;  ///< times that it was allowed to
+    int awakes = 0;
+    std::set<std::thread::id> threads;
+    sigset_t blocked{};
+  };
+  // What the thread is told; to be changed with change().
+  struct told {
+    bool polls = false;         ///< the program polls all the time
+    bool may_sleep = true;      ///< what fall_asleep says
+    time_ns run_again = never;  ///< after the last run, in nanoseconds
+  };
+
+  void change(const std::function<void(told&)>& how) {
+    const std::lock_guard lock(mutex_);
+    how(told_);
+  }
+  [[nodiscard]] seen now() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+  // Waits until `condition` holds for what was seen; false when it never does.
+  bool wait_for(const std::function<bool(const seen&)>& condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(seen_); });
+  }
+  // Waits until the thread has been asleep since now, or is.
+  bool wait_until_asleep() {
+    return wait_for([](const seen& of) { return of.sleeps > of.awakes; });
+  }
+  void make_readable(int fd) {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(write(fd, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  }
+
+  unique_fd run_fd = progress_thread::make_wake_fd().value();
+  unique_fd tend_fd = progress_thread::make_wake_fd().value();
+
+ private:
+  template <class Change>
+  static void note(void* self, Change&& change) {
+    auto& of = *static_cast<driven*>(self);
+    {
+      const std::lock_guard lock(of.mutex_);
+      change(of);
+      of.seen_.threads.insert(std::this_thread::get_id());
+    }
+    of.changed_.notify_all();
+  }
+  static void drain(const unique_fd& fd) {
+    std::uint64_t count = 0;
+    static_cast<void>(read(fd.get(), &count, sizeof count));
+  }
+
+  driven() = default;
+
+  static progress_work work_of(driven& self) {
+    return {.context = &self,
+            .tend =
+                [](void* context) {
+                  note(context, [](driven& of) {
+                    ++of.seen_.tends;
+                    drain(of.tend_fd);
+                    if (of.told_.polls) of.thread.note_polling();
+                  });
+                },
+            .run =
+                [](void* context) {
+                  note(context, [](driven& of) {
+                    ++of.seen_.runs;
+                    drain(of.run_fd);
+                    pthread_sigmask(SIG_BLOCK, nullptr, &of.seen_.blocked);
+                  });
+                },
+            .next =
+                [](void* context) {
+                  auto& of = *static_cast<driven*>(context);
+                  const std::lock_guard lock(of.mutex_);
+                  const time_ns wait = of.told_.run_again;
+                  return wait == never ? never : monotonic_now() + wait;
+                },
+            .fall_asleep =
+                [](void* context) {
+                  bool allowed = false;
+                  note(context, [&](driven& of) {
+                    allowed = of.told_.may_sleep;
+                    if (allowed) ++of.seen_.sleeps;
+                  });
+                  return allowed;
+                },
+            .awake = [](void* context) { note(context, [](driven& of) { ++of.seen_.awakes; }); },
+            .tend_fd = self.tend_fd.get(),
+            .run_fd = self.run_fd.get()};
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  seen seen_;
+  told told_;
+
+ public:
+  progress_thread thread{work_of(*this), progress_thread::make_wake_fd().value()};
+};
+
+TEST(progress_thread, starts_once_and_then_sleeps) {
+  driven& one = driven::make();
+  EXPECT_FALSE(one.thread.started());
+  EXPECT_EQ(one.thread.start(), 0);
+  EXPECT_TRUE(one.thread.started());
+  EXPECT_EQ(one.thread.start(), 0);
+  ASSERT_TRUE(one.wait_until_asleep());
+  one.thread.wake();
+  ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.sleeps >= 2; }));
+  const auto seen = one.now();
+  EXPECT_GE(seen.tends, 2);
+  EXPECT_GE(seen.runs, 2);
+  EXPECT_EQ(seen.threads.size(), 1U);
+  EXPECT_EQ(seen.threads.count(std::this_thread::get_id()), 0U);
+}
+
+TEST(progress_thread, leaves_signals_to_the_program) {
+  driven& one = driven::make();
+  ASSERT_EQ(one.thread.start(), 0);
+  ASSERT_TRUE(one.wait_until_asleep());
+  const auto seen = one.now();
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM}) {
+    EXPECT_EQ(sigismember(&seen.blocked, number), 1) << number;
+  }
+  sigset_t mine;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mine);
+  EXPECT_EQ(sigismember(&mine, SIGUSR1), 0);
+}
+
+TEST(progress_thread, is_woken_by_a_call_and_by_either_descriptor) {
+  driven& one = driven::make();
+  ASSERT_EQ(one.thread.start(), 0);
+  ASSERT_TRUE(one.wait_until_asleep());
+  const std::function<void()> reasons[] = {[&] { one.thread.wake(); },
+                                           [&] { one.make_readable(one.run_fd.get()); },
+                                           [&] { one.make_readable(one.tend_fd.get()); }};
+  for (const auto& wake : reasons) {
+    const auto before = one.now();
+    wake();
+    EXPECT_TRUE(one.wait_for([&](const auto& seen) {
+      return seen.runs > before.runs && seen.tends > before.tends && seen.sleeps > before.sleeps;
+    }));
+  }
+}
+
+TEST(progress_thread, runs_when_a_time_has_come) {
+  driven& one = driven::make();
+  one.change([](auto& told) { told.run_again = 1'000'000; });
+  ASSERT_EQ(one.thread.start(), 0);
+  EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 4; }));
+}
+
+TEST(progress_thread, runs_again_instead_of_sleeping_when_something_came_up) {
+  driven& one = driven::make();
+  one.change([](auto& told) { told.may_sleep = false; });
+  ASSERT_EQ(one.thread.start(), 0);
+  EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 3; }));
+  EXPECT_EQ(one.now().awakes, 0) << "it was never asleep";
+  one.change([](auto& told) { told.may_sleep = true; });
+  EXPECT_TRUE(one.wait_until_asleep());
+}
+
+TEST(progress_thread, stays_away_while_the_program_polls) {
+  driven& one = driven::make();
+  one.change([](auto& told) { told.polls = true; });
+  ASSERT_EQ(one.thread.start(), 0);
+  ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.tends >= 4; }));
+  EXPECT_EQ(one.now().runs, 0) << "what polls also runs";
+  one.change([](auto& told) { told.polls = false; });
+  EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 1; }));
+}
+
+TEST(progress_thread, is_attentive_while_a_queue_is_armed_although_the_program_polls) {
+  driven& one = driven::make();
+  one.change([](auto& told) { told.polls = true; });
+  ASSERT_EQ(one.thread.start(), 0);
+  ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.tends >= 2; }));
+  EXPECT_EQ(one.now().runs, 0);
+  one.thread.expect_sleep();
+  ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 1; }));
+  ASSERT_TRUE(one.wait_until_asleep());
+  one.thread.expect_no_sleep();
+  one.thread.wake();
+  const auto asleep = one.now();
+  // The turn that the call began may still run; after it the thread stays away again.
+  ASSERT_TRUE(one.wait_for([&](const auto& seen) { return seen.tends >= asleep.tends + 2; }));
+  const auto away = one.now();
+  ASSERT_TRUE(one.wait_for([&](const auto& seen) { return seen.tends >= away.tends + 3; }));
+  EXPECT_EQ(one.now().runs, away.runs);
+}
+
+}  // namespace
+}  // namespace verbena::softdev

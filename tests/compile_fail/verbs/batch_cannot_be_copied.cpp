@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The requests of a batch point at each other: it stays where it is.
-// expect: use of deleted function|deleted constructor
+// expect: use of deleted function|deleted (copy )?constructor
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::rc>& batch) {

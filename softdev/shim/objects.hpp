@@ -18,6 +18,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/host/event_queue.hpp"
 #include "softdev/host/host.hpp"
+#include "softdev/host/idle_polls.hpp"
 
 namespace verbena::softdev {
 
@@ -99,6 +100,8 @@ struct cq_object : ibv_cq_ex {
   /// Queue pairs that receive here from other processes: those are told when the queue is armed.
   spin_lock receivers_lock;
   std::vector<const queue_pair*> receivers;
+
+  idle_polls idle;
 
   // The lazy interface: the entry that start_poll or next_poll stands on.
   completion now;

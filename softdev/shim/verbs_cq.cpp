@@ -2,6 +2,8 @@
 // Completion queues: creation, batch polling, arming.
 #include <infiniband/verbs.h>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -140,8 +142,13 @@ int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries) {
     host& home = *object.context_of->host;
     if (!home.usable()) return -ENODEV;
     home.progress();
-    if (queue.empty()) return queue.overrun() ? -EIO : 0;
+    if (queue.empty()) {
+      if (queue.overrun()) return -EIO;
+      if (object.idle.note_nothing()) sched_yield();
+      return 0;
+    }
   }
+  object.idle.note_found();
   room_for_completions room;
   const std::span<completion> taken = room.uninitialised();
   int done = 0;

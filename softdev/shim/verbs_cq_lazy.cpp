@@ -4,6 +4,8 @@
 // between.
 #include <infiniband/verbs.h>
 
+#include <sched.h>
+
 #include <cerrno>
 #include <ctime>
 
@@ -34,6 +36,7 @@ bool take(cq_object& cq) noexcept {
   if (cq.queue->poll({&cq.now, 1}) == 0) return false;
   cq.wr_id = cq.now.wr_id;
   cq.status = static_cast<ibv_wc_status>(cq.now.status);
+  cq.idle.note_found();
   return true;
 }
 
@@ -47,7 +50,9 @@ int start_poll(ibv_cq_ex* current, ibv_poll_cq_attr* attributes) {
   home.progress();
   if (take(cq)) return 0;
   end_turn(cq);
-  return cq.queue->overrun() ? EIO : ENOENT;
+  if (cq.queue->overrun()) return EIO;
+  if (cq.idle.note_nothing()) sched_yield();
+  return ENOENT;
 }
 
 int next_poll(ibv_cq_ex* current) { return take(object_of(current)) ? 0 : ENOENT; }

@@ -20,6 +20,8 @@ CHECKS = [
     ("layers", "includes that cmake/layers.txt does not allow", False, [PYTHON, "scripts/check_layers.py"]),
     ("tidy", "sizes, words, macros, missing doc words", False, [PYTHON, "scripts/tidy.py"]),
     ("docs", "dead links and paths, snippets that nothing compiles", False, [PYTHON, "scripts/check_docs.py"]),
+    ("conformance", "a table in docs/testing.md that is not that of the stored results", False,
+     [PYTHON, "scripts/conformance_table.py"]),
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),
     ("self-contained", "installed headers that do not compile alone", True,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/conformance/traffic.hpp"
@@ -35,7 +36,10 @@ std::vector<seen> take_lazily(const extended_completion_queue& queue, std::size_
                        done.ok() ? done.byte_length() : 0, done.immediate()});
     pass.result().value();
   }
-  EXPECT_EQ(taken.size(), count) << "completions within the patience";
+  if (taken.size() != count)
+    raise(error::timed_out("poll", queue.name(),
+                           std::to_string(taken.size()) + " completions instead of " +
+                               std::to_string(count) + " came within the patience"));
   return taken;
 }
 

@@ -96,11 +96,11 @@ TEST_F(queue_pair_states, it_remembers_what_it_was_told) {
   EXPECT_EQ(found.address()->gid, itself.gid);
 }
 
-TEST_F(queue_pair_states, every_state_leads_to_error_and_from_there_to_reset) {
-  for (int steps = 0; steps < 4; ++steps) {
+TEST_F(queue_pair_states, every_later_state_leads_to_error_and_from_there_to_reset) {
+  for (int steps = 1; steps < 4; ++steps) {
     auto prepared = prepare();
     const endpoint itself = prepared.endpoint();
-    if (steps >= 1) prepared.modify(prepared.init_attributes()).value();
+    prepared.modify(prepared.init_attributes()).value();
     if (steps >= 2) prepared.modify(prepared.rtr_attributes(itself).value()).value();
     if (steps >= 3) prepared.modify(prepared.rts_attributes(itself)).value();
     prepared.modify(attributes().set_state(queue_pair_state::error)).value();

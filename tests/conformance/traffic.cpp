@@ -51,25 +51,25 @@ void fill(std::span<std::byte> out, std::uint32_t seed) {
          << static_cast<unsigned>(*at) << " instead of " << static_cast<unsigned>(*should);
 }
 
-std::vector<completion> take(const completion_queue& queue, std::size_t count) {
+std::vector<completion> take(const completion_queue& queue, std::size_t count,
+                             std::chrono::milliseconds usual) {
   std::vector<completion> taken;
   std::array<completion, 16> room;
-  const deadline end = patience();
+  const deadline end = patience(usual);
   while (taken.size() < count && !end.expired()) {
     const auto wanted = std::min(room.size(), count - taken.size());
     for (const auto& done : queue.poll(std::span(room).first(wanted)).value())
       taken.push_back(done);
   }
-  EXPECT_EQ(taken.size(), count) << "completions within the patience";
-  return taken;
+  if (taken.size() == count) return taken;
+  std::string came;
+  for (const auto& done : taken) came += "; " + to_string(done);
+  raise(error::timed_out("poll", queue.name(),
+                         std::to_string(taken.size()) + " completions instead of " +
+                             std::to_string(count) + " came within the patience" + came));
 }
 
-completion take_one(const completion_queue& queue) {
-  const auto taken = take(queue, 1);
-  if (taken.empty())
-    raise(error::timed_out("poll", queue.name(), "no completion came within the patience"));
-  return taken.front();
-}
+completion take_one(const completion_queue& queue) { return take(queue, 1).front(); }
 
 ::testing::AssertionResult stays_empty(const completion_queue& queue,
                                        std::chrono::milliseconds moment) {
@@ -88,7 +88,7 @@ completion take_one(const completion_queue& queue) {
 }
 
 ::testing::AssertionResult reaches(const queue_pair<rc>& queue, queue_pair_state state) {
-  const deadline end = patience();
+  const deadline end = patience(2s);
   queue_pair_state last{};
   do {
     last = queue.current_state().value();

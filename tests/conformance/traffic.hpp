@@ -45,10 +45,11 @@ void fill(std::span<std::byte> out, std::uint32_t seed);
 [[nodiscard]] ::testing::AssertionResult holds(const memory_region& region, std::size_t offset,
                                                std::span<const std::byte> expected);
 
-/// Polls until `count` completions came, oldest first. Fewer, and a failure of the test, when the
-/// patience ends.
-[[nodiscard]] std::vector<completion> take(const completion_queue& queue, std::size_t count);
-/// The next completion. Raises an error, which fails the test, when none comes.
+/// Polls until `count` completions came, oldest first. Raises an error, which fails the test and
+/// ends it, when fewer come within the patience.
+[[nodiscard]] std::vector<completion> take(const completion_queue& queue, std::size_t count,
+                                           std::chrono::milliseconds usual = 10s);
+/// The next completion; otherwise as take().
 [[nodiscard]] completion take_one(const completion_queue& queue);
 /// Polls for a moment: whether nothing completes.
 [[nodiscard]] ::testing::AssertionResult stays_empty(const completion_queue& queue,

@@ -39,15 +39,33 @@ bool is_mapped(std::uintptr_t address, std::uintptr_t page) noexcept {
          errno != ENOMEM;
 }
 
-// The errno that refuses a range, or 0. Looks at its first and last page only: registration takes
-// the same time for any length.
-int check_range(const void* address, std::size_t length) noexcept {
+// True when madvise(2) brings in the page at `address` for writing, as registration in the kernel
+// does when it pins pages.
+bool populates(std::uintptr_t address, std::uintptr_t page) noexcept {
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
+  return madvise(reinterpret_cast<void*>(address & ~(page - 1)), page, populate_write) == 0;
+}
+
+// True unless the page at `address` is known to be read-only. One system call.
+bool may_be_written(std::uintptr_t address, std::uintptr_t page) noexcept {
+  if (populates(address, page) || errno != EINVAL) return true;
+  // Kernels before 5.14 say EINVAL of every page, also of this one.
+  static unsigned char writable = 0;
+  static const bool known = populates(reinterpret_cast<std::uintptr_t>(&writable), page);
+  return !known;
+}
+
+// The errno that refuses a range for these rights, or 0. Looks at its first and last page only:
+// registration takes the same time for any length.
+int check_range(const void* address, std::size_t length, bool for_writing) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   if (length == 0 || length - 1 > ~std::uintptr_t{0} - first) return EINVAL;
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t last = first + (length - 1);
-  if (!is_mapped(first, page)) return EFAULT;
-  if ((first ^ last) >= page && !is_mapped(last, page)) return EFAULT;
+  for (const std::uintptr_t end : {first, last}) {
+    if (!is_mapped(end, page) || (for_writing && !may_be_written(end, page))) return EFAULT;
+    if ((first ^ last) < page) break;  // they are one page
+  }
   return 0;
 }
 
@@ -63,7 +81,8 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint
   context_object& context = object_of(pd->context);
   if (!usable(context)) return nullptr;
   if (const int refused = check_access(access)) return fail(refused);
-  if (const int refused = check_range(address, length)) return fail(refused);
+  const bool for_writing = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+  if (const int refused = check_range(address, length, for_writing)) return fail(refused);
   auto* const object = new (std::nothrow) mr_object{};
   if (object == nullptr) return fail(ENOMEM);
   object->described = {
@@ -112,8 +131,7 @@ int check_change(const ibv_mr& mr, const change& wanted) noexcept {
   if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS)) {
     if (const int refused = check_access(wanted.access)) return refused;
   }
-  return wanted.of(IBV_REREG_MR_CHANGE_TRANSLATION) ? check_range(wanted.address, wanted.length)
-                                                    : 0;
+  return 0;
 }
 
 memory_region changed(const memory_region& now, const change& wanted) noexcept {
@@ -197,6 +215,8 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t leng
   const change wanted{flags, pd, addr, length, static_cast<unsigned>(access)};
   if (const int refused = check_change(*mr, wanted)) return refuse(refused);
   const memory_region next = changed(object.described, wanted);
+  const bool for_writing = next.rights.contains(access::local_write);
+  if (const int refused = check_range(next.base, next.length, for_writing)) return refuse(refused);
   const auto region = context.host->reregister_region(object.region, next);
   if (!region) return refuse(region.error().code());
   object.region = *region;

@@ -132,6 +132,18 @@ TEST_F(registered_anew, impossible_changes_leave_it_as_it_was) {
   EXPECT_EQ(write_to(bytes_.data()), IBV_WC_SUCCESS);
 }
 
+TEST_F(memory, read_only_pages_are_refused_for_writing) {
+  constexpr std::size_t page = 4096;
+  void* const pages = mmap(nullptr, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  EXPECT_EQ(registering(pages, 2 * page, 0), 0);
+  EXPECT_EQ(registering(pages, 2 * page, IBV_ACCESS_LOCAL_WRITE), EFAULT);
+  ASSERT_EQ(mprotect(pages, page, PROT_READ | PROT_WRITE), 0);
+  EXPECT_EQ(registering(pages, page, IBV_ACCESS_LOCAL_WRITE), 0);
+  EXPECT_EQ(registering(pages, page + 1, IBV_ACCESS_LOCAL_WRITE), EFAULT) << "its end is not";
+  ASSERT_EQ(munmap(pages, 2 * page), 0);
+}
+
 TEST_F(memory, a_range_whose_end_is_not_mapped_is_refused) {
   constexpr std::size_t page = 4096;
   void* const pages =

@@ -100,19 +100,30 @@ void link::abandon_after_fork() noexcept {
 
 std::shared_ptr<peer> link::connect(std::uint32_t slot) {
   VERBENA_ASSERT(slot < slot_count, "a slot is less than 1024");
-  const std::lock_guard lock(table_mutex_);
-  auto& place = table_[slot];
-  if (place && place->state() != peer_state::dead) return place;
-  std::shared_ptr<peer> made(new peer(slot, this->slot(), options_.route));
   if (slot == this->slot()) {
-    made->die(peer_end::nobody_there);
-    return made;
+    auto myself = make_peer(slot);
+    myself->die(peer_end::nobody_there);
+    return myself;
   }
+  const std::lock_guard lock(table_mutex_);
+  table_entry entry = find_or_make(slot);
+  if (entry.is_new) {
+    to_connect_.push_back(entry.of);
+    request_service();
+  }
+  return std::move(entry.of);
+}
+
+std::shared_ptr<peer> link::make_peer(std::uint32_t other) const {
+  return std::shared_ptr<peer>(new peer(other, slot(), options_.route));
+}
+
+link::table_entry link::find_or_make(std::uint32_t other) {
+  auto& place = table_[other];
+  if (place && place->state() != peer_state::dead) return {place, false};
   if (place) departed_.push_back(std::move(place));
-  place = made;
-  to_connect_.push_back(made);
-  request_service();
-  return made;
+  place = make_peer(other);
+  return {place, true};
 }
 
 std::shared_ptr<peer> link::find(std::uint32_t slot) const {

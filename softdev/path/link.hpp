@@ -194,7 +194,13 @@ class link {
   void start_connection(const std::shared_ptr<peer>& to);
   void accept_connections(time_point now);
   void read_pending(pending_socket& from, time_point now);
-  [[nodiscard]] std::shared_ptr<peer> find_or_make(std::uint32_t other);
+  struct table_entry {
+    std::shared_ptr<peer> of;
+    bool is_new;
+  };
+  [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
+  /// The live peer of the slot, else a new one in its place. With table_mutex_ held.
+  [[nodiscard]] table_entry find_or_make(std::uint32_t other);
   void adopt(pending_socket& from, received_message& hello, time_point now);
   void lost_before_hello(peer& from);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);

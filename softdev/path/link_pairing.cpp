@@ -131,16 +131,6 @@ void link::read_pending(pending_socket& from, time_point now) {
   std::erase_if(pending_, [&](const auto& each) { return each.get() == &from; });
 }
 
-/// Other threads call connect() meanwhile: whoever comes second takes what is in the table.
-std::shared_ptr<peer> link::find_or_make(std::uint32_t other) {
-  const std::lock_guard lock(table_mutex_);
-  auto& place = table_[other];
-  if (place && place->state() != peer_state::dead) return place;
-  if (place) departed_.push_back(std::move(place));
-  place.reset(new peer(other, slot(), options_.route));
-  return place;
-}
-
 void link::adopt(pending_socket& from, received_message& hello, time_point now) {
   const std::uint32_t other = hello.message.slot;
   if (other >= slot_count || other == slot()) {
@@ -157,7 +147,11 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
     }
     if (known->state() == peer_state::connecting && known->socket_ && slot() < other) return;
   }
-  if (!known || known->state() == peer_state::dead) known = find_or_make(other);
+  if (!known || known->state() == peer_state::dead) {
+    // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
+    const std::lock_guard lock(table_mutex_);
+    known = find_or_make(other).of;
+  }
   if (!prepare_pair(*known)) return end_peer(*known, peer_end::out_of_resources);
   known->socket_ = std::move(from.socket);
   watch_socket(*known, EPOLLIN, EPOLL_CTL_MOD);

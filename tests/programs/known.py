@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes the tables of docs/guide/programs.md from the lists that the tests run. Without --fix it compares."""
+import argparse
+import importlib.util
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+PAGE = FOLDER.parent.parent / "docs" / "guide" / "programs.md"
+BEGIN, END = "<!-- what the tests run: tests/programs/known.py --fix -->", "<!-- end of what the tests run -->"
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def row(*cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def pingpong():
+    cases = module(FOLDER / "ibverbs_utils" / "pingpong_test.py").CASES
+    kinds = ", ".join(f"`{' '.join(options)}`" for options, _, _ in cases if options)
+    return [row("`ibv_rc_pingpong`", f"polling, {kinds}")]
+
+
+def perftest():
+    measures = module(FOLDER / "perftest" / "measures_test.py")
+    measures.foreign.Setting.full = True
+    programs = {}
+    for one in [*measures.plain(), *measures.variants()]:
+        words = list(map(str, one.options))
+        count = words.index("-n")
+        del words[count:count + 2]
+        kinds = programs.setdefault(one.program, [])
+        kinds.extend(kind for kind in [" ".join(words)] if kind and kind not in kinds)
+    return [row(f"`{program}`", ", ".join(["plainly", *(f"`{kind}`" for kind in kinds)]))
+            for program, kinds in programs.items()]
+
+
+def upstream():
+    tests = module(FOLDER / "pyverbs" / "upstream_test.py")
+    missing = tests.expected()
+    lines = ["", "| module of rdma-core's tests | do not pass |", "|---|---|"]
+    for name in tests.MODULES:
+        reasons = [reason for test, (_, reason) in missing.items() if test.split(".")[1] == f"test_{name}"]
+        counted = (f"{reasons.count(reason)}: {reason}" for reason in sorted(set(reasons)))
+        lines.append(row(f"`test_{name}`", "; ".join(counted) or "none"))
+    return lines
+
+
+def tables():
+    lines = ["| program | how |", "|---|---|", row("`ibv_devices`, `ibv_devinfo`", "plainly, `-l`, `-v`")]
+    return "\n".join([BEGIN, *lines, *pingpong(), *perftest(), *upstream(), END])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fix", action="store_true")
+    fix = parser.parse_args().fix
+    sys.path[:0] = [str(FOLDER), str(FOLDER / "perftest")]
+    sys.dont_write_bytecode = True
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    wanted = before + tables() + after
+    if fix:
+        PAGE.write_text(wanted)
+    elif wanted != text:
+        sys.exit("docs/guide/programs.md does not say what the tests run: tests/programs/known.py --fix")
+
+
+if __name__ == "__main__":
+    main()

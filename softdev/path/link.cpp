@@ -91,10 +91,13 @@ void link::abandon_after_fork() noexcept {
   claim_.close();
   epoll_.reset();
   wake_.reset();
+  doorbell_.fd.reset();
   for (const auto& each : table_) {
     if (!each) continue;
     each->socket_.reset();
     each->wake_.reset();
+    each->watch_ = process_watch();
+    each->own_pair_fd_.reset();
   }
 }
 

@@ -6,9 +6,12 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "softdev/path/link.hpp"
 #include "softdev/path/rendezvous_message.hpp"
@@ -301,6 +304,28 @@ TEST(link_process, a_forked_child_knows_that_the_link_is_not_its_own) {
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }))
       << "the parent's pairing is unharmed";
+}
+
+// Descriptors of this process whose target, as /proc tells it, contains `what`.
+int descriptors_to(std::string_view what) {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own descriptor may be
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.find(what) != std::string::npos) ++found;
+  }
+  return found;
+}
+
+TEST(link_process, a_forked_child_does_not_watch_the_peers_of_its_parent) {
+  const auto own = open_link();
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  ASSERT_EQ(descriptors_to("pidfd"), 1) << "the peer is watched";
+  ASSERT_EQ(descriptors_to("verbena-doorbell"), 1);
+  child fork([](int) { return descriptors_to("pidfd") + 10 * descriptors_to("verbena-doorbell"); });
+  EXPECT_EQ(fork.wait(), 0);
+  EXPECT_EQ(descriptors_to("pidfd"), 1);
 }
 
 TEST(link_process, a_child_that_outlives_its_parent_does_not_hide_the_death) {

@@ -274,7 +274,7 @@ def build_siw(series, kernel, cache):
         tree = work / "root/usr/src" / headers
         for makefile in (tree / "Makefile", tree / ".kernelvariables"):
             if makefile.exists():
-                makefile.write_text(makefile.read_text().replace("/usr/src/", f"{work}/root/usr/src/"))
+                makefile.write_text(makefile.read_text().replace("/usr/src/", str(work / "root/usr/src") + "/"))
         relocate(work / "root", tree)
         (tree / "vmlinux").unlink(missing_ok=True)  # only for BTF, which would need pahole
         run("make", "-C", tree, f"M={work}/siw", "CONFIG_RDMA_SIW=m", "CC=gcc-12", "modules")

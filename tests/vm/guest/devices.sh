@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# shellcheck shell=busybox
 # SPDX-License-Identifier: MIT
+# shellcheck shell=busybox
 # devices.sh LIST: rxe0 and rxe1 on the pair of veth devices v0 and v1 (10.0.0.1, 10.0.0.2); siw0 and siw1 on w0 and w1
 # (10.0.1.1, 10.0.1.2). Both ends are addresses of one kernel, which would hand packets from one to the other by itself:
 # the rules make it send them over the wire, and deliver locally only what came in by one of the two, or goes from an

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# shellcheck shell=busybox disable=SC1091,SC2154
 # SPDX-License-Identifier: MIT
+# shellcheck shell=busybox disable=SC1091,SC2154
 # Process 1 once the host's file system is there: devices, then the command, then its output's end marks and exit status.
 # The two virtio ports stay open from here to the end, so that nothing written to them is lost. The shell is busybox,
 # with its own mount, cat and so on, in RAM: a program of the host takes a while to come over 9p.

@@ -3,7 +3,9 @@
 #include <pthread.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "softdev/forward/engine.hpp"
 #include "softdev/forward/message.hpp"
@@ -32,6 +34,7 @@ struct part {
     errno = 0;
     list = function(&count);
     failure = list == nullptr ? (errno != 0 ? errno : ENODEV) : 0;
+    if (list == nullptr || count < 0) count = 0;
   }
 
   void release() const noexcept {
@@ -83,9 +86,11 @@ void get_parts(handed_out& made) noexcept {
 // Fills `to`; hardware that is the software device by another way is left out.
 int merge(const handed_out& from, ibv_device** to) noexcept {
   int count = 0;
-  for (int i = 0; i < from.hardware.count; ++i)
-    if (!is_soft(from.hardware.list[i])) to[count++] = from.hardware.list[i];
-  for (int i = 0; i < from.soft.count; ++i) to[count++] = from.soft.list[i];
+  for (const part* each : {&from.hardware, &from.soft}) {
+    if (each->list == nullptr) continue;
+    for (int i = 0; i < each->count; ++i)
+      if (each == &from.soft || !is_soft(each->list[i])) to[count++] = each->list[i];
+  }
   return count;
 }
 
@@ -113,7 +118,8 @@ extern "C" __attribute__((visibility("default"))) ibv_device** ibv_get_device_li
   get_parts(*made);
   if (made->hardware.list == nullptr && made->soft.list == nullptr)
     return fail(made, made->hardware.failure != 0 ? made->hardware.failure : made->soft.failure);
-  const auto most = static_cast<std::size_t>(made->hardware.count + made->soft.count);
+  const auto most =
+      static_cast<std::size_t>(made->hardware.count) + static_cast<std::size_t>(made->soft.count);
   made->devices = static_cast<ibv_device**>(std::calloc(most + 1, sizeof(ibv_device*)));
   if (made->devices == nullptr) return fail(made, ENOMEM);
   const int count = merge(*made, made->devices);

@@ -43,7 +43,8 @@ void use_raw_verbs() {
          "ibv_query_gid_table");
 
   std::array<std::byte, 256> memory{};
-  ibv_mr* const mr = ibv_reg_mr(pd.native(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  const int access = IBV_ACCESS_LOCAL_WRITE;  // the enumerator would meet another in a macro
+  ibv_mr* const mr = ibv_reg_mr(pd.native(), memory.data(), memory.size(), access);
   expect(mr != nullptr, "ibv_reg_mr");
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = cq.native();

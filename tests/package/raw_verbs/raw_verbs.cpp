@@ -14,7 +14,8 @@ int main() {
     ibv_context* const context = ibv_open_device(list[i]);
     ibv_pd* const pd = context != nullptr ? ibv_alloc_pd(context) : nullptr;
     static std::array<char, 4096> memory;
-    if (pd == nullptr || !ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE)) {
+    const int access = IBV_ACCESS_LOCAL_WRITE;
+    if (pd == nullptr || !ibv_reg_mr(pd, memory.data(), memory.size(), access)) {
       std::perror("soft0");
       return 1;
     }

@@ -12,6 +12,7 @@ namespace {
 const char* likely_cause(int code) {
   switch (code) {
     case ENOMEM:
+    case ENOSPC:  // what rxe's extended interface says
       return "the queue is full: poll completions before posting more, or create the queue pair "
              "with a larger max_send_wr or max_recv_wr";
     case EINVAL:
@@ -31,9 +32,9 @@ const char* likely_cause(int code) {
 
 verbena::error post_status::error() const {
   VERBENA_ASSERT(!ok(), "error() is asked of a post_status only when the post failed");
-  const std::string cause = likely_cause(code_);
+  const std::string cause = likely_cause(code());
   return verbena::error::from_errno(
-      code_, "posting", "request " + std::to_string(accepted_) + " of the list",
+      code(), "posting", "request " + std::to_string(accepted_) + " of the list",
       "the " + std::to_string(accepted_) + " before it were accepted" +
           (cause.empty() ? "" : "; " + cause));
 }

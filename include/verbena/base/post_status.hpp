@@ -18,8 +18,8 @@ class [[nodiscard("a post can fail: check it or call value()")]] post_status {
   constexpr post_status(int code, std::uint32_t accepted) noexcept
       : code_(code), accepted_(accepted) {}
 
-  /// 0, or the errno that the verb returned.
-  [[nodiscard]] constexpr int code() const noexcept { return code_; }
+  /// 0, or the errno that the verb returned. Some providers return it negated.
+  [[nodiscard]] constexpr int code() const noexcept { return code_ < 0 ? -code_ : code_; }
   [[nodiscard]] constexpr std::uint32_t accepted() const noexcept { return accepted_; }
   [[nodiscard]] constexpr bool ok() const noexcept { return code_ == 0; }
   constexpr explicit operator bool() const noexcept { return ok(); }

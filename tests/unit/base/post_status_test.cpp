@@ -33,6 +33,13 @@ TEST(post_status, failure_says_which_request_was_refused) {
   EXPECT_NE(message.find("the queue is full"), std::string::npos) << message;
 }
 
+TEST(post_status, a_number_that_a_provider_negated_is_the_same_number) {
+  const post_status failed(-ENOMEM, 0);
+  EXPECT_FALSE(failed.ok());
+  EXPECT_EQ(failed.code(), ENOMEM);
+  EXPECT_EQ(failed.error().message(), post_status(ENOMEM, 0).error().message());
+}
+
 TEST(post_status, every_usual_number_has_a_cause) {
   const auto diagnosis = [](int code) { return post_status(code, 0).error().diagnosis(); };
   EXPECT_NE(diagnosis(EINVAL).find("state"), std::string::npos);
@@ -40,6 +47,7 @@ TEST(post_status, every_usual_number_has_a_cause) {
   EXPECT_EQ(post_status(EOPNOTSUPP, 0).error().kind(), error_kind::not_supported);
   EXPECT_NE(diagnosis(ENODEV).find("gone"), std::string::npos);
   EXPECT_EQ(diagnosis(EIO), diagnosis(ENODEV));
+  EXPECT_EQ(diagnosis(ENOSPC), diagnosis(ENOMEM));
   EXPECT_EQ(diagnosis(EINTR), "the 0 before it were accepted");
 }
 

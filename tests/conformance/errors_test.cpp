@@ -27,7 +27,7 @@ class failures : public data_test {
       add(batch);
       batch.send({.id = 99, .signaled = true}, local->slice(0, 8));
     });
-    const auto done = take(initiator().sends, 2);
+    const auto done = take(initiator().sends, 2, 3s);
     ASSERT_EQ(done.size(), 2U);
     EXPECT_EQ(done[0].id(), 1U);
     EXPECT_EQ(to_string(done[0].status()), to_string(status)) << to_string(done[0]);

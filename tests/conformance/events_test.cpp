@@ -29,7 +29,7 @@ class events : public data_test {
   }
   // The next event is of `queue`.
   void expect_event(const completion_queue& queue) {
-    const auto event = connection().channel().wait(patience()).value();
+    const auto event = connection().channel().wait(patience(3s)).value();
     ASSERT_TRUE(event.has_value()) << "no event within the patience";
     EXPECT_TRUE(event->is_from(queue));
   }

@@ -90,7 +90,7 @@ TEST_P(limits, a_batch_of_receives_that_does_not_fit_says_how_many_did) {
     accepted += last.ok() ? 7 : last.accepted();
   } while (last.ok() && accepted < 4000);
   ASSERT_FALSE(last.ok());
-  EXPECT_EQ(last.code(), ENOMEM);
+  EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_LT(last.accepted(), 7U);
   target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   EXPECT_EQ(take(target().receives, accepted).size(), accepted);

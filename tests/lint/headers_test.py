@@ -15,8 +15,8 @@ class Headers(LintCase):
         self.write("include/verbena/verbena.hpp", SPDX + "#pragma once\n")
 
     def configure(self):
-        done = self.run_command("cmake", "--preset", "dev-clang", "-DVERBENA_BUILD_TESTS=OFF", "-DVERBENA_BUILD_EXAMPLES=OFF",
-                                "-DVERBENA_BUILD_SOFTDEV=OFF", "-DVERBENA_BUILD_BENCH=OFF")
+        parts = ("TESTS", "EXAMPLES", "SOFTDEV", "TOOLS", "BENCH")
+        done = self.run_command("cmake", "--preset", "dev-clang", *(f"-DVERBENA_BUILD_{part}=OFF" for part in parts))
         self.assert_clean(done)
         return self.root / "build/dev-clang"
 

@@ -53,9 +53,9 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   connection* by = connection_of(sender.number());
   if (by == nullptr) return silence(reason::peer_unreachable, what);
   peer& to = *by->to;
+  if (to.state() == peer_state::connecting) wait_for_room(sender);
   switch (to.state()) {
     case peer_state::connecting:
-      wait_for_room(sender);
       return {.outcome = verdict::blocked};
     case peer_state::dead:
       if (to.end() == peer_end::timed_out || to.end() == peer_end::out_of_resources)
@@ -81,8 +81,10 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
     by.sent = 0;
   }
   if (!push_parts(by, what, local)) {
+    // Room that came back before it was known that we wait is found by trying once more.
     wait_for_room(sender);
-    return {.outcome = by.sending ? verdict::partial : verdict::blocked};
+    if (!push_parts(by, what, local))
+      return {.outcome = by.sending ? verdict::partial : verdict::blocked};
   }
   by.sending = false;
   if (what.opcode == opcode::rdma_read) {
@@ -180,7 +182,11 @@ void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never
 
 bool host_path::progress() noexcept {
   const std::unique_lock lock(progress_, std::try_to_lock);
-  if (!lock) return false;
+  if (!lock) {
+    // Who is inside may have passed what we were called for.
+    restless_.store(true, std::memory_order_release);
+    return false;
+  }
   restless_.store(false, std::memory_order_relaxed);
   constexpr std::size_t budget = 256;
   const std::size_t received = link_.receive(

@@ -49,7 +49,7 @@ class host_path final : public remote_path {
   /// To be called when link::service reported events: pairings ended, peers died.
   void after_service() noexcept;
   /// True when `progress` should run again soon although nothing arrives: a record was kept because
-  /// a lock was taken.
+  /// a lock was taken, or somebody was inside already.
   [[nodiscard]] bool restless() const noexcept { return restless_.load(std::memory_order_acquire); }
 
   [[nodiscard]] host_path_counters counters() const noexcept;
@@ -126,7 +126,7 @@ class host_path final : public remote_path {
                      std::span<const std::byte> payload) noexcept;
   void go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept;
   void begin_answering(queue_pair& target) noexcept;
-  [[nodiscard]] bool go_on_answering(queue_pair& target) noexcept;
+  void go_on_answering(queue_pair& target) noexcept;
   enum class pushed : std::uint8_t { all, no_room, refused };
   [[nodiscard]] pushed push_data(queue_pair& target, connection& by) noexcept;
   void run_answering() noexcept;

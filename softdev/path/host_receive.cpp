@@ -126,29 +126,30 @@ void host_path::begin_answering(queue_pair& target) noexcept {
   connection& by = *connection_of(target.number());
   by.answering = true;
   by.answered = 0;
-  if (!go_on_answering(target)) answering_.insert(index_of(target));
+  go_on_answering(target);
 }
 
-/// Goes on with the answer of a read; false when it waits for room.
-bool host_path::go_on_answering(queue_pair& target) noexcept {
+/// Goes on with the answer of a read. If it has to wait for room, `run_answering` goes on with it.
+void host_path::go_on_answering(queue_pair& target) noexcept {
+  // Before it is tried, or room that comes back meanwhile would be missed.
+  answering_.insert(index_of(target));
   connection& by = *connection_of(target.number());
   responder& receiver = target.receiver();
   if (!receiver.busy()) {
     by.answering = false;
-    return true;
+    return;
   }
   const message what = receiver.current();
-  if (!room_for_answer(*by.to)) return false;
+  if (!room_for_answer(*by.to)) return;
   switch (push_data(target, by)) {
     case pushed::no_room:
-      return false;
+      return;
     case pushed::refused:
       break;
     case pushed::all:
       answer(*by.to, what, receiver.finish());
   }
   by.answering = false;
-  return true;
 }
 
 host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexcept {
@@ -195,8 +196,7 @@ void host_path::run_answering() noexcept {
       return;
     }
     const connection* by = connection_of(target->number());
-    if (by == nullptr || !by->answering || go_on_answering(*target)) return;
-    answering_.insert(index);
+    if (by != nullptr && by->answering) go_on_answering(*target);
   });
 }
 

@@ -4,14 +4,13 @@ import os
 import pathlib
 import pty
 import re
+import subprocess
 import sys
 import threading
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
-import subprocess  # noqa: E402
-
 import foreign  # noqa: E402
 
 PROGRAMS = ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_atomic_bw")

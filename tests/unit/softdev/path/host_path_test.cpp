@@ -216,6 +216,31 @@ TEST_F(host_paths, success_is_told_before_a_reply) {
   EXPECT_TRUE(game.sent_was_there);
 }
 
+// Who is inside may be past what the other was woken for: somebody has to come again.
+TEST_F(host_paths, progress_that_finds_another_thread_inside_is_restless) {
+  struct visitor {
+    host_path* path = nullptr;
+    bool worked = true;
+  } other{.path = pair.right.path.get()};
+  const completion_sink visits{.context = &other,
+                               .event = [](void* context, completion_queue& /*queue*/) {
+                                 auto& who = *static_cast<visitor*>(context);
+                                 std::thread([&] { who.worked = who.path->progress(); }).join();
+                               }};
+  pair.b = &pair.right.make({.receive_sink = visits});
+  pair.connect_ends();
+  pair.settle();
+  pair.b->received->arm(notify::any);
+  ASSERT_EQ(post_receive(*pair.b->qp, 1, {target.slice(0, 8)}), 0);
+  ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(0, 8)}), 0);
+  EXPECT_FALSE(pair.right.path->restless());
+  while (pair.b->received->empty()) pair.right.path->progress();
+  EXPECT_FALSE(other.worked);
+  EXPECT_TRUE(pair.right.path->restless());
+  pair.right.path->progress();
+  EXPECT_FALSE(pair.right.path->restless());
+}
+
 TEST_F(host_paths, sender_that_is_ready_first_waits_for_its_timeout) {
   connect(*pair.a->qp, connection_to(pair.b->qp->number()));
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9, .flags = signaled}, {source.slice(0, 100)}), 0);

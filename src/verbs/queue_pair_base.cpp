@@ -94,9 +94,16 @@ created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
   VERBENA_ASSERT(native->pd == pd.native() && native->context == pd.native()->context,
                  "a queue pair is adopted with its own protection domain");
   VERBENA_ASSERT(native->qp_type == type, "a queue pair is adopted as what it is");
-  return {.state = make_queue_pair_state(native, pd, owner, {}),
-          .extended = pd.provider().verbs.qp_to_qp_ex(native),
-          .granted = {}};
+  return {
+      .state = make_queue_pair_state(native, pd, owner, {}), .extended = nullptr, .granted = {}};
+}
+
+created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd, ownership owner,
+                                    ibv_qp_type type) {
+  VERBENA_ASSERT(native != nullptr, "a queue pair to adopt is not null");
+  created_queue_pair adopted = adopt_queue_pair(&native->qp_base, pd, owner, type);
+  adopted.extended = native;
+  return adopted;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -132,6 +132,9 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
   created<ibv_qp> made;
   std::string_view verb = verbs.create_qp.name();
   if (options.extended) made = call_create(verbs.create_qp_ex, context, &asked);
+  // Only what ibv_create_qp_ex(3) made may be asked for its extended interface: libibverbs looks
+  // into it, and providers without the interface have something else there.
+  ibv_qp_ex* const extended = made ? verbs.qp_to_qp_ex(made.native) : nullptr;
   // Providers without send_ops say so in several ways: ask again without. What is wrong in the
   // options themselves is then refused again.
   if (!made && (!options.extended || made.code == EOPNOTSUPP || made.code == ENOSYS ||
@@ -140,16 +143,15 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
   else if (!made)
     verb = verbs.create_qp_ex.name();
   if (!made) return creation_failed(pd, options, verb, made.code);
-  created_queue_pair result{
+  return created_queue_pair{
       .state = make_queue_pair_state(made.native, pd, ownership::take,
                                      {internals::state_of(send), internals::state_of(receive)}),
+      .extended = extended,
       .granted = {.max_send_wr = asked.cap.max_send_wr,
                   .max_recv_wr = asked.cap.max_recv_wr,
                   .max_send_sge = asked.cap.max_send_sge,
                   .max_recv_sge = asked.cap.max_recv_sge,
                   .max_inline_data = asked.cap.max_inline_data}};
-  if (options.extended) result.extended = verbs.qp_to_qp_ex(made.native);
-  return result;
 }
 
 result<local_side> find_local_side(const protection_domain& pd, const rc_options& options) {

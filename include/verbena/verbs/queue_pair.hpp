@@ -31,8 +31,14 @@ template <class Transport>
 class queue_pair : public detail::queue_pair_base {
  public:
   /// Takes over or borrows a queue pair that the C API made from `pd`. Its completion queues must
-  /// outlive it. Precondition: it is of this transport.
+  /// outlive it. It has no extended() interface. Precondition: it is of this transport.
   [[nodiscard]] static queue_pair adopt(ibv_qp* native, const protection_domain& pd,
+                                        ownership owner) {
+    return queue_pair(
+        detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
+  }
+  /// The same for one that ibv_create_qp_ex(3) made with `send_ops_flags`: with extended().
+  [[nodiscard]] static queue_pair adopt(ibv_qp_ex* native, const protection_domain& pd,
                                         ownership owner) {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));

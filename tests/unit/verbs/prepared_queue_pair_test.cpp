@@ -283,8 +283,19 @@ TEST_F(prepared, adopts_what_the_c_api_made) {
 
 using prepared_death = prepared;
 
+TEST_F(prepared, adopts_the_extended_interface_only_when_told) {
+  auto made = create().value();
+  ASSERT_TRUE(made.is_extended());
+  auto plain = queue_pair<rc>::adopt(made.native(), pd, ownership::borrow);
+  EXPECT_FALSE(plain.extended().has_value());
+  auto extended = queue_pair<rc>::adopt(made.native_extended(), pd, ownership::borrow);
+  EXPECT_TRUE(extended.extended().has_value());
+  EXPECT_EQ(extended.native(), made.native());
+}
+
 TEST_F(prepared_death, a_queue_pair_is_adopted_as_what_it_is) {
-  EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(nullptr, pd, ownership::borrow)),
+  ibv_qp* const no_queue = nullptr;
+  EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(no_queue, pd, ownership::borrow)),
                "a queue pair to adopt is not null");
   const auto made = create().value();
   const auto other = device.allocate_pd().value();

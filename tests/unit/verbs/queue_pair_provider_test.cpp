@@ -58,6 +58,24 @@ TEST_F(refusing, a_provider_without_extended_queue_pairs_makes_classic_ones) {
   }
 }
 
+// libibverbs looks for the interface inside the object, where such providers keep other things.
+TEST_F(refusing, a_classic_queue_pair_is_never_asked_for_its_extended_interface) {
+  static verbena::provider classic;
+  classic = *soft_provider().value();
+  classic.verbs.create_qp_ex.set([](ibv_context*, ibv_qp_init_attr_ex*) -> ibv_qp* {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  });
+  classic.verbs.qp_to_qp_ex.set([](ibv_qp* made) { return reinterpret_cast<ibv_qp_ex*>(made); });
+  const auto opened = testing_support::open_soft(classic).value();
+  const auto domain = opened.allocate_pd().value();
+  const auto queue = opened.create_cq(16).value();
+  const auto prepared = domain.create_queue_pair<rc>(queue, queue).value();
+  EXPECT_FALSE(prepared.is_extended());
+  const auto adopted = queue_pair<rc>::adopt(prepared.native(), domain, ownership::borrow);
+  EXPECT_FALSE(adopted.is_extended());
+}
+
 TEST_F(refusing, a_creation_that_fails_otherwise_is_not_tried_again) {
   provider.fail_verb("ibv_create_qp_ex", ENOMEM);
   const auto refused = pd.create_queue_pair<rc>(cq, cq);

@@ -73,8 +73,11 @@ class queue_pair_base : public handle<queue_pair_state_object> {
   queue_pair_capabilities granted_;
 };
 
-/// Takes a queue pair of the C API, made from `pd`, into a handle of ours.
+/// Takes a queue pair of the C API, made from `pd`, into a handle of ours; the second one with its
+/// extended interface.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
+                                                  ownership owner, ibv_qp_type type);
+[[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd,
                                                   ownership owner, ibv_qp_type type);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -16,7 +16,7 @@ import rows  # noqa: E402
 ALL_SIZES = [2 ** power for power in range(1, 24)]
 LATENCY = ("ib_send_lat", "ib_write_lat", "ib_read_lat")
 BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
-ALL_SIZES_BY_DEFAULT = ("ib_send_bw", "ib_write_bw", "ib_read_lat")
+ALL_SIZES_BY_DEFAULT = ("ib_write_bw", "ib_read_lat")
 ATOMIC = ("FETCH_AND_ADD", "CMP_AND_SWAP")
 WITHOUT_EVENTS = ("ib_write_lat", "ib_write_bw")  # perftest's rule
 WITH_INLINE = ("ib_send_lat", "ib_write_lat", "ib_send_bw", "ib_write_bw")

@@ -78,6 +78,7 @@ class Program:
         self.cases = {}
         self.facts = {}
         self.failed_set_up = ""
+        self.bad_ends = []
 
     def run(self):
         # GoogleTest's filter cannot say "from there on": the names are listed, and what has an outcome is left out.
@@ -136,6 +137,9 @@ class Program:
         if current is None:
             if not self.facts:
                 self.failed_set_up = text
+            failed = any(self.cases[test].outcome == "fail" for test in tests if test in self.cases)
+            if code != (1 if failed else 0):  # GoogleTest's own statuses; a leak checker has others
+                self.bad_ends.append(f"after its last test the program ended with status {code}\n{text}")
             return None
         how = (f"no output for {self.options.silence} s" if silent else f"ended with status {code}")
         self.cases[current] = Case("fail", 0.0, f"{text}the program died in this test: {how}\n")
@@ -277,6 +281,7 @@ def main(arguments):
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(fresh, indent=1) + "\n")
     complaints = judge(name, program.cases, differences, whole)
+    complaints += [(None, text) for text in program.bad_ends]
     report(options, program, complaints)
     stale = compare_stored(path, fresh) if whole else []
     if stale:

@@ -89,6 +89,11 @@ class Running(LintCase):
         self.assert_finds(done, "no output for 3.0 s")
         self.assertEqual(tests, {"s.a": "pass", "s.b": "fail", "s.c": "pass"})
 
+    def test_program_that_ends_badly_after_its_tests_fails(self):
+        done, tests = self.run_program("import atexit; atexit.register(os._exit, 23)")
+        self.assert_finds(done, "ended with status 23")
+        self.assertEqual(tests, {"s.a": "pass", "s.b": "pass", "s.c": "pass"})
+
     def test_skip_is_not_a_pass(self):
         _, tests = self.run_program("print('[  SKIPPED ] s.b (0 ms)'); continue")
         self.assertEqual(tests["s.b"], "unsupported")

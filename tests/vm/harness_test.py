@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests" / "vm"))
 import kernels  # noqa: E402
 import machine  # noqa: E402
 
-VM = [sys.executable, str(ROOT / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
+VM = ["/usr/bin/python3", str(ROOT / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
 PATIENCE_S = 120.0
 AWKWARD = ["two words", "", "quote'\"quote", "line\nbreak", "$HOME `id` \\n", "ümläut", "*"]
 PRINT_EACH = 'for word; do printf "<%s>" "$word"; done'

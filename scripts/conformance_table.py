@@ -14,7 +14,7 @@ import conformance  # noqa: E402
 
 BEGIN = "<!-- conformance table: scripts/conformance_table.py --fix -->\n"
 END = "<!-- end of the conformance table -->\n"
-SIGNS = {"pass": "✓", "fail": "✗", "unsupported": "–"}
+SIGNS = {"pass": "✓", "fail": "✗", "unsupported": "–", "varies": "~"}
 
 
 def read_results(folder):

@@ -41,6 +41,13 @@ class Judgement(LintCase):
         text = "rxe0-* | rc/x.a | unsupported | kernel | none\n" + DIFFERENCES
         self.assertEqual(self.judge("rxe0-6.1", {"rc/x.a": "unsupported", "rc/x.b": "fail"}, text), [])
 
+    def test_test_that_varies_may_pass_or_fail_but_not_be_skipped(self):
+        text = "rxe0-* | rc/x.a | varies | kernel | it races\n"
+        for outcome in ("pass", "fail"):
+            self.assertEqual(self.judge("rxe0-6.1", {"rc/x.a": outcome}, text), [])
+        self.assertEqual(self.judge("rxe0-6.1", {"rc/x.a": "unsupported"}, text),
+                         ["rc/x.a: unsupported; differences.txt:1 expects varies"])
+
     def test_line_without_reason(self):
         with self.assertRaises(SystemExit):
             self.judge("soft0", {}, "rxe0 | x | fail | kernel |\n")

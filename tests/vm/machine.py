@@ -172,7 +172,9 @@ class Machine:
         if not data:
             self.selector.unregister(key.fileobj)
             key.fileobj.close()
-        elif key.data == "console":
+            return
+        self.folder.cleanup()  # QEMU has read the RAM disk: from here on even kill -9 leaves nothing
+        if key.data == "console":
             self.console = (self.console + data)[-CONSOLE_BYTES:]
         else:
             self.streams[key.data].feed(data)

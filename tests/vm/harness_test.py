@@ -19,7 +19,13 @@ sys.path.insert(0, str(ROOT / "tests" / "vm"))
 import kernels  # noqa: E402
 import machine  # noqa: E402
 
-VM = ["/usr/bin/python3", str(ROOT / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
+
+def harness_of(root):
+    """The harness of a checkout."""
+    return ["/usr/bin/python3", str(root / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
+
+
+VM = harness_of(ROOT)
 PATIENCE_S = 120.0
 AWKWARD = ["two words", "", "quote'\"quote", "line\nbreak", "$HOME `id` \\n", "ümläut", "*"]
 PRINT_EACH = 'for word; do printf "<%s>" "$word"; done'
@@ -31,8 +37,8 @@ def vm(*words, options=(), **more):
                           timeout=PATIENCE_S, **more)
 
 
-def start(*words, options=(), **more):
-    return subprocess.Popen([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+def start(*words, options=(), harness=VM, **more):
+    return subprocess.Popen([*harness, *options, "--", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, **more)
 
 
@@ -145,7 +151,8 @@ class End(unittest.TestCase):
                 os.chmod(shared, 0o755)
                 copy_for_others(cache, pathlib.Path(shared))
                 nobody = pwd.getpwnam("nobody")
-                more = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [],
+                more = {"harness": harness_of(pathlib.Path(shared)), "user": nobody.pw_uid,
+                        "group": nobody.pw_gid, "extra_groups": [],
                         "env": {**os.environ, "VERBENA_VM_CACHE": shared}, "cwd": "/"}
             with start("/nonexistent/program") as one, start("sh", "-c", "echo two; id -u", **more) as two:
                 for process, status, expected in ((one, 127, b""), (two, 0, b"two\n0\n")):
@@ -154,7 +161,9 @@ class End(unittest.TestCase):
 
 
 def copy_for_others(cache, shared):
-    """A cache folder with the kernel of `cache`, readable by everybody."""
+    """A folder that everybody can read: the harness, and a cache with the kernel of `cache`."""
+    for part in ("scripts", "tests/vm"):
+        shutil.copytree(ROOT / part, shared / part, ignore=shutil.ignore_patterns("__pycache__"))
     kernel = (cache / "6.1.current").resolve()
     subprocess.run(["cp", "-r", "--reflink=auto", kernel, shared], check=True)
     (shared / "6.1.current").symlink_to(kernel.name)

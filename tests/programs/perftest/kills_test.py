@@ -2,7 +2,6 @@
 """A server that is killed in the middle of a measurement: its client ends soon and says so, and nothing is left."""
 import os
 import pathlib
-import pty
 import re
 import subprocess
 import sys
@@ -19,28 +18,21 @@ ENDLESS = ("-n", 50_000_000)
 SOON = 30  # seconds, on a busy machine; in fact it is a matter of milliseconds
 
 
-class Terminal:
-    """A program whose output is a terminal, so that it is seen line by line."""
+class Talker:
+    """A program that is heard line by line."""
 
     def __init__(self, *words):
-        self.words = foreign.command(*words)
+        self.words = foreign.command("stdbuf", "-oL", *words)
         self.output = ""
-        master, slave = pty.openpty()
-        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=slave, stderr=slave)
-        os.close(slave)
-        self.reader = threading.Thread(target=self.read, args=(master,))
+        self.process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT)
+        self.reader = threading.Thread(target=self.read)
         self.reader.start()
 
-    def read(self, master):
-        while True:
-            try:
-                piece = os.read(master, 4096)
-            except OSError:  # the last writer has closed the terminal
-                break
-            if not piece:
-                break
-            self.output += piece.decode(errors="replace")
-        os.close(master)
+    def read(self):
+        with self.process.stdout as output:
+            while piece := os.read(output.fileno(), 4096):
+                self.output += piece.decode(errors="replace")
 
     def __enter__(self):
         return self
@@ -89,9 +81,9 @@ class Kills(foreign.Case):
         before = files_in_shared_memory()
         with foreign.reserved_port() as port:
             words = (program, "-d", "soft0", "-p", port, *ENDLESS)
-            with Terminal(*words) as server:
+            with Talker(*words) as server:
                 foreign.wait_until(lambda: foreign.listens(port) or server.process.poll() is not None, "listening")
-                with Terminal(*words, "127.0.0.1") as client:
+                with Talker(*words, "127.0.0.1") as client:
                     client.wait_for("#bytes", "the measurement begins")
                     ticks = client.processor_ticks()
                     foreign.wait_until(lambda: client.processor_ticks() > ticks + 5, "the client works")

@@ -50,7 +50,7 @@ class Terminals(harness.Case):
             self.assertIsNone(server.poll(), "the server ended")
             self.assertLess(time.monotonic(), give_up)
             select.select([server.stderr], [], [], 0.02)  # wakes early if the server complains
-        client = self.start("-p", str(port), "localhost")
+        client = self.start("-p", str(port), "127.0.0.1")
         self.assert_prints_a_bandwidth(client)
         self.assert_prints_a_bandwidth(server)
 

@@ -2,7 +2,6 @@
 """`verbena run`: becomes the program, leaves everything else to it, and refuses what it cannot bring to soft0."""
 import os
 import pathlib
-import pty
 import random
 import re
 import shutil
@@ -115,12 +114,14 @@ class Program(harness.Case):
             self.assertEqual(end.read(), f"{self.work.resolve()}\n")
         self.assert_ended(done)
 
-    def test_has_the_terminal(self):
-        ours, theirs = pty.openpty()
-        done = run("--", "sh", "-c", "test -t 0 && test -t 1 && test -t 2", stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(ours)
-        os.close(theirs)
+    def test_has_the_files_that_the_user_gave(self):
+        """Terminals too: what comes through is the open file itself."""
+        files = [self.enterContext(open(self.work / name, "w+b")) for name in ("in", "out", "error")]
+        script = "import os; os.write(1, repr([os.fstat(i).st_ino for i in range(3)]).encode())"
+        done = run("--", sys.executable, "-c", script, stdin=files[0], stdout=files[1], stderr=files[2])
         self.assertEqual(done.returncode, 0)
+        files[1].seek(0)
+        self.assertEqual(files[1].read().decode(), repr([os.fstat(file.fileno()).st_ino for file in files]))
 
     def test_gets_its_arguments_unchanged(self):
         words = ["--help", "-v", "--", "[a,b]", "", "a b", "--dropin", "%%", "\n", "run"]

@@ -167,8 +167,8 @@ class Stage:
 
 
 STAGES = [
-    Stage("setup", 270, "install missing packages", setup),
-    Stage("lint", 120, "./dev lint, and each lint broken on purpose", lint_bites),
+    Stage("setup", 250, "install missing packages", setup),
+    Stage("lint", 110, "./dev lint, and each lint broken on purpose", lint_bites),
     Stage("gcc", 360, "g++ 12: every suite on soft0", suites("dev")),
     Stage("compile-fail", 90, "what must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
@@ -176,10 +176,10 @@ STAGES = [
     Stage("example", 20, "the examples, as the documents quote them", labelled("example", "dev")),
     Stage("programs", 90, "programs that we did not write, by preload and drop-in, as root and as nobody",
           labelled("programs", "dev")),
-    Stage("vm", 260, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
+    Stage("vm", 240, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
     Stage("asan", 330, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 190, "clang 19: the suites labelled tsan under TSan", tsan_subset),
+    Stage("tsan", 240, "clang 19: the suites labelled tsan under TSan", tsan_subset),
     Stage("clang", 600, "clang 19: every suite, plain",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),
     Stage("tsan-all", 900, "everything under TSan",

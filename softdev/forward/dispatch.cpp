@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The exported functions of functions.inc, and those whose object is harder to find.
+#include "softdev/abi/failure.hpp"
 #include "softdev/forward/engine.hpp"
-#include "softdev/forward/failure.hpp"
 #include "softdev/forward/real.hpp"
 #include "softdev/forward/slots.hpp"
 
@@ -10,6 +10,9 @@ extern "C" int ibv_query_gid_type(ibv_context* context, uint8_t port_num, unsign
                                   int* type);
 
 namespace verbena::forward {
+
+using softdev::convention;
+using softdev::not_supported;
 namespace {
 
 bool owned_by_soft(const ibv_device* device) noexcept { return is_soft(device); }

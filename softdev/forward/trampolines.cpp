@@ -5,10 +5,13 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "softdev/forward/failure.hpp"
+#include "softdev/abi/failure.hpp"
 #include "softdev/forward/real.hpp"
 
 namespace verbena::forward {
+
+using softdev::convention;
+using softdev::not_supported;
 
 /// One trampoline. The assembly below knows that `target` comes first.
 struct forwarded {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// How the functions of libibverbs report that they are not supported.
+// How the functions of libibverbs report that they are not supported: one place for the device and
+// for the forwarders.
 #pragma once
 
 #include <cerrno>
 #include <cstdint>
 
-namespace verbena::forward {
+namespace verbena::softdev {
 
 /// How a function of libibverbs reports failure.
 enum class convention : std::uint8_t {
@@ -42,4 +43,4 @@ struct not_supported<Return(Arguments...), How> {
   }
 };
 
-}  // namespace verbena::forward
+}  // namespace verbena::softdev

@@ -11,12 +11,13 @@ import fnmatch
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as xml
 from collections.abc import Callable
+
+import places
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LOGS = ROOT / "build" / "logs"
@@ -196,24 +197,12 @@ STAGES = [
 ]
 
 
-def without_mounts():
-    """Whether this process may not give a child a mount table of its own, as in most containers."""
-    ways = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
-    return all(subprocess.run([*way, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], stdin=subprocess.DEVNULL,
-                              capture_output=True, check=False).returncode != 0 for way in ways)
-
-
-def without_huge_pages():
-    free = re.search(r"HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
-    return free is None or int(free.group(1)) < 4
-
-
 # Where an expected skip happens.
 CONDITIONS = {
     "everywhere": lambda: True,
     "not-root": lambda: os.geteuid() != 0,
-    "no-mounts": without_mounts,
-    "no-huge-pages": without_huge_pages,
+    "no-mounts": lambda: places.own_mounts() is None,
+    "no-huge-pages": lambda: not places.has_huge_pages(),
 }
 
 

@@ -1,27 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Places that are really too small: a file system that is full, a /dev/shm of 64 MiB, 64 KiB of locked memory."""
-import os
+import pathlib
 import resource
-import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "scripts")]
+import places  # noqa: E402
 from harness import MIB, Case, rcopy  # noqa: E402
 
-AS_ROOT = ["unshare", "--mount"]
-AS_USER = ["unshare", "--user", "--map-root-user", "--mount"]
 MOUNT = 'mount -t tmpfs -o size=$0 tmpfs "$1" || exit 99; shift; exec "$@"'
-
-
-def private_mount():
-    """The command that gives a process a mount table of its own, or None where that is not allowed."""
-    for command in (AS_ROOT, AS_USER):
-        tried = subprocess.run([*command, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], stdin=subprocess.DEVNULL,
-                               capture_output=True, check=False)
-        if tried.returncode == 0:
-            return command
-    return None
 
 
 def inside(size, place):
@@ -29,7 +18,7 @@ def inside(size, place):
     return [*UNSHARE, "sh", "-c", MOUNT, size, str(place)]
 
 
-UNSHARE = private_mount()
+UNSHARE = places.own_mounts()
 
 
 @unittest.skipIf(UNSHARE is None, "mount namespaces are not allowed here")

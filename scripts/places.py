@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""What the place where tests run allows: asked by the tests themselves and by whoever counts their skips."""
+import functools
+import pathlib
+import re
+import subprocess
+
+OWN_MOUNTS = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
+HUGE_PAGES_WANTED = 4  # tests/unit/verbs/huge_pages_test.cpp
+
+
+@functools.cache
+def own_mounts():
+    """The command that gives a process a mount table of its own, or None where that is not allowed."""
+    for command in OWN_MOUNTS:
+        tried = subprocess.run([*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], stdin=subprocess.DEVNULL,
+                               capture_output=True, check=False)
+        if tried.returncode == 0:
+            return command
+    return None
+
+
+def has_huge_pages():
+    free = re.search(r"HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return free is not None and int(free.group(1)) >= HUGE_PAGES_WANTED

@@ -18,13 +18,22 @@ $<$<BOOL:${system_includes}>:-isystem$<JOIN:${system_includes},\n-isystem>>
 $<$<BOOL:${definitions}>:-D$<JOIN:${definitions},\n-D>>
 ")
 
+# All cases use the library's headers: they are precompiled once.
+set(verbena_compile_fail_command Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/compile_fail.py"
+  --compiler "${CMAKE_CXX_COMPILER}" --flags "${verbena_compile_fail_flags}"
+  --precompiled "${PROJECT_BINARY_DIR}/compile_fail")
+add_test(NAME compile_fail/headers
+  COMMAND ${verbena_compile_fail_command} --precompile "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp")
+set_tests_properties(compile_fail/headers PROPERTIES
+  LABELS compile_fail TIMEOUT 300 FIXTURES_SETUP compile_fail_headers)
+
 function(verbena_compile_fail_tests module)
   file(GLOB cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/compile_fail/${module}/*.cpp")
   foreach(case IN LISTS cases)
     get_filename_component(rule "${case}" NAME_WE)
     add_test(NAME "compile_fail/${module}/${rule}"
-      COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/scripts/compile_fail.py"
-        --compiler "${CMAKE_CXX_COMPILER}" --flags "${verbena_compile_fail_flags}" "${case}")
-    set_tests_properties("compile_fail/${module}/${rule}" PROPERTIES LABELS compile_fail TIMEOUT 120)
+      COMMAND ${verbena_compile_fail_command} "${case}")
+    set_tests_properties("compile_fail/${module}/${rule}" PROPERTIES
+      LABELS compile_fail TIMEOUT 120 FIXTURES_REQUIRED compile_fail_headers)
   endforeach()
 endfunction()

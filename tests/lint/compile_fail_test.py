@@ -36,6 +36,22 @@ class CompileFail(LintCase):
     def test_case_without_bad_line(self):
         self.assert_finds(self.check("// expect: x\n"), "no line under VERBENA_BAD")
 
+    def test_headers_that_do_not_compile(self):
+        header = self.write("broken.hpp", "int x = unknown;\n")
+        flags = self.write("flags.txt", "-std=c++20\n")
+        done = self.run_script("compile_fail.py", "--compiler", "g++-12", "--flags", flags,
+                               "--precompiled", self.write("folder/marker", "").parent, "--precompile", header)
+        self.assert_finds(done, "broken.hpp does not compile")
+
+    def test_case_with_precompiled_headers(self):
+        header = self.write("good.hpp", "constexpr int four = 4;\n")
+        flags = self.write("flags.txt", "-std=c++20\n-Wall\n-Werror\n")
+        folder = self.write("folder/marker", "").parent
+        case = self.write("case.cpp", GOOD.replace("sizeof(int) == 1", "four == 1"))
+        common = ("--compiler", "g++-12", "--flags", flags, "--precompiled", folder)
+        self.assert_clean(self.run_script("compile_fail.py", *common, "--precompile", header))
+        self.assert_clean(self.run_script("compile_fail.py", *common, case))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,17 +4,17 @@
 // expect-clang: invalid operands to binary expression
 #include "verbena/base/flags.hpp"
 
-enum class access : unsigned { local_write = 1 };
-enum class send : unsigned { fence = 1 };
+enum class right : unsigned { local_write = 1 };
+enum class send_mode : unsigned { fence = 1 };
 template <>
-inline constexpr bool verbena::enable_flags<access> = true;
+inline constexpr bool verbena::enable_flags<right> = true;
 template <>
-inline constexpr bool verbena::enable_flags<send> = true;
+inline constexpr bool verbena::enable_flags<send_mode> = true;
 
-verbena::flags<access> use(verbena::flags<access> set) {
+verbena::flags<right> use(verbena::flags<right> set) {
 #ifdef VERBENA_BAD
-  return set | send::fence;
+  return set | send_mode::fence;
 #else
-  return set | access::local_write;
+  return set | right::local_write;
 #endif
 }

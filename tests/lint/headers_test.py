@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Installed headers: one outside the file set and one that does not compile alone are noticed, in a copy of the build."""
+import json
 import unittest
 
 from lint_case import LintCase, ROOT, SPDX
@@ -51,6 +52,33 @@ class ClangTidy(LintCase):
         chosen = clang_tidy.chosen_sources(commands, {"src/base/log.cpp", "include/verbena/base/error.hpp"})
         self.assertEqual([path.name for path in chosen], ["error.cpp", "log.cpp", "error_test.cpp"])
         self.assertEqual(len(clang_tidy.chosen_sources(commands, None)), 4)
+
+    def test_clean_sources_are_remembered_until_what_they_see_changes(self):
+        import clang_tidy
+        header = self.write("x.hpp", "inline int f(int a) { return a; }\n")
+        source = self.write("x.cpp", '#include "x.hpp"\n')
+        commands = [{"directory": str(self.root), "file": "x.cpp",
+                     "command": "ccache clang++-19 -std=c++20 -MD -MF x.d -o x.o -c x.cpp"}]
+        self.write("compile_commands.json", json.dumps(commands))
+        memory = clang_tidy.Memory(self.root / "memory")
+        self.assertEqual(clang_tidy.tidy(source, commands, self.root, memory)[1], 0)
+        self.assertTrue(memory.place(commands).exists())
+        for changed in ("inline int f(int a) { return a; }  // NOLINT\n", "#define X 1\ninline int f(int a) { return a; }\n",
+                        "#include <string>\ninline int f(std::string a) { return a.empty() ? 1 : 2; }\n"):
+            header.write_text(changed)
+            self.assertFalse(memory.place(commands).exists(), changed)
+
+    def test_findings_are_not_remembered(self):
+        import clang_tidy
+        source = self.write("x.cpp", "#include <string>\nint f(std::string a) { return a.empty() ? 1 : 2; }\n")
+        commands = [{"directory": str(self.root), "file": "x.cpp", "command": "clang++-19 -std=c++20 -c x.cpp"}]
+        self.write("compile_commands.json", json.dumps(commands))
+        memory = clang_tidy.Memory(self.root / "memory")
+        self.copy(".clang-tidy")
+        for _ in range(2):
+            _, code, text = clang_tidy.tidy(source, commands, self.root, memory)
+            self.assertNotEqual(code, 0)
+            self.assertIn("performance-unnecessary-value-param", text)
 
 
 class Format(LintCase):

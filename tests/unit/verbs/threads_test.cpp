@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// Objects that eight threads use at once, by copies of their handles, and objects that are made on
+// one thread and used on another. ThreadSanitizer looks at this program in every run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/completion_channel.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+namespace verbena::test {
+namespace {
+
+constexpr std::size_t thread_count = 8;
+constexpr std::uint64_t messages = 200;  // of each thread
+constexpr std::size_t slot = 64;         // bytes of each thread
+
+/// Runs `work(i)` on eight threads at once.
+template <class Work>
+void on_threads(Work work) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < thread_count; ++i) threads.emplace_back([&work, i] { work(i); });
+  for (auto& thread : threads) thread.join();
+}
+
+/// A queue pair connected to itself.
+queue_pair<rc> connected_to_itself(const protection_domain& pd, const completion_queue& cq) {
+  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  return std::move(prepared).handshake(self).value();
+}
+
+/// How often each message completed, whoever polled it.
+class tally {
+ public:
+  void count(const completion_queue& cq) {
+    std::array<completion, 8> room;
+    for (const auto& done : cq.poll(room).value()) {
+      EXPECT_TRUE(done.ok()) << to_string(done);
+      times_[done.id()].fetch_add(1);
+      seen_.fetch_add(1);
+    }
+  }
+  [[nodiscard]] bool complete() const { return seen_.load() >= times_.size(); }
+  [[nodiscard]] bool each_once() const {
+    return std::ranges::all_of(times_, [](const auto& times) { return times.load() == 1; });
+  }
+
+ private:
+  std::array<std::atomic<std::uint32_t>, thread_count * messages> times_{};
+  std::atomic<std::size_t> seen_{0};
+};
+
+TEST(threads, share_a_context_a_domain_a_region_and_a_queue) {
+  const auto shared_context = open_device("soft0").value();
+  const auto shared_pd = shared_context.allocate_pd().value();
+  const auto shared_region =
+      shared_pd.allocate(2 * slot * thread_count, access::local_write | access::remote_write)
+          .value();
+  const auto shared_cq = shared_context.create_cq(thread_count * messages).value();
+  tally seen;
+  on_threads([&](std::size_t i) {
+    const context own_context = shared_context;
+    const protection_domain own_pd = shared_pd;
+    const completion_queue own_cq = shared_cq;
+    EXPECT_TRUE(own_context.query_port(port_number(1)).has_value());
+    auto qp = connected_to_itself(own_pd, own_cq);
+    const auto from = shared_region.slice(i * slot, slot);
+    const auto to = shared_region.remote().slice((thread_count + i) * slot, slot);
+    fill(shared_region.bytes().subspan(i * slot, slot), static_cast<std::uint32_t>(i));
+    for (std::uint64_t n = 0; n < messages;) {
+      auto batch = qp.start_send();
+      batch.write({.id = i * messages + n, .signaled = true}, from, to);
+      if (batch.submit()) ++n;  // else the queue is full until somebody polls
+      seen.count(own_cq);
+    }
+    while (!seen.complete()) seen.count(own_cq);
+  });
+  EXPECT_TRUE(seen.each_once());
+  const auto bytes = shared_region.bytes();
+  EXPECT_TRUE(
+      std::ranges::equal(bytes.first(slot * thread_count), bytes.last(slot * thread_count)));
+}
+
+TEST(threads, make_and_end_objects_of_one_context) {
+  const auto shared = open_device("soft0").value();
+  on_threads([&](std::size_t i) {
+    for (int round = 0; round < 10; ++round) {
+      const context own = shared;
+      auto pd = own.allocate_pd().value();
+      auto channel = own.create_completion_channel().value();
+      auto cq = own.create_cq(16, {.channel = channel}).value();
+      auto qp = connected_to_itself(pd, cq);
+      auto region = pd.allocate(slot, access::local_write).value();
+      fill(region.bytes(), static_cast<std::uint32_t>(i));
+      ASSERT_TRUE(qp.post_receive({.id = 1}, region.slice()));
+      auto batch = qp.start_send();
+      batch.send({.id = 2}, inline_data(std::span<const std::byte>()));
+      ASSERT_TRUE(batch.submit());
+      EXPECT_TRUE(take(cq, 1).front().ok());
+    }
+  });
+}
+
+/// What `make` returns on one thread is used by `use` on another, and ends on a third.
+template <class Make, class Use>
+void from_thread_to_thread(Make make, Use use) {
+  auto made = std::async(std::launch::async, make).get();
+  auto used = std::async(std::launch::async, [&] {
+                use(made);
+                return std::move(made);
+              }).get();
+  std::thread([last = std::move(used)] {}).join();
+}
+
+TEST(threads, hand_contexts_domains_and_regions_to_each_other) {
+  from_thread_to_thread([] { return list_devices().value(); },
+                        [](std::vector<device>& devices) { EXPECT_FALSE(devices.empty()); });
+  from_thread_to_thread([] { return open_device("soft0").value(); },
+                        [](context& device) { EXPECT_TRUE(device.query().has_value()); });
+  const auto device = open_device("soft0").value();
+  from_thread_to_thread(
+      [&] { return device.allocate_pd().value(); },
+      [](protection_domain& pd) { EXPECT_TRUE(pd.allocate(8, access::local_write).has_value()); });
+  const auto pd = device.allocate_pd().value();
+  from_thread_to_thread([&] { return pd.allocate(4096, access::local_write).value(); },
+                        [](memory_region& region) { fill(region.bytes(), 7); });
+}
+
+TEST(threads, hand_queues_to_each_other) {
+  const auto device = open_device("soft0").value();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(16).value();
+  from_thread_to_thread([&] { return device.create_completion_channel().value(); },
+                        [](completion_channel& channel) { EXPECT_GE(channel.fd(), 0); });
+  from_thread_to_thread([&] { return device.create_cq(16).value(); },
+                        [](completion_queue& queue) { EXPECT_TRUE(take(queue, 0).empty()); });
+  from_thread_to_thread(
+      [&] { return device.create_extended_cq(16).value(); },
+      [](extended_completion_queue& queue) { EXPECT_TRUE(queue.poll().empty()); });
+  from_thread_to_thread([&] { return pd.create_queue_pair<rc>(cq, cq).value(); },
+                        [](prepared_queue_pair<rc>& prepared) {
+                          EXPECT_TRUE(prepared.modify(prepared.init_attributes()).has_value());
+                        });
+  const auto region = pd.allocate(slot, access::local_write).value();
+  from_thread_to_thread([&] { return connected_to_itself(pd, cq); },
+                        [&](queue_pair<rc>& qp) {
+                          ASSERT_TRUE(qp.post_receive({.id = 1}, region.slice()));
+                          auto batch = qp.start_send();
+                          batch.send({.id = 2, .signaled = true}, region.slice(0, 1));
+                          ASSERT_TRUE(batch.submit());
+                          EXPECT_EQ(take(cq, 2).size(), 2U);
+                        });
+}
+
+}  // namespace
+}  // namespace verbena::test

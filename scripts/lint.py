@@ -22,6 +22,8 @@ CHECKS = [
     ("docs", "dead links and paths, snippets that nothing compiles", False, [PYTHON, "scripts/check_docs.py"]),
     ("conformance", "a table in docs/testing.md that is not that of the stored results", False,
      [PYTHON, "scripts/conformance_table.py"]),
+    ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
+     [PYTHON, "scripts/parity.py", "--names"]),
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),
     ("self-contained", "installed headers that do not compile alone", True,

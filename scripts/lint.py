@@ -24,6 +24,8 @@ CHECKS = [
      [PYTHON, "scripts/conformance_table.py"]),
     ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
      [PYTHON, "scripts/parity.py", "--names"]),
+    ("c-verbs", "functions of verbs.h that docs/guide/from-c-verbs.md leaves out", False,
+     [PYTHON, "scripts/check_c_verbs.py"]),
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),
     ("self-contained", "installed headers that do not compile alone", True,

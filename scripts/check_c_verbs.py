@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h has one row, every row is about one
+that is there, and what a row names of this library exists in its headers."""
+import argparse
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = pathlib.Path("docs/guide/from-c-verbs.md")
+ROW = re.compile(r"\| (`[^|]+`) \| (.+) \|")
+NOT_OURS = {"native", "verbena", "linked", "ibverbs", "soft0"}
+
+
+def functions(text):
+    """Names of the functions and function-like macros that a header of verbs declares."""
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    found = set(re.findall(r"^\s*#\s*define\s+(_{0,2}ibv_\w+)\(", text, re.MULTILINE))
+    text = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", "", text, flags=re.MULTILINE)
+    text = text.replace('extern "C" {', "")
+    depth, outside = 0, []
+    for piece in re.split(r"([{}])", text):
+        if piece == "{":
+            depth += 1
+            outside.append(";")
+        elif piece == "}":
+            depth = max(0, depth - 1)  # the one of extern "C" has lost its partner
+        elif depth == 0:
+            outside.append(piece)
+    return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs)_\w+)\s*\(", "".join(outside)))
+
+
+def rows(text):
+    """(line, names in C, what is said of them) of each row."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := ROW.fullmatch(line):
+            yield number, re.findall(r"`([^`]+)`", match.group(1)), match.group(2)
+
+
+def check(header, page, words):
+    """Complaints; `words` are those of the library's headers."""
+    known, seen = functions(header), {}
+    for number, names, here in rows(page):
+        for name in names:
+            if name in seen:
+                yield f"{PAGE}:{number}: {name} has a row already, in line {seen[name]}"
+            elif name not in known:
+                yield f"{PAGE}:{number}: verbs.h has no {name}"
+            seen[name] = number
+        for mark in re.findall(r"`([^`]+)`", here):
+            for word in re.findall(r"[a-z_][a-z_0-9]*", mark):
+                if word not in words and word not in NOT_OURS:
+                    yield f"{PAGE}:{number}: no header of the library has {word}"
+    for name in sorted(known - seen.keys()):
+        yield f"{PAGE}: {name} of verbs.h has no row"
+    if not known:
+        yield "the header declares no verbs"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--header", type=pathlib.Path, default=pathlib.Path("/usr/include/infiniband/verbs.h"))
+    options = parser.parse_args()
+    if not options.header.is_file():
+        print(f"{options.header} is missing; scripts/dev/setup.sh build installs it")
+        return 1
+    words = set()
+    for path in (options.root / "include").rglob("*.hpp"):
+        words.update(re.findall(r"\w+", path.read_text()))
+    complaints = list(check(options.header.read_text(), (options.root / PAGE).read_text(), words))
+    print("\n".join(complaints), end="\n" if complaints else "")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

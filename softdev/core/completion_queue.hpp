@@ -26,7 +26,8 @@ struct completion {
   std::uint32_t qp_num = 0;
   std::uint32_t source_qp = 0;
   std::uint32_t vendor_error = 0;  ///< a `reason`
-  time_ns timestamp = 0;           ///< 0 unless the queue was created with timestamps
+  std::uint64_t timestamp =
+      0;  ///< of the queue's clock; 0 unless the queue was created with timestamps
 };
 
 /// What a completion queue tells its owner. Called on the thread that made the completion, without
@@ -40,8 +41,8 @@ struct completion_sink {
 };
 
 struct completion_queue_options {
-  std::uint32_t capacity = 1;    ///< 1 … limits::max_completions; not rounded
-  time_ns (*clock)() = nullptr;  ///< stamps completions; nullptr: none
+  std::uint32_t capacity = 1;          ///< 1 … limits::max_completions; not rounded
+  std::uint64_t (*clock)() = nullptr;  ///< stamps completions; nullptr: none
   completion_sink sink;
   void* owner = nullptr;  ///< for the sink's use
 };
@@ -98,7 +99,7 @@ class completion_queue {
   std::unique_ptr<slot[]> slots_;
   std::uint32_t capacity_;
   void* owner_;
-  time_ns (*clock_)();
+  std::uint64_t (*clock_)();
   completion_sink sink_;
   spin_lock lock_;
   std::uint32_t head_ = 0;

@@ -15,6 +15,7 @@
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/failure.hpp"
 #include "softdev/core/memory_region.hpp"
+#include "softdev/core/port_state.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/core/types.hpp"
@@ -83,6 +84,8 @@ class engine {
   std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
                       char* text, std::size_t capacity) const noexcept;
 
+  /// The port that all queue pairs use.
+  [[nodiscard]] port_state& port() noexcept { return port_; }
   void set_remote_path(remote_path* path) noexcept { remote_.store(path); }
 
   // For queue pairs and paths.
@@ -114,6 +117,7 @@ class engine {
   access_epoch epoch_;
   memory_region_table regions_;
   failure_log failures_;
+  port_state port_;
   std::atomic<remote_path*> remote_;
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;

@@ -158,6 +158,12 @@ void add_silence(sentence& out, const failure& f) {
     case reason::peer_unreachable:
       out.add("queue pair 0x%x is not on this host or its process is not reachable", f.detail);
       return;
+    case reason::port_down:
+      out.add("the port is down: nothing was sent to queue pair 0x%x", f.detail);
+      return;
+    case reason::peer_port_down:
+      out.add("the port of queue pair 0x%x is down", f.detail);
+      return;
     case reason::receiver_not_ready:
       out.add("the peer had no receive request posted; %u retries, RNR timer code %u", f.detail,
               f.extra);
@@ -219,6 +225,8 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::peer_unreachable:
     case reason::receiver_not_ready:
     case reason::no_acknowledgement:
+    case reason::port_down:
+    case reason::peer_port_down:
       add_silence(out, what);
       break;
     default:

@@ -47,6 +47,8 @@ enum class reason : std::uint32_t {
   peer_unreachable = 0x406,    ///< detail = queue pair number
   receiver_not_ready = 0x407,  ///< detail = retries made, extra = timer code
   no_acknowledgement = 0x408,  ///< detail = queue pair number
+  port_down = 0x409,           ///< detail = queue pair number
+  peer_port_down = 0x40a,      ///< detail = queue pair number
   // Consequences.
   flushed_after_error = 0x501,
   flushed_by_modify = 0x502,

@@ -181,6 +181,7 @@ response requester::send(const message& request, std::span<const segment> local)
     return response{.outcome = verdict::no_answer,
                     .why = {.why = why, .detail = attributes.destination_qpn}};
   };
+  if (!home.port().up()) return nobody(reason::port_down);
   if (!attributes.destination_is_this_host) return nobody(reason::peer_unreachable);
   if (home.is_local(what.destination_qpn)) {
     queue_pair* target = home.find(what.destination_qpn);

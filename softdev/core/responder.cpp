@@ -68,6 +68,7 @@ response responder::begin(const message& what) noexcept {
 
 response responder::check_connection(const message& what) const noexcept {
   const queue_pair_state state = self_.state();
+  if (!self_.home().port().up()) return silence(reason::peer_port_down, self_.number(), 0);
   if (!receives(state))
     return silence(reason::peer_not_ready, self_.number(), static_cast<std::uint32_t>(state));
   if (self_.attributes().destination_qpn != what.source_qpn)

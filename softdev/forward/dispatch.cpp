@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The exported functions of functions.inc, and those whose object is harder to find.
+#include <cerrno>
+
 #include "softdev/abi/failure.hpp"
 #include "softdev/forward/engine.hpp"
 #include "softdev/forward/real.hpp"
@@ -93,6 +95,16 @@ extern "C" __attribute__((visibility("default"))) void ibv_ack_async_event(ibv_a
   if (auto* const function =
           table_of(*event).at<decltype(ibv_ack_async_event)>(slot::ibv_ack_async_event))
     function(event);
+}
+
+// Of the software device alone: programs that have a forwarder find it by dlsym.
+extern "C" __attribute__((visibility("default"))) int verbena_soft_provoke(ibv_context* context,
+                                                                           const char* command) {
+  if (context == nullptr) return EINVAL;
+  if (!owned_by_soft(context)) return EOPNOTSUPP;
+  auto* const function =
+      soft_engine().table.at<decltype(verbena_soft_provoke)>(slot::verbena_soft_provoke);
+  return function != nullptr ? function(context, command) : EOPNOTSUPP;
 }
 
 // From a kernel's descriptor, which soft0 does not have.

@@ -55,6 +55,18 @@ void event_queue::push_once(event_node& node) noexcept {
   append(node);
 }
 
+bool event_queue::push_any(std::span<event_node> pool, std::uint32_t kind) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (event_node& node : pool) {
+    if (node.pending != 0) continue;
+    node.kind = kind;
+    node.pending = 1;
+    append(node);
+    return true;
+  }
+  return false;
+}
+
 event_queue::event event_queue::pop(void (*taken)(void* owner, std::uint32_t kind)) noexcept {
   const std::lock_guard lock(mutex_);
   event_node* const node = first_;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
@@ -37,6 +38,10 @@ class event_queue {
   void push(event_node& node) noexcept;
   /// Adds one event unless one of that node is pending.
   void push_once(event_node& node) noexcept;
+
+  /// Adds one event by a node of `pool` that is in no queue, and whose kind it becomes; for events
+  /// of one object that keep their order. False, and nothing is added, when all are pending.
+  [[nodiscard]] bool push_any(std::span<event_node> pool, std::uint32_t kind) noexcept;
 
   /// An event that was taken.
   struct event {

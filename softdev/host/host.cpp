@@ -88,6 +88,7 @@ host::host(parts made)
                    .event = &report,
                    .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
       path_(*engine_, *link_),
+      gids_(process_persona().gids),
       thread_(work(), std::move(made.wake_fd)) {
   engine_->set_remote_path(&path_);
 }
@@ -129,6 +130,12 @@ void host::progress() noexcept {
     thread_.wake();  // it may have to tend at an earlier time now
   }
   run();
+}
+
+bool host::refresh_gids() {
+  if (!gids_.set(describe_host().gids)) return false;
+  listeners_.raise(device_event::gid_change);
+  return true;
 }
 
 void host::arm_for_peers(const queue_pair& receiver, notify kind,

@@ -9,7 +9,9 @@
 #include <memory>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/host/device_events.hpp"
 #include "softdev/host/generation.hpp"
+#include "softdev/host/gid_table.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
 #include "softdev/path/host_path.hpp"
@@ -64,6 +66,17 @@ class host {
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
 
+  /// The addresses of the port, as they were read last.
+  [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
+  /// Reads the addresses of the host again, and tells the listeners when they have changed: true
+  /// then. Asks the kernel; allocates.
+  bool refresh_gids();
+  /// Who is told what happens to the device.
+  [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
+  /// What the port runs at (ibv_port_attr::active_speed).
+  [[nodiscard]] std::uint8_t speed() const noexcept { return speed_.load(); }
+  void set_speed(std::uint8_t speed) noexcept { speed_.store(speed); }
+
   /// What peers are to see of an armed completion queue: asks them to signal `channel` at the next
   /// message (of `kind`) for `receiver`. The caller makes progress afterwards.
   void arm_for_peers(const queue_pair& receiver, notify kind, wake_channel_id channel) noexcept;
@@ -90,6 +103,9 @@ class host {
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   host_path path_;
+  gid_table gids_;
+  device_listeners listeners_;
+  std::atomic<std::uint8_t> speed_{port_speed::edr};
   std::atomic<time_ns> tend_at_{never};
   progress_thread thread_;
 };

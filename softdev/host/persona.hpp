@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "softdev/host/gid_table.hpp"
+
 namespace verbena::softdev {
 
 /// How many objects a process may have, where softdev/core sets no limit.
@@ -16,6 +18,12 @@ struct object_limits {
   static constexpr int max_cq = 16384;
   static constexpr int max_pd = 32768;
   static constexpr int completion_vectors = 8;
+};
+
+/// Per lane, as in ibv_port_attr::active_speed.
+struct port_speed {
+  static constexpr std::uint8_t edr = 32;  ///< 25 Gb/s
+  static constexpr std::uint8_t hdr = 64;  ///< 50 Gb/s
 };
 
 /// Who made the device. The vendor identifier has the locally administered bit set: it is nobody's.
@@ -26,15 +34,9 @@ struct device_identity {
   static constexpr std::uint32_t hardware_version = 1;
 };
 
-/// One entry of the GID table: an address of this host.
-struct gid_entry {
-  std::array<std::uint8_t, 16> gid{};
-  std::uint32_t interface_index = 0;
-};
-
 /// What depends on the host. Threads: immutable.
 struct persona {
-  static constexpr int gid_table_length = 64;
+  static constexpr int gid_table_length = gid_table::length;
 
   std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local

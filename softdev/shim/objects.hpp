@@ -58,6 +58,8 @@ struct working_objects {
 struct context_object : verbs_context {
   softdev::host* host = nullptr;
   std::unique_ptr<event_queue> events;  ///< asynchronous ones; its descriptor is async_fd
+  std::array<event_node, 64> device_events;  ///< those that are about no object
+  std::atomic<bool> failed{false};           ///< after IBV_EVENT_DEVICE_FATAL
   /// The handle itself, protection domains, completion queues, channels. Closing gives up the
   /// handle; the context goes with the last.
   dependants users;
@@ -160,6 +162,9 @@ struct qp_object : ibv_qp_ex {
 /// The one device. Described on first use; lives as long as the process. Thread-safe.
 [[nodiscard]] device_object& the_device();
 
+/// True when the device works for the context: it is usable, and the device has not failed. Else
+/// sets errno: ENODEV, or EIO. For everything but destruction, which succeeds after a failure.
+[[nodiscard]] bool working(const context_object& context) noexcept;
 /// True when the context belongs to this process; else sets errno to ENODEV and, once, logs that a
 /// forked child must open the device itself.
 [[nodiscard]] bool usable(const context_object& context) noexcept;

@@ -38,7 +38,10 @@ void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
 
 /// Passes what happened to a queue pair on to its context's asynchronous events.
 void report_queue_pair_event(queue_pair& which, queue_pair_event what);
+/// What is told to a context about the device, and what that does to it. On any thread.
+void tell_context(void* context, device_event what);
 /// Prepares the event nodes of an object.
+void prepare_events(context_object& context) noexcept;
 void prepare_events(qp_object& qp) noexcept;
 void prepare_events(cq_object& cq) noexcept;
 /// Forgets pending events of an object that goes away and waits until those that were taken are

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "softdev/host/device_clock.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -72,7 +73,7 @@ void tell_peers(cq_object& cq, const queue_pair& receiver) noexcept {
 
 ibv_cq_ex* create(const creation& wanted) {
   context_object& context = object_of(wanted.context);
-  if (!usable(context)) return nullptr;
+  if (!working(context)) return nullptr;
   if (wanted.capacity < 1 || wanted.capacity > limits::max_completions ||
       wanted.comp_vector >= static_cast<std::uint32_t>(wanted.context->num_comp_vectors))
     return fail(EINVAL);
@@ -97,7 +98,7 @@ ibv_cq_ex* create(const creation& wanted) {
   pthread_mutex_init(&object->poll_mutex, nullptr);
   object->queue = std::make_unique<completion_queue>(completion_queue_options{
       .capacity = static_cast<std::uint32_t>(wanted.capacity),
-      .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &monotonic_now : nullptr,
+      .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &device_clock::now : nullptr,
       .sink = {.context = object, .event = &on_event, .overrun = &on_overrun},
       .owner = object});
   prepare_events(*object);
@@ -217,7 +218,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
 
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
   cq_object& object = object_of(cq);
-  if (!usable(*object.context_of)) return ENODEV;
+  if (!working(*object.context_of)) return errno;
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limits::max_completions) return EINVAL;
   if (!object.queue->resize(static_cast<std::uint32_t>(cqe))) return EINVAL;
   cq->cqe = cqe;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <ctime>
 
+#include "softdev/host/device_clock.hpp"
 #include "softdev/shim/operations.hpp"
 
 namespace verbena::softdev {
@@ -80,7 +81,8 @@ std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* current) {
   clock_gettime(CLOCK_REALTIME, &wall);
   const auto wall_ns = static_cast<std::uint64_t>(wall.tv_sec) * 1'000'000'000U +
                        static_cast<std::uint64_t>(wall.tv_nsec);
-  return wall_ns - (monotonic_now() - object_of(current).now.timestamp);
+  const std::uint64_t age = device_clock::now() - object_of(current).now.timestamp;
+  return wall_ns - (age & device_clock::mask);
 }
 
 }  // namespace

@@ -67,15 +67,21 @@ void fill(context_object& object) noexcept {
   base.ops.post_recv = &post_receive;
 }
 
-// What a kernel does when the file of a context is closed: nothing of it works any more.
-void end_work(context_object& object) {
-  const std::lock_guard lock(object.working.lock);
+// Precondition: the lock of the working objects is held.
+void end_queue_pairs(context_object& object) {
   for (qp_object* qp : object.working.queue_pairs) {
     remove_receiver(*qp);
     if (qp->core->state() == queue_pair_state::reset) continue;
     // Every other state leads to the error state.
     static_cast<void>(qp->core->modify({.state = queue_pair_state::error}, attribute::state));
   }
+}
+
+// What a kernel does when the file of a context is closed: nothing of it works any more.
+void end_work(context_object& object) {
+  object.host->listeners().remove(&object);
+  const std::lock_guard lock(object.working.lock);
+  end_queue_pairs(object);
   for (mr_object* mr : object.working.regions) {
     object.host->deregister_region(mr->region);
     mr->region.key = 0;
@@ -90,10 +96,32 @@ device_object& the_device() {
   return *device;
 }
 
+void tell_context(void* context, device_event what) {
+  auto& object = *static_cast<context_object*>(context);
+  if (what == device_event::fatal) {
+    object.failed.store(true, std::memory_order_release);
+    const std::lock_guard lock(object.working.lock);
+    end_queue_pairs(object);
+  }
+  if (object.events->push_any(object.device_events, static_cast<std::uint32_t>(what))) return;
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true))
+    log(log_level::warning,
+        "soft0: a program does not take the asynchronous events of its context; further ones are "
+        "lost");
+}
+
 void leave(context_object& context) noexcept {
   if (!context.users.remove()) return;
   pthread_mutex_destroy(&context.context.mutex);
   delete &context;
+}
+
+bool working(const context_object& context) noexcept {
+  if (!usable(context)) return false;
+  if (!context.failed.load(std::memory_order_acquire)) return true;
+  errno = EIO;
+  return false;
 }
 
 bool usable(const context_object& context) noexcept {
@@ -163,7 +191,9 @@ ibv_context* ibv_open_device(ibv_device* device) {
   object->host = *host;
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
   object->users.add();
+  prepare_events(*object);
   fill(*object);
+  (*host)->listeners().add({.context = object, .tell = &tell_context});
   return &object->context;
 }
 

@@ -23,15 +23,63 @@ static_assert(static_cast<int>(queue_pair_event::access_error) == 2);
 static_assert(static_cast<int>(queue_pair_event::communication_established) == 3);
 static_assert(static_cast<int>(queue_pair_event::send_queue_drained) == 4);
 
+constexpr bool same(device_event ours, ibv_event_type theirs) noexcept {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+static_assert(same(device_event::fatal, IBV_EVENT_DEVICE_FATAL));
+static_assert(same(device_event::port_active, IBV_EVENT_PORT_ACTIVE));
+static_assert(same(device_event::port_error, IBV_EVENT_PORT_ERR));
+static_assert(same(device_event::lid_change, IBV_EVENT_LID_CHANGE));
+static_assert(same(device_event::pkey_change, IBV_EVENT_PKEY_CHANGE));
+static_assert(same(device_event::sm_change, IBV_EVENT_SM_CHANGE));
+static_assert(same(device_event::client_reregister, IBV_EVENT_CLIENT_REREGISTER));
+static_assert(same(device_event::gid_change, IBV_EVENT_GID_CHANGE));
+
 void completion_taken(void* owner, std::uint32_t /*kind*/) {
   ++static_cast<cq_object*>(owner)->completion_events_taken;
 }
 
 void async_taken(void* owner, std::uint32_t kind) {
-  if (kind == IBV_EVENT_CQ_ERR) {
-    ++static_cast<cq_object*>(owner)->error_events_taken;
-  } else {
-    ++static_cast<qp_object*>(owner)->events_taken;
+  switch (kind) {
+    case IBV_EVENT_CQ_ERR:
+      ++static_cast<cq_object*>(owner)->error_events_taken;
+      return;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+      ++static_cast<qp_object*>(owner)->events_taken;
+      return;
+    default:
+      return;  // about a port or the device, which nobody destroys
+  }
+}
+
+// What the event is about, of an owner in its queue.
+void fill_element(const event_queue::event& taken, ibv_async_event& event) noexcept {
+  switch (taken.kind) {
+    case IBV_EVENT_CQ_ERR:
+      event.element.cq = handle_of(*static_cast<cq_object*>(taken.owner));
+      return;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+      event.element.qp = &static_cast<qp_object*>(taken.owner)->qp_base;
+      return;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+      event.element.port_num = 1;
+      return;
+    default:
+      return;  // about the device
   }
 }
 
@@ -109,6 +157,10 @@ void prepare_events(qp_object& qp) noexcept {
   }
 }
 
+void prepare_events(context_object& context) noexcept {
+  for (event_node& node : context.device_events) node.owner = &context;
+}
+
 void prepare_events(cq_object& cq) noexcept {
   cq.completion_event.owner = &cq;
   cq.error_event.owner = &cq;
@@ -135,7 +187,7 @@ extern "C" {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   context_object& owner = object_of(context);
-  if (!usable(owner)) return nullptr;
+  if (!working(owner)) return nullptr;
   auto event_fd = make_event_fd();
   verbena::unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!event_fd || !epoll) {
@@ -202,11 +254,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   }
   *event = {};
   event->event_type = static_cast<ibv_event_type>(taken.kind);
-  if (event->event_type == IBV_EVENT_CQ_ERR) {
-    event->element.cq = handle_of(*static_cast<cq_object*>(taken.owner));
-  } else {
-    event->element.qp = &static_cast<qp_object*>(taken.owner)->qp_base;
-  }
+  fill_element(taken, *event);
   return 0;
 }
 
@@ -227,7 +275,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
       return;
     }
     default:
-      return;  // no other event comes from this device
+      return;  // nobody waits for these
   }
 }
 

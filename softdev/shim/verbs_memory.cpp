@@ -79,7 +79,7 @@ int check_access(unsigned access) noexcept {
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access) {
   context_object& context = object_of(pd->context);
-  if (!usable(context)) return nullptr;
+  if (!working(context)) return nullptr;
   if (const int refused = check_access(access)) return fail(refused);
   const bool for_writing = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
   if (const int refused = check_range(address, length, for_writing)) return fail(refused);
@@ -158,7 +158,7 @@ extern "C" {
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   context_object& owner = object_of(context);
-  if (!usable(owner)) return nullptr;
+  if (!working(owner)) return nullptr;
   if (domains.fetch_add(1) >= object_limits::max_pd) {
     domains.fetch_sub(1);
     errno = ENOMEM;
@@ -210,7 +210,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t leng
     errno = code;
     return int{IBV_REREG_MR_ERR_INPUT};
   };
-  if (!usable(context)) return refuse(ENODEV);
+  if (!working(context)) return refuse(errno);
   if (object.region.key == 0) return refuse(EINVAL);
   const change wanted{flags, pd, addr, length, static_cast<unsigned>(access)};
   if (const int refused = check_change(*mr, wanted)) return refuse(refused);

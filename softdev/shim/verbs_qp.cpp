@@ -88,7 +88,7 @@ void fill(qp_object& object, const creation& what) noexcept {
 
 ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   context_object& context = object_of(what.pd->context);
-  if (!usable(context)) return nullptr;
+  if (!working(context)) return nullptr;
   if (const int refused = check(what)) return fail(refused);
   auto* const object = new (std::nothrow) qp_object{};
   if (object == nullptr) return fail(ENOMEM);
@@ -131,12 +131,14 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
 }
 
 // The errno that refuses an address, or 0.
-int check_address(const ibv_ah_attr& address) {
+int check_address(host& home, const ibv_ah_attr& address) {
   if (address.is_global == 0 || address.port_num != 1) return EINVAL;
-  if (address.grh.sgid_index >= process_persona().gids.size()) return EINVAL;
+  if (home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
   // Only this host can be reached.
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
-  return is_local_gid(process_persona(), gid) ? 0 : ENETUNREACH;
+  if (home.gids().contains(gid)) return 0;
+  home.refresh_gids();
+  return home.gids().contains(gid) ? 0 : ENETUNREACH;
 }
 
 int check_attributes(const ibv_qp_attr& wanted, int mask) {
@@ -211,12 +213,15 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
   if (const int refused = check_attributes(*attr, attr_mask)) return refused;
+  const bool ends = (attr_mask & IBV_QP_STATE) != 0 &&
+                    (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
+  if (!ends && !working(*object.context_of)) return errno;
   const bool has_address = (attr_mask & IBV_QP_AV) != 0;
   const auto mask = attribute_mask::from_mask(static_cast<std::uint32_t>(attr_mask));
   const queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
   const auto possible = check_modification(object.core->state(), wanted, mask);
   if (possible && has_address) {
-    if (const int refused = check_address(attr->ah_attr)) return refused;
+    if (const int refused = check_address(*object.context_of->host, attr->ah_attr)) return refused;
   }
   const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
   if (leaves_reset) {
@@ -233,7 +238,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
 
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*attr_mask*/, ibv_qp_init_attr* init_attr) {
   qp_object& object = object_of(qp);
-  if (!usable(*object.context_of)) return ENODEV;
+  if (!working(*object.context_of)) return errno;
   *attr = {};
   to_qp_attr(object.core->query(), *attr);
   attr->cap = object.created.cap;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "softdev/host/device_clock.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
 
@@ -17,9 +18,9 @@ namespace {
 
 constexpr std::uint8_t only_port = 1;
 constexpr std::uint16_t only_pkey = 0xffff;
+constexpr std::uint8_t physical_disabled = 3;
 constexpr std::uint8_t physical_link_up = 5;
 constexpr std::uint8_t width_4x = 2;
-constexpr std::uint8_t speed_25_gbps = 32;  // EDR, per lane
 
 ibv_device_attr device_attributes() {
   ibv_device_attr attr{};
@@ -50,9 +51,10 @@ ibv_device_attr device_attributes() {
   return attr;
 }
 
-ibv_port_attr port_attributes() {
+ibv_port_attr port_attributes(host& home) {
+  const bool up = home.core().port().up();
   ibv_port_attr attr{};
-  attr.state = IBV_PORT_ACTIVE;
+  attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = IBV_MTU_4096;
   attr.gid_tbl_len = persona::gid_table_length;
@@ -61,8 +63,8 @@ ibv_port_attr port_attributes() {
   attr.pkey_tbl_len = 1;
   attr.max_vl_num = 1;
   attr.active_width = width_4x;
-  attr.active_speed = speed_25_gbps;
-  attr.phys_state = physical_link_up;
+  attr.active_speed = home.speed();
+  attr.phys_state = up ? physical_link_up : physical_disabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
   return attr;
 }
@@ -88,21 +90,21 @@ void copy_sized(const T& value, void* out, std::size_t size) noexcept {
 
 int query_port(ibv_context* context, std::uint8_t port_num, ibv_port_attr* attributes,
                std::size_t size) {
-  if (!usable(object_of(context))) return ENODEV;
+  if (!working(object_of(context))) return errno;
   if (port_num != only_port) return EINVAL;
-  copy_sized(port_attributes(), attributes, size);
+  copy_sized(port_attributes(*object_of(context).host), attributes, size);
   return 0;
 }
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, std::size_t size) {
-  if (!usable(object_of(context))) return ENODEV;
+  if (!working(object_of(context))) return errno;
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (size < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex attr{};
   attr.orig_attr = device_attributes();
-  attr.completion_timestamp_mask = ~std::uint64_t{0};
-  attr.hca_core_clock = 1'000'000;  // kHz: one tick is a nanosecond
+  attr.completion_timestamp_mask = device_clock::mask;
+  attr.hca_core_clock = device_clock::khz;
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
   attr.phys_port_cnt_ex = 1;
   copy_sized(attr, attributes, size);
@@ -110,9 +112,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 }
 
 int query_rt_values(ibv_context* context, ibv_values_ex* values) {
-  if (!usable(object_of(context))) return ENODEV;
+  if (!working(object_of(context))) return errno;
   if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EINVAL;
-  if (values->comp_mask != 0) clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+  // A struct of seconds that holds ticks: in the nanoseconds alone, as rdma-core's mlx5 has it.
+  if (values->comp_mask != 0)
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = static_cast<long>(device_clock::now())};
   return 0;
 }
 
@@ -123,7 +127,7 @@ using namespace verbena::softdev;
 extern "C" {
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* device_attr) {
-  if (!usable(object_of(context))) return ENODEV;
+  if (!working(object_of(context))) return errno;
   *device_attr = device_attributes();
   return 0;
 }
@@ -136,15 +140,13 @@ int ibv_query_port(ibv_context* context, std::uint8_t port_num,
 }
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gid* gid) {
-  const auto& table = process_persona().gids;
   if (!usable(object_of(context))) return -1;
   if (port_num != only_port || index < 0 || index >= persona::gid_table_length) {
     errno = EINVAL;
     return -1;
   }
-  *gid = {};
-  const auto at = static_cast<std::size_t>(index);
-  if (at < table.size()) std::memcpy(gid->raw, table[at].gid.data(), sizeof gid->raw);
+  const gid_entry found = object_of(context).host->gids().at(static_cast<std::size_t>(index));
+  std::memcpy(gid->raw, found.gid.data(), sizeof gid->raw);
   return 0;
 }
 
@@ -154,7 +156,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int
     errno = EINVAL;
     return -1;
   }
-  *type = index < process_persona().gids.size() ? 1 : 0;
+  *type = object_of(context).host->gids().at(index).empty() ? 0 : 1;
   return 0;
 }
 
@@ -162,10 +164,10 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
   if (!usable(object_of(context))) return ENODEV;
   if (port_num != only_port || gid_index >= persona::gid_table_length || flags != 0) return EINVAL;
-  const auto& table = process_persona().gids;
-  if (gid_index >= table.size()) return ENODATA;
+  const gid_entry known = object_of(context).host->gids().at(gid_index);
+  if (known.empty()) return ENODATA;
   ibv_gid_entry found;
-  fill_entry(gid_index, table[gid_index], found);
+  fill_entry(gid_index, known, found);
   copy_sized(found, entry, entry_size);
   return 0;
 }
@@ -174,15 +176,19 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::size_t max_entries,
                              std::uint32_t flags, std::size_t entry_size) {
   if (!usable(object_of(context))) return -ENODEV;
-  const auto& table = process_persona().gids;
-  if (flags != 0 || entry_size == 0 || max_entries < table.size()) return -EINVAL;
+  const gid_table::entries table = object_of(context).host->gids().all();
+  const auto is_there = [](const gid_entry& entry) { return !entry.empty(); };
+  const auto count = static_cast<std::size_t>(std::count_if(table.begin(), table.end(), is_there));
+  if (flags != 0 || entry_size == 0 || max_entries < count) return -EINVAL;
   auto* out = reinterpret_cast<char*>(entries);
-  for (std::uint32_t index = 0; index < table.size(); ++index, out += entry_size) {
+  for (std::uint32_t index = 0; index < table.size(); ++index) {
+    if (table[index].empty()) continue;
     ibv_gid_entry found;
     fill_entry(index, table[index], found);
     copy_sized(found, out, entry_size);
+    out += entry_size;
   }
-  return static_cast<ssize_t>(table.size());
+  return static_cast<ssize_t>(count);
 }
 
 int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be16* pkey) {

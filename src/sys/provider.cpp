@@ -89,6 +89,8 @@ result<const provider*> make_soft_provider() {
   made->soft_free = reinterpret_cast<verbena_soft_free_function>(look_up("verbena_soft_free"));
   made->soft_explain =
       reinterpret_cast<verbena_soft_explain_function>(look_up("verbena_soft_explain"));
+  made->soft_provoke =
+      reinterpret_cast<verbena_soft_provoke_function>(look_up("verbena_soft_provoke"));
   return made.release();
 }
 

@@ -29,6 +29,7 @@ struct provider {
   verbena_soft_allocate_function soft_allocate = nullptr;
   verbena_soft_free_function soft_free = nullptr;
   verbena_soft_explain_function soft_explain = nullptr;
+  verbena_soft_provoke_function soft_provoke = nullptr;
 };
 
 /// The provider of the system's adapters: the linked libibverbs if the program has one, else

@@ -15,7 +15,7 @@ DEVICE = {
     "max_qp": "16384", "max_qp_wr": "16384", "max_sge": "30", "max_sge_rd": "30", "max_cq": "16384",
     "max_cqe": "4194303", "max_mr": "131072", "max_pd": "32768", "max_qp_rd_atom": "16",
     "max_qp_init_rd_atom": "16", "atomic_cap": "ATOMIC_HCA (1)", "max_pkeys": "1", "num_comp_vectors": "8",
-    "completion timestamp_mask": "0xffffffffffffffff", "hca_core_clock": "1000000kHZ",
+    "completion timestamp_mask": "0x0000ffffffffffff", "hca_core_clock": "1000000kHZ",
 }
 PORT = {
     "state": "PORT_ACTIVE (4)", "max_mtu": "4096 (5)", "active_mtu": "4096 (5)", "sm_lid": "0", "port_lid": "0",

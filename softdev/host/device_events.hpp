@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// What happens to the device or its port, and who is told.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace verbena::softdev {
+
+/// ibv_event_type, those that are about no object.
+enum class device_event : std::uint8_t {
+  fatal = 8,
+  port_active = 9,
+  port_error = 10,
+  lid_change = 11,
+  pkey_change = 12,
+  sm_change = 13,
+  client_reregister = 17,
+  gid_change = 18,
+  speed_change = 20,
+};
+
+/// An open context. Called with the lock of the listeners held: must not call them.
+struct device_listener {
+  void* context = nullptr;
+  void (*tell)(void* context, device_event what) = nullptr;
+};
+
+/// The open contexts of a process. Threads: thread-safe.
+class device_listeners {
+ public:
+  /// Allocates.
+  void add(const device_listener& listener);
+  /// When it returns, `context` is told nothing any more.
+  void remove(const void* context) noexcept;
+  /// Tells all of them, on this thread.
+  void raise(device_event what);
+
+ private:
+  std::mutex mutex_;
+  std::vector<device_listener> all_;
+};
+
+}  // namespace verbena::softdev

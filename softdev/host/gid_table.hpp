@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The GID table of the port. As in the kernel, an entry keeps its index as long as its address is
+// there; the index of one that went is free for the next that comes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+namespace verbena::softdev {
+
+/// One entry of the table; all zero when it is empty.
+struct gid_entry {
+  std::array<std::uint8_t, 16> gid{};
+  std::uint32_t interface_index = 0;
+
+  [[nodiscard]] bool empty() const noexcept { return gid == std::array<std::uint8_t, 16>{}; }
+  bool operator==(const gid_entry&) const = default;
+};
+
+/// Threads: thread-safe. Never allocates.
+class gid_table {
+ public:
+  static constexpr std::size_t length = 64;
+  using entries = std::array<gid_entry, length>;
+
+  explicit gid_table(std::span<const gid_entry> begin) noexcept { static_cast<void>(set(begin)); }
+  gid_table(const gid_table&) = delete;
+  gid_table& operator=(const gid_table&) = delete;
+
+  /// The entry of an index; an empty one for an index beyond the table.
+  [[nodiscard]] gid_entry at(std::size_t index) const noexcept;
+  [[nodiscard]] entries all() const noexcept;
+  [[nodiscard]] bool contains(std::span<const std::uint8_t, 16> gid) const noexcept;
+
+  /// Makes the table hold `now`, as far as there is room. True when that is a change.
+  bool set(std::span<const gid_entry> now) noexcept;
+
+ private:
+  mutable std::mutex mutex_;
+  entries entries_;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+// What happens to the device as a whole: the state of its port, its addresses, its clock, its end;
+// each provoked by verbena_soft_provoke, and told to every open context.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+int provoke(ibv_context* context, const char* command) {
+  auto* const function =
+      reinterpret_cast<verbena_soft_provoke_function>(find("verbena_soft_provoke"));
+  return function(context, command);
+}
+
+bool readable(int fd) {
+  pollfd wanted{fd, POLLIN, 0};
+  return poll(&wanted, 1, 0) == 1;
+}
+
+// Takes an event and acknowledges it.
+ibv_async_event take(ibv_context* context) {
+  ibv_async_event event{};
+  EXPECT_EQ(SOFT(ibv_get_async_event)(context, &event), 0);
+  SOFT(ibv_ack_async_event)(&event);
+  return event;
+}
+
+ibv_port_attr port_of(ibv_context* context) {
+  ibv_port_attr port{};
+  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
+  return port;
+}
+
+std::uint64_t ticks_of(ibv_context* context) {
+  ibv_values_ex values{};
+  values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  EXPECT_EQ(ibv_query_rt_values_ex(context, &values), 0);
+  EXPECT_EQ(values.raw_clock.tv_sec, 0);
+  return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
+}
+
+class provoked : public ::testing::Test {
+ protected:
+  provoked() {
+    for (opened_device* one : {&device_, &other_}) {
+      const int fd = one->context->async_fd;
+      EXPECT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+    }
+  }
+  ~provoked() override { EXPECT_EQ(provoke(other_.context, "port 1 up"), 0); }
+
+  void expect_told(int kind, int port) {
+    for (opened_device* one : {&device_, &other_}) {
+      ASSERT_TRUE(readable(one->context->async_fd)) << kind;
+      const ibv_async_event event = take(one->context);
+      EXPECT_EQ(static_cast<int>(event.event_type), kind);
+      EXPECT_EQ(event.element.port_num, port);
+      EXPECT_FALSE(readable(one->context->async_fd)) << kind;
+    }
+  }
+  // A write of eight bytes to itself.
+  int write(queue_pair_handle& qp, std::uint64_t wr_id) {
+    std::vector<ibv_sge> data = {memory_.slice(0, 8)};
+    ibv_send_wr request{};
+    request.wr_id = wr_id;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.sg_list = data.data();
+    request.num_sge = 1;
+    request.wr.rdma.remote_addr = memory_.address() + 8;
+    request.wr.rdma.rkey = memory_.mr().rkey;
+    return qp.send(request);
+  }
+
+  opened_device device_;
+  opened_device other_;
+  buffer memory_{device_.pd, 16, 1};
+};
+
+TEST_F(provoked, commands_that_make_no_sense_change_nothing) {
+  const std::string endless(100'000, 'x');
+  const char* const nonsense[] = {"",
+                                  " ",
+                                  "port",
+                                  "port 1",
+                                  "port 0 down",
+                                  "port 2 down",
+                                  "port 1 sideways",
+                                  "port 1  down",
+                                  " port 1 down",
+                                  "port 1 down ",
+                                  "port 1 down now",
+                                  "PORT 1 DOWN",
+                                  "lid-change",
+                                  "lid-change 0",
+                                  "lid-change 49152",
+                                  "lid-change -1",
+                                  "lid-change 1x",
+                                  "lid-change 0x",
+                                  "lid-change 99999999999999999999",
+                                  "clock 281474976710656",
+                                  "device-fatal 1",
+                                  "explode",
+                                  endless.c_str()};
+  for (const char* command : nonsense)
+    EXPECT_EQ(provoke(device_.context, command), EINVAL) << std::string(command).substr(0, 40);
+  EXPECT_EQ(provoke(device_.context, nullptr), EINVAL);
+  EXPECT_EQ(provoke(nullptr, "sm-change"), EINVAL);
+  EXPECT_FALSE(readable(device_.context->async_fd));
+  EXPECT_EQ(port_of(device_.context).state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(provoked, each_event_comes_to_every_open_context_with_its_port) {
+  const struct {
+    const char* command;
+    int kind;
+    int port;
+  } rows[] = {{"port 1 down", IBV_EVENT_PORT_ERR, 1},
+              {"port 1 up", IBV_EVENT_PORT_ACTIVE, 1},
+              {"gid-change", IBV_EVENT_GID_CHANGE, 1},
+              {"lid-change 0x17", IBV_EVENT_LID_CHANGE, 1},
+              {"pkey-change", IBV_EVENT_PKEY_CHANGE, 1},
+              {"sm-change", IBV_EVENT_SM_CHANGE, 1},
+              {"client-reregister", IBV_EVENT_CLIENT_REREGISTER, 1},
+              {"speed-change", 20, 0}};
+  for (const auto& [command, kind, port] : rows) {
+    EXPECT_EQ(provoke(device_.context, command), 0) << command;
+    expect_told(kind, port);
+  }
+}
+
+TEST_F(provoked, events_of_the_port_keep_their_order_and_are_lost_beyond_a_bound) {
+  const char* const to[] = {"port 1 down", "port 1 up"};
+  for (int i = 0; i < 70; ++i) ASSERT_EQ(provoke(device_.context, to[i % 2]), 0);
+  int taken = 0;
+  for (; readable(device_.context->async_fd); ++taken)
+    EXPECT_EQ(take(device_.context).event_type,
+              taken % 2 == 0 ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(taken, 64);
+  ASSERT_EQ(provoke(device_.context, "sm-change"), 0);
+  EXPECT_EQ(take(device_.context).event_type, IBV_EVENT_SM_CHANGE);
+}
+
+TEST_F(provoked, a_blocking_wait_ends_with_an_event_of_the_port) {
+  const int fd = device_.context->async_fd;
+  ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
+  std::atomic<int> kind{-1};
+  std::thread waiting([&] { kind = take(device_.context).event_type; });
+  EXPECT_EQ(provoke(other_.context, "client-reregister"), 0);
+  waiting.join();
+  EXPECT_EQ(kind, IBV_EVENT_CLIENT_REREGISTER);
+}
+
+TEST_F(provoked, a_closed_context_hears_nothing_and_the_others_still_do) {
+  EXPECT_EQ(SOFT(ibv_close_device)(other_.context), 0);
+  other_.context = nullptr;
+  EXPECT_EQ(provoke(device_.context, "sm-change"), 0);
+  EXPECT_EQ(take(device_.context).event_type, IBV_EVENT_SM_CHANGE);
+  other_.context = [] {
+    ibv_device** const list = SOFT(ibv_get_device_list)(nullptr);
+    ibv_context* const context = SOFT(ibv_open_device)(list[0]);
+    SOFT(ibv_free_device_list)(list);
+    return context;
+  }();
+  EXPECT_FALSE(readable(other_.context->async_fd));
+}
+
+TEST_F(provoked, a_port_that_is_down_says_so_and_requests_get_no_answer) {
+  queue_pair_handle qp(device_);
+  connect(qp, qp, {.timeout = 1, .retry_count = 1});
+  ASSERT_EQ(provoke(device_.context, "port 1 down"), 0);
+  EXPECT_EQ(port_of(device_.context).state, IBV_PORT_DOWN);
+  EXPECT_EQ(port_of(device_.context).phys_state, 3);
+  ASSERT_EQ(provoke(device_.context, "port 1 down"), 0);  // no change, no event
+  expect_told(IBV_EVENT_PORT_ERR, 1);
+  ASSERT_EQ(write(qp, 1), 0);
+  const ibv_wc failed = device_.wait_for(1);
+  EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
+  char text[200];
+  const auto explain =
+      reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
+  EXPECT_GT(explain(failed.qp_num, 1, failed.vendor_err, text, sizeof text), 0U);
+  EXPECT_NE(std::string(text).find("port is down"), std::string::npos) << text;
+}
+
+TEST_F(provoked, a_request_is_answered_when_the_port_comes_back_in_time) {
+  queue_pair_handle qp(device_);
+  connect(qp, qp, {.timeout = 10, .retry_count = 7});
+  ASSERT_EQ(provoke(device_.context, "port 1 down"), 0);
+  ASSERT_EQ(write(qp, 2), 0);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(device_.cq, 1, &none), 0);
+  ASSERT_EQ(provoke(device_.context, "port 1 up"), 0);
+  EXPECT_EQ(port_of(device_.context).state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port_of(device_.context).phys_state, 5);
+  EXPECT_EQ(device_.wait_for(2).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(provoked, another_speed_is_reported) {
+  const auto before = port_of(device_.context).active_speed;
+  ASSERT_EQ(provoke(device_.context, "speed-change"), 0);
+  EXPECT_NE(port_of(device_.context).active_speed, before);
+  ASSERT_EQ(provoke(device_.context, "speed-change"), 0);
+  EXPECT_EQ(port_of(device_.context).active_speed, before);
+}
+
+TEST_F(provoked, a_device_that_failed_flushes_and_refuses_all_but_destruction) {
+  queue_pair_handle qp(device_);
+  queue_pair_handle fresh(device_);
+  connect(qp, qp);
+  ASSERT_EQ(qp.receive(7, {memory_.slice(0, 8)}), 0);
+  ASSERT_EQ(provoke(device_.context, "device-fatal"), 0);
+  expect_told(IBV_EVENT_DEVICE_FATAL, 0);
+  EXPECT_EQ(device_.wait_for(7).status, IBV_WC_WR_FLUSH_ERR);
+  ASSERT_EQ(write(qp, 8), 0);
+  EXPECT_EQ(device_.wait_for(8).status, IBV_WC_WR_FLUSH_ERR);
+
+  ibv_context* const context = device_.context;
+  ibv_port_attr port{};
+  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), EIO);
+  ibv_device_attr attributes{};
+  EXPECT_EQ(SOFT(ibv_query_device)(context, &attributes), EIO);
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_alloc_pd)(context), nullptr);
+  EXPECT_EQ(errno, EIO);
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_reg_mr)(device_.pd, memory_.data(), 8, 0), nullptr);
+  EXPECT_EQ(errno, EIO);
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_create_cq)(context, 1, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EIO);
+  errno = 0;
+  EXPECT_EQ(SOFT(ibv_create_comp_channel)(context), nullptr);
+  EXPECT_EQ(errno, EIO);
+  EXPECT_EQ(fresh.to_state(IBV_QPS_RESET), 0);
+  ibv_qp_attr to_init{};
+  to_init.qp_state = IBV_QPS_INIT;
+  to_init.port_num = 1;
+  EXPECT_EQ(
+      SOFT(ibv_modify_qp)(fresh.get(), &to_init,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+      EIO);
+  // Contexts that are opened afterwards work.
+  opened_device later;
+  EXPECT_EQ(port_of(later.context).state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(provoked, the_clock_wraps_and_differences_do_not) {
+  constexpr std::uint64_t mask = (std::uint64_t{1} << 48U) - 1;
+  ibv_device_attr_ex attributes{};
+  const auto query = verbs_get_ctx(device_.context)->query_device_ex;
+  ASSERT_EQ(query(device_.context, nullptr, &attributes, sizeof attributes), 0);
+  EXPECT_EQ(attributes.completion_timestamp_mask, mask);
+
+  ibv_cq_init_attr_ex wanted{};
+  wanted.cqe = 4;
+  wanted.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+  ibv_cq_ex* const stamped = verbs_get_ctx(device_.context)->create_cq_ex(device_.context, &wanted);
+  ASSERT_NE(stamped, nullptr);
+  {
+    queue_pair_handle qp(device_, {.send_cq = ibv_cq_ex_to_cq(stamped)});
+    connect(qp, qp);
+    ASSERT_EQ(provoke(device_.context, "clock 281474976610655"), 0);  // 100,000 before the wrap
+    const std::uint64_t before = ticks_of(device_.context);
+    EXPECT_TRUE(before > mask - 100'001 || before < mask / 2);
+    std::uint64_t now = before;
+    while (now > mask / 2) now = ticks_of(device_.context);
+    EXPECT_LT((now - before) & mask, 10'000'000'000U);
+    ASSERT_EQ(write(qp, 1), 0);
+    ibv_poll_cq_attr none{};
+    int started = ENOENT;
+    while (started == ENOENT) started = ibv_start_poll(stamped, &none);
+    ASSERT_EQ(started, 0);
+    const std::uint64_t at = ibv_wc_read_completion_ts(stamped);
+    ibv_end_poll(stamped);
+    EXPECT_LE((at - now) & mask, (ticks_of(device_.context) - now) & mask);
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(ibv_cq_ex_to_cq(stamped)), 0);
+
+  // A tick is what hca_core_clock says.
+  const auto start = std::chrono::steady_clock::now();
+  const std::uint64_t first = ticks_of(device_.context);
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(2)) {
+  }
+  const std::uint64_t least = attributes.hca_core_clock * 19 / 10;  // of 2 ms
+  EXPECT_GE((ticks_of(device_.context) - first) & mask, least);
+}
+
+TEST_F(provoked, a_forked_child_provokes_nothing) {
+  EXPECT_EQ(in_child([&] { return provoke(device_.context, "sm-change") == ENODEV ? 0 : 1; }), 0);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

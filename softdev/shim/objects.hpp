@@ -57,7 +57,7 @@ struct working_objects {
 
 struct context_object : verbs_context {
   softdev::host* host = nullptr;
-  std::unique_ptr<event_queue> events;  ///< asynchronous ones; its descriptor is async_fd
+  std::unique_ptr<event_queue> events;       ///< asynchronous ones; its descriptor is async_fd
   std::array<event_node, 64> device_events;  ///< those that are about no object
   std::atomic<bool> failed{false};           ///< after IBV_EVENT_DEVICE_FATAL
   /// The handle itself, protection domains, completion queues, channels. Closing gives up the

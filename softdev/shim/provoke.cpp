@@ -112,7 +112,8 @@ int provoke(host& home, std::string_view text) {
   const auto command = split(text);
   if (!command) return EINVAL;
   for (const command_row& row : commands)
-    if (row.name == command->list[0] && row.length == command->count) return row.act(home, *command);
+    if (row.name == command->list[0] && row.length == command->count)
+      return row.act(home, *command);
   return EINVAL;
 }
 

@@ -49,6 +49,7 @@ void send_raw(int socket, std::span<const std::byte> bytes, std::span<const int>
     header.msg_control = control.data();
     header.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
     cmsghdr* part = CMSG_FIRSTHDR(&header);
+    ASSERT_NE(part, nullptr);
     part->cmsg_level = SOL_SOCKET;
     part->cmsg_type = SCM_RIGHTS;
     part->cmsg_len = CMSG_LEN(descriptors.size_bytes());

@@ -9,7 +9,12 @@ namespace verbena::inline VERBENA_ABI {
 namespace {
 
 void print_broken_rule(const broken_rule& broken) {
-  std::fprintf(stderr, "verbena: rule broken: %s (%s:%d)\n", broken.rule, broken.file, broken.line);
+  if (broken.earlier_file == nullptr)
+    std::fprintf(stderr, "verbena: rule broken: %s (%s:%d)\n", broken.rule, broken.file,
+                 broken.line);
+  else
+    std::fprintf(stderr, "verbena: rule broken: %s (%s:%d; the earlier place is %s:%d)\n",
+                 broken.rule, broken.file, broken.line, broken.earlier_file, broken.earlier_line);
 }
 
 std::atomic<broken_rule_handler> current_handler{&print_broken_rule};
@@ -22,7 +27,11 @@ broken_rule_handler set_broken_rule_handler(broken_rule_handler handler) noexcep
 
 namespace detail {
 void stop_on_broken_rule(const char* rule, const char* file, int line) {
-  current_handler.load()({rule, file, line});
+  stop_on_broken_rule({.rule = rule, .file = file, .line = line});
+}
+
+void stop_on_broken_rule(const broken_rule& broken) {
+  current_handler.load()(broken);
   std::abort();
 }
 }  // namespace detail

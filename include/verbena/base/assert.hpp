@@ -12,6 +12,9 @@ struct broken_rule {
   const char* rule;
   const char* file;
   int line;
+  /// Rules about two things that do not go together: where the earlier one was done; else nullptr.
+  const char* earlier_file = nullptr;
+  int earlier_line = 0;
 };
 
 /// Called once before the program is aborted. It may log or throw (in a test); when it returns, the
@@ -19,11 +22,13 @@ struct broken_rule {
 using broken_rule_handler = void (*)(const broken_rule&);
 
 /// Replaces the handler and returns the previous one; nullptr restores the default, which writes
-/// `verbena: rule broken: RULE (FILE:LINE)` to standard error. Thread-safe.
+/// `verbena: rule broken: RULE (FILE:LINE)` to standard error, and for two places
+/// `(FILE:LINE; the earlier place is FILE:LINE)`. Thread-safe.
 broken_rule_handler set_broken_rule_handler(broken_rule_handler handler) noexcept;
 
 namespace detail {
 [[noreturn]] void stop_on_broken_rule(const char* rule, const char* file, int line);
+[[noreturn]] void stop_on_broken_rule(const broken_rule& broken);
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI

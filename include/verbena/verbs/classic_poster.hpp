@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/send_batch.hpp"
@@ -42,14 +43,16 @@ class classic_poster {
   ///
   /// *Contract.* No other send batch of the poster is open, and none is opened before this one
   /// ended; checked builds stop. On the thread that uses the queue pair.
-  [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send() {
-    return send_batch_type(queue_, lists_.sends);
+  [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send(
+      call_site where = call_site::here()) {
+    return send_batch_type(queue_, lists_.sends, where);
   }
   /// Opens a batch of up to 16 receive requests.
   ///
   /// *Contract.* As start_send(), with other receive batches.
-  [[nodiscard]] [[gnu::always_inline]] inline receive_batch_type start_receive() {
-    return receive_batch_type(queue_, lists_.receives);
+  [[nodiscard]] [[gnu::always_inline]] inline receive_batch_type start_receive(
+      call_site where = call_site::here()) {
+    return receive_batch_type(queue_, lists_.receives, where);
   }
   /// Posts one receive request: room for one message. Never blocks, never allocates.
   ///

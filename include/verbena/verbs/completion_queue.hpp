@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_channel.hpp"
@@ -76,10 +77,10 @@ class completion_queue : public detail::handle<detail::completion_queue_state> {
   /// Moves up to `out.size()` completions to the front of `out`, oldest first, and returns that
   /// part. Never blocks, never allocates. Errors: the device's, as ibv_poll_cq(3) gives it; a
   /// failed work request is a completion and not an error.
-  poll_result poll(std::span<completion> out) const noexcept {
+  poll_result poll(std::span<completion> out, call_site where = call_site::here()) const noexcept {
     VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue must not be used");
-    VERBENA_CHECK(!detail::is_open_here(cq_.get()),
-                  "a thread that has a pass over a queue open polls nothing else from it");
+    detail::check_not_open(
+        cq_.get(), "a thread that has a pass over a queue open polls nothing else from it", where);
     // completion has the layout of ibv_wc.
     return {out.data(), ibv_poll_cq(cq_.get(), static_cast<int>(out.size()),
                                     reinterpret_cast<ibv_wc*>(out.data()))};

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/flags.hpp"
 #include "verbena/verbs/completion.hpp"
@@ -187,8 +188,8 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     lazy_poll* pass_;
   };
 
-  explicit lazy_poll(ibv_cq_ex* queue) : current_(queue) {
-    VERBENA_CHECK(detail::open_alone(queue), "a thread has one open pass over a queue at a time");
+  explicit lazy_poll(ibv_cq_ex* queue, call_site where = call_site::here()) : current_(queue) {
+    detail::open_alone(queue, "a thread has one open pass over a queue at a time", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
@@ -234,9 +235,9 @@ class extended_completion_queue : public completion_queue {
                                                        ownership owner, completion_fields fields);
 
   /// Begins a pass over the completions that are there. Never blocks, never allocates.
-  [[nodiscard]] lazy_poll poll() const {
+  [[nodiscard]] lazy_poll poll(call_site where = call_site::here()) const {
     VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue must not be used");
-    return lazy_poll(extended_.get());
+    return lazy_poll(extended_.get(), where);
   }
   using completion_queue::poll;
 

@@ -11,6 +11,7 @@
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/receive_batch.hpp"
@@ -28,9 +29,9 @@ namespace verbena::inline VERBENA_ABI {
 template <transport Transport>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
  public:
-  explicit extended_batch(ibv_qp_ex* queue) noexcept : queue_(queue) {
-    VERBENA_CHECK(detail::open_alone(queue),
-                  "a queue pair has one open batch of the extended interface at a time");
+  explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
+    detail::open_alone(queue, "a queue pair has one open batch of the extended interface at a time",
+                       where);
     ibv_wr_start(queue);
   }
   extended_batch(const extended_batch&) = delete;
@@ -186,8 +187,8 @@ class extended_queue {
   ///
   /// *Contract.* No other batch of the queue pair is open, and none is opened before this one
   /// ended; a thread that does stops in checked builds.
-  [[nodiscard]] extended_batch<Transport> start_send() noexcept {
-    return extended_batch<Transport>(queue_);
+  [[nodiscard]] extended_batch<Transport> start_send(call_site where = call_site::here()) {
+    return extended_batch<Transport>(queue_, where);
   }
   /// Opens a batch of receive requests.
   ///

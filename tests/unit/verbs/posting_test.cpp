@@ -358,6 +358,12 @@ TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
 }
 
 #ifdef VERBENA_CHECKED
+/// How a rule about two things that do not go together is told.
+std::string both_places(const std::string& rule, int line, const std::string& earlier) {
+  return rule + " \\(.*posting_test.cpp:" + std::to_string(line) + "; the earlier place is .*" +
+         earlier + "\\)";
+}
+
 TEST(with_poster_death, a_second_batch_needs_the_end_of_the_first) {
   for (const bool is_extended : {true, false}) {
     auto options = loopback::default_options();
@@ -370,7 +376,9 @@ TEST(with_poster_death, a_second_batch_needs_the_end_of_the_first) {
     pair.a().queue.with_poster([&](auto& poster) {
       {
         const auto dropped = poster.start_send();
-        EXPECT_DEATH(static_cast<void>(poster.start_send()), rule);
+        const std::string earlier = "posting_test.cpp:" + std::to_string(__LINE__ - 1);
+        const int here = __LINE__ + 1;
+        EXPECT_DEATH(static_cast<void>(poster.start_send()), both_places(rule, here, earlier));
       }
       auto submitted = poster.start_send();
       submitted.send({}, memory.slice(0, 8));

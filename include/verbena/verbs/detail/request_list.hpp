@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -48,10 +49,11 @@ class request_list {
   [[gnu::always_inline]] inline explicit request_list(ibv_qp* queue) noexcept
     requires(!lies_elsewhere)
       : at_{queue, 0} {}
-  [[gnu::always_inline]] inline request_list(ibv_qp* queue, Storage& storage)
+  [[gnu::always_inline]] inline request_list(ibv_qp* queue, Storage& storage,
+                                             call_site where = call_site::here())
     requires lies_elsewhere
       : at_{queue, 0}, storage_(storage) {
-    VERBENA_CHECK(open_alone(&storage_), "a poster has one open batch of a kind at a time");
+    open_alone(&storage_, "a poster has one open batch of a kind at a time", where);
   }
   request_list(const request_list&) = delete;
   request_list& operator=(const request_list&) = delete;

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks that docs/guide/safety.md lists each rule with the place that holds it: the compiler (tests/compile_fail),
+the library in all builds (VERBENA_ASSERT) or in checked builds (VERBENA_CHECK). --fix writes the lists anew."""
+import argparse
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = pathlib.Path("docs/guide/safety.md")
+# Beginnings of what has a rule as its last literal.
+ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* moved_from = "
+CHECKED = r"\bVERBENA_CHECK\(|\b(?:open_alone|check_not_open|check_step)\("
+LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|;')
+
+
+def first_sentence(case):
+    """The rule in words: the comment between the licence and the `// expect` lines."""
+    words = []
+    for line in case.read_text().splitlines()[1:]:
+        if not line.startswith("// ") or line.startswith("// expect"):
+            break
+        words.append(line.removeprefix("// ").strip())
+    return " ".join(words)
+
+
+def compiler_rules(root):
+    """Lines of `rule (test)` of each case."""
+    rules = []
+    for case in sorted((root / "tests/compile_fail").glob("*/*.cpp")):
+        rules.append((first_sentence(case), f"compile_fail/{case.parent.name}/{case.stem}"))
+    return rules
+
+
+def arguments_of(text, start):
+    """What stands between the parenthesis before `start` and its partner."""
+    depth = 1
+    position = start
+    for token in TOKEN.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        position = token.start()
+        if depth == 0 or token.group() == ";":
+            break
+    return text[start:position]
+
+
+def text_rules(root, calls):
+    """The texts of the rules that `calls` hold, once each, with the file in which they stand: the last literal of a
+    call is its rule."""
+    rules = {}
+    for folder in ("include", "src"):
+        for path in sorted((root / folder).rglob("*.[ch]pp")):
+            text = path.read_text()
+            for found in re.finditer(calls, text):
+                literals = LITERAL.findall(arguments_of(text, found.end()))
+                if literals:
+                    rules.setdefault(re.sub(r'"\s*"', "", literals[-1])[1:-1], path.stem)
+    return sorted(rules.items())
+
+
+def lists(root):
+    return {
+        "compiler": "".join(f"- {rule} `{test}`\n" for rule, test in compiler_rules(root)),
+        "always": "".join(f"- {text} ({stem})\n" for text, stem in text_rules(root, ALWAYS)),
+        "checked": "".join(f"- {text} ({stem})\n" for text, stem in text_rules(root, CHECKED)),
+    }
+
+
+def replaced(page, wanted):
+    """The page with each list between its marks."""
+    for name, text in wanted.items():
+        pattern = re.compile(rf"(<!-- {name}: scripts/safety_rules.py --fix -->\n).*?(<!-- end of {name} -->\n)", re.DOTALL)
+        if not pattern.search(page):
+            raise SystemExit(f"{PAGE}: no marks for the list `{name}`")
+        page = pattern.sub(lambda found, text=text: found.group(1) + text + found.group(2), page)
+    return page
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=ROOT)
+    parser.add_argument("--fix", action="store_true")
+    options = parser.parse_args()
+    complaints = [f"{test}: no sentence says what the rule is"
+                  for rule, test in compiler_rules(options.root) if not rule]
+    path = options.root / PAGE
+    page = path.read_text()
+    wanted = replaced(page, lists(options.root))
+    if options.fix:
+        path.write_text(wanted)
+    elif page != wanted:
+        complaints.append(f"{PAGE}: a list is not current; scripts/safety_rules.py --fix writes it")
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""scripts/safety_rules.py finds the rules where they are held, and notices a page that does not list them."""
+import unittest
+
+from lint_case import SPDX, LintCase
+
+PAGE = "".join(f"<!-- {name}: scripts/safety_rules.py --fix -->\n<!-- end of {name} -->\n"
+               for name in ("compiler", "always", "checked"))
+
+
+class SafetyRules(LintCase):
+    def setUp(self):
+        super().setUp()
+        self.page = self.write("docs/guide/safety.md", PAGE)
+
+    def check(self, *words):
+        return self.run_script("safety_rules.py", "--root", self.root, *words)
+
+    def test_page_that_lists_all_rules(self):
+        self.write("tests/compile_fail/base/x_is_y.cpp", SPDX + "// X is\n// always Y.\n// expect: x\nint x;\n")
+        self.write("include/verbena/base/x.hpp", SPDX + 'VERBENA_CHECK(f("a,"), "one "\n  "rule");\n')
+        self.write("src/base/x.cpp", SPDX + 'VERBENA_ASSERT(f(")") > 1, "another rule");\nf("no rule");\n')
+        self.assert_clean(self.check("--fix"))
+        self.assert_clean(self.check())
+        text = self.page.read_text()
+        for line in ("- X is always Y. `compile_fail/base/x_is_y`\n", "- one rule (x)\n", "- another rule (x)\n"):
+            self.assertIn(line, text)
+        self.assertNotIn("no rule", text)
+
+    def test_rule_that_the_page_does_not_list(self):
+        self.assert_clean(self.check())
+        self.write("src/base/x.cpp", 'open_alone(x, "a new rule", where);\n')
+        self.assert_finds(self.check(), "a list is not current")
+
+    def test_case_without_a_sentence(self):
+        self.write("tests/compile_fail/base/x.cpp", SPDX + "// expect: x\nint x;\n")
+        self.check("--fix")
+        self.assert_finds(self.check(), "compile_fail/base/x: no sentence says what the rule is")
+
+    def test_page_without_marks(self):
+        self.page.write_text("nothing\n")
+        self.assert_finds(self.check(), "no marks")
+
+
+if __name__ == "__main__":
+    unittest.main()

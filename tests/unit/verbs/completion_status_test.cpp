@@ -50,14 +50,33 @@ TEST(completion_status, frequent_failures_name_their_causes) {
 }
 
 TEST(completion_opcode, names_are_those_of_the_c_api) {
-  EXPECT_EQ(to_string(completion_opcode::send), "SEND");
-  EXPECT_EQ(to_string(completion_opcode::write), "RDMA_WRITE");
-  EXPECT_EQ(to_string(completion_opcode::read), "RDMA_READ");
-  EXPECT_EQ(to_string(completion_opcode::compare_and_swap), "COMP_SWAP");
-  EXPECT_EQ(to_string(completion_opcode::fetch_and_add), "FETCH_ADD");
-  EXPECT_EQ(to_string(completion_opcode::receive), "RECV");
-  EXPECT_EQ(to_string(completion_opcode::receive_write_with_immediate), "RECV_RDMA_WITH_IMM");
-  EXPECT_EQ(to_string(completion_opcode::driver3), "DRIVER3");
+  using op = completion_opcode;
+  std::string names;
+  for (const op each : {op::send,
+                        op::write,
+                        op::read,
+                        op::compare_and_swap,
+                        op::fetch_and_add,
+                        op::bind_memory_window,
+                        op::local_invalidate,
+                        op::segmented_send,
+                        op::flush,
+                        op::atomic_write,
+                        op::receive,
+                        op::receive_write_with_immediate,
+                        op::tag_added,
+                        op::tag_deleted,
+                        op::tag_synchronised,
+                        op::tag_received,
+                        op::tag_missed,
+                        op::driver1,
+                        op::driver2,
+                        op::driver3})
+    names += to_string(each) + " ";
+  EXPECT_EQ(names,
+            "SEND RDMA_WRITE RDMA_READ COMP_SWAP FETCH_ADD BIND_MW LOCAL_INV TSO FLUSH "
+            "ATOMIC_WRITE RECV RECV_RDMA_WITH_IMM TM_ADD TM_DEL TM_SYNC TM_RECV TM_NO_TAG DRIVER1 "
+            "DRIVER2 DRIVER3 ");
   EXPECT_EQ(to_string(static_cast<completion_opcode>(100)), "unknown (100)");
 }
 
@@ -66,6 +85,8 @@ TEST(completion_flags, print_names_and_keep_unknown_bits) {
   EXPECT_EQ(to_string(completion_flag::with_immediate | completion_flag::global_route_header),
             "GRH | WITH_IMM");
   EXPECT_EQ(to_string(completion_flags::from_mask(IBV_WC_WITH_IMM | 0x8000)), "WITH_IMM | 0x8000");
+  EXPECT_EQ(to_string(completion_flags::from_mask(0x7f)),
+            "GRH | WITH_IMM | IP_CSUM_OK | WITH_INV | TM_SYNC_REQ | TM_MATCH | TM_DATA_VALID");
 }
 
 }  // namespace

@@ -104,6 +104,54 @@ TEST_F(refusing, a_failing_channel_is_an_error_and_not_a_time_out) {
   EXPECT_EQ(refused.error().call(), "ibv_get_cq_event");
 }
 
+// The descriptor is readable, and when the event is asked for, somebody else has it.
+TEST_F(refusing, an_event_that_another_thread_takes_is_waited_out) {
+  static int calls;
+  calls = 0;
+  static verbena::provider shared;
+  shared = *soft_provider().value();
+  shared.verbs.get_cq_event.set([](ibv_comp_channel* channel, ibv_cq** queue, void** cookie) {
+    if (++calls > 2) return soft_provider().value()->verbs.get_cq_event(channel, queue, cookie);
+    errno = EAGAIN;
+    return -1;
+  });
+  const auto opened = testing_support::open_soft(shared).value();
+  const auto channel = opened.create_completion_channel().value();
+  const auto queue = opened.create_cq(16, {.channel = channel}).value();
+  const auto domain = opened.allocate_pd().value();
+  auto prepared = domain.create_queue_pair<rc>(queue, queue).value();
+  const auto self = prepared.endpoint();
+  auto connected = std::move(prepared).handshake(self).value();
+  const auto memory = domain.allocate(64, access::local_write).value();
+  queue.request_notification(notify::any_completion).value();
+  connected.post_receive({}, memory.slice(32, 32)).value();
+  auto batch = connected.start_send();
+  batch.send({}, memory.slice(0, 8));
+  batch.submit().value();
+  const auto event = channel.wait(deadline::after(std::chrono::seconds(20))).value();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_TRUE(event->is_from(queue));
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(refusing, a_port_that_is_down_makes_no_queue_pair) {
+  static verbena::provider down;
+  down = *soft_provider().value();
+  down.verbs.query_port.set([](ibv_context* of, std::uint8_t port, ibv_port_attr* attributes) {
+    const int code = soft_provider().value()->verbs.query_port(of, port, attributes);
+    attributes->state = IBV_PORT_DOWN;
+    return code;
+  });
+  const auto opened = testing_support::open_soft(down).value();
+  EXPECT_EQ(opened.query_port(port_number(1)).value().state(), port_state::down);
+  const auto queue = opened.create_cq(4).value();
+  const auto refused = opened.allocate_pd().value().create_queue_pair<rc>(queue, queue);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::unavailable);
+  EXPECT_NE(refused.error().message().find("port 1"), std::string::npos)
+      << refused.error().message();
+}
+
 TEST_F(refusing, a_failing_query_or_notification_names_verb_and_object) {
   auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
   provider.fail_verb("ibv_query_qp", EIO);

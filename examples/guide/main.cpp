@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Runs what docs/guide quotes, one page after the other.
+#include <exception>
+#include <iostream>
+#include <utility>
+
+#include "examples/guide/snippets.hpp"
+
+int main() {
+  const std::pair<const char*, void (*)()> pages[] = {
+      {"open a device", guide::open_a_device},
+      {"memory", guide::memory},
+      {"state machine by hand", guide::state_machine_by_hand},
+      {"errors", guide::errors},
+      {"reliable connection", guide::reliable_connection},
+      {"reliable connection over TCP", guide::reliable_connection_over_tcp},
+      {"completions by polling", guide::completions_by_polling},
+      {"completions by events", guide::completions_by_events},
+      {"threads", guide::threads},
+  };
+  for (const auto& [name, run] : pages) {
+    std::cout << "== " << name << '\n' << std::flush;
+    try {
+      run();
+    } catch (const std::exception& failure) {
+      std::cout << "failed: " << failure.what() << '\n' << std::flush;
+      return 1;
+    }
+  }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// What docs/guide quotes, as functions: each runs by itself and throws when it fails.
+#pragma once
+
+#include <stdexcept>
+
+namespace guide {
+
+void open_a_device();
+void memory();
+void state_machine_by_hand();
+void errors();
+void reliable_connection();
+void reliable_connection_over_tcp();
+void completions_by_polling();
+void completions_by_events();
+void threads();
+
+/// Throws when `holds` is false.
+inline void require(bool holds) {
+  if (!holds) throw std::runtime_error("the snippet does not do what its page says");
+}
+
+}  // namespace guide

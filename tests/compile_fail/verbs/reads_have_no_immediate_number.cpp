@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The peer is not told of a read, so there is no number to tell it.
+// expect: no member named 'read_with_immediate'|has no member named 'read_with_immediate'
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::rc>& batch, const verbena::remote_region& remote,
+         const verbena::local_slice& slice) {
+#ifdef VERBENA_BAD
+  batch.read_with_immediate({}, 7, slice, remote);
+#else
+  batch.write_with_immediate({}, 7, slice, remote);
+#endif
+}

@@ -30,6 +30,7 @@ enum class queue_pair_event : std::uint8_t {
   access_error,               ///< IBV_EVENT_QP_ACCESS_ERR
   communication_established,  ///< IBV_EVENT_COMM_EST
   send_queue_drained,         ///< IBV_EVENT_SQ_DRAINED
+  last_request_reached,       ///< IBV_EVENT_QP_LAST_WQE_REACHED
 };
 
 /// What the engine tells its host. Called on any thread, possibly with locks of queue pairs held:

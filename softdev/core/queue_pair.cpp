@@ -31,8 +31,7 @@ queue_pair::queue_pair(engine& home, std::uint32_t number, const queue_pair_opti
       options_(options),
       requester_(*this, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
                  options.capabilities.max_inline_bytes),
-      responder_(*this, options.capabilities.max_receive_wr, options.capabilities.max_receive_sge) {
-}
+      responder_(*this, options) {}
 
 void queue_pair::open_send() noexcept {
   send_lock_.lock();
@@ -111,7 +110,9 @@ void queue_pair::open_receive() noexcept { receive_lock_.lock(); }
 
 int queue_pair::add_receive(std::uint64_t wr_id, sge_list sinks) noexcept {
   receive_queue& queue = responder_.queue();
-  if (state() == queue_pair_state::reset || sinks.count > queue.max_sges()) return EINVAL;
+  if (options_.shared_receives != nullptr || state() == queue_pair_state::reset ||
+      sinks.count > queue.max_sges())
+    return EINVAL;
   if (queue.full()) return ENOMEM;
   const std::uint64_t index = queue.posted();
   receive_entry& entry = queue.next();

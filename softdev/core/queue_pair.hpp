@@ -11,6 +11,7 @@
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
+#include "softdev/core/shared_receive_queue.hpp"
 #include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/core/work_queue.hpp"
@@ -30,9 +31,10 @@ struct queue_pair_capabilities {
 
 struct queue_pair_options {
   domain_id domain{};
-  completion_queue* send_queue = nullptr;     ///< outlives the queue pair
-  completion_queue* receive_queue = nullptr;  ///< outlives the queue pair
-  queue_pair_capabilities capabilities;
+  completion_queue* send_queue = nullptr;           ///< outlives the queue pair
+  completion_queue* receive_queue = nullptr;        ///< outlives the queue pair
+  shared_receive_queue* shared_receives = nullptr;  ///< instead of one of its own; outlives it
+  queue_pair_capabilities capabilities;             ///< those of receives only without it
   bool signal_all = false;
   void* owner = nullptr;  ///< for the event sink's use
 };
@@ -79,7 +81,7 @@ class queue_pair {
 
   /// Takes the receive side for a batch of `add_receive`, until `close_receive`.
   void open_receive() noexcept;
-  /// 0, EINVAL (state, number of elements) or ENOMEM (queue full).
+  /// 0, EINVAL (state, number of elements, receives are shared) or ENOMEM (queue full).
   [[nodiscard]] int add_receive(std::uint64_t wr_id, sge_list sinks) noexcept;
   void close_receive() noexcept;
 

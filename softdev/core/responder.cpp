@@ -34,8 +34,11 @@ response silence(reason why, std::uint32_t detail, std::uint32_t extra) {
 
 }  // namespace
 
-responder::responder(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges)
-    : self_(self), queue_(wr_count, max_sges, 0) {}
+responder::responder(queue_pair& self, const queue_pair_options& options)
+    : self_(self),
+      shared_(options.shared_receives),
+      queue_(shared_ != nullptr ? 1 : options.capabilities.max_receive_wr,
+             shared_ != nullptr ? shared_->max_sges() : options.capabilities.max_receive_sge, 0) {}
 
 void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;
@@ -45,7 +48,7 @@ void responder::start(std::uint32_t receive_psn) noexcept {
 void responder::clear() noexcept {
   consumed_ = queue_.posted();
   queue_.clear();
-  busy_ = receive_taken_ = false;
+  busy_ = receive_taken_ = told_last_ = false;
 }
 
 response responder::begin(const message& what) noexcept {
@@ -113,8 +116,15 @@ response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& ou
   return {};
 }
 
+/// True when there is a receive request at the head; with a shared queue, takes one out for this
+/// queue pair. One that a message left behind, which began anew since, is still at the head.
+bool responder::has_receive() noexcept {
+  if (consumed_ != queue_.posted()) return true;
+  return shared_ != nullptr && shared_->take(queue_);
+}
+
 response responder::take_receive() noexcept {
-  if (consumed_ == queue_.posted())
+  if (!has_receive())
     return {.outcome = verdict::receiver_not_ready,
             .rnr_timer = self_.attributes().min_rnr_timer,
             .why = {.why = reason::receiver_not_ready}};
@@ -148,6 +158,7 @@ response responder::place(std::span<const std::byte> bytes) noexcept {
 
 response responder::scatter_to_receive(std::span<const std::byte> bytes) noexcept {
   const std::span<const sge> sinks = queue_.sges(consumed_);
+  const domain_id domain = shared_ != nullptr ? shared_->domain() : self_.domain();
   while (!bytes.empty()) {
     const sge& sink = sinks[sge_index_];
     const auto part = std::min<std::uint64_t>(sink.length - sge_offset_, bytes.size());
@@ -158,7 +169,7 @@ response responder::scatter_to_receive(std::span<const std::byte> bytes) noexcep
     }
     failure why;
     std::byte* to = self_.home().regions().check_local(
-        {sink.lkey, sink.address + sge_offset_, part, access::local_write, self_.domain()}, why);
+        {sink.lkey, sink.address + sge_offset_, part, access::local_write, domain}, why);
     if (to == nullptr) return refuse_receive(why);
     copy_payload(to, bytes.data(), part);
     bytes = bytes.subspan(part);
@@ -269,6 +280,9 @@ void responder::flush() noexcept {
           .qp_num = self_.number(),
           .vendor_error = why},
          false);
+  if (shared_ == nullptr || told_last_) return;
+  told_last_ = true;
+  self_.home().report(self_, queue_pair_event::last_request_reached);
 }
 
 }  // namespace verbena::softdev

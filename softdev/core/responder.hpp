@@ -13,12 +13,14 @@
 namespace verbena::softdev {
 
 class queue_pair;
+class shared_receive_queue;
+struct queue_pair_options;
 
 /// Threads: one thread at a time: all functions want the receive lock of the queue pair held, and
 /// those that take a request an access epoch. Does not allocate.
 class responder {
  public:
-  responder(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges);
+  responder(queue_pair& self, const queue_pair_options& options);
 
   [[nodiscard]] receive_queue& queue() noexcept { return queue_; }
 
@@ -51,6 +53,7 @@ class responder {
   [[nodiscard]] response check_connection(const message& what) const noexcept;
   [[nodiscard]] response check_rights() noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
+  [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;
   [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
@@ -61,12 +64,15 @@ class responder {
   void push(const completion& what, bool solicited) noexcept;
 
   queue_pair& self_;
+  shared_receive_queue* const shared_;  ///< where receive requests come from; or nullptr
+  /// With a shared queue: the one request that was taken out of it and is not completed.
   receive_queue queue_;
   std::uint64_t consumed_ = 0;  ///< receive requests completed below
   std::uint32_t expected_psn_ = 0;
   bool busy_ = false;
   bool receive_taken_ = false;
-  bool heard_ = false;  ///< a first request came (communication established)
+  bool heard_ = false;      ///< a first request came (communication established)
+  bool told_last_ = false;  ///< that no more will be taken from the shared queue
   message current_;
   std::uint64_t placed_ = 0;
   std::uint32_t sge_index_ = 0;

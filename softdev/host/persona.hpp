@@ -17,6 +17,7 @@ namespace verbena::softdev {
 struct object_limits {
   static constexpr int max_cq = 16384;
   static constexpr int max_pd = 32768;
+  static constexpr int max_srq = 16384;
   static constexpr int completion_vectors = 8;
 };
 

@@ -16,6 +16,7 @@
 
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/shared_receive_queue.hpp"
 #include "softdev/host/event_queue.hpp"
 #include "softdev/host/host.hpp"
 #include "softdev/host/idle_polls.hpp"
@@ -124,9 +125,17 @@ struct qp_object : ibv_qp_ex {
   bool is_receiver = false;    ///< in the receive queue's `receivers`
   /// The first error of the open batch of the extended interface.
   int batch_error = 0;
-  static constexpr std::size_t event_kinds = 5;  ///< of queue_pair_event
+  static constexpr std::size_t event_kinds = 6;  ///< of queue_pair_event
   std::array<event_node, event_kinds> event_nodes;
   std::uint32_t events_taken = 0;  ///< guarded by the context's queue
+};
+
+struct srq_object : ibv_srq {
+  context_object* context_of = nullptr;
+  std::unique_ptr<shared_receive_queue> queue;
+  event_node limit_event;
+  std::uint32_t events_taken = 0;  ///< guarded by the context's queue
+  dependants children;             ///< queue pairs
 };
 
 /// Every context that comes here is of this device, hence extended: verbs_get_ctx() would ask.
@@ -154,6 +163,9 @@ struct qp_object : ibv_qp_ex {
 }
 [[nodiscard]] inline qp_object& object_of(ibv_qp* qp) noexcept {
   return object_of(reinterpret_cast<ibv_qp_ex*>(qp));
+}
+[[nodiscard]] inline srq_object& object_of(ibv_srq* srq) noexcept {
+  return *static_cast<srq_object*>(srq);
 }
 [[nodiscard]] inline ibv_cq* handle_of(cq_object& cq) noexcept {
   return reinterpret_cast<ibv_cq*>(static_cast<ibv_cq_ex*>(&cq));

@@ -31,6 +31,8 @@ void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
 int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
+int post_shared_receive(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad_request);
 /// The ibv_qp_create_send_ops_flags that queue pairs can have.
 [[nodiscard]] std::uint64_t supported_send_operations() noexcept;
 /// Puts the functions of the extended interface into a queue pair that is being made.
@@ -44,9 +46,11 @@ void tell_context(void* context, device_event what);
 void prepare_events(context_object& context) noexcept;
 void prepare_events(qp_object& qp) noexcept;
 void prepare_events(cq_object& cq) noexcept;
+void prepare_events(srq_object& srq) noexcept;
 /// Forgets pending events of an object that goes away and waits until those that were taken are
 /// acknowledged. Blocks.
 void finish_events(qp_object& qp) noexcept;
 void finish_events(cq_object& cq) noexcept;
+void finish_events(srq_object& srq) noexcept;
 
 }  // namespace verbena::softdev

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #include "softdev/core/attributes.hpp"
@@ -29,6 +30,13 @@ inline void to_wc(const completion& from, ibv_wc& to) noexcept {
   to.qp_num = from.qp_num;
   to.src_qp = from.source_qp;
   to.wc_flags = from.flags;
+}
+
+/// `count` elements at `entries`: 0, or EINVAL when that makes no sense.
+[[nodiscard]] inline int to_list(const ibv_sge* entries, int count, sge_list& out) noexcept {
+  if (count < 0 || (count > 0 && entries == nullptr)) return EINVAL;
+  out = {entries, static_cast<std::uint32_t>(count)};
+  return 0;
 }
 
 /// The request of a classic work request: 0, or EINVAL for an opcode or flags that do not exist

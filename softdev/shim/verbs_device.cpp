@@ -51,6 +51,7 @@ void fill(context_object& object) noexcept {
   context.query_rt_values = &query_rt_values;
   context.create_cq_ex = &create_cq_ex;
   context.create_qp_ex = &create_qp_ex;
+  context.create_srq_ex = &create_srq_ex;
 
   ibv_context& base = context.context;
   base.device = &the_device();
@@ -65,6 +66,7 @@ void fill(context_object& object) noexcept {
   base.ops.req_notify_cq = &req_notify_cq;
   base.ops.post_send = &post_send;
   base.ops.post_recv = &post_receive;
+  base.ops.post_srq_recv = &post_shared_receive;
 }
 
 // Precondition: the lock of the working objects is held.

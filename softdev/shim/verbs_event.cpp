@@ -15,13 +15,14 @@ namespace verbena::softdev {
 namespace {
 
 constexpr std::array<ibv_event_type, qp_object::event_kinds> event_types = {
-    IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_COMM_EST,
-    IBV_EVENT_SQ_DRAINED};
+    IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
+    IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
 static_assert(static_cast<int>(queue_pair_event::fatal) == 0);
 static_assert(static_cast<int>(queue_pair_event::request_error) == 1);
 static_assert(static_cast<int>(queue_pair_event::access_error) == 2);
 static_assert(static_cast<int>(queue_pair_event::communication_established) == 3);
 static_assert(static_cast<int>(queue_pair_event::send_queue_drained) == 4);
+static_assert(static_cast<int>(queue_pair_event::last_request_reached) == 5);
 
 constexpr bool same(device_event ours, ibv_event_type theirs) noexcept {
   return static_cast<int>(ours) == static_cast<int>(theirs);
@@ -49,7 +50,11 @@ void async_taken(void* owner, std::uint32_t kind) {
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
       ++static_cast<qp_object*>(owner)->events_taken;
+      return;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      ++static_cast<srq_object*>(owner)->events_taken;
       return;
     default:
       return;  // about a port or the device, which nobody destroys
@@ -67,7 +72,11 @@ void fill_element(const event_queue::event& taken, ibv_async_event& event) noexc
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_COMM_EST:
     case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
       event.element.qp = &static_cast<qp_object*>(taken.owner)->qp_base;
+      return;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      event.element.srq = static_cast<srq_object*>(taken.owner);
       return;
     case IBV_EVENT_PORT_ACTIVE:
     case IBV_EVENT_PORT_ERR:
@@ -167,6 +176,11 @@ void prepare_events(cq_object& cq) noexcept {
   cq.error_event.kind = IBV_EVENT_CQ_ERR;
 }
 
+void prepare_events(srq_object& srq) noexcept {
+  srq.limit_event.owner = &srq;
+  srq.limit_event.kind = IBV_EVENT_SRQ_LIMIT_REACHED;
+}
+
 void finish_events(qp_object& qp) noexcept {
   for (event_node& node : qp.event_nodes) qp.context_of->events->drop(node);
   wait_for({qp.qp_base.mutex, qp.qp_base.cond, qp.qp_base.events_completed, qp.events_taken});
@@ -177,6 +191,11 @@ void finish_events(cq_object& cq) noexcept {
   cq.context_of->events->drop(cq.error_event);
   wait_for({cq.mutex, cq.cond, cq.comp_events_completed, cq.completion_events_taken});
   wait_for({cq.mutex, cq.cond, cq.async_events_completed, cq.error_events_taken});
+}
+
+void finish_events(srq_object& srq) noexcept {
+  srq.context_of->events->drop(srq.limit_event);
+  wait_for({srq.mutex, srq.cond, srq.events_completed, srq.events_taken});
 }
 
 }  // namespace verbena::softdev
@@ -265,11 +284,17 @@ void ibv_ack_async_event(ibv_async_event* event) {
       acknowledge(cq.mutex, cq.cond, cq.async_events_completed, 1);
       return;
     }
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      ibv_srq& srq = *event->element.srq;
+      acknowledge(srq.mutex, srq.cond, srq.events_completed, 1);
+      return;
+    }
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED: {
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_QP_LAST_WQE_REACHED: {
       ibv_qp& qp = *event->element.qp;
       acknowledge(qp.mutex, qp.cond, qp.events_completed, 1);
       return;

@@ -10,13 +10,6 @@
 namespace verbena::softdev {
 namespace {
 
-// `count` elements at `entries`: 0, or EINVAL when that makes no sense.
-int to_list(const ibv_sge* entries, int count, sge_list& out) noexcept {
-  if (count < 0 || (count > 0 && entries == nullptr)) return EINVAL;
-  out = {entries, static_cast<std::uint32_t>(count)};
-  return 0;
-}
-
 int add(queue_pair& qp, const ibv_send_wr& from) noexcept {
   send_request request;
   sge_list data;

@@ -37,35 +37,47 @@ int check(const creation& what) noexcept {
   if (what.pd == nullptr) return EINVAL;
   if (wanted.qp_type != IBV_QPT_RC)
     return is_unsupported_transport(wanted.qp_type) ? EOPNOTSUPP : EINVAL;
-  if (wanted.srq != nullptr) return EOPNOTSUPP;
+  if (wanted.srq != nullptr &&
+      (wanted.srq->context != what.pd->context || wanted.qp_type == IBV_QPT_UC))
+    return EINVAL;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
   if (wanted.send_cq->context != what.pd->context || wanted.recv_cq->context != what.pd->context)
     return EINVAL;
   const ibv_qp_cap& cap = wanted.cap;
-  if (cap.max_send_wr > limits::max_work_requests || cap.max_recv_wr > limits::max_work_requests ||
-      cap.max_send_sge > limits::max_sges || cap.max_recv_sge > limits::max_sges ||
+  if (cap.max_send_wr > limits::max_work_requests || cap.max_send_sge > limits::max_sges ||
       cap.max_inline_data > limits::max_inline_bytes)
+    return EINVAL;
+  // With a shared receive queue the receive queue's own sizes mean nothing.
+  if (wanted.srq == nullptr &&
+      (cap.max_recv_wr > limits::max_work_requests || cap.max_recv_sge > limits::max_sges))
     return EINVAL;
   if ((what.operations & ~supported_send_operations()) != 0) return EOPNOTSUPP;
   return 0;
 }
 
 // What is asked of the core: at least one of each, so that every queue pair can send and receive.
-ibv_qp_cap at_least_one(const ibv_qp_cap& wanted) noexcept {
-  return {.max_send_wr = std::max(wanted.max_send_wr, 1U),
-          .max_recv_wr = std::max(wanted.max_recv_wr, 1U),
-          .max_send_sge = std::max(wanted.max_send_sge, 1U),
-          .max_recv_sge = std::max(wanted.max_recv_sge, 1U),
-          .max_inline_data = wanted.max_inline_data};
+ibv_qp_cap at_least_one(const ibv_qp_init_attr& wanted) noexcept {
+  const ibv_qp_cap& cap = wanted.cap;
+  const bool shared = wanted.srq != nullptr;
+  return {.max_send_wr = std::max(cap.max_send_wr, 1U),
+          .max_recv_wr = shared ? 0 : std::max(cap.max_recv_wr, 1U),
+          .max_send_sge = std::max(cap.max_send_sge, 1U),
+          .max_recv_sge = shared ? 0 : std::max(cap.max_recv_sge, 1U),
+          .max_inline_data = cap.max_inline_data};
+}
+
+shared_receive_queue* shared_by(const ibv_qp_init_attr& wanted) noexcept {
+  return wanted.srq != nullptr ? object_of(wanted.srq).queue.get() : nullptr;
 }
 
 ibv_qp_cap granted_by(queue_pair& core) noexcept {
   const send_queue& sends = core.sender().queue();
   const receive_queue& receives = core.receiver().queue();
+  const bool shared = core.options().shared_receives != nullptr;
   return {.max_send_wr = sends.capacity(),
-          .max_recv_wr = receives.capacity(),
+          .max_recv_wr = shared ? 0 : receives.capacity(),
           .max_send_sge = sends.max_sges(),
-          .max_recv_sge = receives.max_sges(),
+          .max_recv_sge = shared ? 0 : receives.max_sges(),
           .max_inline_data = sends.max_inline_bytes()};
 }
 
@@ -76,6 +88,7 @@ void fill(qp_object& object, const creation& what) noexcept {
   base.pd = what.pd;
   base.send_cq = what.wanted.send_cq;
   base.recv_cq = what.wanted.recv_cq;
+  base.srq = what.wanted.srq;
   base.handle = object.core->number();
   base.qp_num = object.core->number();
   base.state = IBV_QPS_RESET;
@@ -92,7 +105,7 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   if (const int refused = check(what)) return fail(refused);
   auto* const object = new (std::nothrow) qp_object{};
   if (object == nullptr) return fail(ENOMEM);
-  what.wanted.cap = at_least_one(what.wanted.cap);
+  what.wanted.cap = at_least_one(what.wanted);
   object->context_of = &context;
   object->created = what.wanted;
   pthread_mutex_init(&object->qp_base.mutex, nullptr);
@@ -103,6 +116,7 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
       context.host->core().create({.domain = static_cast<domain_id>(what.pd->handle),
                                    .send_queue = object_of(what.wanted.send_cq).queue.get(),
                                    .receive_queue = object_of(what.wanted.recv_cq).queue.get(),
+                                   .shared_receives = shared_by(what.wanted),
                                    .capabilities = {.max_send_wr = cap.max_send_wr,
                                                     .max_receive_wr = cap.max_recv_wr,
                                                     .max_send_sge = cap.max_send_sge,
@@ -122,6 +136,7 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   object_of(what.pd).children.add();
   object_of(what.wanted.send_cq).children.add();
   object_of(what.wanted.recv_cq).children.add();
+  if (what.wanted.srq != nullptr) object_of(what.wanted.srq).children.add();
   {
     const std::lock_guard lock(context.working.lock);
     context.working.queue_pairs.insert(object);
@@ -266,6 +281,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   finish_events(object);
   object_of(qp->send_cq).children.remove();
   object_of(qp->recv_cq).children.remove();
+  if (qp->srq != nullptr) object_of(qp->srq).children.remove();
   object_of(qp->pd).children.remove();
   pthread_mutex_destroy(&qp->mutex);
   pthread_cond_destroy(&qp->cond);

@@ -34,8 +34,8 @@ ibv_device_attr device_attributes() {
   attr.hw_ver = device_identity::hardware_version;
   attr.max_qp = limits::max_queue_pairs;
   attr.max_qp_wr = limits::max_work_requests;
-  attr.device_cap_flags =
-      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+                          IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
   attr.max_sge = limits::max_sges;
   attr.max_sge_rd = limits::max_sges;
   attr.max_cq = object_limits::max_cq;
@@ -46,6 +46,9 @@ ibv_device_attr device_attributes() {
   attr.max_qp_init_rd_atom = limits::max_rd_atomic;
   attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * limits::max_queue_pairs);
   attr.atomic_cap = IBV_ATOMIC_HCA;
+  attr.max_srq = object_limits::max_srq;
+  attr.max_srq_wr = limits::max_work_requests;
+  attr.max_srq_sge = limits::max_sges;
   attr.max_pkeys = 1;
   attr.phys_port_cnt = 1;
   return attr;

@@ -93,6 +93,7 @@ struct end_options {
   bool signal_all = false;
   domain_id domain{1};
   completion_sink receive_sink{};  ///< of the receive queue
+  shared_receive_queue* shared_receives = nullptr;
 };
 
 inline constexpr access_flags everything =
@@ -198,6 +199,7 @@ class fabric : public ::testing::Test {
     end->qp = home->create({.domain = options.domain,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),
+                            .shared_receives = options.shared_receives,
                             .capabilities = options.capabilities,
                             .signal_all = options.signal_all})
                   .value();

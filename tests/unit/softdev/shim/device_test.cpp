@@ -112,7 +112,10 @@ TEST(soft_device, attributes_fit_what_it_can_do) {
   EXPECT_EQ(plain.atomic_cap, IBV_ATOMIC_HCA);
   EXPECT_GE(plain.max_sge, 30);
   EXPECT_GE(plain.max_qp_wr, 16384);
-  EXPECT_EQ(plain.max_srq, 0);
+  EXPECT_GT(plain.max_srq, 0);
+  EXPECT_GE(plain.max_srq_wr, 1024);
+  EXPECT_GT(plain.max_srq_sge, 1);
+  EXPECT_NE(plain.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0U);
   EXPECT_EQ(plain.max_mw, 0);
   EXPECT_STRNE(plain.fw_ver, "");
   ibv_device_attr_ex extended{};
@@ -237,11 +240,9 @@ TEST(soft_device, has_the_default_partition_key_alone) {
 TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
   opened_device device;
   errno = 0;
-  ibv_srq_init_attr srq{};
-  EXPECT_EQ(SOFT(ibv_create_srq)(device.pd, &srq), nullptr);
+  ibv_xrcd_init_attr xrcd{};
+  EXPECT_EQ(ibv_open_xrcd(device.context, &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_srq_attr limit{};
-  EXPECT_EQ(SOFT(ibv_modify_srq)(nullptr, &limit, IBV_SRQ_LIMIT), EOPNOTSUPP);
   ibv_wc completion{};
   ibv_grh header{};
   ibv_ah_attr address{};

@@ -93,6 +93,7 @@ queue_pair_handle::queue_pair_handle(opened_device& device, const queue_pair_wis
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = wishes.send_cq != nullptr ? wishes.send_cq : device.cq;
   attributes.recv_cq = wishes.recv_cq != nullptr ? wishes.recv_cq : device.cq;
+  attributes.srq = wishes.srq;
   attributes.cap = wishes.cap;
   attributes.qp_type = IBV_QPT_RC;
   attributes.sq_sig_all = wishes.signal_all;

@@ -91,6 +91,7 @@ class opened_device {
 struct queue_pair_wishes {
   ibv_cq* send_cq = nullptr;  ///< the device's by default
   ibv_cq* recv_cq = nullptr;
+  ibv_srq* srq = nullptr;
   ibv_qp_cap cap{.max_send_wr = 16,
                  .max_recv_wr = 16,
                  .max_send_sge = 4,

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// A shared receive queue: receive requests that many queue pairs take from, each when a message
+// comes for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/types.hpp"
+#include "softdev/core/work_queue.hpp"
+
+namespace verbena::softdev {
+
+class shared_receive_queue;
+
+/// What a shared receive queue tells its owner: fewer requests than the limit are left, and the
+/// limit is disarmed now. Called on the thread that brings a message, with the receive lock of its
+/// queue pair held: must not block and must not call the engine.
+struct shared_receive_sink {
+  void* context = nullptr;
+  void (*limit_reached)(void* context, shared_receive_queue& queue) = nullptr;
+};
+
+struct shared_receive_options {
+  domain_id domain{};         ///< of the memory that requests name
+  std::uint32_t max_wr = 1;   ///< 1 … limits::max_work_requests
+  std::uint32_t max_sge = 1;  ///< 0 … limits::max_sges
+  shared_receive_sink sink;
+};
+
+/// Receive requests in the order in which they were posted. The place of a request is free as soon
+/// as a queue pair has taken it (as in the kernel's rxe), not when its completion is polled. A
+/// request that was taken is completed by that queue pair, as flushed if it fails; it never comes
+/// back here.
+///
+/// Threads: thread-safe. Its lock is taken inside the receive lock of a queue pair and is held
+/// while none other is taken. Only construction and `modify` allocate.
+class shared_receive_queue {
+ public:
+  /// Precondition: the options are within the limits.
+  explicit shared_receive_queue(const shared_receive_options& options);
+  shared_receive_queue(const shared_receive_queue&) = delete;
+  shared_receive_queue& operator=(const shared_receive_queue&) = delete;
+
+  [[nodiscard]] domain_id domain() const noexcept { return domain_; }
+  [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
+
+  /// Takes the queue for a batch of `add`, until `close`.
+  void open() noexcept { lock_.lock(); }
+  /// 0, EINVAL (number of elements) or ENOMEM (queue full).
+  [[nodiscard]] int add(std::uint64_t wr_id, sge_list sinks) noexcept;
+  void close() noexcept { lock_.unlock(); }
+
+  struct attributes {
+    std::uint32_t max_wr = 0;
+    std::uint32_t max_sge = 0;
+    std::uint32_t limit = 0;  ///< 0 when no event is armed
+  };
+  [[nodiscard]] attributes query() noexcept;
+
+  struct change {
+    std::optional<std::uint32_t> max_wr;  ///< room for so many requests from now on
+    std::optional<std::uint32_t> limit;   ///< arms the event; 0 disarms it
+  };
+  /// 0; or EINVAL, and nothing has changed: max_wr is 0, above limits::max_work_requests or below
+  /// the number of requests that are here; or the limit is above max_wr. Arming a limit of which
+  /// the queue is short already raises the event when the next request is taken.
+  [[nodiscard]] int modify(const change& wanted);
+
+  /// Moves the oldest request to the end of `to`, which has room for its elements; false when there
+  /// is none. For responders.
+  [[nodiscard]] bool take(receive_queue& to) noexcept;
+
+ private:
+  static void copy_entry(receive_queue& from, std::uint64_t index, receive_queue& to) noexcept;
+
+  const domain_id domain_;
+  const std::uint32_t max_sges_;
+  const shared_receive_sink sink_;
+  spin_lock lock_;
+  std::unique_ptr<receive_queue> queue_;  ///< requests below its `released()` were taken
+  std::uint32_t limit_ = 0;
+};
+
+}  // namespace verbena::softdev

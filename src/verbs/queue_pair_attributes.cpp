@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "src/verbs/bit_names.hpp"
 
@@ -96,26 +95,14 @@ queue_pair_attributes& queue_pair_attributes::set_port(port_number port) noexcep
   return *this;
 }
 
-queue_pair_attributes& queue_pair_attributes::set_qkey(std::uint32_t qkey) noexcept {
-  native_.qkey = qkey;
+queue_pair_attributes& queue_pair_attributes::set_qkey(queue_key key) noexcept {
+  native_.qkey = key.value();
   mask_ |= attribute::qkey;
   return *this;
 }
 
-queue_pair_attributes& queue_pair_attributes::set_address(const peer_address& to) {
-  VERBENA_ASSERT(to.service_level <= 15, "a service level has 4 bits: 0 to 15");
-  ibv_ah_attr& out = native_.ah_attr;
-  out = {};
-  out.dlid = to.lid.value();
-  out.sl = to.service_level;
-  out.port_num = to.port.value();
-  if (to.gid) {
-    out.is_global = 1;
-    std::memcpy(out.grh.dgid.raw, to.gid->bytes().data(), sizeof out.grh.dgid.raw);
-    out.grh.sgid_index = to.source_gid.value();
-    out.grh.hop_limit = to.hop_limit;
-    out.grh.traffic_class = to.traffic_class;
-  }
+queue_pair_attributes& queue_pair_attributes::set_address(const address_vector& to) {
+  native_.ah_attr = detail::native_address(to);
   mask_ |= attribute::address;
   return *this;
 }
@@ -211,25 +198,12 @@ std::optional<port_number> queue_pair_attributes::port() const noexcept {
   return if_set(mask_, attribute::port, [&] { return port_number(native_.port_num); });
 }
 
-std::optional<std::uint32_t> queue_pair_attributes::qkey() const noexcept {
-  return if_set(mask_, attribute::qkey, [&] { return native_.qkey; });
+std::optional<queue_key> queue_pair_attributes::qkey() const noexcept {
+  return if_set(mask_, attribute::qkey, [&] { return queue_key(native_.qkey); });
 }
 
-std::optional<peer_address> queue_pair_attributes::address() const noexcept {
-  return if_set(mask_, attribute::address, [&] {
-    const ibv_ah_attr& in = native_.ah_attr;
-    peer_address to{
-        .lid = verbena::lid(in.dlid), .port = port_number(in.port_num), .service_level = in.sl};
-    if (in.is_global != 0) {
-      std::array<std::uint8_t, 16> bytes;
-      std::memcpy(bytes.data(), in.grh.dgid.raw, bytes.size());
-      to.gid = verbena::gid(bytes);
-      to.source_gid = gid_index(in.grh.sgid_index);
-      to.traffic_class = in.grh.traffic_class;
-      to.hop_limit = in.grh.hop_limit;
-    }
-    return to;
-  });
+std::optional<address_vector> queue_pair_attributes::address() const noexcept {
+  return if_set(mask_, attribute::address, [&] { return detail::from_native(native_.ah_attr); });
 }
 
 std::optional<mtu> queue_pair_attributes::path_mtu() const noexcept {

@@ -4,23 +4,13 @@
 #include <cerrno>
 #include <string>
 
+#include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/queue_pair_creation.hpp"
 #include "src/verbs/queue_pair_transitions.hpp"
 #include "src/verbs/text.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
-
-// What the kernel could not resolve, if the change told it a way to the peer.
-std::string explain_route(const queue_pair_attributes& changes) {
-  const auto to = changes.address();
-  if (!to || !to->gid) return {};
-  return "resolving the route to the remote GID " + to_string(*to->gid) +
-         " failed; on RoCE this usually means that it does not answer on the network of the local "
-         "GID at index " +
-         std::to_string(to->source_gid.value()) + " of port " + std::to_string(to->port.value()) +
-         ", or that a firewall drops RoCE (UDP port 4791)";
-}
 
 // What a change to RTR may have wrong besides its set of attributes.
 std::string explain_values(const sys::verbs_table& verbs, ibv_context* context,
@@ -29,16 +19,11 @@ std::string explain_values(const sys::verbs_table& verbs, ibv_context* context,
   const auto largest = changes.path_mtu();
   if (!to || !largest) return {};
   ibv_port_attr port{};
-  if (call(verbs.query_port, context, to->port.value(), &port).failed)
-    return "port " + std::to_string(to->port.value()) + " does not exist";
-  if (byte_count(*largest) > byte_count(static_cast<mtu>(port.active_mtu)))
+  if (!call(verbs.query_port, context, to->port.value(), &port).failed &&
+      byte_count(*largest) > byte_count(static_cast<mtu>(port.active_mtu)))
     return "the path MTU " + to_string(*largest) + " is larger than the port's active MTU " +
            to_string(static_cast<mtu>(port.active_mtu));
-  if (to->gid && to->source_gid.value() >= port.gid_tbl_len)
-    return "the port has no GID at index " + std::to_string(to->source_gid.value());
-  if (!to->gid && port.link_layer == IBV_LINK_LAYER_ETHERNET)
-    return "on Ethernet the peer is addressed by its GID, and none was given";
-  return {};
+  return explain_address(verbs, context, *to);
 }
 
 }  // namespace
@@ -65,7 +50,7 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
     case ETIMEDOUT:
     case ENETUNREACH:
     case EHOSTUNREACH:
-      diagnosis = explain_route(changes);
+      if (const auto to = changes.address()) diagnosis = explain_route(*to);
       break;
     default:
       break;

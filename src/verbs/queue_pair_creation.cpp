@@ -15,28 +15,31 @@
 #include "verbena/verbs/gid_table.hpp"
 #include "verbena/verbs/port_attributes.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-using rc_options = queue_pair_options<rc>;
-
-ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const completion_queue& send,
-                                      const completion_queue& receive, const rc_options& options,
-                                      const creation& kind) {
+ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const queue_pair_queues& queues,
+                                      const queue_pair_request& asked) {
   ibv_qp_init_attr_ex out{};
-  out.send_cq = send.native();
-  out.recv_cq = receive.native();
-  out.cap = {.max_send_wr = options.max_send_wr,
-             .max_recv_wr = options.max_recv_wr,
-             .max_send_sge = options.max_send_sge,
-             .max_recv_sge = options.max_recv_sge,
-             .max_inline_data = options.max_inline_data};
-  out.qp_type = kind.type;
-  out.sq_sig_all = options.signal_all ? 1 : 0;
+  out.send_cq = queues.send.native();
+  out.recv_cq = queues.receive.native();
+  out.cap = {.max_send_wr = asked.sizes.max_send_wr,
+             .max_recv_wr = asked.sizes.max_recv_wr,
+             .max_send_sge = asked.sizes.max_send_sge,
+             .max_recv_sge = asked.sizes.max_recv_sge,
+             .max_inline_data = asked.sizes.max_inline_data};
+  if (queues.shared != nullptr) {
+    out.srq = queues.shared->native();
+    out.cap.max_recv_wr = 0;
+    out.cap.max_recv_sge = 0;
+  }
+  out.qp_type = asked.type;
+  out.sq_sig_all = asked.signal_all ? 1 : 0;
   out.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   out.pd = pd.native();
-  out.send_ops_flags = kind.send_operations;
+  out.send_ops_flags = asked.operations.mask();
   return out;
 }
 
@@ -44,6 +47,7 @@ ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const complet
 created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex& asked) {
   ibv_qp_init_attr classic{.send_cq = asked.send_cq,
                            .recv_cq = asked.recv_cq,
+                           .srq = asked.srq,
                            .cap = asked.cap,
                            .qp_type = asked.qp_type,
                            .sq_sig_all = asked.sq_sig_all};
@@ -53,7 +57,7 @@ created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex&
 }
 
 // Which of the device's limits the options exceed; empty if none.
-std::string exceeded_limits(const protection_domain& pd, const rc_options& options) {
+std::string exceeded_limits(const protection_domain& pd, const queue_pair_capabilities& sizes) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
   std::string text;
@@ -63,89 +67,91 @@ std::string exceeded_limits(const protection_domain& pd, const rc_options& optio
     text.append(what).append(" ").append(std::to_string(asked));
     text.append(" > the device's maximum ").append(std::to_string(limit));
   };
-  compare("max_send_wr", options.max_send_wr, limits.max_qp_wr);
-  compare("max_recv_wr", options.max_recv_wr, limits.max_qp_wr);
-  compare("max_send_sge", options.max_send_sge, limits.max_sge);
-  compare("max_recv_sge", options.max_recv_sge, limits.max_sge);
-  if (text.empty() && options.max_inline_data > 0)
-    text = "the device may not have room for " + std::to_string(options.max_inline_data) +
+  compare("max_send_wr", sizes.max_send_wr, limits.max_qp_wr);
+  compare("max_recv_wr", sizes.max_recv_wr, limits.max_qp_wr);
+  compare("max_send_sge", sizes.max_send_sge, limits.max_sge);
+  compare("max_recv_sge", sizes.max_recv_sge, limits.max_sge);
+  if (text.empty() && sizes.max_inline_data > 0)
+    text = "the device may not have room for " + std::to_string(sizes.max_inline_data) +
            " bytes of inline data";
   return text;
 }
 
-error creation_failed(const protection_domain& pd, const rc_options& options, std::string_view verb,
-                      int code) {
+error creation_failed(const protection_domain& pd, const queue_pair_request& asked,
+                      std::string_view verb, int code) {
   error failed = creation_error(code, verb, pd.name());
   if (code != EINVAL && code != ENOMEM && code != 0) return failed;
-  const std::string exceeded = exceeded_limits(pd, options);
+  const std::string exceeded = exceeded_limits(pd, asked.sizes);
   return exceeded.empty() ? failed : std::move(failed).with_diagnosis(exceeded);
 }
 
-result<void> check_options(const protection_domain& pd, const rc_options& options) {
-  const auto refuse = [&](const std::string& diagnosis) {
-    return error::invalid_argument("create_queue_pair", pd.name(), diagnosis);
-  };
-  if (options.retry_count > 7 || options.rnr_retry_count > 7)
-    return refuse("a retry count has 3 bits: 0 to 7");
-  if (options.service_level > 15) return refuse("a service level has 4 bits: 0 to 15");
-  if (options.port == port_number(0)) return refuse("ports count from 1");
-  if (options.path_mtu && byte_count(*options.path_mtu) == 0)
-    return refuse("the path MTU " + to_string(*options.path_mtu) + " does not exist");
+// Why the request makes no sense on any device; empty if it does.
+std::string fault_of(const queue_pair_request& asked) {
+  if (asked.port == port_number(0)) return "ports count from 1";
+  if (!asked.possible.contains(asked.operations))
+    return "queue pairs of " + std::string(asked.transport) + " do not have " +
+           to_string(asked.operations.without(asked.possible));
+  if (asked.path) {
+    if (asked.path->service_level > 15) return "a service level has 4 bits: 0 to 15";
+    if (asked.path->largest && byte_count(*asked.path->largest) == 0)
+      return "the path MTU " + to_string(*asked.path->largest) + " does not exist";
+  }
+  if (asked.reliability &&
+      (asked.reliability->retry_count > 7 || asked.reliability->rnr_retry_count > 7))
+    return "a retry count has 3 bits: 0 to 7";
   return {};
 }
 
-result<gid_entry> find_gid(const context& device, const rc_options& options) {
-  if (options.gid_index) return device.query_gid(options.port, *options.gid_index);
-  return device.routable_gid(options.port);
+result<void> check_request(const protection_domain& pd, const queue_pair_queues& queues,
+                           const queue_pair_request& asked) {
+  const auto refuse = [&](const std::string& diagnosis) {
+    return error::invalid_argument("create_queue_pair", pd.name(), diagnosis);
+  };
+  if (const auto fault = fault_of(asked); !fault.empty()) return refuse(fault);
+  const ibv_context* const context = pd.native()->context;
+  if (queues.send.native()->context != context || queues.receive.native()->context != context)
+    return refuse("the completion queues belong to another open device than the protection domain");
+  if (queues.shared != nullptr && queues.shared->native()->context != context)
+    return refuse(
+        "the shared receive queue belongs to another open device than the protection domain");
+  return {};
+}
+
+result<gid_entry> find_gid(const context& device, const queue_pair_request& asked) {
+  if (asked.gid_index) return device.query_gid(asked.port, *asked.gid_index);
+  return device.routable_gid(asked.port);
 }
 
 std::uint8_t read_depth(std::uint8_t asked, int limit) noexcept {
   return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
 }
 
-}  // namespace
-
-std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
-                                                               const protection_domain& pd,
-                                                               ownership owner,
-                                                               completion_parents into) {
-  return std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
-      .provider = &pd.provider(),
-      .native = native,
-      .owner = owner,
-      .name = "queue pair " + hexadecimal(native->qp_num) + " on " + pd.context().name(),
-      .parents = {internals::state_of(pd), std::move(into.send), std::move(into.receive)}});
+queue_parents parents_of(const queue_pair_queues& queues) {
+  return {internals::state_of(queues.send), internals::state_of(queues.receive),
+          queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared)};
 }
 
 result<created_queue_pair> create_queue_pair(const protection_domain& pd,
-                                             const completion_queue& send,
-                                             const completion_queue& receive,
-                                             const rc_options& options, const creation& kind) {
-  VERBENA_TRY_VOID(check_options(pd, options));
-  ibv_context* const context = pd.native()->context;
-  if (send.native()->context != context || receive.native()->context != context)
-    return error::invalid_argument(
-        "create_queue_pair", pd.name(),
-        "the completion queues belong to another open device than the protection domain");
-  auto asked = native_attributes(pd, send, receive, options, kind);
+                                             const queue_pair_queues& queues,
+                                             const queue_pair_request& request) {
+  auto asked = native_attributes(pd, queues, request);
   const auto& verbs = pd.provider().verbs;
   created<ibv_qp> made;
   std::string_view verb = verbs.create_qp.name();
-  if (options.extended) made = call_create(verbs.create_qp_ex, context, &asked);
+  if (request.extended) made = call_create(verbs.create_qp_ex, pd.native()->context, &asked);
   // Only what ibv_create_qp_ex(3) made may be asked for its extended interface: libibverbs looks
   // into it, and providers without the interface have something else there.
   ibv_qp_ex* const extended = made ? verbs.qp_to_qp_ex(made.native) : nullptr;
   // Providers without send_ops say so in several ways: ask again without. What is wrong in the
   // options themselves is then refused again.
-  if (!made && (!options.extended || made.code == EOPNOTSUPP || made.code == ENOSYS ||
+  if (!made && (!request.extended || made.code == EOPNOTSUPP || made.code == ENOSYS ||
                 made.code == EINVAL || made.code == EPROTONOSUPPORT))
     made = create_classic(pd, asked);
   else if (!made)
     verb = verbs.create_qp_ex.name();
-  if (!made) return creation_failed(pd, options, verb, made.code);
+  if (!made) return creation_failed(pd, request, verb, made.code);
   return created_queue_pair{
-      .state = make_queue_pair_state(made.native, pd, ownership::take,
-                                     {internals::state_of(send), internals::state_of(receive)}),
+      .state = make_queue_pair_state(made.native, pd, ownership::take, parents_of(queues)),
       .extended = extended,
       .granted = {.max_send_wr = asked.cap.max_send_wr,
                   .max_recv_wr = asked.cap.max_recv_wr,
@@ -154,29 +160,59 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
                   .max_inline_data = asked.cap.max_inline_data}};
 }
 
-result<local_side> find_local_side(const protection_domain& pd, const rc_options& options) {
+// Asks the device about its port, its GID and its limits.
+result<local_side> find_local_side(const protection_domain& pd, const queue_pair_request& asked) {
   const context device = pd.context();
   VERBENA_TRY(const auto limits, device.query());
-  VERBENA_TRY(const auto port, device.query_port(options.port));
+  VERBENA_TRY(const auto port, device.query_port(asked.port));
   if (port.state() != port_state::active && port.state() != port_state::armed)
-    return error::unavailable(
-        0, "create_queue_pair",
-        "port " + std::to_string(options.port.value()) + " of " + device.name(),
-        "the port is not up: its state is " + to_string(port.state()));
+    return error::unavailable(0, "create_queue_pair",
+                              "port " + std::to_string(asked.port.value()) + " of " + device.name(),
+                              "the port is not up: its state is " + to_string(port.state()));
 
   local_side local;
-  if (options.gid_index || port.link_layer() == link_layer::ethernet) {
-    VERBENA_TRY(const auto entry, find_gid(device, options));
+  if (asked.gid_index || port.link_layer() == link_layer::ethernet) {
+    VERBENA_TRY(const auto entry, find_gid(device, asked));
     local.endpoint.gid = entry.gid;
     local.source_gid = entry.index;
   }
   local.endpoint.lid = port.lid();
-  local.endpoint.mtu = options.path_mtu.value_or(port.active_mtu());
-  local.endpoint.first_psn = options.first_psn.value_or(
-      packet_sequence_number(random_u32() & packet_sequence_number::max));
-  local.endpoint.read_depth = read_depth(options.read_depth, limits.max_reads_as_target());
-  local.reads_as_initiator = read_depth(options.read_depth, limits.max_reads_as_initiator());
+  local.endpoint.mtu = port.active_mtu();
+  if (asked.path && asked.path->largest) local.endpoint.mtu = *asked.path->largest;
+  local.endpoint.first_psn =
+      asked.first_psn.value_or(packet_sequence_number(random_u32() & packet_sequence_number::max));
+  if (asked.reliability) {
+    const auto depth = asked.reliability->read_depth;
+    local.endpoint.read_depth = read_depth(depth, limits.max_reads_as_target());
+    local.reads_as_initiator = read_depth(depth, limits.max_reads_as_initiator());
+  }
   return local;
+}
+
+}  // namespace
+
+std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
+                                                               const protection_domain& pd,
+                                                               ownership owner,
+                                                               queue_parents with) {
+  return std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
+      .provider = &pd.provider(),
+      .native = native,
+      .owner = owner,
+      .name = "queue pair " + hexadecimal(native->qp_num) + " on " + pd.context().name(),
+      .parents = {internals::state_of(pd), std::move(with.send), std::move(with.receive),
+                  std::move(with.shared)}});
+}
+
+result<prepared_parts> prepare_queue_pair(const protection_domain& pd,
+                                          const queue_pair_queues& queues,
+                                          const queue_pair_request& request) {
+  VERBENA_TRY_VOID(check_request(pd, queues, request));
+  VERBENA_TRY(auto made, create_queue_pair(pd, queues, request));
+  VERBENA_TRY(auto local, find_local_side(pd, request));
+  local.endpoint.queue_pair =
+      queue_pair_number(made.state->native()->qp_num & queue_pair_number::max);
+  return prepared_parts{std::move(made), local, request};
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

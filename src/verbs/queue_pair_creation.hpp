@@ -11,13 +11,14 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What a queue pair completes into; empty for adopted ones.
-struct completion_parents {
+/// The queues that a queue pair works with; empty for adopted ones.
+struct queue_parents {
   std::shared_ptr<completion_queue_state> send;
   std::shared_ptr<completion_queue_state> receive;
+  std::shared_ptr<shared_receive_queue_state> shared;
 };
 
 [[nodiscard]] std::shared_ptr<queue_pair_state_object> make_queue_pair_state(
-    ibv_qp* native, const protection_domain& pd, ownership owner, completion_parents into);
+    ibv_qp* native, const protection_domain& pd, ownership owner, queue_parents with);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -30,6 +30,9 @@ class strong_id {
 using local_key = strong_id<struct local_key_tag, std::uint32_t>;
 /// The key that a peer presents to reach a memory region (`rkey`).
 using remote_key = strong_id<struct remote_key_tag, std::uint32_t>;
+/// What datagrams carry to be let in by a queue pair (`qkey`). A sender's key with the top bit set
+/// means the key of its own queue pair.
+using queue_key = strong_id<struct queue_key_tag, std::uint32_t>;
 /// The number of a port of a device; ports count from 1.
 using port_number = strong_id<struct port_number_tag, std::uint8_t>;
 /// A position in a port's GID table.

@@ -48,6 +48,16 @@ struct verbs_table {
       reg_mr_iova2;
   verb<"ibv_dereg_mr", f::positive_errno, int(ibv_mr*)> dereg_mr;
 
+  // address handles
+  verb<"ibv_create_ah", f::null_and_errno, ibv_ah*(ibv_pd*, ibv_ah_attr*)> create_ah;
+  verb<"ibv_destroy_ah", f::positive_errno, int(ibv_ah*)> destroy_ah;
+
+  // shared receive queues
+  verb<"ibv_create_srq", f::null_and_errno, ibv_srq*(ibv_pd*, ibv_srq_init_attr*)> create_srq;
+  verb<"ibv_modify_srq", f::positive_errno, int(ibv_srq*, ibv_srq_attr*, int)> modify_srq;
+  verb<"ibv_query_srq", f::positive_errno, int(ibv_srq*, ibv_srq_attr*)> query_srq;
+  verb<"ibv_destroy_srq", f::positive_errno, int(ibv_srq*)> destroy_srq;
+
   // completions
   verb<"ibv_create_comp_channel", f::null_and_errno, ibv_comp_channel*(ibv_context*)>
       create_comp_channel;
@@ -87,7 +97,8 @@ struct verbs_table {
     all(get_device_list, free_device_list, get_device_name, get_device_guid, get_device_index,
         open_device, close_device, query_device, query_gid, query_gid_ex, query_gid_table,
         query_pkey, get_async_event, ack_async_event, alloc_pd, dealloc_pd, reg_mr, reg_mr_iova2,
-        dereg_mr, create_comp_channel, destroy_comp_channel, create_cq, destroy_cq, get_cq_event,
+        dereg_mr, create_ah, destroy_ah, create_srq, modify_srq, query_srq, destroy_srq,
+        create_comp_channel, destroy_comp_channel, create_cq, destroy_cq, get_cq_event,
         ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp);
   }
   /// Calls `visit(member)` for every function done on the context's own table.

@@ -13,6 +13,7 @@
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -50,7 +51,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
-    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(detail::normalised(data));
   }
@@ -61,8 +62,33 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data) {
-    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
+    put(detail::normalised(data));
+  }
+  /// Adds a datagram. It goes into one packet: it has at most as many bytes as the port's MTU.
+  ///
+  /// *Contract.* As send() above; the address handle of `to` must live until then, too.
+  template <message_data Data>
+    requires datagram_transport<Transport>
+  [[gnu::always_inline]] inline void send(send_request request, Data&& data,
+                                          const destination& to) {
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
+    ibv_wr_send(queue_);
+    put(to);
+    put(detail::normalised(data));
+  }
+  /// Adds a datagram with a number of 32 bits, which arrives in the completion of the receive.
+  ///
+  /// *Contract.* As the datagram's send().
+  template <message_data Data>
+    requires datagram_transport<Transport>
+  [[gnu::always_inline]] inline void send_with_immediate(send_request request,
+                                                         std::uint32_t immediate, Data&& data,
+                                                         const destination& to) {
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
+    ibv_wr_send_imm(queue_, network_order(immediate));
+    put(to);
     put(detail::normalised(data));
   }
   /// Adds a write of `data` to the beginning of `to`; the peer's program does not notice.
@@ -73,7 +99,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
     detail::check_fits(data, to);
-    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
   }
@@ -86,7 +112,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
     detail::check_fits(data, to);
-    begin(request, detail::one_inline<Data> || detail::lasting_list<Data, inline_data>);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
@@ -100,7 +126,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
     detail::check_fits(into, from);
-    begin(request, false);
+    begin(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
   }
@@ -116,7 +142,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    begin(request, false);
+    begin(request, false, &ibv_qp_ex::wr_atomic_cmp_swp);
     ibv_wr_atomic_cmp_swp(queue_, target.key().value(), target.address(), operands.expected,
                           operands.desired);
     put(before);
@@ -131,7 +157,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    begin(request, false);
+    begin(request, false, &ibv_qp_ex::wr_atomic_fetch_add);
     ibv_wr_atomic_fetch_add(queue_, target.key().value(), target.address(), addend);
     put(before);
   }
@@ -149,13 +175,23 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
 
  private:
-  [[gnu::always_inline]] inline void begin(send_request request, bool is_inline) {
+  // Providers leave out what the queue pair was not created for.
+  template <class Operation>
+  [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
+                                           [[maybe_unused]] Operation operation) {
     VERBENA_CHECK(queue_ != nullptr, "nothing is added to a batch after submit()");
+    VERBENA_CHECK(queue_->*operation != nullptr,
+                  "an operation of the extended interface is one that the queue pair was created "
+                  "for: see its .operations");
     queue_->wr_id = request.id;
     // Providers that emulate the interface look for the flag; the others ignore it.
     queue_->wr_flags = detail::send_flags(request) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
   }
 
+  [[gnu::always_inline]] inline void put(const destination& to) {
+    detail::check_same_domain(to, &queue_->qp_base);
+    ibv_wr_set_ud_addr(queue_, to.native(), to.number().value(), to.key().value());
+  }
   [[gnu::always_inline]] inline void put(const local_slice& slice) {
     ibv_wr_set_sge(queue_, slice.key().value(), slice.address(),
                    static_cast<std::uint32_t>(slice.length()));

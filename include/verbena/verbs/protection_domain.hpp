@@ -6,17 +6,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/address_vector.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/memory_region.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
+class address_handle;
+class completion;
 class completion_queue;
+class lazy_completion;
+class shared_receive_queue;
+struct shared_receive_queue_options;
 template <class Transport>
 class prepared_queue_pair;
 template <class Transport>
@@ -67,6 +75,40 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
   [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
       const completion_queue& send, const completion_queue& receive,
       queue_pair_options<Transport> options = {}) const;
+  /// The same for one that takes its receives from `shared`, which it keeps alive. Its own
+  /// `max_recv_wr` and `max_recv_sge` mean nothing.
+  template <class Transport>
+  [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
+      const completion_queue& send, const completion_queue& receive,
+      const shared_receive_queue& shared, queue_pair_options<Transport> options = {}) const;
+
+  /// Creates a receive queue for many queue pairs: see shared_receive_queue.hpp. Allocates; may
+  /// block in the kernel.
+  ///
+  /// Errors: the errno of ibv_create_srq(3), with the device's limit that was exceeded.
+  [[nodiscard]] result<shared_receive_queue> create_shared_receive_queue(
+      const shared_receive_queue_options& options) const;
+
+  /// Creates the handle of a way to peers, for datagrams: see address_handle.hpp. Allocates; blocks
+  /// while the kernel resolves the address.
+  ///
+  /// Errors: `invalid_argument` for fields out of their ranges; otherwise the errno of
+  /// ibv_create_ah(3), with what is wrong with the address.
+  [[nodiscard]] result<address_handle> create_address_handle(const address_vector& to) const;
+  /// The way back to who sent the datagram that a receive on `port` completed with. `header` is
+  /// what the device put in front of the message, if the completion's flags have `grh`; on Ethernet
+  /// they always do. The number of the queue pair there is the completion's source_queue_pair().
+  ///
+  /// Errors: `invalid_argument` for a failed completion, and for one with a header that is not
+  /// given or was not sent to this port; otherwise those of context::gid_table().
+  [[nodiscard]] result<address_vector> sender_address(
+      const completion& received, port_number port,
+      const std::optional<global_route_header>& header = {}) const;
+  /// The same for the completion that a lazy poll stands on. On InfiniBand its queue must have been
+  /// created with the fields source_lid, service_level and destination_path_bits.
+  [[nodiscard]] result<address_vector> sender_address(
+      const lazy_completion& received, port_number port,
+      const std::optional<global_route_header>& header = {}) const;
 
   /// Deallocates the domain now. Hands it back when it is shared, by copies or by objects made from
   /// it, or when the verb refuses.

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "verbena/base/flags.hpp"
-#include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/timers.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/address_vector.hpp"
 #include "verbena/verbs/mtu.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -62,17 +62,6 @@ using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 /// `STATE | PKEY_INDEX`: the names of verbs.h without `IBV_QP_`; `none` for no attribute.
 [[nodiscard]] std::string to_string(queue_pair_attribute_mask mask);
 
-/// The way to a peer. Source: struct ibv_ah_attr, ibv_create_ah(3).
-struct peer_address {
-  verbena::lid lid = {};                 ///< of the peer's port, on InfiniBand
-  std::optional<verbena::gid> gid = {};  ///< of the peer; needed on Ethernet
-  verbena::gid_index source_gid = {};    ///< of this side, if `gid` is given
-  port_number port = port_number(1);     ///< of this side
-  std::uint8_t service_level = 0;        ///< at most 15
-  std::uint8_t traffic_class = 0;
-  std::uint8_t hop_limit = 64;
-};
-
 /// A set of attributes with values: what to change, or what was queried. Each setter records its
 /// attribute in mask(); each getter gives nothing for an attribute that is not in it.
 /// Threads: one thread at a time.
@@ -95,9 +84,9 @@ class queue_pair_attributes {
   self& set_access(access_flags access) noexcept;
   self& set_pkey_index(std::uint16_t index) noexcept;
   self& set_port(port_number port) noexcept;
-  self& set_qkey(std::uint32_t qkey) noexcept;
-  /// Precondition: service_level <= 15.
-  self& set_address(const peer_address& to);
+  self& set_qkey(queue_key key) noexcept;
+  /// Precondition: the fields are in their ranges (address_vector.hpp).
+  self& set_address(const address_vector& to);
   self& set_path_mtu(mtu largest) noexcept;
   self& set_timeout(ack_timeout timeout) noexcept;
   /// Precondition: count <= 7.
@@ -118,8 +107,8 @@ class queue_pair_attributes {
   [[nodiscard]] std::optional<access_flags> access() const noexcept;
   [[nodiscard]] std::optional<std::uint16_t> pkey_index() const noexcept;
   [[nodiscard]] std::optional<port_number> port() const noexcept;
-  [[nodiscard]] std::optional<std::uint32_t> qkey() const noexcept;
-  [[nodiscard]] std::optional<peer_address> address() const noexcept;
+  [[nodiscard]] std::optional<queue_key> qkey() const noexcept;
+  [[nodiscard]] std::optional<address_vector> address() const noexcept;
   [[nodiscard]] std::optional<mtu> path_mtu() const noexcept;
   [[nodiscard]] std::optional<ack_timeout> timeout() const;
   [[nodiscard]] std::optional<std::uint8_t> retry_count() const noexcept;

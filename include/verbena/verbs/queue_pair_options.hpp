@@ -9,6 +9,7 @@
 #include "verbena/base/timers.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/mtu.hpp"
+#include "verbena/verbs/send_operations.hpp"
 #include "verbena/verbs/transport.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -32,6 +33,9 @@ struct queue_pair_options<rc> {
   /// Whether to ask for the interface of extended(). Providers without it make the queue pair
   /// without it; nothing fails.
   bool extended = true;
+  /// The operations that the extended interface shall have, where providers save something by less.
+  /// Empty: all of the transport.
+  send_operations operations = {};
 
   /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
   access_flags access = {};
@@ -60,6 +64,74 @@ struct queue_pair_options<rc> {
   std::uint8_t service_level = 0;  ///< at most 15
   std::uint8_t traffic_class = 0;  ///< on RoCE: DSCP in the upper six bits
   std::uint8_t hop_limit = 64;
+  std::uint16_t pkey_index = 0;
+};
+
+/// Options of unreliable connections.
+template <>
+struct queue_pair_options<uc> {
+  /// Requests that may be outstanding in the send and in the receive queue.
+  std::uint32_t max_send_wr = 64;
+  std::uint32_t max_recv_wr = 64;
+  /// Slices that one request may have.
+  std::uint32_t max_send_sge = 1;
+  std::uint32_t max_recv_sge = 1;
+  /// Bytes that one request may carry inline; 0: none.
+  std::uint32_t max_inline_data = 0;
+  /// Whether every request reports its completion, also those that are not `.signaled`.
+  bool signal_all = false;
+  /// Whether to ask for the interface of extended(). Providers without it make the queue pair
+  /// without it; nothing fails.
+  bool extended = true;
+  /// The operations that the extended interface shall have, where providers save something by less.
+  /// Empty: all of the transport.
+  send_operations operations = {};
+
+  /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
+  access_flags access = {};
+
+  port_number port = port_number(1);
+  /// The entry of the port's GID table to send from. Not given: context::routable_gid() on
+  /// Ethernet, no GID on InfiniBand.
+  std::optional<verbena::gid_index> gid_index = {};
+  /// The largest packet. Not given: the port's active MTU. The connection uses the lesser of both
+  /// sides' values.
+  std::optional<mtu> path_mtu = {};
+  /// The sequence number of the first packet. Not given: random.
+  std::optional<packet_sequence_number> first_psn = {};
+
+  std::uint8_t service_level = 0;  ///< at most 15
+  std::uint8_t traffic_class = 0;  ///< on RoCE: DSCP in the upper six bits
+  std::uint8_t hop_limit = 64;
+  std::uint16_t pkey_index = 0;
+};
+
+/// Options of unreliable datagrams. The way to a peer is said by its address handle.
+template <>
+struct queue_pair_options<ud> {
+  /// Requests that may be outstanding in the send and in the receive queue.
+  std::uint32_t max_send_wr = 64;
+  std::uint32_t max_recv_wr = 64;
+  /// Slices that one request may have.
+  std::uint32_t max_send_sge = 1;
+  std::uint32_t max_recv_sge = 1;
+  /// Bytes that one request may carry inline; 0: none.
+  std::uint32_t max_inline_data = 0;
+  /// Whether every request reports its completion, also those that are not `.signaled`.
+  bool signal_all = false;
+  /// Whether to ask for the interface of extended(). Providers without it make the queue pair
+  /// without it; nothing fails.
+  bool extended = true;
+  /// The operations that the extended interface shall have, where providers save something by less.
+  /// Empty: all of the transport.
+  send_operations operations = {};
+
+  port_number port = port_number(1);
+  /// The entry of the port's GID table that endpoint() tells peers. Not given:
+  /// context::routable_gid() on Ethernet, no GID on InfiniBand.
+  std::optional<verbena::gid_index> gid_index = {};
+  /// The sequence number of the first packet. Not given: random.
+  std::optional<packet_sequence_number> first_psn = {};
   std::uint16_t pkey_index = 0;
 };
 

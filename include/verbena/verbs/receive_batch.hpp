@@ -13,17 +13,18 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Up to `Capacity` receive requests of one queue pair, from `queue_pair::start_receive`. They
-/// reach the device with submit(); a batch that is dropped without submit() posts nothing. In
-/// checked builds, adding more than `Capacity`, or after submit(), stops the program. Threads: one
-/// thread at a time, together with its queue pair.
-template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>>
+/// Up to `Capacity` receive requests of one queue pair, from `queue_pair::start_receive`, or of a
+/// shared receive queue. They reach the device with submit(); a batch that is dropped without
+/// submit() posts nothing. In checked builds, adding more than `Capacity`, or after submit(), stops
+/// the program. Threads: one thread at a time, together with its queue pair.
+template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>,
+          class Queue = ibv_qp>
 class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
-    : private detail::request_list<ibv_recv_wr, Storage> {
-  using list = detail::request_list<ibv_recv_wr, Storage>;
+    : private detail::request_list<ibv_recv_wr, Storage, Queue> {
+  using list = detail::request_list<ibv_recv_wr, Storage, Queue>;
 
  public:
-  /// Of a queue pair; with a reference as `Storage`, also of where the list lies.
+  /// Of a queue; with a reference as `Storage`, also of where the list lies.
   using list::list;
 
   /// Adds room for one message: a slice, or a list of slices that are filled one after the other.
@@ -34,6 +35,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   template <memory_slices Data>
   [[gnu::always_inline]] inline void receive(receive_request request, Data&& into) {
     ibv_recv_wr& added = this->next(request.id);
+    detail::check_receives_go_to(this->queue());
     this->put(added, detail::normalised(into));
     this->take();
   }
@@ -49,9 +51,10 @@ namespace detail {
 /// Posts one receive request. Never blocks, never allocates.
 ///
 /// *Contract.* As receive_batch::receive.
-template <class Data>
-[[gnu::always_inline]] inline post_status post_one_receive(ibv_qp* queue, receive_request request,
+template <class Queue, class Data>
+[[gnu::always_inline]] inline post_status post_one_receive(Queue* queue, receive_request request,
                                                            const Data& into) {
+  check_receives_go_to(queue);
   ibv_recv_wr posted;
   ibv_sge slice;
   posted.wr_id = request.id;
@@ -66,7 +69,7 @@ template <class Data>
     posted.num_sge = static_cast<int>(count);
   }
   ibv_recv_wr* refused;
-  const int code = ibv_post_recv(queue, &posted, &refused);
+  const int code = give(queue, &posted, &refused);
   return {code, 0};
 }
 }  // namespace detail

@@ -16,6 +16,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/detail/request_list.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/transport.hpp"
@@ -68,6 +69,27 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
                                                          std::uint32_t immediate, Data&& data) {
     add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data)).imm_data =
         network_order(immediate);
+  }
+  /// Adds a datagram. It goes into one packet: it has at most as many bytes as the port's MTU.
+  ///
+  /// *Contract.* As send() above; the address handle of `to` must live until then, too.
+  template <message_data Data>
+    requires datagram_transport<Transport>
+  [[gnu::always_inline]] inline void send(send_request request, Data&& data,
+                                          const destination& to) {
+    set_destination(add(request, IBV_WR_SEND, detail::normalised(data)), to);
+  }
+  /// Adds a datagram with a number of 32 bits, which arrives in the completion of the receive.
+  ///
+  /// *Contract.* As the datagram's send().
+  template <message_data Data>
+    requires datagram_transport<Transport>
+  [[gnu::always_inline]] inline void send_with_immediate(send_request request,
+                                                         std::uint32_t immediate, Data&& data,
+                                                         const destination& to) {
+    ibv_send_wr& added = add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data));
+    added.imm_data = network_order(immediate);
+    set_destination(added, to);
   }
   /// Adds a write of `data` to the beginning of `to`; the peer's program does not notice.
   ///
@@ -196,6 +218,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
             static_cast<std::uint32_t>(piece.length()), 0};
   }
 
+  [[gnu::always_inline]] inline void set_destination(ibv_send_wr& added, const destination& to) {
+    detail::check_same_domain(to, this->queue());
+    static_assert(sizeof added.wr.ud == sizeof(destination));
+    std::memcpy(&added.wr.ud, &to, sizeof(destination));  // one move of 16 bytes
+  }
   [[gnu::always_inline]] inline static void set_remote(ibv_send_wr& added,
                                                        const remote_region& region) {
     using target = detail::remote_target;

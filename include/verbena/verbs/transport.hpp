@@ -15,11 +15,16 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Reliable connection: one peer; messages arrive once and in order, or the queue pair fails.
 struct rc {};
+/// Unreliable connection: one peer; messages that get lost, or find no receive, are gone.
+struct uc {};
+/// Unreliable datagrams: each message has its own address; one packet each, and it may get lost.
+struct ud {};
 
 /// Specialised for each tag:
 ///   type               enum ibv_qp_type
 ///   name               for messages
 ///   is_connected       talks to one peer, chosen at bring-up
+///   has_destination    each request is addressed
 ///   has_write, has_read, has_atomics   one-sided operations
 ///   send_operations    mask of enum ibv_qp_create_send_ops_flags
 template <class Transport>
@@ -30,6 +35,7 @@ struct transport_traits<rc> {
   static constexpr ibv_qp_type type = IBV_QPT_RC;
   static constexpr std::string_view name = "RC";
   static constexpr bool is_connected = true;
+  static constexpr bool has_destination = false;
   static constexpr bool has_write = true;
   static constexpr bool has_read = true;
   static constexpr bool has_atomics = true;
@@ -37,6 +43,33 @@ struct transport_traits<rc> {
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+};
+
+template <>
+struct transport_traits<uc> {
+  static constexpr ibv_qp_type type = IBV_QPT_UC;
+  static constexpr std::string_view name = "UC";
+  static constexpr bool is_connected = true;
+  static constexpr bool has_destination = false;
+  static constexpr bool has_write = true;
+  static constexpr bool has_read = false;
+  static constexpr bool has_atomics = false;
+  static constexpr std::uint64_t send_operations =
+      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+      IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+};
+
+template <>
+struct transport_traits<ud> {
+  static constexpr ibv_qp_type type = IBV_QPT_UD;
+  static constexpr std::string_view name = "UD";
+  static constexpr bool is_connected = false;
+  static constexpr bool has_destination = true;
+  static constexpr bool has_write = false;
+  static constexpr bool has_read = false;
+  static constexpr bool has_atomics = false;
+  static constexpr std::uint64_t send_operations =
+      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 };
 
 /// A tag of a kind of queue pairs.
@@ -48,6 +81,8 @@ concept transport = requires {
 };
 template <class T>
 concept connected_transport = transport<T> && transport_traits<T>::is_connected;
+template <class T>
+concept datagram_transport = transport<T> && transport_traits<T>::has_destination;
 template <class T>
 concept writing_transport = transport<T> && transport_traits<T>::has_write;
 template <class T>

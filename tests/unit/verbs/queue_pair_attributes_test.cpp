@@ -29,7 +29,7 @@ TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
       .set_access(access::remote_read | access::remote_write)
       .set_pkey_index(3)
       .set_port(port_number(2))
-      .set_qkey(0x1111)
+      .set_qkey(queue_key(0x1111))
       .set_path_mtu(mtu::bytes_4096)
       .set_timeout(ack_timeout::from_exponent(14))
       .set_retry_count(7)
@@ -52,7 +52,7 @@ TEST(queue_pair_attributes, setters_record_their_bit_and_value) {
   EXPECT_EQ(set.access(), access::remote_read | access::remote_write);
   EXPECT_EQ(set.pkey_index(), 3);
   EXPECT_EQ(set.port(), port_number(2));
-  EXPECT_EQ(set.qkey(), 0x1111U);
+  EXPECT_EQ(set.qkey(), queue_key(0x1111));
   EXPECT_EQ(set.path_mtu(), mtu::bytes_4096);
   EXPECT_EQ(set.timeout(), ack_timeout::from_exponent(14));
   EXPECT_EQ(set.retry_count(), 7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The states of completion channels, completion queues and queue pairs.
+// The states of completion channels, queues of all kinds and address handles.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -35,6 +35,28 @@ struct completion_queue_parents {
 using completion_queue_state = native_state<ibv_cq, completion_queue_parents>;
 
 template <>
+struct native_traits<ibv_srq> {
+  static constexpr auto destroy = &sys::verbs_table::destroy_srq;
+  static constexpr const char* moved_from = "a moved-from shared receive queue must not be used";
+  static constexpr const char* in_use = "queue pairs that take receives from it still exist";
+};
+struct shared_receive_queue_parents {
+  std::shared_ptr<protection_domain_state> pd;
+};
+using shared_receive_queue_state = native_state<ibv_srq, shared_receive_queue_parents>;
+
+template <>
+struct native_traits<ibv_ah> {
+  static constexpr auto destroy = &sys::verbs_table::destroy_ah;
+  static constexpr const char* moved_from = "a moved-from address handle must not be used";
+  static constexpr const char* in_use = "requests that are addressed by it are still under way";
+};
+struct address_handle_parents {
+  std::shared_ptr<protection_domain_state> pd;
+};
+using address_handle_state = native_state<ibv_ah, address_handle_parents>;
+
+template <>
 struct native_traits<ibv_qp> {
   static constexpr auto destroy = &sys::verbs_table::destroy_qp;
   static constexpr const char* moved_from = "a moved-from queue pair must not be used";
@@ -44,6 +66,7 @@ struct queue_pair_parents {
   std::shared_ptr<protection_domain_state> pd;
   std::shared_ptr<completion_queue_state> send_completions;
   std::shared_ptr<completion_queue_state> receive_completions;
+  std::shared_ptr<shared_receive_queue_state> shared_receives;  ///< nullptr: it has its own
 };
 using queue_pair_state_object = native_state<ibv_qp, queue_pair_parents>;
 

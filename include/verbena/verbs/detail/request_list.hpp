@@ -36,20 +36,31 @@ struct request_storage {
 [[gnu::always_inline]] inline int give(ibv_qp* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
   return ibv_post_recv(queue, list, refused);
 }
+[[gnu::always_inline]] inline int give(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
+  return ibv_post_srq_recv(queue, list, refused);
+}
+
+// Where receives of a queue pair go.
+inline void check_receives_go_to([[maybe_unused]] const ibv_qp* queue) {
+  VERBENA_CHECK(queue->srq == nullptr,
+                "a queue pair with a shared receive queue takes its receives from there: they are "
+                "posted to that queue");
+}
+inline void check_receives_go_to(const ibv_srq* /*queue*/) {}
 
 /// Base of the batches. `Storage` is a request_storage, or a reference to one that lies elsewhere
 /// and serves one batch at a time. Threads: one thread at a time.
-template <class Request, class Storage>
+template <class Request, class Storage, class Queue = ibv_qp>
 class request_list {
   static constexpr bool lies_elsewhere = std::is_reference_v<Storage>;
   static constexpr std::size_t capacity = std::remove_reference_t<Storage>::capacity;
 
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
-  [[gnu::always_inline]] inline explicit request_list(ibv_qp* queue) noexcept
+  [[gnu::always_inline]] inline explicit request_list(Queue* queue) noexcept
     requires(!lies_elsewhere)
       : at_{queue, 0} {}
-  [[gnu::always_inline]] inline request_list(ibv_qp* queue, Storage& storage,
+  [[gnu::always_inline]] inline request_list(Queue* queue, Storage& storage,
                                              call_site where = call_site::here())
     requires lies_elsewhere
       : at_{queue, 0}, storage_(storage) {
@@ -97,7 +108,7 @@ class request_list {
     VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
     if (at_.count == 0) return {};
     storage_.requests[at_.count - 1].next = nullptr;
-    ibv_qp* const queue = at_.queue;
+    Queue* const queue = at_.queue;
     end_bookkeeping();
     const int code = give(queue, storage_.requests, &storage_.refused);
     if (code != 0) [[unlikely]]
@@ -106,6 +117,7 @@ class request_list {
   }
 
   [[nodiscard]] std::remove_reference_t<Storage>& storage() noexcept { return storage_; }
+  [[nodiscard]] Queue* queue() const noexcept { return at_.queue; }
   [[nodiscard]] std::size_t count() const noexcept { return at_.count; }
 
  private:
@@ -114,7 +126,7 @@ class request_list {
   static_assert(capacity <= std::numeric_limits<counter>::max());
 
   struct bookkeeping {
-    ibv_qp* queue;
+    Queue* queue;
     counter count;
   };
   // Ends the life of the bookkeeping: optimisers then know that the device, which gets a pointer

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What bringing up has in common for all transports; the typed classes say what each can do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "verbena/base/ids.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/verbs/address_vector.hpp"
+#include "verbena/verbs/detail/queue_pair_base.hpp"
+#include "verbena/verbs/detail/queue_pair_request.hpp"
+#include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/queue_pair_attributes.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+class completion_queue;
+class shared_receive_queue;
+
+namespace detail {
+
+/// What a queue pair is made with.
+struct queue_pair_queues {
+  const completion_queue& send;
+  const completion_queue& receive;
+  const shared_receive_queue* shared = nullptr;
+};
+
+/// What creation found out about this side.
+struct local_side {
+  verbena::endpoint endpoint;
+  gid_index source_gid;
+  std::uint8_t reads_as_initiator = 0;  ///< the lesser of what was asked and what the device can
+};
+
+/// A new queue pair in the state RESET.
+struct prepared_parts {
+  created_queue_pair made;
+  local_side local;
+  queue_pair_request request;
+};
+
+/// Checks the request, creates the native queue pair and asks the device about its port.
+[[nodiscard]] result<prepared_parts> prepare_queue_pair(const protection_domain& pd,
+                                                        const queue_pair_queues& queues,
+                                                        const queue_pair_request& request);
+
+/// Base of prepared_queue_pair. Threads: one thread at a time.
+class prepared_base : public queue_pair_base {
+ public:
+  /// What peers have to know of this side: its bytes go to them.
+  [[nodiscard]] const verbena::endpoint& endpoint() const noexcept { return local_.endpoint; }
+  /// The way from this side to the port of `remote`, by the GID of this side that endpoint() tells.
+  ///
+  /// Errors: `invalid_argument` when one side has a GID and the other has none.
+  [[nodiscard]] result<address_vector> address_of(const verbena::endpoint& remote) const;
+
+ protected:
+  explicit prepared_base(prepared_parts parts) noexcept
+      : queue_pair_base(std::move(parts.made)),
+        local_(parts.local),
+        request_(std::move(parts.request)) {}
+
+  [[nodiscard]] queue_pair_attributes connected_init() const;
+  [[nodiscard]] result<queue_pair_attributes> connected_rtr(const verbena::endpoint& remote) const;
+  [[nodiscard]] queue_pair_attributes connected_rts(const verbena::endpoint& remote) const;
+  [[nodiscard]] result<void> connect(const verbena::endpoint& remote);
+
+  [[nodiscard]] queue_pair_attributes datagram_init(queue_key key) const;
+  [[nodiscard]] queue_pair_attributes datagram_rtr() const;
+  [[nodiscard]] queue_pair_attributes datagram_rts() const;
+  [[nodiscard]] result<void> open(queue_key key);
+
+ private:
+  local_side local_;
+  queue_pair_request request_;
+};
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+// The options of queue pairs without their transport: what creation and bring-up work with.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "verbena/verbs/queue_pair_options.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// Of connected transports: the way to the peer, and what the peer may do.
+struct path_request {
+  access_flags access;
+  std::optional<mtu> largest;
+  std::uint8_t service_level;
+  std::uint8_t traffic_class;
+  std::uint8_t hop_limit;
+};
+
+/// Of reliable transports.
+struct reliability_request {
+  ack_timeout timeout;
+  std::uint8_t retry_count;
+  std::uint8_t rnr_retry_count;
+  rnr_timer min_rnr_timer;
+  std::uint8_t read_depth;
+};
+
+/// What was asked. Threads: immutable value.
+struct queue_pair_request {
+  ibv_qp_type type;
+  std::string_view transport;  ///< its name; static
+  send_operations possible;
+  send_operations operations;
+  queue_pair_capabilities sizes;
+  bool signal_all;
+  bool extended;
+  port_number port;
+  std::optional<verbena::gid_index> gid_index;
+  std::optional<packet_sequence_number> first_psn;
+  std::uint16_t pkey_index;
+  std::optional<path_request> path;
+  std::optional<reliability_request> reliability;
+};
+
+/// The parts that the transport has, by the members that its options have.
+template <transport Transport>
+[[nodiscard]] queue_pair_request request_of(const queue_pair_options<Transport>& options) {
+  using traits = transport_traits<Transport>;
+  constexpr auto all = operations_of<Transport>;
+  queue_pair_request request{
+      .type = traits::type,
+      .transport = traits::name,
+      .possible = all,
+      .operations = options.operations.empty() ? all : options.operations,
+      .sizes = {.max_send_wr = options.max_send_wr,
+                .max_recv_wr = options.max_recv_wr,
+                .max_send_sge = options.max_send_sge,
+                .max_recv_sge = options.max_recv_sge,
+                .max_inline_data = options.max_inline_data},
+      .signal_all = options.signal_all,
+      .extended = options.extended,
+      .port = options.port,
+      .gid_index = options.gid_index,
+      .first_psn = options.first_psn,
+      .pkey_index = options.pkey_index,
+      .path = {},
+      .reliability = {},
+  };
+  if constexpr (requires { options.path_mtu; })
+    request.path = {.access = options.access,
+                    .largest = options.path_mtu,
+                    .service_level = options.service_level,
+                    .traffic_class = options.traffic_class,
+                    .hop_limit = options.hop_limit};
+  if constexpr (requires { options.retry_count; })
+    request.reliability = {.timeout = options.timeout,
+                           .retry_count = options.retry_count,
+                           .rnr_retry_count = options.rnr_retry_count,
+                           .min_rnr_timer = options.min_rnr_timer,
+                           .read_depth = options.read_depth};
+  return request;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+
+#include "verbena/base/flags.hpp"
+#include "verbena/verbs/transport.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// An operation of the extended interface that a queue pair is created for.
+/// Source: enum ibv_qp_create_send_ops_flags, ibv_create_qp_ex(3).
+enum class send_operation : std::uint64_t {
+  write = IBV_QP_EX_WITH_RDMA_WRITE,
+  write_with_immediate = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+  send = IBV_QP_EX_WITH_SEND,
+  send_with_immediate = IBV_QP_EX_WITH_SEND_WITH_IMM,
+  read = IBV_QP_EX_WITH_RDMA_READ,
+  compare_and_swap = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+  fetch_and_add = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+};
+template <>
+inline constexpr bool enable_flags<send_operation> = true;
+using send_operations = flags<send_operation>;
+
+/// All that the transport has.
+template <transport Transport>
+inline constexpr send_operations operations_of =
+    send_operations::from_mask(transport_traits<Transport>::send_operations);
+
+/// `SEND | RDMA_WRITE`: the names of verbs.h without `IBV_QP_EX_WITH_`; `none` for no operation.
+[[nodiscard]] std::string to_string(send_operations operations);
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/address_handle.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "src/verbs/address_diagnosis.hpp"
+#include "src/verbs/creation.hpp"
+#include "verbena/verbs/completion.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+address_handle make_handle(ibv_ah* native, const protection_domain& pd, ownership owner) {
+  using state = detail::address_handle_state;
+  return detail::internals::make<address_handle>(std::make_shared<state>(
+      state::arguments{.provider = &pd.provider(),
+                       .native = native,
+                       .owner = owner,
+                       .name = "address handle of " + pd.context().name(),
+                       .parents = {.pd = detail::internals::state_of(pd)}}));
+}
+
+// What a completion says about who sent the datagram.
+struct sender {
+  verbena::lid lid;
+  std::uint8_t service_level = 0;
+  std::uint8_t path_bits = 0;
+  bool has_header = false;
+};
+
+constexpr std::uint8_t next_is_infiniband = 0x1b;
+constexpr std::uint8_t next_is_udp = 17;
+
+// What the entry of the GID table that received the header is used with.
+result<gid_type> type_of(const global_route_header& header, const std::string& object) {
+  if (header.version == global_route_header::form::ipv4 || header.next_header == next_is_udp)
+    return gid_type::roce_v2;
+  if (header.next_header == next_is_infiniband) return gid_type::infiniband;
+  return error::invalid_argument("sender_address", object,
+                                 "the header is followed by protocol " +
+                                     std::to_string(header.next_header) +
+                                     ", which is neither UDP (RoCE v2) nor InfiniBand");
+}
+
+bool is_multicast(const gid& address) noexcept {
+  const auto& bytes = address.bytes();
+  return bytes[0] == 0xff || (address.is_ipv4_mapped() && (bytes[12] & 0xf0) == 0xe0);
+}
+
+// The entry of the port's GID table that the datagram was sent to.
+result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
+                                  const global_route_header& header) {
+  const auto refuse = [&](const std::string& diagnosis) {
+    return error::invalid_argument("sender_address", pd.name(), diagnosis);
+  };
+  if (is_multicast(header.destination))
+    return refuse("the datagram was sent to the multicast group " + to_string(header.destination) +
+                  ", which is no address of this side");
+  VERBENA_TRY(const auto type, type_of(header, pd.name()));
+  VERBENA_TRY(const auto table, pd.context().gid_table());
+  const auto found = std::ranges::find_if(table, [&](const gid_entry& entry) {
+    // Both entries of InfiniBand and of RoCE v1 are followed by headers of InfiniBand.
+    const bool same_type = (entry.type == gid_type::roce_v2) == (type == gid_type::roce_v2);
+    return entry.port == port && entry.gid == header.destination && same_type;
+  });
+  if (found == table.end())
+    return refuse("the GRH's destination GID " + to_string(header.destination) +
+                  " is not in the local port's GID table");
+  return found->index;
+}
+
+result<address_vector> way_back(const protection_domain& pd, const sender& from, port_number port,
+                                const std::optional<global_route_header>& header) {
+  address_vector way{.lid = from.lid,
+                     .port = port,
+                     .service_level = from.service_level,
+                     .source_path_bits = from.path_bits};
+  if (!from.has_header) return way;
+  if (!header)
+    return error::invalid_argument(
+        "sender_address", pd.name(),
+        "the completion says that the datagram came with a GRH, and none was given: it stands in "
+        "the first 40 bytes of the receive");
+  VERBENA_TRY(way.source_gid, receiving_entry(pd, port, *header));
+  way.gid = header->source;
+  way.traffic_class = header->traffic_class;
+  way.hop_limit = header->hop_limit;
+  way.flow_label = header->flow_label;
+  return way;
+}
+
+error no_sender(const protection_domain& pd) {
+  return error::invalid_argument("sender_address", pd.name(),
+                                 "a failed completion says nothing about a sender");
+}
+
+}  // namespace
+
+result<address_handle> protection_domain::create_address_handle(const address_vector& to) const {
+  const auto& verb = provider().verbs.create_ah;
+  VERBENA_TRY_VOID(detail::check_address(to, "create_address_handle", name()));
+  ibv_ah_attr asked = detail::native_address(to);
+  const auto made = detail::call_create(verb, native(), &asked);
+  if (made) return make_handle(made.native, *this, ownership::take);
+  error failed = detail::creation_error(made.code, verb.name(), name());
+  std::string diagnosis;
+  if (made.code == ETIMEDOUT || made.code == ENETUNREACH || made.code == EHOSTUNREACH)
+    diagnosis = detail::explain_route(to);
+  else if (made.code == EINVAL)
+    diagnosis = detail::explain_address(provider().verbs, native()->context, to);
+  return diagnosis.empty() ? failed : std::move(failed).with_diagnosis(diagnosis);
+}
+
+result<address_vector> protection_domain::sender_address(
+    const completion& received, port_number port,
+    const std::optional<global_route_header>& header) const {
+  if (!received.ok()) return no_sender(*this);
+  const ibv_wc& from = received.native();
+  return way_back(*this,
+                  {.lid = lid(from.slid),
+                   .service_level = from.sl,
+                   .path_bits = from.dlid_path_bits,
+                   .has_header = (from.wc_flags & IBV_WC_GRH) != 0},
+                  port, header);
+}
+
+result<address_vector> protection_domain::sender_address(
+    const lazy_completion& received, port_number port,
+    const std::optional<global_route_header>& header) const {
+  if (!received.ok()) return no_sender(*this);
+  sender from{.lid = {}, .has_header = (received.flags().mask() & IBV_WC_GRH) != 0};
+  VERBENA_TRY(const auto attributes, context().query_port(port));
+  // On Ethernet there are no LIDs, and queues need not have been created for them.
+  if (attributes.link_layer() != link_layer::ethernet) {
+    from.lid = received.source_lid();
+    from.service_level = received.service_level();
+    from.path_bits = received.destination_path_bits();
+  }
+  return way_back(*this, from, port, header);
+}
+
+address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd, ownership owner) {
+  VERBENA_ASSERT(native != nullptr, "an address handle to adopt is not null");
+  VERBENA_ASSERT(native->pd == pd.native(),
+                 "an address handle is adopted with its own protection domain");
+  return make_handle(native, pd, owner);
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/address_vector.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "src/verbs/text.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+constexpr std::uint32_t largest_flow_label = 0xf'ffff;
+
+// The rule that the address breaks; nullptr if none.
+const char* wrong_field(const address_vector& way) noexcept {
+  if (way.service_level > 15) return "a service level has 4 bits: 0 to 15";
+  if (way.flow_label > largest_flow_label) return "a flow label has 20 bits: 0 to 0xfffff";
+  if (way.source_path_bits > 127) return "source path bits are 7 bits: 0 to 127";
+  return nullptr;
+}
+
+}  // namespace
+
+std::string to_string(const address_vector& way) {
+  std::string text;
+  if (way.lid != lid()) text += "lid " + detail::hexadecimal(way.lid.value()) + ", ";
+  if (way.gid)
+    text += "gid " + to_string(*way.gid) + " by gid index " +
+            std::to_string(way.source_gid.value()) + ", ";
+  text += "port " + std::to_string(way.port.value());
+  if (way.service_level != 0) text += ", service level " + std::to_string(way.service_level);
+  if (way.traffic_class != 0) text += ", traffic class " + std::to_string(way.traffic_class);
+  if (way.flow_label != 0) text += ", flow label " + detail::hexadecimal(way.flow_label);
+  if (way.source_path_bits != 0)
+    text += ", source path bits " + std::to_string(way.source_path_bits);
+  return text;
+}
+
+namespace detail {
+
+result<void> check_address(const address_vector& way, std::string_view call,
+                           const std::string& object) {
+  if (const char* const rule = wrong_field(way); rule != nullptr)
+    return error::invalid_argument(call, object, rule);
+  if (way.port == port_number(0))
+    return error::invalid_argument(call, object, "ports count from 1");
+  return {};
+}
+
+ibv_ah_attr native_address(const address_vector& way) {
+  const char* const rule = wrong_field(way);
+  VERBENA_ASSERT(rule == nullptr, rule);
+  ibv_ah_attr out{};
+  out.dlid = way.lid.value();
+  out.sl = way.service_level;
+  out.src_path_bits = way.source_path_bits;
+  out.static_rate = static_cast<std::uint8_t>(way.rate);
+  out.port_num = way.port.value();
+  if (way.gid) {
+    out.is_global = 1;
+    std::memcpy(out.grh.dgid.raw, way.gid->bytes().data(), sizeof out.grh.dgid.raw);
+    out.grh.flow_label = way.flow_label;
+    out.grh.sgid_index = way.source_gid.value();
+    out.grh.hop_limit = way.hop_limit;
+    out.grh.traffic_class = way.traffic_class;
+  }
+  return out;
+}
+
+address_vector from_native(const ibv_ah_attr& native) noexcept {
+  address_vector way{.lid = lid(native.dlid),
+                     .port = port_number(native.port_num),
+                     .service_level = native.sl,
+                     .source_path_bits = native.src_path_bits,
+                     .rate = static_cast<static_rate>(native.static_rate)};
+  if (native.is_global == 0) return way;
+  std::array<std::uint8_t, 16> bytes;
+  std::memcpy(bytes.data(), native.grh.dgid.raw, bytes.size());
+  way.gid = gid(bytes);
+  way.source_gid = gid_index(native.grh.sgid_index);
+  way.flow_label = native.grh.flow_label;
+  way.hop_limit = native.grh.hop_limit;
+  way.traffic_class = native.grh.traffic_class;
+  return way;
+}
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/detail/prepared_base.hpp"
+
+#include <algorithm>
+
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+result<address_vector> prepared_base::address_of(const verbena::endpoint& remote) const {
+  if (remote.gid.has_value() != local_.endpoint.gid.has_value())
+    return error::invalid_argument(
+        "handshake", name(),
+        remote.gid ? "the peer is addressed by a GID and this side has none: choose one with "
+                     ".gid_index"
+                   : "this side is addressed by a GID and the peer has none: choose one there "
+                     "with .gid_index");
+  address_vector way{
+      .lid = remote.lid, .gid = remote.gid, .source_gid = local_.source_gid, .port = request_.port};
+  if (request_.path) {
+    way.service_level = request_.path->service_level;
+    way.traffic_class = request_.path->traffic_class;
+    way.hop_limit = request_.path->hop_limit;
+  }
+  return way;
+}
+
+queue_pair_attributes prepared_base::connected_init() const {
+  return queue_pair_attributes()
+      .set_state(queue_pair_state::init)
+      .set_pkey_index(request_.pkey_index)
+      .set_port(request_.port)
+      .set_access(request_.path->access);
+}
+
+result<queue_pair_attributes> prepared_base::connected_rtr(const verbena::endpoint& remote) const {
+  VERBENA_TRY(const auto way, address_of(remote));
+  queue_pair_attributes changes;
+  changes.set_state(queue_pair_state::ready_to_receive)
+      .set_address(way)
+      .set_path_mtu(std::min(local_.endpoint.mtu, remote.mtu))
+      .set_destination(remote.queue_pair)
+      .set_receive_psn(remote.first_psn);
+  if (request_.reliability)
+    changes.set_reads_as_target(local_.endpoint.read_depth)
+        .set_min_rnr_timer(request_.reliability->min_rnr_timer);
+  return changes;
+}
+
+queue_pair_attributes prepared_base::connected_rts(const verbena::endpoint& remote) const {
+  queue_pair_attributes changes = datagram_rts();
+  if (const auto& reliable = request_.reliability)
+    changes.set_timeout(reliable->timeout)
+        .set_retry_count(reliable->retry_count)
+        .set_rnr_retry_count(reliable->rnr_retry_count)
+        .set_reads_as_initiator(std::min(local_.reads_as_initiator, remote.read_depth));
+  return changes;
+}
+
+result<void> prepared_base::connect(const verbena::endpoint& remote) {
+  VERBENA_TRY(const auto receiving, connected_rtr(remote));
+  VERBENA_TRY_VOID(modify(connected_init()));
+  VERBENA_TRY_VOID(modify(receiving));
+  return modify(connected_rts(remote));
+}
+
+queue_pair_attributes prepared_base::datagram_init(queue_key key) const {
+  return queue_pair_attributes()
+      .set_state(queue_pair_state::init)
+      .set_pkey_index(request_.pkey_index)
+      .set_port(request_.port)
+      .set_qkey(key);
+}
+
+queue_pair_attributes prepared_base::datagram_rtr() const {
+  return queue_pair_attributes().set_state(queue_pair_state::ready_to_receive);
+}
+
+queue_pair_attributes prepared_base::datagram_rts() const {
+  return queue_pair_attributes()
+      .set_state(queue_pair_state::ready_to_send)
+      .set_send_psn(local_.endpoint.first_psn);
+}
+
+result<void> prepared_base::open(queue_key key) {
+  VERBENA_TRY_VOID(modify(datagram_init(key)));
+  VERBENA_TRY_VOID(modify(datagram_rtr()));
+  return modify(datagram_rts());
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

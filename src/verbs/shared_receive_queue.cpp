@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/verbs/shared_receive_queue.hpp"
+
+#include <cerrno>
+#include <string>
+
+#include "src/verbs/creation.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+shared_receive_queue make_handle(ibv_srq* native, const protection_domain& pd, ownership owner) {
+  using state = detail::shared_receive_queue_state;
+  return detail::internals::make<shared_receive_queue>(std::make_shared<state>(
+      state::arguments{.provider = &pd.provider(),
+                       .native = native,
+                       .owner = owner,
+                       .name = "shared receive queue of " + pd.context().name(),
+                       .parents = {.pd = detail::internals::state_of(pd)}}));
+}
+
+// Which of the device's limits are exceeded; empty if none.
+std::string exceeded_limits(const protection_domain& pd, shared_receive_queue_options asked) {
+  ibv_device_attr limits{};
+  if (detail::call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed)
+    return {};
+  if (limits.max_srq == 0) return "the device has no shared receive queues";
+  std::string text;
+  const auto compare = [&text](const char* what, std::uint32_t wanted, int limit) {
+    if (limit < 0 || wanted <= static_cast<std::uint32_t>(limit)) return;
+    if (!text.empty()) text += ", ";
+    text.append(what).append(" ").append(std::to_string(wanted));
+    text.append(" > the device's maximum ").append(std::to_string(limit));
+  };
+  compare("max_wr", asked.max_wr, limits.max_srq_wr);
+  compare("max_sge", asked.max_sge, limits.max_srq_sge);
+  return text;
+}
+
+}  // namespace
+
+result<shared_receive_queue> protection_domain::create_shared_receive_queue(
+    const shared_receive_queue_options& options) const {
+  if (options.max_wr == 0)
+    return error::invalid_argument("create_shared_receive_queue", name(),
+                                   "a shared receive queue has room for at least one receive");
+  ibv_srq_init_attr asked{};
+  asked.attr.max_wr = options.max_wr;
+  asked.attr.max_sge = options.max_sge;
+  const auto& verb = provider().verbs.create_srq;
+  const auto made = detail::call_create(verb, native(), &asked);
+  if (made) return make_handle(made.native, *this, ownership::take);
+  error failed = detail::creation_error(made.code, verb.name(), name());
+  const std::string exceeded = exceeded_limits(*this, options);
+  return exceeded.empty() ? failed : std::move(failed).with_diagnosis(exceeded);
+}
+
+shared_receive_queue shared_receive_queue::adopt(ibv_srq* native, const protection_domain& pd,
+                                                 ownership owner) {
+  VERBENA_ASSERT(native != nullptr, "a shared receive queue to adopt is not null");
+  VERBENA_ASSERT(native->pd == pd.native(),
+                 "a shared receive queue is adopted with its own protection domain");
+  return make_handle(native, pd, owner);
+}
+
+result<shared_receive_queue_attributes> shared_receive_queue::query() const {
+  ibv_srq_attr now{};
+  if (const auto status = detail::call(state().verbs().query_srq, native(), &now); status.failed)
+    return error::from_errno(status.code, "ibv_query_srq", name());
+  return shared_receive_queue_attributes{
+      .max_wr = now.max_wr, .max_sge = now.max_sge, .limit = now.srq_limit};
+}
+
+result<void> shared_receive_queue::arm_limit(std::uint32_t limit) const {
+  ibv_srq_attr changes{};
+  changes.srq_limit = limit;
+  const auto status =
+      detail::call(state().verbs().modify_srq, native(), &changes, int{IBV_SRQ_LIMIT});
+  if (!status.failed) return {};
+  std::string diagnosis;
+  if (const auto now = query(); status.code == EINVAL && now && limit > now->max_wr)
+    diagnosis = "a limit of " + std::to_string(limit) + " is more than the " +
+                std::to_string(now->max_wr) + " receives that the queue has room for";
+  return error::from_errno(status.code, "ibv_modify_srq", name(), diagnosis);
+}
+
+result<void> shared_receive_queue::resize(std::uint32_t max_wr) const {
+  ibv_srq_attr changes{};
+  changes.max_wr = max_wr;
+  const auto status =
+      detail::call(state().verbs().modify_srq, native(), &changes, int{IBV_SRQ_MAX_WR});
+  if (!status.failed) return {};
+  std::string diagnosis;
+  ibv_device_attr limits{};
+  const bool known = !detail::call(state().verbs().query_device, native()->context, &limits).failed;
+  if (status.code == EINVAL && known && max_wr > static_cast<std::uint32_t>(limits.max_srq_wr))
+    diagnosis = std::to_string(max_wr) + " receives are more than the device's maximum of " +
+                std::to_string(limits.max_srq_wr);
+  else if (status.code == EINVAL)
+    diagnosis = "the device cannot resize such queues, or more receives are outstanding";
+  return error::from_errno(status.code, "ibv_modify_srq", name(), diagnosis);
+}
+
+}  // namespace verbena::inline VERBENA_ABI

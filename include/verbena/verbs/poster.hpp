@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -28,6 +29,24 @@ concept connected_send_batch =
 template <class T>
 concept connected_poster = requires(T& poster, receive_request request, const local_slice& slice) {
   { poster.start_send() } -> connected_send_batch;
+  { poster.post_receive(request, slice) } -> std::same_as<post_status>;
+  { poster.start_receive().submit() } -> std::same_as<post_status>;
+};
+
+/// An open batch of send requests of a transport of datagrams: each request is addressed.
+template <class T>
+concept datagram_send_batch = requires(T& batch, send_request request, const local_slice& slice,
+                                       const inline_data& data, const destination& to) {
+  batch.send(request, slice, to);
+  batch.send(request, data, to);
+  batch.send_with_immediate(request, std::uint32_t{}, slice, to);
+  { batch.submit() } -> std::same_as<post_status>;
+};
+
+/// What posts datagrams: `queue_pair<ud>`, `classic_poster<ud>` and `extended_queue<ud>`.
+template <class T>
+concept datagram_poster = requires(T& poster, receive_request request, const local_slice& slice) {
+  { poster.start_send() } -> datagram_send_batch;
   { poster.post_receive(request, slice) } -> std::same_as<post_status>;
   { poster.start_receive().submit() } -> std::same_as<post_status>;
 };

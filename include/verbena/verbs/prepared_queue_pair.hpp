@@ -134,7 +134,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
 /// Errors: `invalid_argument` for options out of range, for operations that the transport has not,
 /// and for queues of another context; `unavailable` when the port is down or has no GID; otherwise
 /// the errno of ibv_create_qp(3), with the device's limit that was exceeded.
-template <class Transport>
+template <transport Transport>
 result<prepared_queue_pair<Transport>> protection_domain::create_queue_pair(
     const completion_queue& send, const completion_queue& receive,
     queue_pair_options<Transport> options) const {
@@ -143,7 +143,7 @@ result<prepared_queue_pair<Transport>> protection_domain::create_queue_pair(
   return prepared_queue_pair<Transport>(std::move(parts), options);
 }
 
-template <class Transport>
+template <transport Transport>
 result<prepared_queue_pair<Transport>> protection_domain::create_queue_pair(
     const completion_queue& send, const completion_queue& receive,
     const shared_receive_queue& shared, queue_pair_options<Transport> options) const {

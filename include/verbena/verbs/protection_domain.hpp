@@ -16,6 +16,7 @@
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/transport.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -71,13 +72,13 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
                                                       access_flags rights) const;
 
   /// Creates a queue pair that is not yet connected: see prepared_queue_pair.hpp.
-  template <class Transport>
+  template <transport Transport>
   [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
       const completion_queue& send, const completion_queue& receive,
       queue_pair_options<Transport> options = {}) const;
   /// The same for one that takes its receives from `shared`, which it keeps alive. Its own
   /// `max_recv_wr` and `max_recv_sge` mean nothing.
-  template <class Transport>
+  template <transport Transport>
   [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
       const completion_queue& send, const completion_queue& receive,
       const shared_receive_queue& shared, queue_pair_options<Transport> options = {}) const;

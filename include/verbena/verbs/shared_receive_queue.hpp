@@ -71,6 +71,9 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
     return shared_receive_batch<Capacity>(queue());
   }
 
+  template <std::size_t Capacity = 16>
+  shared_receive_batch<Capacity> start_receive() const&& = delete;
+
   /// Asks the device: ibv_query_srq(3).
   [[nodiscard]] result<shared_receive_queue_attributes> query() const;
   /// Asks for one asynchronous event (SRQ_LIMIT_REACHED) when fewer than `limit` receives are

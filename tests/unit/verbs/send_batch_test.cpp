@@ -90,6 +90,29 @@ TEST(send_batch, each_operation_sets_its_own_fields) {
   }
 }
 
+TEST(send_batch, each_datagram_has_its_own_destination) {
+  fake_queue queue;
+  ibv_pd pd{};
+  ibv_ah ways[2] = {{nullptr, &pd, 0}, {nullptr, &pd, 1}};
+  queue.native()->pd = &pd;
+  send_batch<ud> batch(queue.native());
+  batch.send({.id = 1}, slice, destination(&ways[0], queue_pair_number(5), queue_key(6)));
+  batch.send_with_immediate({.id = 2, .signaled = true}, 0x01020304, inline_data(bytes_of("x")),
+                            destination(&ways[1], queue_pair_number(7), queue_key(8)));
+  EXPECT_TRUE(batch.submit());
+  ASSERT_EQ(queue.sends.size(), 2U);
+  EXPECT_EQ(queue.sends[0].request.opcode, IBV_WR_SEND);
+  EXPECT_EQ(queue.sends[0].request.wr.ud.ah, &ways[0]);
+  EXPECT_EQ(queue.sends[0].request.wr.ud.remote_qpn, 5U);
+  EXPECT_EQ(queue.sends[0].request.wr.ud.remote_qkey, 6U);
+  EXPECT_EQ(queue.sends[0].slices.size(), 1U);
+  EXPECT_EQ(queue.sends[1].request.opcode, IBV_WR_SEND_WITH_IMM);
+  EXPECT_EQ(queue.sends[1].request.imm_data, htonl(0x01020304));
+  EXPECT_EQ(queue.sends[1].request.send_flags, unsigned{IBV_SEND_INLINE | IBV_SEND_SIGNALED});
+  EXPECT_EQ(queue.sends[1].request.wr.ud.ah, &ways[1]);
+  EXPECT_EQ(queue.sends[1].request.wr.ud.remote_qpn, 7U);
+}
+
 TEST(send_batch, lists_of_slices_are_handed_on_without_a_copy) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
@@ -213,6 +236,17 @@ TEST(send_batch_death, data_that_does_not_fit_into_the_remote_region_is_refused)
   EXPECT_DEATH(batch.write({}, list, remote), rule);
   EXPECT_DEATH(batch.read({}, slice, remote.slice(1)), rule);
   EXPECT_DEATH(batch.write_with_immediate({}, 1, slice, remote.slice(0, 63)), rule);
+}
+
+TEST(send_batch_death, a_datagram_goes_by_an_address_handle_of_its_own_domain) {
+  fake_queue queue;
+  ibv_pd own{};
+  ibv_pd other{};
+  ibv_ah way{nullptr, &other, 0};
+  queue.native()->pd = &own;
+  send_batch<ud> batch(queue.native());
+  const destination to(&way, queue_pair_number(1), queue_key(1));
+  EXPECT_DEATH(batch.send({}, slice, to), "address handle of its queue pair's protection domain");
 }
 
 TEST(send_batch_death, atomics_have_eight_aligned_bytes) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// There is no queue key that everybody may send with.
+// expect: no matching|too few arguments
+#include <utility>
+
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+auto use(verbena::prepared_queue_pair<verbena::ud>& prepared) {
+#ifdef VERBENA_BAD
+  return std::move(prepared).activate();
+#else
+  return std::move(prepared).activate(verbena::queue_key(1));
+#endif
+}

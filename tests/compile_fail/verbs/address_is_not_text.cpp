@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Addresses are parsed, which can fail, before they are used.
+// expect: could not convert|no viable conversion|cannot convert|no known conversion
+#include "verbena/verbs/address_vector.hpp"
+
+verbena::address_vector use() {
+#ifdef VERBENA_BAD
+  return {.gid = "192.0.2.1"};
+#else
+  return {.gid = verbena::parse_gid("192.0.2.1")};
+#endif
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// A batch of requests posts to its queue pair when it is submitted.
+// expect: discards qualifiers|rvalue|lvalue|no matching
+#include <utility>
+
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+void use(verbena::prepared_queue_pair<verbena::rc>& prepared, const verbena::endpoint& peer) {
+#ifdef VERBENA_BAD
+  auto batch = std::move(prepared).handshake(peer).value().start_send();
+#else
+  auto queue = std::move(prepared).handshake(peer).value();
+  auto batch = queue.start_send();
+#endif
+  static_cast<void>(batch.submit());
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// A connection has one peer, chosen at bring-up: its messages are not addressed.
+// expect: datagram_transport
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::rc>& batch, const verbena::local_slice& slice,
+         const verbena::destination& to) {
+#ifdef VERBENA_BAD
+  batch.send({}, slice, to);
+#else
+  static_cast<void>(to);
+  batch.send({}, slice);
+#endif
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// An address handle is the way to a port; a datagram goes to a queue pair there.
+// expect: no matching (member )?function|no known conversion|cannot convert
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::ud>& batch, const verbena::local_slice& slice,
+         const verbena::address_handle& way) {
+#ifdef VERBENA_BAD
+  batch.send({}, slice, way);
+#else
+  batch.send({}, slice, way.destination(verbena::queue_pair_number(7), verbena::queue_key(9)));
+#endif
+}

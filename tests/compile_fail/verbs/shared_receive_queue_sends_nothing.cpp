@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Only receives are shared; what is sent goes through a queue pair.
+// expect: no member named .start_send|has no member named .start_send
+#include "verbena/verbs/shared_receive_queue.hpp"
+
+void use(const verbena::shared_receive_queue& queue) {
+#ifdef VERBENA_BAD
+  static_cast<void>(queue.start_send().submit());
+#else
+  static_cast<void>(queue.start_receive().submit());
+#endif
+}

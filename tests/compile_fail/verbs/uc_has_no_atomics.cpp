@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// What an atomic operation has changed can only be known over a reliable connection.
+// expect: atomic_transport
+#include "verbena/verbs/extended_queue.hpp"
+
+#ifdef VERBENA_BAD
+using unreliable_or_not = verbena::uc;
+#else
+using unreliable_or_not = verbena::rc;
+#endif
+void use(verbena::extended_batch<unreliable_or_not>& batch, const verbena::local_slice& before,
+         const verbena::remote_region& target) {
+  batch.fetch_and_add({}, before, target, 1);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Datagrams only send: there is no peer whose memory could be written.
+// expect: writing_transport|connected_transport
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::ud>& datagrams, verbena::send_batch<verbena::uc>& connection,
+         const verbena::local_slice& slice, const verbena::remote_region& remote) {
+#ifdef VERBENA_BAD
+  static_cast<void>(connection);
+  datagrams.write({}, slice, remote);
+#else
+  static_cast<void>(datagrams);
+  connection.write({}, slice, remote);
+#endif
+}

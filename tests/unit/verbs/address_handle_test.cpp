@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Address handles and the way back to a sender, without a device that has datagrams.
+#include "verbena/verbs/address_handle.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/verbs/fake_objects.hpp"
+#include "verbena/verbs/completion.hpp"
+#include "verbena/verbs/global_route_header.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena {
+namespace {
+
+using testing_support::expect_error;
+
+class address_handles : public ::testing::Test {
+ protected:
+  // A completed receive; `flags` as in ibv_wc.
+  static completion received(unsigned flags) {
+    ibv_wc native{};
+    native.status = IBV_WC_SUCCESS;
+    native.opcode = IBV_WC_RECV;
+    native.slid = 0x12;
+    native.sl = 3;
+    native.dlid_path_bits = 5;
+    native.wc_flags = flags;
+    return native;
+  }
+
+  test::fake_objects fake;
+  context device = testing_support::open_soft(fake.get()).value();
+  protection_domain pd = device.allocate_pd().value();
+  gid_entry own = device.routable_gid(port_number(1)).value();
+  gid peer = parse_gid("192.0.2.77").value();
+};
+
+TEST_F(address_handles, every_field_reaches_the_verb) {
+  const address_vector way{.lid = lid(7),
+                           .gid = peer,
+                           .source_gid = gid_index(1),
+                           .service_level = 2,
+                           .traffic_class = 3,
+                           .hop_limit = 4,
+                           .flow_label = 5,
+                           .source_path_bits = 6,
+                           .rate = static_rate::gbps_100};
+  const auto made = pd.create_address_handle(way).value();
+  EXPECT_EQ(detail::from_native(fake.address), way);
+  EXPECT_EQ(made.native()->pd, pd.native());
+}
+
+TEST_F(address_handles, copies_share_it_and_keep_the_protection_domain) {
+  auto first = pd.create_address_handle({.gid = peer}).value();
+  auto second = first;
+  EXPECT_EQ(fake.live, 1);
+  auto kept = std::move(first).close();
+  EXPECT_FALSE(kept);
+  EXPECT_FALSE(std::move(pd).close());
+  EXPECT_EQ(fake.live, 1);
+  {
+    const auto gone = std::move(kept).object();
+  }
+  EXPECT_EQ(fake.live, 1);
+  EXPECT_TRUE(std::move(second).close());
+  EXPECT_EQ(fake.live, 0);
+}
+
+TEST_F(address_handles, a_destination_has_the_layout_of_the_c_request) {
+  const auto way = pd.create_address_handle({.gid = peer}).value();
+  const destination to = way.destination(queue_pair_number(0x123456), queue_key(0x80000001));
+  ibv_send_wr request{};
+  std::memcpy(&request.wr.ud, &to, sizeof to);
+  EXPECT_EQ(request.wr.ud.ah, way.native());
+  EXPECT_EQ(request.wr.ud.remote_qpn, 0x123456U);
+  EXPECT_EQ(request.wr.ud.remote_qkey, 0x80000001U);
+}
+
+TEST_F(address_handles, what_is_wrong_with_it_is_said) {
+  expect_error(pd.create_address_handle({.gid = peer, .service_level = 16}), "4 bits");
+  fake.code = EINVAL;
+  expect_error(pd.create_address_handle({.gid = peer, .source_gid = gid_index(255)}),
+               "the port has no GID at index 255");
+  expect_error(pd.create_address_handle({}), "on Ethernet the peer is addressed by its GID");
+  expect_error(pd.create_address_handle({.port = port_number(9)}), "port 9 does not exist");
+  fake.code = ETIMEDOUT;
+  expect_error(pd.create_address_handle({.gid = peer}), "the remote GID ::ffff:192.0.2.77 failed");
+  fake.code = ENOMEM;
+  expect_error(pd.create_address_handle({.gid = peer}), "the device has no more of them");
+  EXPECT_EQ(fake.live, 0);
+}
+
+TEST_F(address_handles, the_way_back_is_found_by_the_header_s_destination) {
+  const global_route_header header{.version = global_route_header::form::ipv4,
+                                   .source = peer,
+                                   .destination = own.gid,
+                                   .traffic_class = 9,
+                                   .next_header = 17,
+                                   .hop_limit = 60};
+  const auto way = pd.sender_address(received(IBV_WC_GRH), port_number(1), header).value();
+  EXPECT_EQ(way, (address_vector{.lid = lid(0x12),
+                                 .gid = peer,
+                                 .source_gid = own.index,
+                                 .service_level = 3,
+                                 .traffic_class = 9,
+                                 .hop_limit = 60,
+                                 .source_path_bits = 5}));
+}
+
+TEST_F(address_handles, the_way_back_without_a_header_goes_by_lid) {
+  const auto way = pd.sender_address(received(0), port_number(1)).value();
+  EXPECT_EQ(way, (address_vector{.lid = lid(0x12), .service_level = 3, .source_path_bits = 5}));
+}
+
+TEST_F(address_handles, a_sender_that_cannot_be_known_is_refused) {
+  const port_number port(1);
+  global_route_header header{.source = peer, .destination = own.gid, .next_header = 17};
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port), "and none was given");
+  header.destination = parse_gid("192.0.2.78").value();
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
+               "the GRH's destination GID ::ffff:192.0.2.78 is not in the local port's GID table");
+  header.destination = own.gid;
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port_number(2), header),
+               "is not in the local port's GID table");
+  header.next_header = 0x1b;  // of RoCE v1, and the entry is one of RoCE v2
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "not in the local port's");
+  header.next_header = 6;
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "protocol 6");
+  header.destination = parse_gid("ff0e::ffff:224.1.2.3").value();
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "the multicast group");
+  ibv_wc failed{};
+  failed.status = IBV_WC_WR_FLUSH_ERR;
+  expect_error(pd.sender_address(completion(failed), port, header), "a failed completion");
+}
+
+}  // namespace
+}  // namespace verbena

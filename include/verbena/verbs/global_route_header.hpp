@@ -12,9 +12,9 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What stands in front of received datagrams: the first 40 bytes of the receive's memory, if the
-/// completion's flags have `grh`. Either a global route header, which is an IPv6 header, or, of
-/// RoCE v2 over IPv4, an IPv4 header in the last 20 of the bytes; the first 20 are then undefined.
+/// What stands in front of received datagrams: the first 40 bytes of the receive's memory, if
+/// flags() of the completion have `global_route_header`. Either an IPv6 header or, of RoCE v2 over
+/// IPv4, an IPv4 header in the last 20 of the bytes; the first 20 are then undefined.
 /// Source: ibv_create_ah_from_wc(3), InfiniBand Architecture Specification 8.3 and A17.
 /// Threads: immutable value.
 struct global_route_header {

@@ -97,8 +97,9 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
   /// ibv_create_ah(3), with what is wrong with the address.
   [[nodiscard]] result<address_handle> create_address_handle(const address_vector& to) const;
   /// The way back to who sent the datagram that a receive on `port` completed with. `header` is
-  /// what the device put in front of the message, if the completion's flags have `grh`; on Ethernet
-  /// they always do. The number of the queue pair there is the completion's source_queue_pair().
+  /// what the device put in front of the message, if flags() of the completion have
+  /// `global_route_header`; on Ethernet they always do. The number of the queue pair there is the
+  /// completion's source_queue_pair().
   ///
   /// Errors: `invalid_argument` for a failed completion, and for one with a header that is not
   /// given or was not sent to this port; otherwise those of context::gid_table().

@@ -93,3 +93,21 @@ struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp) {
 }
 
 void null_destroy_qp(struct ibv_qp* qp) { free(qp); }
+
+struct ibv_ah* null_create_ah(struct ibv_pd* pd) {
+  struct ibv_ah* ah = zeroed(sizeof *ah);
+  ah->context = pd->context;
+  ah->pd = pd;
+  return ah;
+}
+
+void null_destroy_ah(struct ibv_ah* ah) { free(ah); }
+
+struct ibv_srq* null_create_srq(struct ibv_pd* pd) {
+  struct null_srq* srq = zeroed(sizeof *srq);
+  srq->srq.context = pd->context;
+  srq->srq.pd = pd;
+  return &srq->srq;
+}
+
+void null_destroy_srq(struct ibv_srq* srq) { free(srq); }

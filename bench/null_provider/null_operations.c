@@ -20,6 +20,13 @@ static int post_recv(struct ibv_qp* qp, struct ibv_recv_wr* wr, struct ibv_recv_
   return 0;
 }
 
+static int post_srq_recv(struct ibv_srq* srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
+  struct null_srq* self = (struct null_srq*)srq;
+  (void)bad_wr;
+  for (; wr != NULL; wr = wr->next) self->posted += 1;
+  return 0;
+}
+
 static int poll_cq(struct ibv_cq* cq, int count, struct ibv_wc* wc) {
   struct null_cq* self = (struct null_cq*)cq;
   for (int i = 0; i < count; ++i) {
@@ -35,6 +42,7 @@ static int poll_cq(struct ibv_cq* cq, int count, struct ibv_wc* wc) {
 void null_set_context_operations(struct ibv_context* context) {
   context->ops.post_send = post_send;
   context->ops.post_recv = post_recv;
+  context->ops.post_srq_recv = post_srq_recv;
   context->ops.poll_cq = poll_cq;
 }
 
@@ -50,6 +58,12 @@ static void wr_rdma_write(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_a
   ((struct null_qp*)qp)->posted += 1;
 }
 static void wr_send(struct ibv_qp_ex* qp) { ((struct null_qp*)qp)->posted += 1; }
+static void wr_set_ud_addr(struct ibv_qp_ex* qp, struct ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
+  (void)ah;
+  (void)qpn;
+  (void)qkey;
+  ((struct null_qp*)qp)->posted += 1;
+}
 static void wr_set_sge(struct ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
   (void)lkey;
   (void)address;
@@ -68,6 +82,7 @@ void null_set_qp_operations(struct ibv_qp_ex* qp) {
   qp->wr_abort = wr_abort;
   qp->wr_rdma_write = wr_rdma_write;
   qp->wr_send = wr_send;
+  qp->wr_set_ud_addr = wr_set_ud_addr;
   qp->wr_set_sge = wr_set_sge;
   qp->wr_set_sge_list = wr_set_sge_list;
 }

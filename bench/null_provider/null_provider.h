@@ -19,12 +19,14 @@ enum { null_completions_per_poll = 16 };
 
 /* What a provider saw of one work request; used to check that two callers set the same fields. */
 struct null_record {
-  const char* operation; /* "post_send", "post_recv", "wr_rdma_write", "wr_send" */
+  const char* operation; /* "post_send", "post_recv", "post_srq_recv", "wr_rdma_write"… */
   uint64_t wr_id;
   uint32_t opcode;
   uint32_t flags;
   uint64_t remote_address;
   uint32_t rkey;
+  uint32_t remote_qpn; /* of datagrams */
+  uint32_t remote_qkey;
   int sge_count;
   struct ibv_sge sge; /* the first one */
 };
@@ -50,8 +52,15 @@ struct ibv_qp* null_create_qp_ex(struct ibv_pd* pd, struct ibv_cq* cq);
 struct ibv_qp_ex* null_qp_to_qp_ex(struct ibv_qp* qp);
 void null_destroy_qp(struct ibv_qp* qp);
 
+struct ibv_ah* null_create_ah(struct ibv_pd* pd);
+void null_destroy_ah(struct ibv_ah* ah);
+struct ibv_srq* null_create_srq(struct ibv_pd* pd);
+void null_destroy_srq(struct ibv_srq* srq);
+
 /* Replaces the operations of `qp` by ones that report each work request to `function`. */
 void null_record_posts(struct ibv_qp* qp, null_record_function* function, void* argument);
+/* The same of a shared receive queue. */
+void null_record_shared_posts(struct ibv_srq* srq, null_record_function* function, void* argument);
 
 /* The operations (null_operations.c): put into a context, a queue pair, a completion queue. */
 void null_set_context_operations(struct ibv_context* context);

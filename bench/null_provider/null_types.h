@@ -16,6 +16,13 @@ struct null_qp {
   struct null_record pending;
 };
 
+struct null_srq {
+  struct ibv_srq srq;
+  uint64_t posted;
+  null_record_function* record; /* recording operations only */
+  void* record_argument;
+};
+
 struct null_cq {
   struct ibv_cq_ex ex;
   uint64_t polled;

@@ -6,7 +6,7 @@
  *
  * _1 is one request, _2 two that are posted one by one, _16 one list of sixteen, _loop one request
  * posted sixteen times; _span names slices where they lie instead of copying them; _ex goes
- * through ibv_wr_*.
+ * through ibv_wr_*. Datagrams are all addressed to one queue pair.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
 #define BENCH_OVERHEAD_CASES_H
@@ -19,25 +19,31 @@ extern "C" {
 #endif
 
 /* X(name, operations) */
-#define OVERHEAD_CASES(X) \
-  X(write_1, 1)           \
-  X(write_16, 16)         \
-  X(write_2, 2)           \
-  X(write_loop, 16)       \
-  X(write_1_span, 1)      \
-  X(write_16_span, 16)    \
-  X(send_1, 1)            \
-  X(send_16, 16)          \
-  X(write_1_ex, 1)        \
-  X(write_16_ex, 16)      \
-  X(write_2_ex, 2)        \
-  X(write_loop_ex, 16)    \
-  X(send_1_ex, 1)         \
-  X(send_16_ex, 16)       \
-  X(receive_1, 1)         \
-  X(receive_16, 16)       \
-  X(poll_1, 1)            \
-  X(poll_16, 16)          \
+#define OVERHEAD_CASES(X)  \
+  X(write_1, 1)            \
+  X(write_16, 16)          \
+  X(write_2, 2)            \
+  X(write_loop, 16)        \
+  X(write_1_span, 1)       \
+  X(write_16_span, 16)     \
+  X(send_1, 1)             \
+  X(send_16, 16)           \
+  X(write_1_ex, 1)         \
+  X(write_16_ex, 16)       \
+  X(write_2_ex, 2)         \
+  X(write_loop_ex, 16)     \
+  X(send_1_ex, 1)          \
+  X(send_16_ex, 16)        \
+  X(datagram_1, 1)         \
+  X(datagram_16, 16)       \
+  X(datagram_1_ex, 1)      \
+  X(datagram_16_ex, 16)    \
+  X(receive_1, 1)          \
+  X(receive_16, 16)        \
+  X(shared_receive_1, 1)   \
+  X(shared_receive_16, 16) \
+  X(poll_1, 1)             \
+  X(poll_16, 16)           \
   X(lazy_poll_16, 16)
 
 #define OVERHEAD_POSTER_CASES(X) \
@@ -65,12 +71,22 @@ struct overhead_case {
 extern const struct overhead_case overhead_cases[];
 extern const size_t overhead_case_count;
 struct ibv_qp;
-/* Makes the objects on the null provider and hands out the queue pairs, so that posts can be
- * recorded. */
-struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp** extended);
+struct ibv_srq;
+/* What is posted to. */
+struct overhead_queues {
+  struct ibv_qp* classic;
+  struct ibv_qp* extended;
+  struct ibv_qp* datagram; /* has both interfaces */
+  struct ibv_srq* shared;
+};
+/* Makes the objects on the null provider and hands out the queues, so that posts can be recorded.
+ */
+struct overhead_objects* overhead_set_up(struct overhead_queues* queues);
 
 /* What both sides post: 64 bytes at slot i of a region. Slots follow each other. */
 enum { overhead_slot_bytes = 64, overhead_slots = 16 };
+/* Where datagrams go. */
+enum { overhead_remote_number = 0x123456, overhead_remote_qkey = 0x11112222 };
 #define OVERHEAD_REMOTE_ADDRESS UINT64_C(0x7f0000001000)
 /* The identifier of the first request of a call. */
 #define OVERHEAD_FIRST_ID UINT64_C(7)

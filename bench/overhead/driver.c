@@ -57,17 +57,19 @@ static void print_record(const struct null_record* record, void* argument) {
     region_start = &first;
   }
   printf("%s %s id=%" PRIu64 " opcode=%" PRIu32 " flags=%" PRIu32 " remote=%#" PRIx64
-         " rkey=%#" PRIx32 " sges=%d offset=%" PRIu64 " length=%" PRIu32 " lkey=%#" PRIx32 "\n",
+         " rkey=%#" PRIx32 " to=%#" PRIx32 "/%#" PRIx32 " sges=%d offset=%" PRIu64
+         " length=%" PRIu32 " lkey=%#" PRIx32 "\n",
          *(const char**)argument, record->operation, record->wr_id, record->opcode, record->flags,
-         record->remote_address, record->rkey, record->sge_count, record->sge.addr - *region_start,
-         record->sge.length, record->sge.lkey);
+         record->remote_address, record->rkey, record->remote_qpn, record->remote_qkey,
+         record->sge_count, record->sge.addr - *region_start, record->sge.length, record->sge.lkey);
 }
 
-static void record_all(struct overhead_objects* objects, struct ibv_qp* classic,
-                       struct ibv_qp* extended) {
+static void record_all(struct overhead_objects* objects, const struct overhead_queues* queues) {
   const char* name = NULL;
-  null_record_posts(classic, print_record, &name);
-  null_record_posts(extended, print_record, &name);
+  null_record_posts(queues->classic, print_record, &name);
+  null_record_posts(queues->extended, print_record, &name);
+  null_record_posts(queues->datagram, print_record, &name);
+  null_record_shared_posts(queues->shared, print_record, &name);
   for (size_t i = 0; i < overhead_case_count; ++i) {
     name = overhead_cases[i].name;
     sink += overhead_cases[i].function(objects);
@@ -80,12 +82,11 @@ static int usage(const char* program) {
 }
 
 int main(int argc, char** argv) {
-  struct ibv_qp* classic = NULL;
-  struct ibv_qp* extended = NULL;
+  struct overhead_queues queues = {0};
   if (argc < 2) return usage(argv[0]);
-  struct overhead_objects* objects = overhead_set_up(&classic, &extended);
+  struct overhead_objects* objects = overhead_set_up(&queues);
   if (strcmp(argv[1], "--record") == 0) {
-    record_all(objects, classic, extended);
+    record_all(objects, &queues);
   } else if (strcmp(argv[1], "--time") == 0) {
     for (size_t i = 0; i < overhead_case_count; ++i)
       printf("%s %.3f\n", overhead_cases[i].name, nanoseconds(&overhead_cases[i], objects));

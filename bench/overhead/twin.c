@@ -195,6 +195,61 @@ CASE(send_16_ex) {
   return (uint64_t)ibv_wr_complete(qp);
 }
 
+static inline void set_datagram(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id,
+                                const struct twin_destination* to) {
+  set_send(wr, sge, id);
+  wr->wr.ud.ah = to->ah;
+  wr->wr.ud.remote_qpn = to->qpn;
+  wr->wr.ud.remote_qkey = to->qkey;
+}
+
+CASE(datagram_1) {
+  struct ibv_sge sge;
+  struct ibv_send_wr wr;
+  struct ibv_send_wr* bad_wr;
+  set_sge(&sge, &objects->local[0]);
+  wr.next = NULL;
+  set_datagram(&wr, &sge, OVERHEAD_FIRST_ID, &objects->to);
+  return (uint64_t)ibv_post_send(objects->datagrams, &wr, &bad_wr);
+}
+
+CASE(datagram_16) {
+  struct ibv_sge sge[overhead_slots];
+  struct ibv_send_wr wr[overhead_slots];
+  struct ibv_send_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_sge(&sge[i], &objects->local[i]);
+    set_datagram(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i, &objects->to);
+    wr[i].next = &wr[i + 1];
+  }
+  wr[overhead_slots - 1].next = NULL;
+  return (uint64_t)ibv_post_send(objects->datagrams, wr, &bad_wr);
+}
+
+static inline void extended_datagram(struct ibv_qp_ex* qp, uint64_t id, const struct ibv_sge* local,
+                                     const struct twin_destination* to) {
+  qp->wr_id = id;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_send(qp);
+  ibv_wr_set_ud_addr(qp, to->ah, to->qpn, to->qkey);
+  ibv_wr_set_sge(qp, local->lkey, local->addr, local->length);
+}
+
+CASE(datagram_1_ex) {
+  struct ibv_qp_ex* qp = objects->datagrams_ex;
+  ibv_wr_start(qp);
+  extended_datagram(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->to);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
+CASE(datagram_16_ex) {
+  struct ibv_qp_ex* qp = objects->datagrams_ex;
+  ibv_wr_start(qp);
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    extended_datagram(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->to);
+  return (uint64_t)ibv_wr_complete(qp);
+}
+
 static inline void set_receive(struct ibv_recv_wr* wr, struct ibv_sge* sge, uint64_t id) {
   wr->wr_id = id;
   wr->sg_list = sge;
@@ -222,6 +277,29 @@ CASE(receive_16) {
   }
   wr[overhead_slots - 1].next = NULL;
   return (uint64_t)ibv_post_recv(objects->qp, wr, &bad_wr);
+}
+
+CASE(shared_receive_1) {
+  struct ibv_sge sge;
+  struct ibv_recv_wr wr;
+  struct ibv_recv_wr* bad_wr;
+  set_sge(&sge, &objects->local[0]);
+  wr.next = NULL;
+  set_receive(&wr, &sge, OVERHEAD_FIRST_ID);
+  return (uint64_t)ibv_post_srq_recv(objects->srq, &wr, &bad_wr);
+}
+
+CASE(shared_receive_16) {
+  struct ibv_sge sge[overhead_slots];
+  struct ibv_recv_wr wr[overhead_slots];
+  struct ibv_recv_wr* bad_wr;
+  for (unsigned i = 0; i < overhead_slots; ++i) {
+    set_sge(&sge[i], &objects->local[i]);
+    set_receive(&wr[i], &sge[i], OVERHEAD_FIRST_ID + i);
+    wr[i].next = &wr[i + 1];
+  }
+  wr[overhead_slots - 1].next = NULL;
+  return (uint64_t)ibv_post_srq_recv(objects->srq, wr, &bad_wr);
 }
 
 CASE(poll_1) {

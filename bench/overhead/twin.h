@@ -15,9 +15,19 @@ struct twin_remote {
   uint32_t rkey;
 };
 
+struct twin_destination {
+  struct ibv_ah* ah;
+  uint32_t qpn;
+  uint32_t qkey;
+};
+
 struct overhead_objects {
   struct ibv_qp* qp;
   struct ibv_qp_ex* qp_ex;
+  struct ibv_qp* datagrams;
+  struct ibv_qp_ex* datagrams_ex;
+  struct ibv_srq* srq;
+  struct twin_destination to;
   struct ibv_cq* cq;
   struct ibv_cq_ex* cq_ex;
   struct ibv_sge local[overhead_slots];

@@ -11,7 +11,7 @@
 const struct overhead_case overhead_cases[] = {OVERHEAD_CASES(ENTRY)};
 const size_t overhead_case_count = sizeof overhead_cases / sizeof overhead_cases[0];
 
-struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp** extended) {
+struct overhead_objects* overhead_set_up(struct overhead_queues* queues) {
   static unsigned char region[overhead_slots * overhead_slot_bytes];
   struct ibv_context* context = null_open();
   struct ibv_pd* pd = null_create_pd(context);
@@ -20,9 +20,17 @@ struct overhead_objects* overhead_set_up(struct ibv_qp** classic, struct ibv_qp*
   objects->cq = null_create_cq(context);
   objects->cq_ex = null_create_cq_ex(context);
   objects->qp = null_create_qp(pd, objects->cq);
-  *classic = objects->qp;
-  *extended = null_create_qp_ex(pd, objects->cq);
-  objects->qp_ex = null_qp_to_qp_ex(*extended);
+  objects->datagrams = null_create_qp_ex(pd, objects->cq);
+  objects->datagrams->qp_type = IBV_QPT_UD;
+  objects->datagrams_ex = null_qp_to_qp_ex(objects->datagrams);
+  objects->srq = null_create_srq(pd);
+  objects->to = (struct twin_destination){
+      .ah = null_create_ah(pd), .qpn = overhead_remote_number, .qkey = overhead_remote_qkey};
+  *queues = (struct overhead_queues){.classic = objects->qp,
+                                     .extended = null_create_qp_ex(pd, objects->cq),
+                                     .datagram = objects->datagrams,
+                                     .shared = objects->srq};
+  objects->qp_ex = null_qp_to_qp_ex(queues->extended);
   for (unsigned i = 0; i < overhead_slots; ++i) {
     objects->local[i] = (struct ibv_sge){.addr = (uintptr_t)&region[i * overhead_slot_bytes],
                                          .length = overhead_slot_bytes,

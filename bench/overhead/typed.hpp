@@ -5,15 +5,22 @@
 #include <array>
 
 #include "bench/overhead/cases.h"
+#include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
 #include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
 
 struct overhead_objects {
   verbena::queue_pair<verbena::rc> qp;
   verbena::queue_pair<verbena::rc> qp_with_extended;
   verbena::extended_queue<verbena::rc> extended;
+  verbena::queue_pair<verbena::ud> datagrams;
+  verbena::extended_queue<verbena::ud> datagrams_extended;
+  verbena::shared_receive_queue shared;
+  verbena::address_handle way;
+  verbena::destination to;
   verbena::completion_queue cq;
   verbena::extended_completion_queue lazy_cq;
   verbena::memory_region region;

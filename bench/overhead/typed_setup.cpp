@@ -21,6 +21,8 @@ verbena::provider make_null_provider() {
   verbs.dereg_mr.set([](ibv_mr* mr) { return null_destroy_mr(mr), 0; });
   verbs.destroy_cq.set([](ibv_cq* cq) { return null_destroy_cq(cq), 0; });
   verbs.qp_to_qp_ex.set(&null_qp_to_qp_ex);
+  verbs.destroy_ah.set([](ibv_ah* ah) { return null_destroy_ah(ah), 0; });
+  verbs.destroy_srq.set([](ibv_srq* srq) { return null_destroy_srq(srq), 0; });
   verbs.destroy_qp.set([](ibv_qp* qp) { return null_destroy_qp(qp), 0; });
   return made;
 }
@@ -44,7 +46,7 @@ auto make_remotes(std::index_sequence<Slot...>) {
 const overhead_case overhead_cases[] = {OVERHEAD_CASES(ENTRY) OVERHEAD_POSTER_CASES(ENTRY)};
 const std::size_t overhead_case_count = std::size(overhead_cases);
 
-overhead_objects* overhead_set_up(ibv_qp** classic, ibv_qp** extended) {
+overhead_objects* overhead_set_up(overhead_queues* queues) {
   static const verbena::provider provider = make_null_provider();
   static std::array<std::byte, overhead_slots * overhead_slot_bytes> bytes{};
   constexpr auto take = verbena::ownership::take;
@@ -54,11 +56,21 @@ overhead_objects* overhead_set_up(ibv_qp** classic, ibv_qp** extended) {
   const auto context = verbena::context::adopt(native, provider, take);
   const auto pd = context.allocate_pd().value();
   ibv_cq* const cq = null_create_cq(native);
-  *classic = null_create_qp(pd.native(), cq);
-  *extended = null_create_qp_ex(pd.native(), cq);
-  auto qp = verbena::queue_pair<verbena::rc>::adopt(*classic, pd, take);
-  auto qp_with_extended = verbena::queue_pair<verbena::rc>::adopt(*extended, pd, take);
+  *queues = {.classic = null_create_qp(pd.native(), cq),
+             .extended = null_create_qp_ex(pd.native(), cq),
+             .datagram = null_create_qp_ex(pd.native(), cq),
+             .shared = null_create_srq(pd.native())};
+  queues->datagram->qp_type = IBV_QPT_UD;
+  auto qp = verbena::queue_pair<verbena::rc>::adopt(queues->classic, pd, take);
+  auto qp_with_extended =
+      verbena::queue_pair<verbena::rc>::adopt(null_qp_to_qp_ex(queues->extended), pd, take);
   const auto extended_queue = qp_with_extended.extended().value();
+  auto datagrams =
+      verbena::queue_pair<verbena::ud>::adopt(null_qp_to_qp_ex(queues->datagram), pd, take);
+  const auto datagrams_extended = datagrams.extended().value();
+  const auto way = verbena::address_handle::adopt(null_create_ah(pd.native()), pd, take);
+  const auto to = way.destination(verbena::queue_pair_number(overhead_remote_number),
+                                  verbena::queue_key(overhead_remote_qkey));
   auto region = pd.register_memory(bytes, verbena::access::local_write).value();
   const auto local = make_slices(region, slots);
   // Lives until the program ends.
@@ -66,6 +78,11 @@ overhead_objects* overhead_set_up(ibv_qp** classic, ibv_qp** extended) {
       .qp = std::move(qp),
       .qp_with_extended = std::move(qp_with_extended),
       .extended = extended_queue,
+      .datagrams = std::move(datagrams),
+      .datagrams_extended = datagrams_extended,
+      .shared = verbena::shared_receive_queue::adopt(queues->shared, pd, take),
+      .way = way,
+      .to = to,
       .cq = verbena::completion_queue::adopt(cq, context, take),
       .lazy_cq = verbena::extended_completion_queue::adopt(null_create_cq_ex(native), context, take,
                                                            verbena::completion_field::byte_length),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A batch of requests posts to its queue pair when it is submitted.
-// expect: discards qualifiers|rvalue|lvalue|no matching
+// expect-gcc: cannot convert .*queue_pair
+// expect-clang: rvalue|lvalue|no matching|r-value
 #include <utility>
 
 #include "verbena/verbs/prepared_queue_pair.hpp"

@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::uint32_t largest_flow_label = 0xf'ffff;
 
-// The rule that the address breaks; nullptr if none.
-const char* wrong_field(const address_vector& way) noexcept {
-  if (way.service_level > 15) return "a service level has 4 bits: 0 to 15";
-  if (way.flow_label > largest_flow_label) return "a flow label has 20 bits: 0 to 0xfffff";
-  if (way.source_path_bits > 127) return "source path bits are 7 bits: 0 to 127";
-  return nullptr;
-}
-
 }  // namespace
 
 std::string to_string(const address_vector& way) {
@@ -41,16 +33,20 @@ namespace detail {
 
 result<void> check_address(const address_vector& way, std::string_view call,
                            const std::string& object) {
-  if (const char* const rule = wrong_field(way); rule != nullptr)
+  const auto refuse = [&](std::string_view rule) {
     return error::invalid_argument(call, object, rule);
-  if (way.port == port_number(0))
-    return error::invalid_argument(call, object, "ports count from 1");
+  };
+  if (way.service_level > 15) return refuse("a service level has 4 bits: 0 to 15");
+  if (way.flow_label > largest_flow_label) return refuse("a flow label has 20 bits: 0 to 0xfffff");
+  if (way.source_path_bits > 127) return refuse("source path bits are 7 bits: 0 to 127");
+  if (way.port == port_number(0)) return refuse("ports count from 1");
   return {};
 }
 
 ibv_ah_attr native_address(const address_vector& way) {
-  const char* const rule = wrong_field(way);
-  VERBENA_ASSERT(rule == nullptr, rule);
+  VERBENA_ASSERT(way.service_level <= 15, "a service level has 4 bits: 0 to 15");
+  VERBENA_ASSERT(way.flow_label <= largest_flow_label, "a flow label has 20 bits: 0 to 0xfffff");
+  VERBENA_ASSERT(way.source_path_bits <= 127, "source path bits are 7 bits: 0 to 127");
   ibv_ah_attr out{};
   out.dlid = way.lid.value();
   out.sl = way.service_level;

@@ -4,7 +4,7 @@
 
 A line is `- [x] BEHAVIOUR — TEST`, `- [x] BEHAVIOUR; differs: WHAT, WHY — TEST`, or, still open, `- [ ] BEHAVIOUR —
 REASON`. TEST is one name in code marks or several with commas between. A test with variants is named with `*` for the
-variant: `rc/messages.small_ones_arrive/*`, `verbs/posting/*.send_without_bytes_arrives`.
+variant: `rc/messages.small_ones_arrive/*`, `verbs/posting.send_without_bytes_arrives<*>`.
 
 Tests of tests/conformance are judged by tests/conformance/results, where every device has its outcomes, and by
 differences.txt; the others, and that the stored outcomes are those of the last run, by CTest's reports in build/logs.
@@ -87,7 +87,7 @@ def google_tests(folder, prefix):
             instances[suite].add(instance)
     for macro, suite, name in tests:
         if macro == "TYPED_TEST":
-            yield f"{prefix}{suite}/*.{name}"
+            yield f"{prefix}{suite}.{name}<*>"
         elif macro == "TEST_P":
             yield from (f"{prefix}{instance}/{suite}.{name}/*" for instance in sorted(instances[suite]))
         else:

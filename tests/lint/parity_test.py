@@ -29,7 +29,7 @@ class Parity(LintCase):
         self.write(f"tests/conformance/results/{device}.json", json.dumps({"tests": {**outcomes, **changed}}))
 
     def ran(self, name, outcome="", status="run"):
-        file = name.replace("/", "_").replace("*", "x")
+        file = name.replace("/", "_")
         self.write(f"build/logs/{file}.dev.xml", REPORT.format(name, status, outcome))
 
     def judge(self, *lines, options=(), page="other"):
@@ -43,7 +43,7 @@ class Parity(LintCase):
 class Names(Parity):
     def test_names_of_every_kind_are_found(self):
         self.assert_clean(self.names("[x] a — `rc/messages.arrive/*`", "[x] b — `device.opens`, `verbs/guid.prints`",
-                                     "[x] c — `verbs/posting/*.sends`", "[x] d — `verbs/long_name.long_test`",
+                                     "[x] c — `verbs/posting.sends<*>`", "[x] d — `verbs/long_name.long_test`",
                                      "[x] e — `compile_fail/verbs/rule`", "[x] f — `example/loopback`"))
 
     def test_name_that_no_test_has(self):
@@ -118,8 +118,8 @@ class Results(Parity):
         self.assert_finds(self.judge(line), "failed")
 
     def test_test_with_a_type_for_a_variant(self):
-        self.ran("verbs/posting/classic.sends")
-        self.assert_clean(self.judge("[x] a — `verbs/posting/*.sends`"))
+        self.ran("verbs/posting.sends&lt;a::classic&gt;")
+        self.assert_clean(self.judge("[x] a — `verbs/posting.sends<*>`"))
 
     def test_one_of_two_tests_is_not_enough(self):
         self.assert_finds(self.judge("[x] a — `device.opens`, `verbs/guid.prints`"), "host: verbs/guid.prints")

@@ -47,6 +47,10 @@ class Documents(LintCase):
         self.assert_finds(self.check("See `examples/none.cpp`.\n"), "does not exist")
         self.assert_finds(self.check("See `examples/*.hpp`.\n"), "nothing matches")
 
+    def test_names_of_tests_are_no_paths(self):
+        self.write("docs/parity/page.md", "- [x] a — `examples/a.b`\n")
+        self.assert_clean(self.check("text\n"))
+
     def test_fix_renews_quotations(self):
         self.write("README.md", "<!-- quote: examples/a.cpp#part -->\n```cpp\nold\n```\nand more\n")
         self.assert_clean(self.run_script("check_docs.py", "--root", self.root, "--fix"))

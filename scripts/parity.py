@@ -16,6 +16,7 @@ import fnmatch
 import json
 import pathlib
 import re
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -264,4 +265,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends it quietly
     sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstring>
+#include <random>
 
 namespace verbena {
 namespace {
@@ -40,6 +44,33 @@ TEST(gid, parses_ipv6_and_maps_ipv4) {
   EXPECT_EQ(parse_gid("fe80::1")->bytes()[0], 0xfe);
   for (const char* text : {"", "soft0", "192.0.2", "192.0.2.1.5", "fe80::1::2", "fe80::1%eth0"})
     EXPECT_FALSE(parse_gid(text).has_value()) << text;
+}
+
+TEST(gid, every_address_survives_its_text) {
+  std::mt19937_64 random(20240611);
+  for (int i = 0; i < 5000; ++i) {
+    std::array<std::uint8_t, 16> bytes{};
+    // Runs of zeros and mapped addresses are where text differs.
+    for (auto& byte : bytes) byte = random() % 3 == 0 ? std::uint8_t{0} : random() & 0xffU;
+    if (i % 4 == 0) {
+      std::fill_n(bytes.begin(), 10, std::uint8_t{0});
+      bytes[10] = bytes[11] = 0xff;
+    }
+    EXPECT_EQ(parse_gid(to_string(gid(bytes))), gid(bytes)) << to_string(gid(bytes));
+  }
+}
+
+TEST(guid, every_number_survives_the_way_through_the_wire) {
+  std::mt19937_64 random(20240612);
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t number = random();
+    const guid id = guid::from_number(number);
+    EXPECT_EQ(id.number(), number);
+    std::uint64_t be64 = 0;
+    std::memcpy(&be64, id.bytes().data(), sizeof be64);
+    EXPECT_EQ(guid::from_network_order(be64), id);
+    EXPECT_EQ(id.oui(), number >> 40);
+  }
 }
 
 TEST(gid, tells_kinds_of_addresses_apart) {

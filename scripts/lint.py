@@ -22,6 +22,8 @@ CHECKS = [
     ("docs", "dead links and paths, snippets that nothing compiles", False, [PYTHON, "scripts/check_docs.py"]),
     ("conformance", "a table in docs/testing.md that is not that of the stored results", False,
      [PYTHON, "scripts/conformance_table.py"]),
+    ("errors", "a catalogue of errors in docs/guide that is not what the tests provoke", False,
+     [PYTHON, "scripts/errors_catalogue.py"]),
     ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
      [PYTHON, "scripts/parity.py", "--names"]),
     ("c-verbs", "functions of verbs.h that docs/guide/from-c-verbs.md leaves out", False,

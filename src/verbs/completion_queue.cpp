@@ -9,6 +9,7 @@
 
 #include "src/verbs/completion_queue_creation.hpp"
 #include "src/verbs/creation.hpp"
+#include "src/verbs/device_reason.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -58,7 +59,7 @@ error polling_failure(int status) {
   const int code = status == -1 ? 0 : std::abs(status);
   return error::from_errno(
       code, "polling", "a completion queue",
-      "the queue overflowed or the device is gone; completions are lost and the queue pairs on it "
+      "the queue overflowed, or its device went away; completions are lost and the queue pairs on it "
       "cannot be used any more");
 }
 
@@ -111,19 +112,8 @@ std::optional<completion_channel> completion_queue::channel() const {
 }
 
 std::string completion_queue::explain(const completion& failed) const {
-  const auto explain = provider().soft_explain;
-  if (explain == nullptr || failed.ok()) return {};
-  std::string text(512, '\0');
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const std::size_t length = explain(failed.queue_pair().value(), failed.id(),
-                                       failed.vendor_error(), text.data(), text.size());
-    const bool complete = length < text.size();
-    text.resize(complete ? length : length + 1);
-    if (complete) return text;
-  }
-  // It grew between the two calls: what fits is still true.
-  text.resize(std::min(text.size(), text.find('\0')));
-  return text;
+  return detail::device_reason(
+      provider(), {failed.id(), failed.status(), failed.queue_pair(), failed.vendor_error()});
 }
 
 close_result<completion_queue> completion_queue::close() && {

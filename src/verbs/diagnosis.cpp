@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/diagnosis.hpp"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 
@@ -14,8 +17,11 @@ namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
 const char* const device_gone = "the device is gone";
-const char* const permission =
-    "this user may not use /dev/infiniband/uverbs*: check the mode of these files, the groups of "
+const char* const listing_forbidden =
+    "this process may not list RDMA devices: a control group, a seccomp filter or a security "
+    "module forbids it; in a container, pass the devices in";
+const char* const opening_forbidden =
+    "this user may not open the device: check the mode of /dev/infiniband/uverbs*, the groups of "
     "the user and, in a container, whether the devices were passed in";
 
 std::string limit_text(rlim_t limit) {
@@ -41,10 +47,30 @@ std::string explain_memory_limit(asked_device device, registration wanted) {
     text += "; ";
   }
   ibv_device_attr attributes{};
-  if (ask(device, attributes))
-    text += "the device has room for " + std::to_string(attributes.max_mr) +
-            " regions of at most " + byte_text(attributes.max_mr_size);
+  if (!ask(device, attributes)) return text;
+  const std::string most = attributes.max_mr_size == ~std::uint64_t{0}
+                               ? "any size"
+                               : "at most " + byte_text(attributes.max_mr_size);
+  text += (text.empty() ? "the device has room for " : "or the device is full: it has room for ") +
+          std::to_string(attributes.max_mr) + " regions of " + most;
   return text;
+}
+
+// Whether a page of the memory is mapped at all: mincore(2) knows.
+bool is_mapped(std::uintptr_t address) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  unsigned char unused = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is all that is known of the memory
+  return ::mincore(reinterpret_cast<void*>(address / page * page), page, &unused) == 0 ||
+         errno != ENOMEM;
+}
+
+std::string explain_mapping(registration wanted) {
+  const auto first = reinterpret_cast<std::uintptr_t>(wanted.memory);
+  if (!is_mapped(first) || !is_mapped(first + (wanted.bytes - 1)))
+    return "the memory is not mapped: it was freed before, or the length is wrong";
+  return "the memory is mapped read-only and the rights " + to_string(wanted.rights) +
+         " include writing, or a part of it is not mapped";
 }
 
 }  // namespace
@@ -56,7 +82,7 @@ std::string explain_listing(int code) {
              "container needs /dev/infiniband and /sys/class/infiniband";
     case EPERM:
     case EACCES:
-      return permission;
+      return listing_forbidden;
     default:
       return {};
   }
@@ -80,7 +106,7 @@ std::string explain_opening(int code) {
   switch (code) {
     case EPERM:
     case EACCES:
-      return permission;
+      return opening_forbidden;
     case ENOENT:
     case ENODEV:
     case ENXIO:
@@ -102,7 +128,8 @@ std::string explain_port(int code, asked_device device, port_number port) {
   if (!ask(device, attributes)) return {};
   const unsigned ports = attributes.phys_port_cnt;
   if (port.value() >= 1 && port.value() <= ports) return {};
-  return "the device has " + std::to_string(ports) + (ports == 1 ? " port" : " ports") +
+  return "there is no port " + std::to_string(port.value()) + ": the device has " +
+         std::to_string(ports) + (ports == 1 ? " port" : " ports") +
          ", counted from 1";
 }
 
@@ -120,7 +147,7 @@ std::string explain_registration(int code, asked_device device, registration wan
     case ENOMEM:
       return explain_memory_limit(device, wanted);
     case EFAULT:
-      return "the memory is not mapped, or it is mapped read-only and the rights include writing";
+      return explain_mapping(wanted);
     case EAGAIN:
       return "the pages changed while they were registered: try again";
     case EOPNOTSUPP:

@@ -32,6 +32,7 @@ struct asked_device {
 
 /// What was to be registered.
 struct registration {
+  const void* memory;
   std::size_t bytes;
   access_flags rights;
 };

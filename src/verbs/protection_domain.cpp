@@ -41,7 +41,7 @@ result<memory_region> make_region(const protection_domain& pd, std::span<std::by
     return error::from_errno(
         made.code, newer ? verbs.reg_mr_iova2.name() : verbs.reg_mr.name(), pd.name(),
         detail::explain_registration(made.code, {&pd.provider(), pd.native()->context},
-                                     {memory.size(), rights}));
+                                     {address, memory.size(), rights}));
   return detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, pd, std::move(block), ownership::take), rights);
 }
@@ -90,7 +90,7 @@ result<memory_region> protection_domain::register_memory(std::span<std::byte> me
                                                          access_flags rights) const {
   if (memory.empty())
     return error::invalid_argument("register_memory", name(),
-                                   "a memory region has at least one byte");
+                                   "there is nothing to register: the memory is empty");
   VERBENA_TRY_VOID(check_rights("register_memory", name(), rights));
   return make_region(*this, memory, rights, nullptr);
 }

@@ -7,26 +7,9 @@
 #include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/queue_pair_creation.hpp"
 #include "src/verbs/queue_pair_transitions.hpp"
-#include "src/verbs/text.hpp"
+#include "src/verbs/queue_pair_values.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
-namespace {
-
-// What a change to RTR may have wrong besides its set of attributes.
-std::string explain_values(const sys::verbs_table& verbs, ibv_context* context,
-                           const queue_pair_attributes& changes) {
-  const auto to = changes.address();
-  const auto largest = changes.path_mtu();
-  if (!to || !largest) return {};
-  ibv_port_attr port{};
-  if (!call(verbs.query_port, context, to->port.value(), &port).failed &&
-      byte_count(*largest) > byte_count(static_cast<mtu>(port.active_mtu)))
-    return "the path MTU " + to_string(*largest) + " is larger than the port's active MTU " +
-           to_string(static_cast<mtu>(port.active_mtu));
-  return explain_address(verbs, context, *to);
-}
-
-}  // namespace
 
 queue_pair_number queue_pair_base::number() const {
   return queue_pair_number(native()->qp_num & queue_pair_number::max);
@@ -44,13 +27,14 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
       if (const auto from = current_state()) {
         diagnosis = explain_transition({native()->qp_type, *from, changes.state().value_or(*from)},
                                        changes.mask());
-        if (diagnosis.empty()) diagnosis = explain_values(verbs, native()->context, changes);
+        if (diagnosis.empty()) diagnosis = explain_values({&provider(), native()->context}, changes);
       }
       break;
     case ETIMEDOUT:
     case ENETUNREACH:
     case EHOSTUNREACH:
-      if (const auto to = changes.address()) diagnosis = explain_route(*to);
+      if (const auto to = changes.address())
+        diagnosis = explain_route({&provider(), native()->context}, *to);
       break;
     default:
       break;

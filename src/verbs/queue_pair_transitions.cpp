@@ -4,6 +4,7 @@
 #include "src/verbs/queue_pair_transitions.hpp"
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -129,6 +130,19 @@ const rule* find(family of, state from, state to) noexcept {
   return nullptr;
 }
 
+// Everything that some change of this family sets. The rest means nothing on it.
+mask known_to(family of) noexcept {
+  mask all = IBV_QP_STATE | IBV_QP_CAP;
+  for (const rule& each : rules)
+    if (each.of == of) all |= each.required | each.optional;
+  return all;
+}
+
+const char* name_of(family of) noexcept {
+  static constexpr const char* names[] = {"RC", "UC", "UD", "XRC initiators", "XRC targets"};
+  return names[static_cast<std::size_t>(of)];
+}
+
 }  // namespace
 
 std::string explain_transition(transition change, queue_pair_attribute_mask given) {
@@ -146,6 +160,9 @@ std::string explain_transition(transition change, queue_pair_attribute_mask give
   if (!missing.empty()) text += " needs " + to_string(missing) + ", which is missing";
   if (!missing.empty() && !excess.empty()) text += ", and";
   if (!excess.empty()) text += " does not allow " + to_string(excess);
+  const auto foreign = excess.without(queue_pair_attribute_mask::from_mask(known_to(of)));
+  if (!foreign.empty())
+    text += std::string("; ") + name_of(of) + " has no " + to_string(foreign) + " at all";
   return text;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// verbena: shows RDMA devices, and runs programs on the software device. `verbena --help` says how.
+// verbena: shows RDMA devices, says what keeps them from working, and runs programs on the software
+// device. `verbena --help` says how.
 #include <exception>
 #include <iostream>
 #include <variant>
 
 #include "tools/verbena/devinfo/command.hpp"
+#include "tools/verbena/doctor/command.hpp"
 #include "tools/verbena/options.hpp"
 #include "tools/verbena/run/command.hpp"
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace verbena::tool {
@@ -21,6 +23,31 @@ void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
   app.footer(
       "Shows all that a device tells about itself, its ports and their GID tables.\n"
       "Exit status: 0 done, 1 failed or no device, 2 wrong usage.");
+}
+
+void add_doctor(CLI::App& app, doctor_options& doctor) {
+  static const std::map<std::string, wanted_device> kinds = {
+      {"any", wanted_device::any},
+      {"kernel", wanted_device::kernel},
+      {"hardware", wanted_device::hardware}};
+  app.add_option("--require", doctor.require,
+                 "What has to work: any (default), kernel (hardware,\nrxe or siw) or hardware")
+      ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case).description(""))
+      ->type_name("KIND");
+  app.add_option("--endpoint", doctor.endpoint,
+                 "Compare with a peer's endpoint: its 30 bytes in\nbase 16")
+      ->type_name("HEX");
+  app.add_option("--root", doctor.root,
+                 "Read /proc, /sys, /dev and /etc below FOLDER\ninstead; devices are asked as ever")
+      ->check(CLI::ExistingDirectory.description(""))
+      ->type_name("FOLDER");
+  app.add_flag("--json", doctor.json, "Print one JSON object for programs");
+  app.footer(
+      "Looks at everything that RDMA needs here, sends a message through each port,\n"
+      "and says what each finding means and the command that changes it. It changes\n"
+      "nothing itself.\n"
+      "Exit status: 0 RDMA can work here (the last line says on which device), 1 it\n"
+      "cannot, or not on what --require asks for, 2 wrong usage.");
 }
 
 void choose(run_options& run, way wanted) {
@@ -87,9 +114,12 @@ command read_command_line(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(24);
   devinfo_options devinfo;
+  doctor_options doctor;
   run_options run;
   auto& showing = *app.add_subcommand("devinfo", "Show RDMA devices and their ports");
   add_devinfo(showing, devinfo);
+  auto& judging = *app.add_subcommand("doctor", "Say what keeps RDMA from working here");
+  add_doctor(judging, doctor);
   auto& running = *app.add_subcommand("run", "Run a verbs program on the software device");
   add_run(running, run);
 
@@ -104,6 +134,7 @@ command read_command_line(int argc, char** argv) {
     end_with(app, problem, running.parsed());
   }
   if (showing.parsed()) return devinfo;
+  if (judging.parsed()) return doctor;
   run.command = std::move(program);
   return run;
 }

@@ -17,6 +17,21 @@ struct devinfo_options {
   bool json = false;
 };
 
+/// What has to work for `verbena doctor` to be content.
+enum class wanted_device : std::uint8_t {
+  any,       ///< soft0 will do
+  kernel,    ///< a device of the kernel's: hardware, rxe or siw
+  hardware,  ///< an adapter
+};
+
+/// `verbena doctor [--require KIND] [--endpoint HEX] [--root FOLDER] [--json]`.
+struct doctor_options {
+  wanted_device require = wanted_device::any;
+  std::string endpoint;    ///< the peer's, in base 16; empty: none
+  std::string root = "/";  ///< the folder that is taken for /
+  bool json = false;
+};
+
 /// How a program is brought to the software device.
 enum class way : std::uint8_t {
   automatic,  ///< as the program needs it
@@ -31,7 +46,7 @@ struct run_options {
   bool verbose = false;
 };
 
-using command = std::variant<devinfo_options, run_options>;
+using command = std::variant<devinfo_options, doctor_options, run_options>;
 
 /// How `verbena run` ends when the program was not started; env(1) and timeout(1) do the same.
 struct run_status {

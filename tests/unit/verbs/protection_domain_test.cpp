@@ -114,7 +114,7 @@ TEST(protection_domain, empty_memory_is_refused) {
   const auto allocated = pd.allocate(0, {});
   expect_error(allocated, "a memory region has at least one byte");
   EXPECT_EQ(allocated.error().kind(), error_kind::invalid_argument);
-  expect_error(pd.register_memory({}, {}), "a memory region has at least one byte");
+  expect_error(pd.register_memory({}, {}), "there is nothing to register");
 }
 
 TEST(protection_domain, rights_that_need_local_write_are_refused_before_the_verb) {
@@ -187,7 +187,7 @@ TEST(protection_domain, out_of_memory_names_limit_and_need) {
   ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
   for (const char* words :
        {"ibv_reg_mr on protection domain of soft0 failed", "the limit of locked memory is 64 KiB",
-        "this region needs 64 bytes", "ulimit -l unlimited", "the device has room for"})
+        "this region needs 64 bytes", "ulimit -l unlimited", "it has room for"})
     EXPECT_NE(hardware.find(words), std::string::npos) << words << " is not in: " << hardware;
   EXPECT_EQ(soft.find("locked memory"), std::string::npos) << "soft0 locks nothing: " << soft;
   EXPECT_NE(soft.find("the device has room for"), std::string::npos) << soft;
@@ -198,7 +198,7 @@ TEST(protection_domain, other_refusals_are_explained) {
     return registration_failure(provider_origin::soft, code, rights);
   };
   const std::pair<std::string, const char*> cases[] = {
-      {failure(EFAULT, access::local_write), "not mapped, or it is mapped read-only"},
+      {failure(EFAULT, access::local_write), "the memory is mapped read-only"},
       {failure(EAGAIN, {}), "try again"},
       {failure(EOPNOTSUPP, access::on_demand), "no on-demand paging"},
       {failure(EOPNOTSUPP, access::huge_pages), "does not support the rights huge_pages"},

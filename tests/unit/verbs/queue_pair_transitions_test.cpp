@@ -79,7 +79,7 @@ TEST(queue_pair_transitions, datagrams_need_a_queue_key_instead_of_rights) {
             "");
   EXPECT_EQ(explain_transition({IBV_QPT_UD, state::reset, state::init}, rc_init),
             "the transition from RESET to INIT needs QKEY, which is missing, and does not allow "
-            "ACCESS_FLAGS");
+            "ACCESS_FLAGS; UD has no ACCESS_FLAGS at all");
   EXPECT_EQ(
       explain_transition({IBV_QPT_UD, state::init, state::ready_to_receive}, attribute::state), "");
 }
@@ -88,8 +88,9 @@ TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
   EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send},
                                attribute::state | attribute::send_psn),
             "");
-  EXPECT_NE(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
-            "");
+  EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
+            "the transition from RTR to RTS does not allow TIMEOUT | RETRY_CNT | RNR_RETRY | "
+            "MAX_QP_RD_ATOMIC; UC has no TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC at all");
 }
 
 TEST(queue_pair_transitions, types_without_a_specification_are_not_judged) {

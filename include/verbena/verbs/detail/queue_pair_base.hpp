@@ -8,13 +8,16 @@
 #include <utility>
 
 #include "verbena/base/ids.hpp"
+#include "verbena/base/post_status.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
 #include "verbena/verbs/queue_pair_options.hpp"
+#include "verbena/verbs/request_details.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
@@ -52,6 +55,18 @@ class queue_pair_base : public handle<queue_pair_state_object> {
   [[nodiscard]] result<queue_pair_attributes> query(queue_pair_attribute_mask wanted) const;
   /// The state that the device says it is in.
   [[nodiscard]] result<queue_pair_state> current_state() const;
+
+  /// The error of `failed`, a completion of this queue pair, with what only the queue pair knows:
+  /// to which peer it was, at which address; what the device says; the usual causes. Asks the
+  /// device, may block in the kernel. Precondition: !failed.ok().
+  [[nodiscard]] error describe(const completion& failed, const request_details& known = {}) const;
+  /// The error of a send request that was refused when it was posted, with the state or the limit
+  /// that it broke. Asks the device. Precondition: !refused.ok().
+  [[nodiscard]] error describe_refused_send(const post_status& refused,
+                                            const request_shape& posted = {}) const;
+  /// The same for a receive request.
+  [[nodiscard]] error describe_refused_receive(const post_status& refused,
+                                               const request_shape& posted = {}) const;
 
  protected:
   explicit queue_pair_base(created_queue_pair made) noexcept

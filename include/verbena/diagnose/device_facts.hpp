@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What verbs say about the devices, and whether a message really goes through each: gathered once.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verbena/base/error.hpp"
+#include "verbena/sys/provider.hpp"
+#include "verbena/verbs/device.hpp"
+#include "verbena/verbs/gid_table.hpp"
+#include "verbena/verbs/port_attributes.hpp"
+
+namespace verbena::inline VERBENA_ABI::diagnose {
+
+/// A port, and what happened when it was tried.
+struct port_facts {
+  port_attributes attributes;
+  std::vector<gid_entry> gids;
+  /// Why a message from the port to itself did not arrive; nothing: it did, or it was not tried.
+  std::optional<error> trial_failure = {};
+  bool tried = false;
+};
+
+/// A device that is listed. Threads: one thread at a time.
+struct device_facts {
+  std::string name;
+  provider_origin origin = provider_origin::system;
+  transport_type transport = transport_type::unknown;
+  std::optional<error> failure = {};  ///< why it cannot be opened or asked
+  std::vector<port_facts> ports = {};
+};
+
+/// What one provider lists.
+struct side_facts {
+  bool hidden = false;                ///< VERBENA_SOFTDEV says so
+  std::optional<error> failure = {};  ///< why it cannot be loaded, or cannot list
+  std::vector<device_facts> devices = {};
+};
+
+/// Both sides, and what the software device needs of the kernel. Threads: one thread at a time.
+struct devices_facts {
+  side_facts system;
+  side_facts soft;
+  std::optional<error> mode_failure = {};  ///< VERBENA_SOFTDEV makes no sense
+  int shared_memory_error = 0;             ///< the errno of memfd_create(2), or 0
+  int remote_copy_error = 0;               ///< the errno of process_vm_readv(2) on itself, or 0
+};
+
+/// Opens every device, asks it, and sends one message from each active port to itself (not on
+/// iWARP, which needs the connection manager). Blocks, at most a few seconds for each port;
+/// allocates. Never fails: failures are facts.
+[[nodiscard]] devices_facts gather_devices_facts();
+
+/// Sends 64 bytes from a port of an open device to itself. Errors: what failed, as an error of the
+/// call or of the completion. Blocks for at most five seconds.
+[[nodiscard]] result<void> try_port(const context& device, port_number port);
+
+}  // namespace verbena::inline VERBENA_ABI::diagnose

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// The software device of this project, and the kernel's: rxe and siw.
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "src/diagnose/words.hpp"
+
+namespace verbena::inline VERBENA_ABI::diagnose {
+namespace {
+
+finding about_soft_device(const devices_facts& devices) {
+  finding found{.topic = "soft0", .looked_at = "libverbena-soft.so.0, memfd_create(2)"};
+  if (devices.soft.hidden) {
+    found.level = severity::note;
+    found.looked_at = "VERBENA_SOFTDEV";
+    found.meaning = "VERBENA_SOFTDEV=off switches it off";
+    found.commands = {"unset VERBENA_SOFTDEV"};
+  } else if (devices.soft.failure) {
+    found.level = severity::problem;
+    found.meaning = detail::reason_of(*devices.soft.failure);
+  } else if (devices.shared_memory_error != 0) {
+    found.level = severity::problem;
+    found.meaning = "memory cannot be shared: memfd_create(2) fails with \"" +
+                    detail::system_error_text(devices.shared_memory_error) +
+                    "\"; a seccomp filter that forbids it, or the limit of open files";
+    found.commands = {"grep Seccomp /proc/self/status", "ulimit -n"};
+  } else {
+    found.meaning = "it is there and can share memory with other processes of this user";
+  }
+  return found;
+}
+
+finding about_copies(const host_facts& host, const devices_facts& devices) {
+  finding found{.topic = "soft0-copy",
+                .looked_at = "process_vm_readv(2), /proc/sys/kernel/yama/ptrace_scope"};
+  constexpr const char* slower =
+      "; memory from the library's allocator is shared anyway, other memory takes the slower way "
+      "through the peer";
+  if (devices.remote_copy_error != 0) {
+    found.level = severity::note;
+    found.meaning = "processes may not copy from each other (" +
+                    detail::system_error_text(devices.remote_copy_error) +
+                    "): a seccomp filter forbids it" + slower;
+  } else if (host.trace_scope > 0) {
+    found.level = severity::note;
+    found.meaning = "Yama lets processes copy only from their children" + std::string(slower);
+    found.commands = {"sudo sysctl kernel.yama.ptrace_scope=0"};
+  } else {
+    found.meaning = "processes of one user may copy from each other";
+  }
+  return found;
+}
+
+// Interfaces that rxe and siw take.
+std::vector<const net_interface*> attachable(const host_facts& host) {
+  std::vector<const net_interface*> found;
+  for (const auto& each : host.interfaces)
+    if (each.ethernet && each.up) found.push_back(&each);
+  return found;
+}
+
+void add_modules(const host_facts& host, finding& found) {
+  const auto has = [&host](const char* module) {
+    return std::ranges::find(host.available, module) != host.available.end() ||
+           std::ranges::find(host.loaded, module) != host.loaded.end();
+  };
+  if (has("rdma_rxe") || has("siw")) {
+    found.meaning += std::string("; this kernel has ") + (has("rdma_rxe") ? "rdma_rxe" : "") +
+                     (has("rdma_rxe") && has("siw") ? " and " : "") + (has("siw") ? "siw" : "");
+    return;
+  }
+  found.meaning += host.has_module_tree
+                       ? "; this kernel, " + host.kernel_release +
+                             ", comes without both modules: install its extra modules "
+                             "(linux-modules-extra), or another kernel"
+                       : "; the modules of this kernel are not here (a container?): type it on "
+                         "the host";
+}
+
+finding about_attaching(const host_facts& host) {
+  constexpr std::size_t shown = 3;
+  finding found{.topic = "attach",
+                .level = severity::note,
+                .subject = "",
+                .looked_at = "/sys/class/net, /lib/modules"};
+  found.meaning = "the kernel's software devices go onto any Ethernet interface: rxe speaks RoCE "
+                  "v2, siw iWARP";
+  add_modules(host, found);
+  const auto interfaces = attachable(host);
+  if (interfaces.empty()) {
+    found.meaning += "; there is no Ethernet interface that is up, so make a pair";
+    found.commands = {"sudo ip link add v0 type veth peer name v1",
+                      "sudo ip link set v0 up && sudo ip link set v1 up",
+                      "sudo ip address add 10.0.0.1/24 dev v0",
+                      "sudo modprobe rdma_rxe && sudo rdma link add rxe_v0 \\\n"
+                      "  type rxe netdev v0"};
+    return found;
+  }
+  if (!host.has_rdma_tool) found.commands.emplace_back("sudo apt install iproute2");
+  for (std::size_t i = 0; i < std::min(shown, interfaces.size()); ++i) {
+    const std::string& name = interfaces[i]->name;
+    found.commands.push_back("sudo modprobe rdma_rxe && sudo rdma link add rxe_" + name +
+                             " \\\n  type rxe netdev " + name);
+    if (i == 0)
+      found.commands.push_back("sudo modprobe siw && sudo rdma link add siw_" + name +
+                               " \\\n  type siw netdev " + name);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<finding> examine_software(const host_facts& host, const devices_facts& devices) {
+  std::vector<finding> out{about_soft_device(devices)};
+  if (!devices.soft.hidden && !devices.soft.failure) out.push_back(about_copies(host, devices));
+  const auto best = best_usable(host, devices);
+  if (!best || best->kind == device_kind::soft) out.push_back(about_attaching(host));
+  return out;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::diagnose

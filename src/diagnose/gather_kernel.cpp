@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include <fcntl.h>
+#include <net/if.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "src/diagnose/files.hpp"
+#include "src/diagnose/gather.hpp"
+
+namespace verbena::inline VERBENA_ABI::diagnose::detail {
+namespace {
+
+constexpr std::uint64_t arphrd_ether = 1;
+
+struct maker {
+  std::uint64_t vendor;
+  const char* name;
+  const char* module;
+};
+// Makers of adapters that speak RDMA, by PCI vendor, with the module of the RDMA part in Linux.
+constexpr std::array<maker, 7> makers = {{{0x15b3, "NVIDIA (Mellanox)", "mlx5_ib"},
+                                          {0x1d0f, "Amazon", "efa"},
+                                          {0x14e4, "Broadcom", "bnxt_re"},
+                                          {0x1077, "Marvell (QLogic)", "qedr"},
+                                          {0x1425, "Chelsio", "iw_cxgb4"},
+                                          {0x1ded, "Alibaba", "erdma"},
+                                          {0x19e5, "Huawei", "hns_roce_hw_v2"}}};
+
+// Amazon's network adapters are ENA, without RDMA, or EFA.
+bool is_efa(std::uint64_t device) { return (device & 0xfff0U) == 0xefa0U; }
+
+void gather_modules(host_facts& out) {
+  const std::string loaded = read_text(out.root / "proc/modules");
+  for (const auto line : lines_of(loaded))
+    if (const auto words = words_of(line); !words.empty()) out.loaded.emplace_back(words[0]);
+  const auto tree = out.root / "lib/modules" / out.kernel_release;
+  out.has_module_tree = !out.kernel_release.empty() && is_there(tree);
+  if (!out.has_module_tree) return;
+  const std::string known =
+      read_text(tree / "modules.dep") + read_text(tree / "modules.builtin");
+  for (const std::string_view module : {"rdma_rxe", "siw"})
+    if (known.find("/" + std::string(module) + ".ko") != std::string::npos)
+      out.available.emplace_back(module);
+}
+
+void look_at_node(const host_facts& host, kernel_device& of) {
+  const auto classes = host.root / "sys/class/infiniband_verbs";
+  for (const auto& name : names_in(classes)) {
+    if (read_line(classes / name / "ibdev") != of.name) continue;
+    of.node = "/dev/infiniband/" + name;
+    const auto node = host.root / "dev/infiniband" / name;
+    struct stat found {};
+    if (::stat(node.c_str(), &found) == 0)
+      of.node_mode = static_cast<std::uint32_t>(found.st_mode) & 07777U;
+    of.node_error =
+        ::faccessat(AT_FDCWD, node.c_str(), R_OK | W_OK, AT_EACCESS) == 0 ? 0 : errno;
+    return;
+  }
+}
+
+void gather_devices(host_facts& out) {
+  const auto classes = out.root / "sys/class/infiniband";
+  out.has_class = is_there(classes);
+  for (const auto& name : names_in(classes)) {
+    kernel_device found{.name = name};
+    std::error_code failed;
+    const auto place = std::filesystem::weakly_canonical(classes / name, failed).string();
+    found.emulated = place.find("/virtual/") != std::string::npos || is_there(classes / name / "parent");
+    look_at_node(out, found);
+    out.devices.push_back(std::move(found));
+  }
+}
+
+void gather_adapters(host_facts& out) {
+  const auto bus = out.root / "sys/bus/pci/devices";
+  for (const auto& address : names_in(bus)) {
+    const auto kind = number_of(read_line(bus / address / "class"));
+    const bool is_network = kind && *kind >> 16U == 2;
+    const auto vendor = number_of(read_line(bus / address / "vendor"));
+    if (!is_network || !vendor) continue;
+    const auto known = std::ranges::find(makers, *vendor, &maker::vendor);
+    if (known == makers.end()) continue;
+    if (std::string_view(known->module) == "efa" &&
+        !is_efa(number_of(read_line(bus / address / "device")).value_or(0)))
+      continue;
+    out.adapters.push_back({.address = address, .maker = known->name, .module = known->module});
+  }
+}
+
+void gather_interfaces(host_facts& out) {
+  const auto classes = out.root / "sys/class/net";
+  for (const auto& name : names_in(classes)) {
+    const auto folder = classes / name;
+    const auto mtu = number_of(read_line(folder / "mtu"));
+    if (!mtu) continue;
+    const auto flags = number_of(read_line(folder / "flags")).value_or(0);
+    const std::string state = read_line(folder / "operstate");
+    out.interfaces.push_back({.name = name,
+                              .mtu = static_cast<std::uint32_t>(*mtu),
+                              .up = (flags & IFF_UP) != 0,
+                              .running = state != "down" && state != "lowerlayerdown",
+                              .ethernet = number_of(read_line(folder / "type")) == arphrd_ether});
+  }
+}
+
+// The kernel prints addresses as they lie in memory: in network order, read as a number.
+std::optional<std::uint32_t> address_of(std::string_view text) {
+  const auto number = number_of(text, 16);
+  if (!number || *number > 0xffff'ffffU) return std::nullopt;
+  return __builtin_bswap32(static_cast<std::uint32_t>(*number));
+}
+
+void gather_routes(host_facts& out) {
+  const std::string text = read_text(out.root / "proc/net/route");
+  for (const auto line : lines_of(text)) {
+    const auto words = words_of(line);
+    if (words.size() < 8) continue;
+    const auto destination = address_of(words[1]);
+    const auto mask = address_of(words[7]);
+    if (destination && mask)
+      out.routes.push_back({.destination = *destination,
+                            .mask = *mask,
+                            .interface = std::string(words[0])});
+  }
+}
+
+}  // namespace
+
+void gather_kernel(host_facts& out) {
+  out.has_connection_manager = is_there(out.root / "dev/infiniband/rdma_cm");
+  for (const char* const place : {"usr/sbin/rdma", "sbin/rdma", "usr/bin/rdma", "bin/rdma"})
+    out.has_rdma_tool = out.has_rdma_tool || is_there(out.root / place);
+  gather_modules(out);
+  gather_devices(out);
+  gather_adapters(out);
+  gather_interfaces(out);
+  gather_routes(out);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::diagnose::detail

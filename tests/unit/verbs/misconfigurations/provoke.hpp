@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The functions that provoke the misconfigurations of catalogue.inc, and what they share.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "verbena/base/error.hpp"
+
+namespace verbena::misconfigurations {
+
+/// The error of something that must fail.
+template <class Outcome>
+error error_of(Outcome&& outcome) {
+  if (!outcome) return std::forward<Outcome>(outcome).error();
+  ADD_FAILURE() << "it did not fail";
+  return error({.call = "nothing failed"});
+}
+
+// One for each row.
+#define GROUP(title)
+#define ROW(name, kind, title, call, number, object, words) error name();
+#include "tests/unit/verbs/misconfigurations/catalogue.inc"
+#undef ROW
+#undef GROUP
+
+}  // namespace verbena::misconfigurations

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "tools/verbena/doctor/command.hpp"
+
+#include <cstddef>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/verbena/doctor/report.hpp"
+#include "verbena/verbs/endpoint.hpp"
+
+namespace verbena::tool {
+namespace {
+
+constexpr int works = 0;
+constexpr int fails = 1;
+constexpr int wrong_usage = 2;
+
+int complain(const std::string& text, int status) {
+  std::cerr << "verbena doctor: " << text << '\n';
+  return status;
+}
+
+std::optional<unsigned> digit(char character) {
+  constexpr std::string_view lower = "0123456789abcdef";
+  constexpr std::string_view upper = "0123456789ABCDEF";
+  auto found = lower.find(character);
+  if (found == std::string_view::npos) found = upper.find(character);
+  if (found == std::string_view::npos) return std::nullopt;
+  return static_cast<unsigned>(found);
+}
+
+result<endpoint> read_endpoint(std::string_view text) {
+  std::vector<std::byte> bytes;
+  for (; text.size() >= 2; text.remove_prefix(2)) {
+    const auto high = digit(text[0]);
+    const auto low = digit(text[1]);
+    if (!high || !low) break;
+    bytes.push_back(static_cast<std::byte>(*high << 4U | *low));
+  }
+  if (!text.empty())
+    return error::invalid_argument("--endpoint", "", "it is a string of pairs of digits in base 16");
+  return endpoint::decode(bytes);
+}
+
+bool is_enough(const std::optional<diagnose::usable_port>& usable, wanted_device required) {
+  if (!usable) return false;
+  switch (required) {
+    case wanted_device::any:
+      return true;
+    case wanted_device::kernel:
+      return usable->kind != diagnose::device_kind::soft;
+    case wanted_device::hardware:
+      return usable->kind == diagnose::device_kind::hardware;
+  }
+  return false;
+}
+
+std::string verdict_of(const doctor_report& report, wanted_device required) {
+  static constexpr const char* names[] = {"a device", "a device of the kernel", "hardware"};
+  const char* const wanted = names[static_cast<std::size_t>(required)];
+  if (!report.usable) return std::string("RDMA cannot work here: no port works");
+  const std::string on = report.usable->device + " port " +
+                         std::to_string(report.usable->port.value()) + " (" +
+                         to_string(report.usable->kind) + ")";
+  if (report.enough) return "RDMA works here, on " + on;
+  return std::string("RDMA works here only on ") + on + ", and " + wanted + " is required";
+}
+
+}  // namespace
+
+int execute(const doctor_options& options) {
+  std::optional<endpoint> peer;
+  if (!options.endpoint.empty()) {
+    const auto read = read_endpoint(options.endpoint);
+    if (!read) return complain("--endpoint: " + read.error().diagnosis(), wrong_usage);
+    peer = *read;
+  }
+  const auto host = diagnose::gather_host_facts({.root = options.root});
+  const auto devices = diagnose::gather_devices_facts();
+  doctor_report report{.findings = diagnose::examine(host, devices),
+                       .usable = diagnose::best_usable(host, devices)};
+  if (peer) {
+    auto more = diagnose::examine_peer(host, devices, *peer);
+    report.findings.insert(report.findings.end(), std::make_move_iterator(more.begin()),
+                           std::make_move_iterator(more.end()));
+  }
+  report.enough = is_enough(report.usable, options.require);
+  report.verdict = verdict_of(report, options.require);
+  std::cout << (options.json ? to_json(report) + '\n' : to_text(report)) << std::flush;
+  if (!std::cout) return complain("standard output cannot be written to", fails);
+  return report.enough ? works : fails;
+}
+
+}  // namespace verbena::tool

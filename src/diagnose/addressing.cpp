@@ -68,15 +68,14 @@ void judge_interface(const host_facts& host, const gid_entry& chosen, finding& f
   const net_interface* const interface = name ? find_interface(host, *name) : nullptr;
   if (interface == nullptr || (interface->up && interface->running)) return;
   found.level = severity::warning;
-  found.meaning += "; its interface " + *name +
-                   (interface->up ? " has no carrier" : " is switched off");
+  found.meaning +=
+      "; its interface " + *name + (interface->up ? " has no carrier" : " is switched off");
   if (!interface->up) found.commands = {"sudo ip link set " + *name + " up"};
 }
 
 }  // namespace
 
-finding about_address(const host_facts& host, const device_facts& device,
-                      const port_facts& port) {
+finding about_address(const host_facts& host, const device_facts& device, const port_facts& port) {
   finding found{.topic = "gid",
                 .subject = port_name(device, port.attributes.number()),
                 .looked_at = "the port's GID table"};
@@ -89,8 +88,8 @@ finding about_address(const host_facts& host, const device_facts& device,
     found.commands = {"rdma link", "sudo ip address add ADDRESS/24 dev NETDEV"};
     return found;
   }
-  found.meaning = "index " + entry_text(*chosen) + ": " + reason_for(*chosen) +
-                  others_of(port, *chosen);
+  found.meaning =
+      "index " + entry_text(*chosen) + ": " + reason_for(*chosen) + others_of(port, *chosen);
   if (device.transport == transport_type::iwarp) return found;
   const std::string kind = kind_of_entry(*chosen);
   if (kind == "loopback") found.level = severity::note;
@@ -124,8 +123,9 @@ finding about_mtu(const host_facts& host, const device_facts& device, const port
       found.meaning += ", which is too small for it: packets with headers do not fit";
     } else if (active < largest) {
       found.level = severity::note;
-      found.meaning += "; larger packets need a larger interface MTU here, at the peer and in "
-                       "every switch between";
+      found.meaning +=
+          "; larger packets need a larger interface MTU here, at the peer and in "
+          "every switch between";
     }
     if (found.level != severity::ok)
       found.commands = {"sudo ip link set " + *name + " mtu " +

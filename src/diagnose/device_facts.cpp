@@ -112,8 +112,7 @@ result<void> try_port(const context& device, port_number port) {
   VERBENA_TRY(auto prepared, pd.create_queue_pair<rc>(cq, cq, trial_options(port)));
   const auto self = prepared.endpoint();
   VERBENA_TRY(auto queue, std::move(prepared).handshake(self));
-  if (const auto posted =
-          queue.post_receive({.id = 1}, memory.slice(trial_bytes, trial_bytes));
+  if (const auto posted = queue.post_receive({.id = 1}, memory.slice(trial_bytes, trial_bytes));
       !posted)
     return queue.describe_refused_receive(posted);
   auto batch = queue.start_send();
@@ -127,7 +126,8 @@ devices_facts gather_devices_facts() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): read only
   const char* const value = std::getenv("VERBENA_SOFTDEV");
   const std::string_view mode = value != nullptr ? value : "";
-  if (auto listed = list_devices(); !listed && listed.error().kind() == error_kind::invalid_argument)
+  if (auto listed = list_devices();
+      !listed && listed.error().kind() == error_kind::invalid_argument)
     facts.mode_failure = std::move(listed).error();
   facts.system.hidden = mode == "only";
   facts.soft.hidden = mode == "off";

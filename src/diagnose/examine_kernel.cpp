@@ -34,8 +34,8 @@ finding about_libibverbs(const devices_facts& devices) {
     found.meaning = detail::reason_of(failure);
     if (absent) found.commands = {"sudo apt install libibverbs1 ibverbs-providers"};
   } else {
-    found.meaning = "it lists " + std::to_string(devices.system.devices.size()) +
-                    " devices of the kernel's";
+    found.meaning =
+        "it lists " + std::to_string(devices.system.devices.size()) + " devices of the kernel's";
   }
   return found;
 }
@@ -57,8 +57,8 @@ finding about_class(const host_facts& host) {
 }
 
 void add_adapters(const host_facts& host, std::vector<finding>& out) {
-  const bool has_hardware = std::ranges::any_of(
-      host.devices, [](const kernel_device& each) { return !each.emulated; });
+  const bool has_hardware =
+      std::ranges::any_of(host.devices, [](const kernel_device& each) { return !each.emulated; });
   for (const auto& each : host.adapters) {
     if (has_hardware) return;  // which adapter has which device is not told apart
     finding found{.topic = "module",
@@ -94,8 +94,9 @@ finding about_node(const host_facts& host, const kernel_device& of) {
     found.meaning = "the file is not there";
     if (!host.container.empty()) {
       found.meaning += ": this container (" + host.container + ") was not given it";
-      found.commands = {"docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
-                        "  --cap-add=IPC_LOCK IMAGE"};
+      found.commands = {
+          "docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
+          "  --cap-add=IPC_LOCK IMAGE"};
     } else {
       found.meaning += ": udev did not make it";
       found.commands = {"sudo udevadm trigger --subsystem-match=infiniband_verbs"};
@@ -118,13 +119,13 @@ void add_driverless(const host_facts& host, const devices_facts& devices,
     if (each.node.empty() || each.node_error == ENOENT ||
         std::ranges::find(listed, each.name, &device_facts::name) != listed.end())
       continue;
-    out.push_back({.topic = "driver",
-                   .level = severity::problem,
-                   .subject = each.name,
-                   .looked_at = "/sys/class/infiniband beside ibv_get_device_list",
-                   .meaning = "the kernel has the device, and libibverbs found no driver for it",
-                   .commands = {"sudo apt install ibverbs-providers",
-                                "IBV_SHOW_WARNINGS=1 ibv_devices"}});
+    out.push_back(
+        {.topic = "driver",
+         .level = severity::problem,
+         .subject = each.name,
+         .looked_at = "/sys/class/infiniband beside ibv_get_device_list",
+         .meaning = "the kernel has the device, and libibverbs found no driver for it",
+         .commands = {"sudo apt install ibverbs-providers", "IBV_SHOW_WARNINGS=1 ibv_devices"}});
   }
 }
 

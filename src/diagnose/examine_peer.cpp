@@ -36,8 +36,7 @@ finding about_peer_mtu(const detail::chosen_port& ours, const endpoint& peer) {
 }
 
 // On RoCE: does a route lead to the peer by the interface of our GID?
-void judge_route(const host_facts& host, const gid_entry& chosen, const gid& peer,
-                 finding& found) {
+void judge_route(const host_facts& host, const gid_entry& chosen, const gid& peer, finding& found) {
   const auto address = ipv4_of(peer);
   const auto name = chosen.interface_name();
   if (!address || !name) return;
@@ -49,8 +48,10 @@ void judge_route(const host_facts& host, const gid_entry& chosen, const gid& pee
     found.commands = {"ip route get " + to_string(peer).substr(7)};
   } else if (leads != *name) {
     found.level = severity::warning;
-    found.meaning += "; the route to it goes by " + leads + ", and the GID that is chosen here "
-                     "belongs to " + *name + ": choose one of " + leads;
+    found.meaning += "; the route to it goes by " + leads +
+                     ", and the GID that is chosen here "
+                     "belongs to " +
+                     *name + ": choose one of " + leads;
     found.commands = {"verbena devinfo", "ip route get " + to_string(peer).substr(7)};
   } else {
     found.meaning += "; the route to it goes by " + leads + ", as the GID that is chosen here";
@@ -64,21 +65,23 @@ finding about_peer_address(const host_facts& host, const detail::chosen_port& ou
   const auto chosen = choose_routable(ours.port->gids);
   if (ethernet && !peer.gid) {
     found.level = severity::problem;
-    found.meaning = "the peer has no GID, and on Ethernet it is addressed by one: choose one "
-                    "there with .gid_index";
+    found.meaning =
+        "the peer has no GID, and on Ethernet it is addressed by one: choose one "
+        "there with .gid_index";
     return found;
   }
   found.meaning = "the peer is at " +
                   (peer.gid ? to_string(*peer.gid) : "LID " + std::to_string(peer.lid.value()));
   if (!ethernet || !chosen) return found;
-  const bool here = std::ranges::find(ours.port->gids, *peer.gid, &gid_entry::gid) !=
-                    ours.port->gids.end();
+  const bool here =
+      std::ranges::find(ours.port->gids, *peer.gid, &gid_entry::gid) != ours.port->gids.end();
   if (here) {
     found.meaning += ", which is this port";
   } else if (ours.kind == device_kind::soft) {
     found.level = severity::problem;
-    found.meaning += ", which is no address of this host: soft0 reaches processes of this host "
-                     "only";
+    found.meaning +=
+        ", which is no address of this host: soft0 reaches processes of this host "
+        "only";
   } else if (peer.gid->is_ipv4_mapped() != chosen->gid.is_ipv4_mapped()) {
     found.level = severity::warning;
     found.meaning += ", and this side would be " + to_string(chosen->gid) +

@@ -26,8 +26,7 @@ finding about_locked_memory(const host_facts& host) {
   found.meaning = "at most " + amount(now.soft, " bytes") + " (hard limit " +
                   amount(now.hard, " bytes") + ") can be registered with devices of the kernel's";
   if (!now.soft || host.may_lock_memory) {
-    found.meaning = !now.soft ? "unlimited"
-                              : "it does not bind this user, who has CAP_IPC_LOCK";
+    found.meaning = !now.soft ? "unlimited" : "it does not bind this user, who has CAP_IPC_LOCK";
     return found;
   }
   if (*now.soft >= little_locked_memory) return found;
@@ -66,15 +65,17 @@ finding about_container(const host_facts& host) {
     return found;
   }
   found.level = severity::note;
-  found.meaning = host.container.empty() ? "no container is known" : "in a container: " +
-                                                                       host.container;
+  found.meaning =
+      host.container.empty() ? "no container is known" : "in a container: " + host.container;
   if (host.own_users) found.meaning += "; in a user namespace, where CAP_IPC_LOCK lifts no limit";
   if (host.filtered_calls) found.meaning += "; a seccomp filter may forbid calls";
-  found.meaning += ". Devices of the kernel's need /dev/infiniband passed in and a limit of "
-                   "locked memory; soft0 needs nothing";
+  found.meaning +=
+      ". Devices of the kernel's need /dev/infiniband passed in and a limit of "
+      "locked memory; soft0 needs nothing";
   if (!host.container.empty())
-    found.commands = {"docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
-                      "  --cap-add=IPC_LOCK IMAGE"};
+    found.commands = {
+        "docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
+        "  --cap-add=IPC_LOCK IMAGE"};
   return found;
 }
 
@@ -86,8 +87,7 @@ void add_groups(const host_facts& host, std::vector<finding>& out) {
                    .subject = each.device,
                    .looked_at = each.file,
                    .meaning = "the control group allows " + std::to_string(each.allowed) + " " +
-                              each.resource + ", and " + std::to_string(each.used) +
-                              " are in use" +
+                              each.resource + ", and " + std::to_string(each.used) + " are in use" +
                               (exhausted ? ": the next open or creation fails with ENOMEM" : ""),
                    .commands = {"echo '" + each.device + " " + each.resource +
                                 "=max' | sudo tee \\\n  " + each.file}});
@@ -99,8 +99,9 @@ finding about_fork(const host_facts& host) {
                 .looked_at = "/proc/sys/kernel/osrelease, RDMAV_FORK_SAFE, IBV_FORK_SAFE"};
   const bool copies = kernel_is_at_least(host.kernel_release, 5, 12);
   if (copies) {
-    found.meaning = "the kernel gives a child its own copy of registered pages: fork(2) is safe "
-                    "without ibv_fork_init(3)";
+    found.meaning =
+        "the kernel gives a child its own copy of registered pages: fork(2) is safe "
+        "without ibv_fork_init(3)";
     if (!host.fork_variable.empty()) {
       found.level = severity::note;
       found.meaning += ", and " + host.fork_variable + " only makes registering slower";
@@ -108,8 +109,9 @@ finding about_fork(const host_facts& host) {
     }
   } else if (host.fork_variable.empty()) {
     found.level = host.devices.empty() ? severity::note : severity::warning;
-    found.meaning = "before Linux 5.12 a parent's registered pages go astray after fork(2), "
-                    "unless libibverbs was told (system(3) and popen(3) fork too)";
+    found.meaning =
+        "before Linux 5.12 a parent's registered pages go astray after fork(2), "
+        "unless libibverbs was told (system(3) and popen(3) fork too)";
     found.commands = {"export RDMAV_FORK_SAFE=1",
                       "export RDMAV_HUGEPAGES_SAFE=1   # with huge pages"};
   } else {

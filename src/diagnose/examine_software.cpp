@@ -84,8 +84,9 @@ finding about_attaching(const host_facts& host) {
                 .level = severity::note,
                 .subject = "",
                 .looked_at = "/sys/class/net, /lib/modules"};
-  found.meaning = "the kernel's software devices go onto any Ethernet interface: rxe speaks RoCE "
-                  "v2, siw iWARP";
+  found.meaning =
+      "the kernel's software devices go onto any Ethernet interface: rxe speaks RoCE "
+      "v2, siw iWARP";
   add_modules(host, found);
   const auto interfaces = attachable(host);
   if (interfaces.empty()) {

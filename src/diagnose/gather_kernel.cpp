@@ -41,8 +41,7 @@ void gather_modules(host_facts& out) {
   const auto tree = out.root / "lib/modules" / out.kernel_release;
   out.has_module_tree = !out.kernel_release.empty() && is_there(tree);
   if (!out.has_module_tree) return;
-  const std::string known =
-      read_text(tree / "modules.dep") + read_text(tree / "modules.builtin");
+  const std::string known = read_text(tree / "modules.dep") + read_text(tree / "modules.builtin");
   for (const std::string_view module : {"rdma_rxe", "siw"})
     if (known.find("/" + std::string(module) + ".ko") != std::string::npos)
       out.available.emplace_back(module);
@@ -54,11 +53,10 @@ void look_at_node(const host_facts& host, kernel_device& of) {
     if (read_line(classes / name / "ibdev") != of.name) continue;
     of.node = "/dev/infiniband/" + name;
     const auto node = host.root / "dev/infiniband" / name;
-    struct stat found {};
+    struct stat found{};
     if (::stat(node.c_str(), &found) == 0)
       of.node_mode = static_cast<std::uint32_t>(found.st_mode) & 07777U;
-    of.node_error =
-        ::faccessat(AT_FDCWD, node.c_str(), R_OK | W_OK, AT_EACCESS) == 0 ? 0 : errno;
+    of.node_error = ::faccessat(AT_FDCWD, node.c_str(), R_OK | W_OK, AT_EACCESS) == 0 ? 0 : errno;
     return;
   }
 }
@@ -70,7 +68,8 @@ void gather_devices(host_facts& out) {
     kernel_device found{.name = name};
     std::error_code failed;
     const auto place = std::filesystem::weakly_canonical(classes / name, failed).string();
-    found.emulated = place.find("/virtual/") != std::string::npos || is_there(classes / name / "parent");
+    found.emulated =
+        place.find("/virtual/") != std::string::npos || is_there(classes / name / "parent");
     look_at_node(out, found);
     out.devices.push_back(std::move(found));
   }
@@ -123,9 +122,8 @@ void gather_routes(host_facts& out) {
     const auto destination = address_of(words[1]);
     const auto mask = address_of(words[7]);
     if (destination && mask)
-      out.routes.push_back({.destination = *destination,
-                            .mask = *mask,
-                            .interface = std::string(words[0])});
+      out.routes.push_back(
+          {.destination = *destination, .mask = *mask, .interface = std::string(words[0])});
   }
 }
 

@@ -100,8 +100,8 @@ void gather_process(host_facts& out, const fact_sources& from) {
   const std::string map = read_line(out.root / "proc/self/uid_map");
   const auto mapped = words_of(map);
   // The first user namespace maps every user to itself.
-  out.own_users = mapped.size() == 3 && !(mapped[0] == "0" && mapped[1] == "0" &&
-                                          mapped[2] == "4294967295");
+  out.own_users =
+      mapped.size() == 3 && !(mapped[0] == "0" && mapped[1] == "0" && mapped[2] == "4294967295");
   out.may_lock_memory = !out.own_users && (capabilities >> cap_ipc_lock & 1U) != 0;
   out.filtered_calls = value_of(status, "Seccomp:") == "2";
   out.trace_scope = static_cast<int>(

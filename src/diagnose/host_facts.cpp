@@ -20,8 +20,7 @@ bool kernel_is_at_least(const std::string& release, unsigned major, unsigned min
   if (dot == std::string::npos) return true;
   const auto end = release.find_first_not_of("0123456789", dot + 1);
   const auto first = detail::number_of(std::string_view(release).substr(0, dot));
-  const auto second =
-      detail::number_of(std::string_view(release).substr(dot + 1, end - (dot + 1)));
+  const auto second = detail::number_of(std::string_view(release).substr(dot + 1, end - (dot + 1)));
   if (!first || !second) return true;
   return *first != major ? *first > major : *second >= minor;
 }

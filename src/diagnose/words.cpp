@@ -60,9 +60,8 @@ chosen_port choose_port(const host_facts& host, const devices_facts& devices) {
 std::optional<usable_port> best_usable(const host_facts& host, const devices_facts& devices) {
   const auto best = detail::choose_port(host, devices);
   if (best.device == nullptr) return std::nullopt;
-  return usable_port{.device = best.device->name,
-                     .port = best.port->attributes.number(),
-                     .kind = best.kind};
+  return usable_port{
+      .device = best.device->name, .port = best.port->attributes.number(), .kind = best.kind};
 }
 
 std::vector<finding> examine(const host_facts& host, const devices_facts& devices) {

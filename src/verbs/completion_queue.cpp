@@ -57,10 +57,10 @@ error completion_queue_error(const context& of, completion_queue_request request
 error polling_failure(int status) {
   // Some providers return the negated errno, others -1; lazy polls return the errno.
   const int code = status == -1 ? 0 : std::abs(status);
-  return error::from_errno(
-      code, "polling", "a completion queue",
-      "the queue overflowed, or its device went away; completions are lost and the queue pairs on it "
-      "cannot be used any more");
+  return error::from_errno(code, "polling", "a completion queue",
+                           "the queue overflowed, or its device went away; completions are lost "
+                           "and the queue pairs on it "
+                           "cannot be used any more");
 }
 
 void raise_polling_failure(int status) { raise(polling_failure(status)); }

@@ -27,7 +27,8 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
       if (const auto from = current_state()) {
         diagnosis = explain_transition({native()->qp_type, *from, changes.state().value_or(*from)},
                                        changes.mask());
-        if (diagnosis.empty()) diagnosis = explain_values({&provider(), native()->context}, changes);
+        if (diagnosis.empty())
+          diagnosis = explain_values({&provider(), native()->context}, changes);
       }
       break;
     case ETIMEDOUT:

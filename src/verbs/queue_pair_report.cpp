@@ -90,10 +90,9 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
                 : "the queue pair is in " + to_string(*state) + ", and its " + which.name +
                       " queue takes requests from " + which.first_state + " on";
   }
-  return error::from_errno(refused.code(), std::string("posting to the ") + which.name + " queue",
-                           queue.name(),
-                           cause + "; " + std::to_string(refused.accepted()) +
-                               " requests before it were accepted");
+  return error::from_errno(
+      refused.code(), std::string("posting to the ") + which.name + " queue", queue.name(),
+      cause + "; " + std::to_string(refused.accepted()) + " requests before it were accepted");
 }
 
 }  // namespace
@@ -106,8 +105,8 @@ error queue_pair_base::describe(const completion& failed, const request_details&
     text.append(" (").append(meaning).append(")");
   text += ", vendor error " + hexadecimal(failed.vendor_error());
   if (known.remote) text += ", remote memory " + to_string(*known.remote);
-  const std::string reason = device_reason(
-      provider(), {failed.id(), status, failed.queue_pair(), failed.vendor_error()});
+  const std::string reason =
+      device_reason(provider(), {failed.id(), status, failed.queue_pair(), failed.vendor_error()});
   if (!reason.empty()) text += "; the device says: " + reason;
   if (const auto cause = likely_cause(status); !cause.empty())
     text.append("; usually: ").append(cause);

@@ -19,8 +19,8 @@ std::string port_text(port_number port) { return "port " + std::to_string(port.v
 std::string explain_depths(const ibv_device_attr& limits, const queue_pair_attributes& changes) {
   const auto beyond = [](const char* name, std::optional<std::uint8_t> asked, int limit) {
     if (!asked || *asked <= limit) return std::string();
-    return std::string(name) + " " + std::to_string(*asked) + " is more than the device can do: " +
-           std::to_string(limit);
+    return std::string(name) + " " + std::to_string(*asked) +
+           " is more than the device can do: " + std::to_string(limit);
   };
   std::string text =
       beyond("MAX_QP_RD_ATOMIC", changes.reads_as_initiator(), limits.max_qp_init_rd_atom);

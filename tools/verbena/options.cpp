@@ -26,10 +26,9 @@ void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
 }
 
 void add_doctor(CLI::App& app, doctor_options& doctor) {
-  static const std::map<std::string, wanted_device> kinds = {
-      {"any", wanted_device::any},
-      {"kernel", wanted_device::kernel},
-      {"hardware", wanted_device::hardware}};
+  static const std::map<std::string, wanted_device> kinds = {{"any", wanted_device::any},
+                                                             {"kernel", wanted_device::kernel},
+                                                             {"hardware", wanted_device::hardware}};
   app.add_option("--require", doctor.require,
                  "What has to work: any (default), kernel (hardware,\nrxe or siw) or hardware")
       ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case).description(""))

@@ -23,10 +23,10 @@ struct limit {
 /// A device in /sys/class/infiniband.
 struct kernel_device {
   std::string name;
-  bool emulated = false;         ///< a software device of the kernel's: rxe, siw
-  std::string node = {};         ///< `/dev/infiniband/uverbs0`; empty: the kernel names none
-  int node_error = 0;            ///< why this process may not read and write it: an errno, or 0
-  std::uint32_t node_mode = 0;   ///< permission bits; 0 if it is not there
+  bool emulated = false;        ///< a software device of the kernel's: rxe, siw
+  std::string node = {};        ///< `/dev/infiniband/uverbs0`; empty: the kernel names none
+  int node_error = 0;           ///< why this process may not read and write it: an errno, or 0
+  std::uint32_t node_mode = 0;  ///< permission bits; 0 if it is not there
 };
 
 /// A network interface.
@@ -42,7 +42,7 @@ struct net_interface {
 struct pci_adapter {
   std::string address;  ///< `0000:3b:00.0`
   std::string maker;
-  std::string module;   ///< the kernel module of its RDMA part
+  std::string module;  ///< the kernel module of its RDMA part
 };
 
 /// A limit of an rdma control group: `mlx5_0 hca_handle=2`.
@@ -64,26 +64,26 @@ struct route {
 /// Threads: immutable once gathered.
 struct host_facts {
   std::filesystem::path root;
-  std::string kernel_release;             ///< `6.1.0-37-amd64`; empty if it is not known
-  bool has_class = false;                 ///< /sys/class/infiniband
-  bool has_connection_manager = false;    ///< /dev/infiniband/rdma_cm
-  std::vector<std::string> loaded;        ///< modules
-  std::vector<std::string> available;     ///< of rdma_rxe and siw, those that could be loaded
-  bool has_module_tree = false;           ///< /lib/modules/RELEASE
+  std::string kernel_release;           ///< `6.1.0-37-amd64`; empty if it is not known
+  bool has_class = false;               ///< /sys/class/infiniband
+  bool has_connection_manager = false;  ///< /dev/infiniband/rdma_cm
+  std::vector<std::string> loaded;      ///< modules
+  std::vector<std::string> available;   ///< of rdma_rxe and siw, those that could be loaded
+  bool has_module_tree = false;         ///< /lib/modules/RELEASE
   std::vector<kernel_device> devices;
   std::vector<pci_adapter> adapters;
   std::vector<net_interface> interfaces;
   std::vector<route> routes;
-  std::optional<limit> locked_memory;     ///< nothing: /proc/self/limits does not say
+  std::optional<limit> locked_memory;  ///< nothing: /proc/self/limits does not say
   std::optional<limit> open_files;
-  bool may_lock_memory = false;           ///< CAP_IPC_LOCK of the first user namespace
-  bool own_users = false;                 ///< in a user namespace
-  bool filtered_calls = false;            ///< under a seccomp filter
-  std::string container;                  ///< its kind; empty outside
+  bool may_lock_memory = false;  ///< CAP_IPC_LOCK of the first user namespace
+  bool own_users = false;        ///< in a user namespace
+  bool filtered_calls = false;   ///< under a seccomp filter
+  std::string container;         ///< its kind; empty outside
   std::vector<group_limit> group_limits;
-  int trace_scope = 0;                    ///< of Yama; 0 without
-  bool has_rdma_tool = false;             ///< rdma(8)
-  std::string fork_variable;              ///< `RDMAV_FORK_SAFE=1`; empty: none is set
+  int trace_scope = 0;         ///< of Yama; 0 without
+  bool has_rdma_tool = false;  ///< rdma(8)
+  std::string fork_variable;   ///< `RDMAV_FORK_SAFE=1`; empty: none is set
 };
 
 /// Where facts come from.
@@ -91,9 +91,8 @@ struct fact_sources {
   /// The folder that is taken for `/`: another root for tests, or for the files of a container.
   std::filesystem::path root = "/";
   /// getenv(3), or a test's table.
-  const char* (*environment)(const char* name) = [](const char* name) -> const char* {
-    return std::getenv(name);
-  };
+  const char* (*environment)(const char* name) = [](const char* name) -> const
+      char* { return std::getenv(name); };
 };
 
 /// Reads them. What cannot be read is left out: this never fails. Blocks on the file system,

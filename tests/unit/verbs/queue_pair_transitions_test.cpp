@@ -88,9 +88,10 @@ TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
   EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send},
                                attribute::state | attribute::send_psn),
             "");
-  EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
-            "the transition from RTR to RTS does not allow TIMEOUT | RETRY_CNT | RNR_RETRY | "
-            "MAX_QP_RD_ATOMIC; UC has no TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC at all");
+  EXPECT_EQ(
+      explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
+      "the transition from RTR to RTS does not allow TIMEOUT | RETRY_CNT | RNR_RETRY | "
+      "MAX_QP_RD_ATOMIC; UC has no TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC at all");
 }
 
 TEST(queue_pair_transitions, types_without_a_specification_are_not_judged) {

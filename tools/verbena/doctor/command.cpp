@@ -42,7 +42,8 @@ result<endpoint> read_endpoint(std::string_view text) {
     bytes.push_back(static_cast<std::byte>(*high << 4U | *low));
   }
   if (!text.empty())
-    return error::invalid_argument("--endpoint", "", "it is a string of pairs of digits in base 16");
+    return error::invalid_argument("--endpoint", "",
+                                   "it is a string of pairs of digits in base 16");
   return endpoint::decode(bytes);
 }
 

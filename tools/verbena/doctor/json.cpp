@@ -14,9 +14,9 @@ const char* name_of(diagnose::device_kind kind) {
 }
 
 json render(const diagnose::finding& of) {
-  return {{"topic", of.topic},         {"severity", to_string(of.level)},
-          {"subject", of.subject},     {"looked_at", of.looked_at},
-          {"meaning", of.meaning},     {"commands", of.commands}};
+  return {{"topic", of.topic},     {"severity", to_string(of.level)},
+          {"subject", of.subject}, {"looked_at", of.looked_at},
+          {"meaning", of.meaning}, {"commands", of.commands}};
 }
 
 }  // namespace
@@ -29,10 +29,8 @@ std::string to_json(const doctor_report& of) {
               {"kind", name_of(of.usable->kind)}};
   json findings = json::array();
   for (const auto& each : of.findings) findings.push_back(render(each));
-  return json{{"works", of.enough},
-              {"usable", usable},
-              {"verdict", of.verdict},
-              {"findings", findings}}
+  return json{
+      {"works", of.enough}, {"usable", usable}, {"verdict", of.verdict}, {"findings", findings}}
       .dump(2, ' ', false, json::error_handler_t::replace);
 }
 

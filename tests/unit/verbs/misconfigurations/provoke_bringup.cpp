@@ -56,9 +56,8 @@ error peer_is_something_else() {
   EXPECT_EQ(::listen(server.get(), 1), 0);
   EXPECT_EQ(::getsockname(server.get(), static_cast<sockaddr*>(address), &size), 0);
   std::optional<error> failed;
-  std::thread client([&] {
-    failed = connecting({.host = "127.0.0.1", .port = network_order(here.sin_port)});
-  });
+  std::thread client(
+      [&] { failed = connecting({.host = "127.0.0.1", .port = network_order(here.sin_port)}); });
   const unique_fd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
   peers::say(accepted, std::as_bytes(std::span("220 ftp.example.org ready\r\n")));
   client.join();

@@ -68,8 +68,7 @@ error failing_addition(loopback& pair, const local_slice& into, const remote_reg
 }
 
 remote_region with_key(const remote_region& of, std::uint32_t key) {
-  return remote_region(
-      {.address = of.address(), .length = of.length(), .key = remote_key(key)});
+  return remote_region({.address = of.address(), .length = of.length(), .key = remote_key(key)});
 }
 
 // A message into a receive that has `rights`, and no more.
@@ -169,8 +168,7 @@ error remote_domain() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
   const auto other = pair.context().allocate_pd().value();
-  const auto foreign =
-      other.allocate(64, access::local_write | access::remote_write).value();
+  const auto foreign = other.allocate(64, access::local_write | access::remote_write).value();
   return failing_write(pair, memory.slice(), foreign.remote());
 }
 error queue_pair_right_to_write() {
@@ -203,14 +201,12 @@ error atomic_misaligned() {
 error local_key_stale() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
-  return failing_send(pair,
-                      local_slice(memory.slice().address(), 64, local_key(0x7654321)));
+  return failing_send(pair, local_slice(memory.slice().address(), 64, local_key(0x7654321)));
 }
 error local_range() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
-  return failing_send(pair,
-                      local_slice(memory.slice().address() + 60, 64, memory.local_key()));
+  return failing_send(pair, local_slice(memory.slice().address() + 60, 64, memory.local_key()));
 }
 error read_into_constant_memory() {
   loopback pair(impatient());
@@ -226,9 +222,8 @@ error reads_not_negotiated() {
   return failing_read(pair, memory.slice(), memory.remote());
 }
 error peer_destroyed() {
-  return message_to_spoilt_peer([](auto& theirs, const endpoint&, endpoint&) {
-    EXPECT_TRUE(std::move(theirs).close());
-  });
+  return message_to_spoilt_peer(
+      [](auto& theirs, const endpoint&, endpoint&) { EXPECT_TRUE(std::move(theirs).close()); });
 }
 error peer_not_ready() {
   return message_to_spoilt_peer([](auto& theirs, const endpoint&, endpoint&) {

@@ -105,8 +105,7 @@ error init_without_port() {
 }
 error rtr_without_path() {
   bench made;
-  return made.refused_in_init(
-      made.to_rtr().remove(attribute::path_mtu | attribute::min_rnr_timer));
+  return made.refused_in_init(made.to_rtr().remove(attribute::path_mtu | attribute::min_rnr_timer));
 }
 error init_with_queue_key() {
   bench made;

@@ -90,6 +90,8 @@ finding about_address(const host_facts& host, const device_facts& device, const 
   }
   found.meaning =
       "index " + entry_text(*chosen) + ": " + reason_for(*chosen) + others_of(port, *chosen);
+  if (device.origin == provider_origin::soft)
+    found.meaning += "; soft0 itself reaches this host only";
   if (device.transport == transport_type::iwarp) return found;
   const std::string kind = kind_of_entry(*chosen);
   if (kind == "loopback") found.level = severity::note;

@@ -5,6 +5,7 @@
 machine_test.py BUILD EXAMPLE...: the folder of the build, and the examples that need neither arguments nor a peer.
 """
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -49,6 +50,23 @@ class Devices(unittest.TestCase):
                 done = run(sys.executable, ROOT / "tests/programs/verbena/compare_devinfo.py", "--device", device,
                            "--ours", build / "bin/verbena", "--theirs", "ibv_devinfo")
                 self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class Doctor(unittest.TestCase):
+    def test_doctor_finds_rxe_working_and_no_hardware(self):
+        for kind, status in (("kernel", 0), ("hardware", 1)):
+            done = run(build / "bin/verbena", "doctor", "--require", kind, "--json", VERBENA_SOFTDEV="on")
+            self.assertEqual(done.returncode, status, done.stdout)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["usable"], {"device": "rxe0", "port": 1, "kind": "kernel"})
+        found = {(each["topic"], each["subject"]): each for each in report["findings"]}
+        for device in RXE:
+            self.assertEqual(found["message", f"{device} port 1"]["meaning"], "it arrived")
+            self.assertIn("RoCE v2 over IPv4", found["gid", f"{device} port 1"]["meaning"])
+            self.assertEqual(found["permission", device]["severity"], "ok")
+        self.assertIn(", over v0 with 1500", found["mtu", "rxe0 port 1"]["meaning"])
+        self.assertIn("iWARP", found["message", "siw0 port 1"]["meaning"])
+        self.assertNotIn(("attach", ""), found)
 
 
 class Examples(unittest.TestCase):

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/address_diagnosis.hpp"
 
+#include <cerrno>
+
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-std::string explain_route(asked_device device, const address_vector& to) {
+std::string explain_route(int code, asked_device device, const address_vector& to) {
   if (!to.gid) return {};
-  if (device.from->origin == provider_origin::soft)
+  if (code == ENETUNREACH && device.from->origin == provider_origin::soft)
     return "the software device reaches this host only, and " + to_string(*to.gid) +
            " is no address of it";
   return "resolving the route to the remote GID " + to_string(*to.gid) +

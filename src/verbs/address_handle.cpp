@@ -110,7 +110,7 @@ result<address_handle> protection_domain::create_address_handle(const address_ve
   error failed = detail::creation_error(made.code, verb.name(), name());
   std::string diagnosis;
   if (made.code == ETIMEDOUT || made.code == ENETUNREACH || made.code == EHOSTUNREACH)
-    diagnosis = detail::explain_route({&provider(), native()->context}, to);
+    diagnosis = detail::explain_route(made.code, {&provider(), native()->context}, to);
   else if (made.code == EINVAL)
     diagnosis = detail::explain_address({&provider(), native()->context}, to);
   return diagnosis.empty() ? failed : std::move(failed).with_diagnosis(diagnosis);

@@ -35,7 +35,7 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
     case ENETUNREACH:
     case EHOSTUNREACH:
       if (const auto to = changes.address())
-        diagnosis = explain_route({&provider(), native()->context}, *to);
+        diagnosis = explain_route(status.code, {&provider(), native()->context}, *to);
       break;
     default:
       break;

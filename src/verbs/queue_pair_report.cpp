@@ -84,6 +84,8 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
     cause = explain_full(which);
   } else if (refused.code() != EINVAL || !state) {
     return refused.error();
+  } else if (which.accepts == accepts_receives && queue.native()->srq != nullptr) {
+    cause = "it takes its receives from a shared receive queue: post them there";
   } else {
     cause = which.accepts(*state)
                 ? explain_request(which, posted, queue.capabilities().max_inline_data)

@@ -38,7 +38,7 @@ TEST(queue_pair_transitions, missing_and_excess_attributes_are_named_together) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send},
                                rc_rts.without(attribute::timeout) | attribute::qkey),
             "the transition from RTR to RTS needs TIMEOUT, which is missing, and does not allow "
-            "QKEY");
+            "QKEY; RC has no QKEY at all");
 }
 
 TEST(queue_pair_transitions, optional_attributes_are_allowed) {

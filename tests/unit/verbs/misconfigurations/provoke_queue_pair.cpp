@@ -109,7 +109,7 @@ error rtr_without_path() {
 }
 error init_with_queue_key() {
   bench made;
-  return made.refused(made.prepared.init_attributes().set_qkey(1));
+  return made.refused(made.prepared.init_attributes().set_qkey(queue_key(1)));
 }
 error rtr_with_timeout() {
   bench made;

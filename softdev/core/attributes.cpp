@@ -1,67 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The transition table of reliable connected queue pairs, as the kernel's ib_modify_qp_is_ok has it
-// (drivers/infiniband/core/verbs.c, qp_state_table).
 #include "softdev/core/attributes.hpp"
 
 #include <array>
-#include <optional>
 #include <string>
 #include <string_view>
+
+#include "softdev/core/transitions.hpp"
 
 namespace verbena::softdev {
 namespace {
 
 using state = queue_pair_state;
-
-struct transition {
-  attribute_mask required;
-  attribute_mask optional;
-};
-
-constexpr attribute_mask init_set =
-    attribute::pkey_index | attribute::port | attribute::access_flags;
-constexpr attribute_mask rts_set = attribute::current_state | attribute::alternate_path |
-                                   attribute::access_flags | attribute::path_migration_state |
-                                   attribute::min_rnr_timer;
-constexpr attribute_mask sqd_set =
-    attribute::port | attribute::address_vector | attribute::timeout | attribute::retry_count |
-    attribute::rnr_retry | attribute::max_rd_atomic | attribute::max_dest_rd_atomic |
-    attribute::alternate_path | attribute::access_flags | attribute::pkey_index |
-    attribute::min_rnr_timer | attribute::path_migration_state;
-
-std::optional<transition> find_transition(state from, state to) {
-  if (to == state::reset || (to == state::error && from != state::reset)) return transition{};
-  switch (from) {
-    case state::reset:
-      if (to == state::init) return transition{init_set, {}};
-      break;
-    case state::init:
-      if (to == state::init) return transition{{}, init_set};
-      if (to == state::rtr)
-        return transition{
-            attribute::address_vector | attribute::path_mtu | attribute::destination_qpn |
-                attribute::receive_psn | attribute::max_dest_rd_atomic | attribute::min_rnr_timer,
-            attribute::alternate_path | attribute::access_flags | attribute::pkey_index};
-      break;
-    case state::rtr:
-      if (to == state::rts)
-        return transition{attribute::timeout | attribute::retry_count | attribute::rnr_retry |
-                              attribute::send_psn | attribute::max_rd_atomic,
-                          rts_set};
-      break;
-    case state::rts:
-      if (to == state::rts) return transition{{}, rts_set};
-      if (to == state::sqd) return transition{{}, attribute::sqd_notify};
-      break;
-    case state::sqd:
-      if (to == state::rts) return transition{{}, rts_set};
-      if (to == state::sqd) return transition{{}, sqd_set};
-      break;
-    default:
-      break;
-  }
-  return std::nullopt;
-}
 
 constexpr std::array<std::string_view, 7> state_names = {"RESET", "INIT", "RTR", "RTS",
                                                          "SQD",   "SQE",  "ERR"};
@@ -144,12 +93,12 @@ result<void> check_values(const queue_pair_attributes& wanted, attribute_mask ma
 }  // namespace
 
 result<void> check_modification(queue_pair_state current, const queue_pair_attributes& wanted,
-                                attribute_mask mask) {
+                                attribute_mask mask, transport kind) {
   if (mask.contains(attribute::current_state) && wanted.current_state != current)
     return refused("CUR_STATE says " + std::string(name_of(wanted.current_state)) +
                    ", the queue pair is in " + std::string(name_of(current)));
   const state next = mask.contains(attribute::state) ? wanted.state : current;
-  const auto known = find_transition(current, next);
+  const auto known = find_transition(kind, current, next);
   if (!known)
     return refused("there is no transition from " + std::string(name_of(current)) + " to " +
                    std::string(name_of(next)));
@@ -181,6 +130,7 @@ void apply(queue_pair_attributes& target, const queue_pair_attributes& wanted,
   copy(attribute::max_dest_rd_atomic, &queue_pair_attributes::max_dest_rd_atomic);
   copy(attribute::receive_psn, &queue_pair_attributes::receive_psn);
   copy(attribute::send_psn, &queue_pair_attributes::send_psn);
+  copy(attribute::qkey, &queue_pair_attributes::qkey);
   copy(attribute::destination_qpn, &queue_pair_attributes::destination_qpn);
   copy(attribute::address_vector, &queue_pair_attributes::destination_is_this_host);
 }

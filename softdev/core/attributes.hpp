@@ -27,17 +27,18 @@ struct queue_pair_attributes {
   std::uint32_t receive_psn = 0;
   std::uint32_t send_psn = 0;
   std::uint32_t destination_qpn = 0;
+  std::uint32_t qkey = 0;
   /// With attribute::address_vector: false when the address is not this host's; requests then end
   /// in retry_exceeded. The address itself is kept by the caller.
   bool destination_is_this_host = true;
 };
 
 /// Checks a modification from `current` by `wanted` under `mask` against the transition table of
-/// reliable connected queue pairs and the ranges of values. Errors: `invalid_argument` naming the
-/// missing or surplus attributes, or the value. Allocates only on error.
+/// queue pairs of `kind` and the ranges of values. Errors: `invalid_argument` naming the missing or
+/// surplus attributes, or the value. Allocates only on error.
 [[nodiscard]] result<void> check_modification(queue_pair_state current,
                                               const queue_pair_attributes& wanted,
-                                              attribute_mask mask);
+                                              attribute_mask mask, transport kind = transport::rc);
 
 /// Copies the members that `mask` names from `wanted` to `target`; not the state.
 void apply(queue_pair_attributes& target, const queue_pair_attributes& wanted, attribute_mask mask);

@@ -20,14 +20,17 @@ struct completion {
   std::uint64_t wr_id = 0;
   completion_status status = completion_status::success;
   completion_opcode opcode = completion_opcode::send;
-  std::uint8_t flags = 0;  ///< completion_with_imm
+  std::uint8_t flags = 0;  ///< completion_with_imm, completion_with_route
+  std::uint8_t service_level = 0;
   std::uint32_t byte_count = 0;
   std::uint32_t immediate = 0;  ///< in network order, as the sender gave it
   std::uint32_t qp_num = 0;
   std::uint32_t source_qp = 0;
   std::uint32_t vendor_error = 0;  ///< a `reason`
-  std::uint64_t timestamp =
-      0;  ///< of the queue's clock; 0 unless the queue was created with timestamps
+  std::uint16_t source_lid = 0;
+  std::uint8_t path_bits = 0;  ///< of the LID that a datagram was sent to
+  /// Of the queue's clock; 0 unless the queue was created with timestamps.
+  std::uint64_t timestamp = 0;
 };
 
 /// What a completion queue tells its owner. Called on the thread that made the completion, without

@@ -203,7 +203,12 @@ bool engine::run(std::uint32_t index) noexcept {
 }
 
 std::size_t engine::explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
-                            char* text, std::size_t capacity) const noexcept {
+                            char* text, std::size_t capacity) noexcept {
+  if (vendor_error == 0) {
+    const access_epoch::guard inside(epoch_);
+    queue_pair* which = find(qp_num);
+    return (which != nullptr ? which->drops() : drops_).describe(text, capacity);
+  }
   return failures_.explain(qp_num, wr_id, vendor_error, text, capacity);
 }
 

@@ -81,9 +81,11 @@ class engine {
   bool progress() noexcept;
   /// When `progress` should run next if nothing else happens; `never` if nothing is pending.
   [[nodiscard]] time_ns next_deadline() const noexcept;
-  /// The reason of a failed completion in words: see failure_log::explain.
+  /// The reason of a failed completion in words: see failure_log::explain. With `vendor_error` 0,
+  /// what was dropped at the queue pair; where there is none of that number, what came for queue
+  /// pairs that do not exist: see drop_log::describe.
   std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
-                      char* text, std::size_t capacity) const noexcept;
+                      char* text, std::size_t capacity) noexcept;
 
   /// The port that all queue pairs use.
   [[nodiscard]] port_state& port() noexcept { return port_; }
@@ -103,6 +105,8 @@ class engine {
   }
   [[nodiscard]] time_ns now() const noexcept { return options_.clock(); }
   [[nodiscard]] failure_log& failures() noexcept { return failures_; }
+  /// Messages for queue pairs that do not exist.
+  [[nodiscard]] drop_log& drops() noexcept { return drops_; }
   /// Has `progress` look at a queue pair: its flush, a freed path, a retry.
   void ring(const queue_pair& which) noexcept;
   /// Has `progress` look at a queue pair at `when`.
@@ -119,6 +123,7 @@ class engine {
   memory_region_table regions_;
   failure_log failures_;
   port_state port_;
+  drop_log drops_;
   std::atomic<remote_path*> remote_;
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;

@@ -94,6 +94,9 @@ void add_request_failure(sentence& out, const failure& f) {
     case reason::no_read_depth:
       out.add("the queue pair was moved to RTS with max_rd_atomic 0: no reads or atomics");
       return;
+    case reason::no_address:
+      out.add("the datagram has no destination: no address handle was set");
+      return;
     case reason::bad_work_request:
       out.add("the work request has an opcode that the device does not know: %u", f.detail);
       return;
@@ -173,6 +176,26 @@ void add_silence(sentence& out, const failure& f) {
   }
 }
 
+void add_drop(sentence& out, const failure& f) {
+  switch (f.why) {
+    case reason::path_full:
+      out.add("the process of queue pair 0x%x took nothing for too long", f.detail);
+      return;
+    case reason::qkey_mismatch:
+      out.add("the message came with Q_Key 0x%x, the queue pair has 0x%x", f.detail, f.extra);
+      return;
+    default: {
+      const auto name = [](std::uint32_t kind) {
+        static constexpr const char* names[] = {"RC", "UC", "UD"};
+        const std::uint32_t place = kind - static_cast<std::uint32_t>(transport::rc);
+        return place < 3 ? names[place] : "?";
+      };
+      out.add("the message came from a queue pair of transport %s, this one is %s", name(f.detail),
+              name(f.extra));
+    }
+  }
+}
+
 void add_consequence(sentence& out, const failure& f) {
   switch (f.why) {
     case reason::flushed_after_error:
@@ -208,6 +231,7 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::atomic_length:
     case reason::no_read_depth:
     case reason::bad_work_request:
+    case reason::no_address:
     case reason::receive_too_short:
     case reason::qp_access_denied:
     case reason::atomic_misaligned:
@@ -228,6 +252,11 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::port_down:
     case reason::peer_port_down:
       add_silence(out, what);
+      break;
+    case reason::path_full:
+    case reason::qkey_mismatch:
+    case reason::transport_mismatch:
+      add_drop(out, what);
       break;
     default:
       add_consequence(out, what);

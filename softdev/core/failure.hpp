@@ -25,6 +25,7 @@ enum class reason : std::uint32_t {
   atomic_length = 0x106,           ///< length (must be 8)
   no_read_depth = 0x107,           ///< max_rd_atomic is 0
   bad_work_request = 0x108,        ///< detail = opcode
+  no_address = 0x109,              ///< a datagram without address handle
   // The receiver's checks of its own receive work request.
   receive_too_short = 0x201,  ///< length = message, limit = receive buffers
   // The receiver's checks of a request.
@@ -49,6 +50,10 @@ enum class reason : std::uint32_t {
   no_acknowledgement = 0x408,  ///< detail = queue pair number
   port_down = 0x409,           ///< detail = queue pair number
   peer_port_down = 0x40a,      ///< detail = queue pair number
+  path_full = 0x40b,           ///< detail = queue pair number; the path took nothing for a while
+  // Dropped without a word to the sender, besides many of the above.
+  qkey_mismatch = 0x481,       ///< detail = of the message, extra = of the queue pair
+  transport_mismatch = 0x482,  ///< detail = of the message, extra = of the queue pair
   // Consequences.
   flushed_after_error = 0x501,
   flushed_by_modify = 0x502,

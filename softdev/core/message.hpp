@@ -10,6 +10,15 @@
 
 namespace verbena::softdev {
 
+/// What a datagram says of its sender besides the queue pair number. The payload of a datagram
+/// begins with route_header_bytes for its global route header.
+struct datagram_origin {
+  std::uint16_t lid = 0;
+  std::uint8_t service_level = 0;
+  std::uint8_t path_bits = 0;  ///< of the destination's LID
+  bool has_route = false;      ///< the route header means something
+};
+
 /// A request as the responder sees it, without its payload.
 struct message {
   softdev::opcode opcode = opcode::send;
@@ -20,8 +29,10 @@ struct message {
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;
   std::uint32_t immediate = 0;
-  std::uint32_t length = 0;  ///< payload; for a read, bytes wanted
-  std::uint32_t remote_key = 0;
+  std::uint32_t length = 0;      ///< payload; for a read, bytes wanted
+  std::uint32_t remote_key = 0;  ///< of a datagram: its Q_Key
+  softdev::transport transport = softdev::transport::rc;
+  datagram_origin origin;
   std::uint64_t remote_address = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;

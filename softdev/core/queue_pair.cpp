@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
@@ -30,7 +31,8 @@ queue_pair::queue_pair(engine& home, std::uint32_t number, const queue_pair_opti
       number_(number),
       options_(options),
       requester_(*this, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
-                 options.capabilities.max_inline_bytes),
+                 options.capabilities.max_inline_bytes,
+                 is_addressed(options.transport) ? sizeof(datagram_destination) : 0),
       responder_(*this, options) {}
 
 void queue_pair::open_send() noexcept {
@@ -39,9 +41,12 @@ void queue_pair::open_send() noexcept {
 }
 
 int queue_pair::add_send(const send_request& request) noexcept {
-  if (!takes_sends(state()) || request.opcode > opcode::fetch_add) return EINVAL;
+  if (!takes_sends(state()) || request.opcode > opcode::fetch_add ||
+      !carries(transport(), request.opcode))
+    return EINVAL;
   send_queue& queue = requester_.queue();
   if (queue.full()) return ENOMEM;
+  if (is_addressed(transport())) ::new (queue.extra(queue.posted())) datagram_destination;
   send_entry& entry = queue.next();
   entry.request = request;
   entry.request.flags = request.flags.without(send_flag::inline_data);
@@ -61,8 +66,12 @@ int queue_pair::add_send(const send_request& request, sge_list data) noexcept {
   } else {
     code = set_send_sges(data);
   }
-  if (code != 0) requester_.queue().truncate(requester_.queue().posted() - 1);
+  if (code != 0) take_back_send();
   return code;
+}
+
+void queue_pair::take_back_send() noexcept {
+  requester_.queue().truncate(requester_.queue().posted() - 1);
 }
 
 int queue_pair::set_send_sges(sge_list data) noexcept {
@@ -90,6 +99,13 @@ int queue_pair::append_send_inline(const void* data, std::size_t bytes) noexcept
                bytes);
   entry.inline_bytes += static_cast<std::uint32_t>(bytes);
   return 0;
+}
+
+void queue_pair::set_send_destination(const datagram_destination& to) noexcept {
+  send_queue& queue = requester_.queue();
+  VERBENA_CHECK(queue.posted() > batch_begin_ && is_addressed(transport()),
+                "a destination belongs to a datagram of the open batch");
+  requester_.destination(queue.posted() - 1) = to;
 }
 
 void queue_pair::submit_send() noexcept {
@@ -164,6 +180,19 @@ bool queue_pair::fail() noexcept {
   return true;
 }
 
+void queue_pair::fail_sends() noexcept {
+  if (is_reliable(transport())) {
+    fail();
+    return;
+  }
+  auto before = state();
+  do {
+    if (before != queue_pair_state::rts && before != queue_pair_state::sqd) return;
+  } while (!state_.compare_exchange_weak(before, queue_pair_state::sqe));
+  failed_by_itself_.store(true);
+  if (auto* remote = home_.remote()) remote->changed(*this, false);
+}
+
 reason queue_pair::flush_reason() const noexcept {
   return failed_by_itself_.load() ? reason::flushed_after_error : reason::flushed_by_modify;
 }
@@ -175,7 +204,7 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
     const std::lock_guard send(send_lock_);
     const std::lock_guard receive(receive_lock_);
     const access_epoch::guard inside(home_.epoch());
-    VERBENA_TRY_VOID(check_modification(state(), wanted, mask));
+    VERBENA_TRY_VOID(check_modification(state(), wanted, mask, transport()));
     apply(attributes_, wanted, mask);
     if (mask.contains(attribute::state)) {
       answers = wanted.state == queue_pair_state::rtr;
@@ -204,6 +233,10 @@ void queue_pair::enter(queue_pair_state next) noexcept {
   if (next == queue_pair_state::rtr) responder_.start(attributes_.receive_psn);
   if (next == queue_pair_state::rts && before == queue_pair_state::rtr)
     requester_.begin(attributes_.send_psn);
+  if (next == queue_pair_state::rts && before == queue_pair_state::sqe) {
+    requester_.recover();
+    failed_by_itself_.store(false);
+  }
   state_.store(next, std::memory_order_release);
   if (next == queue_pair_state::error) {
     requester_.flush();

@@ -9,6 +9,8 @@
 
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/completion_queue.hpp"
+#include "softdev/core/datagram.hpp"
+#include "softdev/core/drop_log.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
@@ -31,6 +33,7 @@ struct queue_pair_capabilities {
 
 struct queue_pair_options {
   domain_id domain{};
+  softdev::transport transport = softdev::transport::rc;
   completion_queue* send_queue = nullptr;           ///< outlives the queue pair
   completion_queue* receive_queue = nullptr;        ///< outlives the queue pair
   shared_receive_queue* shared_receives = nullptr;  ///< instead of one of its own; outlives it
@@ -39,7 +42,7 @@ struct queue_pair_options {
   void* owner = nullptr;  ///< for the event sink's use
 };
 
-/// A reliable connected queue pair. Created and destroyed by the engine.
+/// A queue pair. Created and destroyed by the engine.
 ///
 /// Threads: thread-safe, but a send batch belongs to the thread that opened it. Nothing after
 /// creation allocates, except errors of `modify`.
@@ -51,6 +54,7 @@ class queue_pair {
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] domain_id domain() const noexcept { return options_.domain; }
+  [[nodiscard]] softdev::transport transport() const noexcept { return options_.transport; }
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
   [[nodiscard]] void* owner() const noexcept { return options_.owner; }
   [[nodiscard]] queue_pair_state state() const noexcept {
@@ -74,6 +78,10 @@ class queue_pair {
   /// Appends bytes to the inline data of the request added last, which becomes inline by it: 0 or
   /// EINVAL (more than max_inline_bytes).
   [[nodiscard]] int append_send_inline(const void* data, std::size_t bytes) noexcept;
+  /// Sets the destination of the request added last; only with transports whose requests have one.
+  void set_send_destination(const datagram_destination& to) noexcept;
+  /// Takes back the request added last.
+  void take_back_send() noexcept;
   /// Closes the batch and executes what can be executed now.
   void submit_send() noexcept;
   /// Closes the batch and forgets its requests.
@@ -96,6 +104,11 @@ class queue_pair {
   /// Moves to the error state from one side; the other side's lock need not be held: it is flushed
   /// by the engine's progress. False when the queue pair was not working any more.
   bool fail() noexcept;
+  /// A send request failed: moves to the error state, or where the transport has one, to that in
+  /// which only the send side is in error (SQE).
+  void fail_sends() noexcept;
+  /// Messages to this queue pair that were dropped, and messages of it that found nobody.
+  [[nodiscard]] drop_log& drops() noexcept { return drops_; }
   /// What completions of flushed requests say.
   [[nodiscard]] reason flush_reason() const noexcept;
   /// Runs both sides as far as their locks are free; false when one was not. Wants an access epoch.
@@ -117,6 +130,7 @@ class queue_pair {
   std::atomic<queue_pair_state> state_{queue_pair_state::reset};
   std::atomic<bool> retry_requested_{false};
   std::atomic<bool> failed_by_itself_{false};
+  drop_log drops_;
   queue_pair_attributes attributes_;
   alignas(64) spin_lock send_lock_;
   std::uint64_t batch_begin_ = 0;

@@ -33,16 +33,8 @@ completion_opcode completion_opcode_of(opcode op) {
   }
 }
 
-message message_of(const send_request& request, std::uint32_t psn, std::uint64_t length) {
-  return {.opcode = request.opcode,
-          .solicited = request.flags.contains(send_flag::solicited),
-          .psn = psn,
-          .immediate = request.immediate,
-          .length = static_cast<std::uint32_t>(length),
-          .remote_key = request.remote_key,
-          .remote_address = request.remote_address,
-          .compare_or_add = request.compare_or_add,
-          .swap = request.swap};
+bool sends_failed(queue_pair_state state) {
+  return state == queue_pair_state::error || state == queue_pair_state::sqe;
 }
 
 /// What is wrong with the length of a request's local data.
@@ -56,8 +48,21 @@ failure check_length(opcode op, std::uint64_t length) {
 }  // namespace
 
 requester::requester(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
-                     std::uint32_t max_inline_bytes)
-    : self_(self), queue_(wr_count, max_sges, max_inline_bytes) {}
+                     std::uint32_t max_inline_bytes, std::size_t extra_bytes)
+    : self_(self), queue_(wr_count, max_sges, max_inline_bytes, extra_bytes) {}
+
+message requester::message_of(const send_request& request, std::uint32_t psn,
+                              std::uint64_t length) noexcept {
+  return {.opcode = request.opcode,
+          .solicited = request.flags.contains(send_flag::solicited),
+          .psn = psn,
+          .immediate = request.immediate,
+          .length = static_cast<std::uint32_t>(length),
+          .remote_key = request.remote_key,
+          .remote_address = request.remote_address,
+          .compare_or_add = request.compare_or_add,
+          .swap = request.swap};
+}
 
 void requester::begin(std::uint32_t send_psn) noexcept { next_psn_ = send_psn; }
 
@@ -69,7 +74,12 @@ void requester::clear() noexcept {
   receiver_retries_ = answer_retries_ = 0;
   waiting_ = wait::none;
   stopped_ = drain_event_ = false;
-  deadline_ = never;
+  deadline_ = patience_ = never;
+}
+
+void requester::recover() noexcept {
+  stopped_ = false;
+  patience_ = never;
 }
 
 void requester::run() noexcept {
@@ -81,13 +91,13 @@ void requester::run() noexcept {
     retire();
   }
   retire();
-  if (self_.state() == queue_pair_state::error) flush();
+  if (sends_failed(self_.state())) flush();
   if (drain_event_) report_drained();
 }
 
 /// False when nothing can be done now: flushed, or waiting for a time that has not come.
 bool requester::ready() noexcept {
-  if (self_.state() == queue_pair_state::error) {
+  if (sends_failed(self_.state())) {
     flush();
     return false;
   }
@@ -124,6 +134,7 @@ bool requester::may_start(const send_entry& entry) const noexcept {
 
 /// Hands the request at `submitted_` to its path. False when the queue stops here for now.
 bool requester::start(send_entry& entry) noexcept {
+  if (!is_reliable(self_.transport())) return start_unreliable(entry);
   const send_request& request = entry.request;
   if (is_read_or_atomic(request.opcode) && self_.attributes().max_rd_atomic == 0) {
     end(entry, completion_status::local_qp_operation_error, {.why = reason::no_read_depth});
@@ -420,7 +431,7 @@ void requester::complete(std::uint64_t index) noexcept {
   }
   self_.home().failures().record(self_.number(), entry.request.wr_id, failure_);
   push(index, entry.status, failure_.why);
-  self_.fail();
+  self_.fail_sends();
 }
 
 void requester::push(std::uint64_t index, completion_status status, reason why) noexcept {

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/failure.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
@@ -20,9 +22,13 @@ class queue_pair;
 class requester {
  public:
   requester(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
-            std::uint32_t max_inline_bytes);
+            std::uint32_t max_inline_bytes, std::size_t extra_bytes);
 
   [[nodiscard]] send_queue& queue() noexcept { return queue_; }
+  /// Where the request goes; only with transports whose requests name a destination.
+  [[nodiscard]] datagram_destination& destination(std::uint64_t index) noexcept {
+    return *std::launder(reinterpret_cast<datagram_destination*>(queue_.extra(index)));
+  }
 
   /// Starts what may start now, completes what is done, retries what is due. In the error state
   /// flushes everything.
@@ -51,12 +57,15 @@ class requester {
   // For the queue pair.
   void begin(std::uint32_t send_psn) noexcept;  ///< RTR -> RTS
   void clear() noexcept;                        ///< -> RESET
-  void flush() noexcept;                        ///< -> ERR: completes everything as flushed
+  void flush() noexcept;                        ///< -> ERR, SQE: completes everything as flushed
+  void recover() noexcept;                      ///< SQE -> RTS
   void notify_when_drained() noexcept;
 
  private:
   enum class wait : std::uint8_t { none, receiver, answer };
 
+  [[nodiscard]] static message message_of(const send_request& request, std::uint32_t psn,
+                                          std::uint64_t length) noexcept;
   [[nodiscard]] bool ready() noexcept;
   [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
   bool start(send_entry& entry) noexcept;
@@ -64,6 +73,11 @@ class requester {
                                    failure& why) noexcept;
   [[nodiscard]] response send(const message& what, std::span<const segment> local) noexcept;
   bool settle(send_entry& entry, const response& what) noexcept;
+  // Unreliable transports; requester_unreliable.cpp
+  bool start_unreliable(send_entry& entry) noexcept;
+  [[nodiscard]] response send_unreliable(const message& what,
+                                         std::span<const segment> local) noexcept;
+  bool settle_unreliable(send_entry& entry, const response& what) noexcept;
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
   void wait_for_receiver(send_entry& entry, const response& what) noexcept;
   void wait_for_answer(const failure& why) noexcept;
@@ -92,7 +106,8 @@ class requester {
   bool stopped_ = false;  ///< a request of the window failed; nothing more starts
   bool drain_event_ = false;
   time_ns deadline_ = never;
-  failure failure_;  ///< of the request that failed, or why there is no answer
+  time_ns patience_ = never;  ///< when a message that its path does not take is dropped
+  failure failure_;           ///< of the request that failed, or why there is no answer
   std::uint64_t ignored_answers_ = 0;
 };
 

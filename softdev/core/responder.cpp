@@ -28,10 +28,6 @@ bool receives(queue_pair_state state) {
          state == queue_pair_state::sqd || state == queue_pair_state::sqe;
 }
 
-response silence(reason why, std::uint32_t detail, std::uint32_t extra) {
-  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = detail, .extra = extra}};
-}
-
 }  // namespace
 
 responder::responder(queue_pair& self, const queue_pair_options& options)
@@ -56,7 +52,7 @@ response responder::begin(const message& what) noexcept {
   if (answer.outcome != verdict::done) return answer;
   if (!heard_) {
     heard_ = true;
-    if (self_.state() == queue_pair_state::rtr)
+    if (!is_addressed(self_.transport()) && self_.state() == queue_pair_state::rtr)
       self_.home().report(self_, queue_pair_event::communication_established);
   }
   current_ = what;
@@ -69,14 +65,37 @@ response responder::begin(const message& what) noexcept {
   return answer;
 }
 
+/// No answer; where nobody waits for one, the message counts as dropped.
+response responder::silence(const failure& why) const noexcept {
+  if (!is_reliable(self_.transport())) self_.drops().note(why);
+  return {.outcome = verdict::no_answer, .why = why};
+}
+
 response responder::check_connection(const message& what) const noexcept {
   const queue_pair_state state = self_.state();
-  if (!self_.home().port().up()) return silence(reason::peer_port_down, self_.number(), 0);
+  const queue_pair_attributes& attributes = self_.attributes();
+  if (!self_.home().port().up())
+    return silence({.why = reason::peer_port_down, .detail = self_.number()});
   if (!receives(state))
-    return silence(reason::peer_not_ready, self_.number(), static_cast<std::uint32_t>(state));
-  if (self_.attributes().destination_qpn != what.source_qpn)
-    return silence(reason::peer_not_connected, self_.attributes().destination_qpn, what.source_qpn);
-  if (what.psn != expected_psn_) return silence(reason::psn_mismatch, what.psn, expected_psn_);
+    return silence({.why = reason::peer_not_ready,
+                    .detail = self_.number(),
+                    .extra = static_cast<std::uint32_t>(state)});
+  if (what.transport != self_.transport())
+    return silence({.why = reason::transport_mismatch,
+                    .detail = static_cast<std::uint32_t>(what.transport),
+                    .extra = static_cast<std::uint32_t>(self_.transport())});
+  if (is_addressed(what.transport)) {
+    if (what.remote_key == attributes.qkey) return {};
+    return silence(
+        {.why = reason::qkey_mismatch, .detail = what.remote_key, .extra = attributes.qkey});
+  }
+  if (attributes.destination_qpn != what.source_qpn)
+    return silence({.why = reason::peer_not_connected,
+                    .detail = attributes.destination_qpn,
+                    .extra = what.source_qpn});
+  // Without answers, what was lost stays lost: the next message is as good as any.
+  if (what.psn != expected_psn_ && is_reliable(what.transport))
+    return silence({.why = reason::psn_mismatch, .detail = what.psn, .extra = expected_psn_});
   return {};
 }
 
@@ -124,10 +143,7 @@ bool responder::has_receive() noexcept {
 }
 
 response responder::take_receive() noexcept {
-  if (!has_receive())
-    return {.outcome = verdict::receiver_not_ready,
-            .rnr_timer = self_.attributes().min_rnr_timer,
-            .why = {.why = reason::receiver_not_ready}};
+  if (!has_receive()) return no_receive();
   receive_taken_ = true;
   sge_index_ = 0;
   sge_offset_ = 0;
@@ -136,10 +152,20 @@ response responder::take_receive() noexcept {
   for (const sge& one : queue_.sges(consumed_)) room += one.length;
   if (current_.length <= room) return {};
   const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
+  // Without answers the message is dropped, and the receive request waits for the next one.
+  if (!is_reliable(self_.transport())) return silence(mine);
   complete_receive(completion_status::local_length_error, mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
   return refuse({.outcome = verdict::invalid_request, .why = theirs});
+}
+
+response responder::no_receive() noexcept {
+  const failure why{.why = reason::receiver_not_ready};
+  if (!is_reliable(self_.transport())) return silence(why);
+  return {.outcome = verdict::receiver_not_ready,
+          .rnr_timer = self_.attributes().min_rnr_timer,
+          .why = why};
 }
 
 response responder::place(std::span<const std::byte> bytes) noexcept {
@@ -226,9 +252,12 @@ response responder::execute_atomic() noexcept {
   return answer;
 }
 
-/// Ends the request with an error answer: the queue pair fails, with an event that says why.
+/// Ends the request with an error answer: the queue pair fails, with an event that says why. A
+/// message that is to have no answer is dropped, unless it is our own receive request that is bad.
 response responder::refuse(const response& answer) noexcept {
   busy_ = receive_taken_ = false;
+  if (!is_reliable(self_.transport()) && answer.outcome != verdict::operation_error)
+    return silence(answer.why);
   if (self_.fail()) {
     const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
                        : answer.outcome == verdict::invalid_request
@@ -253,12 +282,16 @@ void responder::complete_receive(completion_status status, const failure& why) n
         .status = status,
         .opcode = is_send(current_.opcode) ? completion_opcode::receive
                                            : completion_opcode::receive_rdma_with_imm,
-        .flags = imm ? completion_with_imm : std::uint8_t{0},
+        .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
+                                           (current_.origin.has_route ? completion_with_route : 0)),
+        .service_level = current_.origin.service_level,
         .byte_count = current_.length,
         .immediate = imm ? current_.immediate : 0,
         .qp_num = self_.number(),
         .source_qp = current_.source_qpn,
-        .vendor_error = static_cast<std::uint32_t>(why.why)},
+        .vendor_error = static_cast<std::uint32_t>(why.why),
+        .source_lid = current_.origin.lid,
+        .path_bits = current_.origin.path_bits},
        current_.solicited);
   receive_taken_ = false;
 }

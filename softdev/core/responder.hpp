@@ -58,6 +58,8 @@ class responder {
   [[nodiscard]] response scatter_to_receive(std::span<const std::byte> bytes) noexcept;
   [[nodiscard]] response execute_atomic() noexcept;
   response refuse(const response& answer) noexcept;
+  [[nodiscard]] response silence(const failure& why) const noexcept;
+  [[nodiscard]] response no_receive() noexcept;
   [[nodiscard]] response refuse_misaligned() noexcept;
   [[nodiscard]] response refuse_receive(const failure& why) noexcept;
   void complete_receive(completion_status status, const failure& why) noexcept;

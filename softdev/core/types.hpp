@@ -26,6 +26,7 @@ inline constexpr std::uint32_t max_completions = 4'194'303;
 inline constexpr std::uint32_t max_regions = 131072;
 inline constexpr std::uint32_t max_rd_atomic = 16;
 inline constexpr std::uint32_t max_message_bytes = 1U << 30U;
+inline constexpr std::uint32_t max_datagram_bytes = 4096;  ///< the MTU of the port
 }  // namespace limits
 
 /// What a send work request does (ibv_wr_opcode).
@@ -59,6 +60,21 @@ enum class opcode : std::uint8_t {
   return op == opcode::send || op == opcode::send_with_imm;
 }
 
+/// What queue pairs promise about their messages (ibv_qp_type).
+enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4 };
+/// True when responders answer: a message arrives, or its sender learns that it did not.
+[[nodiscard]] constexpr bool is_reliable(transport kind) noexcept { return kind == transport::rc; }
+/// True when each request names its destination; else the queue pair has one peer.
+[[nodiscard]] constexpr bool is_addressed(transport kind) noexcept { return kind == transport::ud; }
+[[nodiscard]] constexpr bool carries(transport kind, opcode op) noexcept {
+  if (kind == transport::rc) return true;
+  return is_send(op) || (kind == transport::uc && is_write(op));
+}
+
+/// The bytes before each datagram in the memory of a receive request: room for the global route
+/// header, whether the message has one or not.
+inline constexpr std::uint32_t route_header_bytes = 40;
+
 /// The outcome in a completion (ibv_wc_status).
 enum class completion_status : std::uint8_t {
   success = 0,
@@ -88,6 +104,7 @@ enum class completion_opcode : std::uint8_t {
 };
 
 /// Flags of a completion (ibv_wc_flags).
+inline constexpr std::uint8_t completion_with_route = 1;  ///< a global route header lies in front
 inline constexpr std::uint8_t completion_with_imm = 2;
 
 /// Rights on a memory region or of a queue pair's peer (ibv_access_flags). Bits that the device

@@ -46,12 +46,14 @@ struct receive_entry {
 };
 
 /// A ring of entries of type `Entry`, each followed by room for scatter/gather elements or inline
-/// data. Threads: one thread at a time, but for `released()`. Allocates at construction only.
+/// data, and by `extra_bytes` for what only some transports have. Threads: one thread at a time,
+/// but for `released()`. Allocates at construction only.
 template <class Entry>
 class work_queue {
  public:
   /// Precondition: wr_count and the sizes are within limits.
-  work_queue(std::uint32_t wr_count, std::uint32_t max_sges, std::uint32_t max_inline_bytes);
+  work_queue(std::uint32_t wr_count, std::uint32_t max_sges, std::uint32_t max_inline_bytes,
+             std::size_t extra_bytes = 0);
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }
   [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
@@ -76,6 +78,10 @@ class work_queue {
   [[nodiscard]] std::span<sge> sges(std::uint64_t index) noexcept;
   /// The room behind the entry: where its elements are, or its inline data.
   [[nodiscard]] std::byte* payload(std::uint64_t index) noexcept;
+  /// The extra room, aligned as an Entry.
+  [[nodiscard]] std::byte* extra(std::uint64_t index) noexcept {
+    return place(index) + extra_offset_;
+  }
 
  private:
   [[nodiscard]] std::byte* place(std::uint64_t index) noexcept {
@@ -85,6 +91,7 @@ class work_queue {
   std::uint32_t capacity_;
   std::uint32_t max_sges_;
   std::uint32_t max_inline_bytes_;
+  std::size_t extra_offset_;
   std::size_t stride_;
   std::uint64_t mask_;
   std::uint64_t posted_ = 0;

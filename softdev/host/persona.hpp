@@ -18,6 +18,7 @@ struct object_limits {
   static constexpr int max_cq = 16384;
   static constexpr int max_pd = 32768;
   static constexpr int max_srq = 16384;
+  static constexpr int max_ah = 65536;
   static constexpr int completion_vectors = 8;
 };
 

@@ -38,6 +38,7 @@ bool host_path::room_for_answer(peer& to) noexcept {
 }
 
 void host_path::answer(peer& to, const message& what, const response& outcome) noexcept {
+  if (!is_reliable(what.transport)) return;
   flush_acknowledgement();
   if (!push_answer(to, address_of(what), outcome)) count(dropped_);
 }

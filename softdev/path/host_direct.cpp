@@ -62,7 +62,8 @@ bool host_path::may_execute(const queue_pair& sender, peer& at, const message& w
   const std::uint64_t note = at.segment().line(what.destination_qpn).notes[0].load();
   const bool reads = note >> 32U != 0;
   return target.peer_qpn == what.source_qpn &&
-         static_cast<std::uint32_t>(note) == sender.attributes().send_psn &&
+         static_cast<std::uint32_t>(note) ==
+             sequence_note(sender.transport(), sender.attributes().send_psn) &&
          access_flags::from_mask(target.access).contains(rights_for(what.opcode)) &&
          (reads || !is_read_or_atomic(what.opcode));
 }

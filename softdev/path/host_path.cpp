@@ -52,6 +52,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
                            bool earlier_done) noexcept {
   connection* by = connection_of(sender.number());
   if (by == nullptr) return silence(reason::peer_unreachable, what);
+  if (is_addressed(what.transport)) find_peer(sender, *by, what);
   peer& to = *by->to;
   if (to.state() == peer_state::connecting) wait_for_room(sender);
   switch (to.state()) {
@@ -67,10 +68,24 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   }
   flush_acknowledgement();
   if (by->reading) return {.outcome = verdict::blocked};
+  if (what.transport == transport::uc) earlier_done = to.has_handled(by->handled_at);
   const bool begun = by->sending && by->sending_psn == what.psn;
   response out;
   if (earlier_done && !begun && execute_directly(sender, to, what, local, out)) return out;
   return send_by_ring(sender, *by, what, local);
+}
+
+/// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
+void host_path::find_peer(const queue_pair& sender, connection& by, const message& what) noexcept {
+  const std::uint32_t slot = what.destination_qpn / limits::max_queue_pairs;
+  const bool same = by.to != nullptr && by.to->slot() == slot;
+  if (same && by.to->state() != peer_state::dead) return;
+  if (same && by.looking && by.looking_psn == what.psn) return;
+  by.looking = true;
+  by.looking_psn = what.psn;
+  by.to = link_.connect(slot);
+  by.sending = false;
+  if (by.to->state() == peer_state::connecting) home_.ring(sender);  // wakes who services the link
 }
 
 response host_path::send_by_ring(queue_pair& sender, connection& by, const message& what,
@@ -93,7 +108,7 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
   }
   if (consumes_receive(what.opcode)) signal_receiver(by, what);
   count(by_ring_);
-  return {.outcome = verdict::pending};
+  return {.outcome = is_reliable(what.transport) ? verdict::pending : verdict::done};
 }
 
 /// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
@@ -103,9 +118,12 @@ void host_path::signal_receiver(connection& by, const message& what) noexcept {
   const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
   const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
-  if (!wanted || word == by.signalled) return;
+  if (!wanted || (word == by.signalled && what.destination_qpn == by.signalled_qpn)) return;
   const std::uint32_t channel = line.channel.load(std::memory_order_relaxed);
-  if (channel != 0 && by.to->signal_channel(channel)) by.signalled = word;
+  if (channel != 0 && by.to->signal_channel(channel)) {
+    by.signalled = word;
+    by.signalled_qpn = what.destination_qpn;
+  }
 }
 
 /// Pushes what is left of a request; false when the ring has no room for it all.
@@ -136,6 +154,7 @@ bool host_path::push_parts(connection& by, const message& what,
     by.sent += part;
     complete = by.sent == total;
   }
+  by.handled_at = by.to->position();
   by.to->announce();
   return complete;
 }
@@ -154,8 +173,10 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
     return;
   }
   if (state == queue_pair_state::reset) mine.reset();
-  if (state == queue_pair_state::rtr && mine == nullptr && attributes.destination_is_this_host &&
-      !home_.is_local(attributes.destination_qpn)) {
+  if (state == queue_pair_state::rtr && mine == nullptr && is_addressed(which.transport())) {
+    mine = std::make_unique<connection>();
+  } else if (state == queue_pair_state::rtr && mine == nullptr &&
+             attributes.destination_is_this_host && !home_.is_local(attributes.destination_qpn)) {
     mine = std::make_unique<connection>();
     mine->to = link_.connect(attributes.destination_qpn / limits::max_queue_pairs);
     home_.ring(which);  // wakes the thread that services the link
@@ -163,14 +184,15 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   publish(which);
 }
 
-/// The first note says what an initiator needs besides: the expected sequence number at the start,
-/// and how many reads are allowed.
+/// The first note says what an initiator needs besides: about the sequence, and how many reads are
+/// allowed.
 void host_path::publish(queue_pair& which) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
+  const std::uint32_t sequence = sequence_note(which.transport(), attributes.receive_psn);
   link_.segment()
       .line(which.number())
       .notes[0]
-      .store(std::uint64_t{attributes.max_dest_rd_atomic} << 32U | attributes.receive_psn);
+      .store(std::uint64_t{attributes.max_dest_rd_atomic} << 32U | sequence);
   link_.segment().publish_queue_pair({.qpn = which.number(),
                                       .state = static_cast<std::uint32_t>(which.state()),
                                       .pd = static_cast<std::uint32_t>(which.domain()),
@@ -233,16 +255,17 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
   const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
   if (!receive) return false;
   connection* mine = connection_of(which.number());
-  if (mine == nullptr || mine->to->state() != peer_state::dead) return true;
+  if (mine == nullptr || mine->to == nullptr || mine->to->state() != peer_state::dead) return true;
   const peer_end why = mine->to->end();
   if (why == peer_end::timed_out || why == peer_end::out_of_resources) {
     // It may only have been busy. The requests' own timeouts say when it is enough.
     mine->to = link_.connect(mine->to->slot());
-  } else {
+  } else if (is_reliable(which.transport())) {
     which.sender().peer_lost(
         {.why = reason::peer_gone, .detail = which.attributes().destination_qpn});
   }
   mine->sending = mine->reading = mine->answering = false;
+  mine->handled_at = 0;
   home_.ring(which);
   return true;
 }

@@ -4,7 +4,8 @@
 // A request is executed by this thread in the responder's name where it can be: a write, read or
 // atomic on memory that is mapped here, or a write or read by process_vm_*; and only when the
 // responder has executed every earlier request of the queue pair. Anything that is refused or not
-// reachable so, and every send, goes through the ring to the responder, which alone refuses.
+// reachable so, and every send, goes through the ring to the responder, which alone refuses. Where
+// nobody answers (UC), what was handled of the ring tells that earlier requests were executed.
 //
 // Of a ring, requests and the data of reads use one half at most; the other half is left to
 // answers. An answer is no longer than its request, so the two rings between two processes are
@@ -63,14 +64,18 @@ class host_path final : public remote_path {
   /// What the path remembers of a connected queue pair. The first part is under its send lock, the
   /// second under its receive lock; it is made and dropped under both.
   struct connection {
-    std::shared_ptr<peer> to;
+    std::shared_ptr<peer> to;  ///< of datagrams: the last destination's, or none
 
+    bool looking = false;  ///< `to` was sought for the datagram with this number
+    std::uint32_t looking_psn = 0;
     bool sending = false;  ///< a request was pushed in part
     std::uint32_t sending_psn = 0;
-    std::uint64_t sent = 0;  ///< bytes of it
-    bool reading = false;    ///< a read went by the ring; nothing may follow it yet
+    std::uint64_t sent = 0;        ///< bytes of it
+    std::uint64_t handled_at = 0;  ///< position in the ring after the last record
+    bool reading = false;          ///< a read went by the ring; nothing may follow it yet
     std::uint32_t reading_psn = 0;
     std::uint32_t signalled = 0;  ///< the peer's arming that was answered by a signal
+    std::uint32_t signalled_qpn = 0;
 
     bool answering = false;      ///< a read of the peer is being answered
     std::uint64_t answered = 0;  ///< bytes of it
@@ -84,6 +89,7 @@ class host_path final : public remote_path {
                         std::span<const segment> local) noexcept;
   [[nodiscard]] bool push_parts(connection& by, const message& what,
                                 std::span<const segment> local) noexcept;
+  void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   void signal_receiver(connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
@@ -102,6 +108,12 @@ class host_path final : public remote_path {
   };
   [[nodiscard]] bool execute_directly(queue_pair& sender, peer& at, const message& what,
                                       std::span<const segment> local, response& out) noexcept;
+  /// What the first note of a queue pair says in its low half: the sequence number that is expected
+  /// first, or that none is (UC), or that nobody may execute there (UD).
+  [[nodiscard]] static std::uint32_t sequence_note(transport kind, std::uint32_t psn) noexcept {
+    if (is_reliable(kind)) return psn;
+    return is_addressed(kind) ? ~std::uint32_t{0} : 1U << 31U;
+  }
   [[nodiscard]] static bool may_execute(const queue_pair& sender, peer& at, const message& what,
                                         std::uint32_t& domain) noexcept;
   [[nodiscard]] static bool find_target(peer& at, const message& what, std::uint32_t domain,

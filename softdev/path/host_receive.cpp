@@ -57,10 +57,13 @@ handled host_path::receive_one(peer& from, const ring_record& record) noexcept {
 handled host_path::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto what = take_request(bytes);
   if (!what || !comes_from(from, what->source_qpn)) return handled::broken;
-  if (!room_for_answer(from)) return handled::keep;
+  if (is_reliable(what->transport) && !room_for_answer(from)) return handled::keep;
   const access_epoch::guard inside(home_.epoch());
   queue_pair* target = home_.find(what->destination_qpn);
   const auto silence = [&](reason why, std::uint32_t extra) {
+    if (!is_reliable(what->transport))
+      (target != nullptr ? target->drops() : home_.drops())
+          .note({.why = why, .detail = what->destination_qpn, .extra = extra});
     answer(from, *what,
            {.outcome = verdict::no_answer,
             .why = {.why = why, .detail = what->destination_qpn, .extra = extra}});
@@ -70,9 +73,11 @@ handled host_path::receive_request(peer& from, std::span<const std::byte> bytes)
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
   const connection* by = connection_of(target->number());
-  if (by == nullptr || by->to.get() != &from)
-    return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
-  if (by->answering) return keep();
+  if (!is_addressed(target->transport())) {
+    if (by == nullptr || by->to.get() != &from)
+      return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
+    if (by->answering) return keep();
+  }
   begin_request(*target, from, *what, bytes);
   return handled::consumed;
 }
@@ -96,7 +101,7 @@ void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte>
   response outcome = receiver.place(payload);
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
-    acknowledge(*connection_of(target.number()), what);
+    if (is_reliable(what.transport)) acknowledge(*connection_of(target.number()), what);
     outcome = receiver.finish();
   }
   if (outcome.outcome != verdict::done) answer(from, what, outcome);
@@ -114,7 +119,8 @@ handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes
   const connection* by = connection_of(target->number());
   const responder& receiver = target->receiver();
   const message& current = receiver.current();
-  const bool fits = by != nullptr && by->to.get() == &from && !by->answering && receiver.busy() &&
+  const bool connected = by != nullptr && by->to.get() == &from && !by->answering;
+  const bool fits = (connected || is_addressed(target->transport())) && receiver.busy() &&
                     current.source_qpn == header->source_qpn && current.psn == header->psn &&
                     current.attempt == header->attempt && receiver.placed() == header->offset;
   if (!fits) return drop();  // the rest of a message that was refused

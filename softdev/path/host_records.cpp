@@ -2,6 +2,27 @@
 #include "softdev/path/host_records.hpp"
 
 namespace verbena::softdev::host_records {
+namespace {
+
+constexpr std::uint64_t route_bit = 1U << 8U;  ///< above the path bits
+
+std::uint64_t origin_word(const datagram_origin& from) noexcept {
+  return from.path_bits | (from.has_route ? route_bit : 0);
+}
+
+bool makes_sense(const request_header& header) noexcept {
+  if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) ||
+      header.transport < static_cast<std::uint8_t>(transport::rc) ||
+      header.transport > static_cast<std::uint8_t>(transport::ud))
+    return false;
+  const auto kind = static_cast<transport>(header.transport);
+  if (!carries(kind, static_cast<opcode>(header.opcode))) return false;
+  if (!is_addressed(kind)) return header.length <= limits::max_message_bytes;
+  return header.length >= route_header_bytes &&
+         header.length <= route_header_bytes + limits::max_datagram_bytes;
+}
+
+}  // namespace
 
 std::uint32_t request_bytes(opcode op) noexcept {
   return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0);
@@ -16,17 +37,18 @@ void put_request(std::span<std::byte>& room, const message& what) noexcept {
                            .solicited = what.solicited ? std::uint8_t{1} : std::uint8_t{0},
                            .length = what.length,
                            .immediate = what.immediate,
-                           .remote_address = what.remote_address,
+                           .remote_address = is_addressed(what.transport) ? origin_word(what.origin)
+                                                                          : what.remote_address,
                            .remote_key = what.remote_key,
-                           .unused = 0});
+                           .transport = static_cast<std::uint8_t>(what.transport),
+                           .service_level = what.origin.service_level,
+                           .lid = what.origin.lid});
   if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 
 std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept {
   const auto header = take<request_header>(bytes);
-  if (!header || header->opcode > static_cast<std::uint8_t>(opcode::fetch_add) ||
-      header->length > limits::max_message_bytes)
-    return std::nullopt;
+  if (!header || !makes_sense(*header)) return std::nullopt;
   message what{.opcode = static_cast<opcode>(header->opcode),
                .solicited = header->solicited != 0,
                .attempt = header->attempt,
@@ -36,7 +58,13 @@ std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept 
                .immediate = header->immediate,
                .length = header->length,
                .remote_key = header->remote_key,
+               .transport = static_cast<transport>(header->transport),
                .remote_address = header->remote_address};
+  if (is_addressed(what.transport))
+    what.origin = {.lid = header->lid,
+                   .service_level = header->service_level,
+                   .path_bits = static_cast<std::uint8_t>(header->remote_address),
+                   .has_route = (header->remote_address & route_bit) != 0};
   if (is_atomic(what.opcode)) {
     const auto values = take<operands>(bytes);
     if (!values || what.length != 8) return std::nullopt;

@@ -22,7 +22,7 @@ enum type : std::uint16_t {
 };
 
 /// A request; the two operands follow it only for atomics. 40 bytes, so that a small message is one
-/// cache line.
+/// cache line. A datagram has no remote address; there it says more of its origin.
 struct request_header {
   std::uint32_t destination_qpn;
   std::uint32_t source_qpn;
@@ -34,7 +34,9 @@ struct request_header {
   std::uint32_t immediate;
   std::uint64_t remote_address;
   std::uint32_t remote_key;
-  std::uint32_t unused;
+  std::uint8_t transport;
+  std::uint8_t service_level;
+  std::uint16_t lid;
 };
 static_assert(sizeof(request_header) == 40);
 

@@ -104,6 +104,13 @@ class peer {
   /// pairs to decide about signal_channel.
   void announce() noexcept;
 
+  /// Where the next record begins, in bytes ever sent.
+  [[nodiscard]] std::uint64_t position() const noexcept { return producer_.position(); }
+  /// True when the peer has handled everything before that position. No lock needed.
+  [[nodiscard]] bool has_handled(std::uint64_t position) const noexcept {
+    return their_pair().consumed_bytes.load(std::memory_order_acquire) >= position;
+  }
+
   /// True once after a reservation failed for want of room and room came back (a new try may
   /// still fail). No lock needed; looks at one word of the peer.
   [[nodiscard]] bool room_returned() noexcept;

@@ -62,6 +62,8 @@ class ring_producer {
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
   /// Bytes that the consumer has not consumed yet, as last seen.
   [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head_ - consumed_; }
+  /// Where the next record begins.
+  [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
   [[nodiscard]] std::uint64_t committed() const noexcept { return committed_; }
 
  private:

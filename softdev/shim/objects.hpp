@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "softdev/core/completion_queue.hpp"
+#include "softdev/core/datagram.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
 #include "softdev/host/event_queue.hpp"
@@ -71,6 +72,11 @@ void leave(context_object& context) noexcept;
 
 struct pd_object : ibv_pd {
   dependants children;
+};
+
+/// An address handle. What it says is copied into requests when they are posted.
+struct ah_object : ibv_ah {
+  datagram_address address;
 };
 
 struct mr_object : ibv_mr {
@@ -145,6 +151,9 @@ struct srq_object : ibv_srq {
 }
 [[nodiscard]] inline pd_object& object_of(ibv_pd* pd) noexcept {
   return *static_cast<pd_object*>(pd);
+}
+[[nodiscard]] inline ah_object& object_of(ibv_ah* ah) noexcept {
+  return *static_cast<ah_object*>(ah);
 }
 [[nodiscard]] inline mr_object& object_of(ibv_mr* mr) noexcept {
   return *static_cast<mr_object*>(mr);

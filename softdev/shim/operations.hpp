@@ -33,8 +33,16 @@ int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
 int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
 int post_shared_receive(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad_request);
-/// The ibv_qp_create_send_ops_flags that queue pairs can have.
-[[nodiscard]] std::uint64_t supported_send_operations() noexcept;
+/// The ibv_qp_create_send_ops_flags that queue pairs of a transport can have.
+[[nodiscard]] std::uint64_t supported_send_operations(ibv_qp_type type) noexcept;
+struct destination_handle {
+  ibv_ah* ah;
+  std::uint32_t qpn;
+  std::uint32_t qkey;
+};
+/// Sets the destination of the datagram added last to the open batch: 0, or EINVAL for an address
+/// handle of another protection domain or none.
+[[nodiscard]] int set_destination(qp_object& qp, const destination_handle& to) noexcept;
 /// Puts the functions of the extended interface into a queue pair that is being made.
 void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
 

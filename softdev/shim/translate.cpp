@@ -19,6 +19,10 @@ static_assert(same(opcode::rdma_read, IBV_WR_RDMA_READ));
 static_assert(same(opcode::compare_swap, IBV_WR_ATOMIC_CMP_AND_SWP));
 static_assert(same(opcode::fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD));
 
+static_assert(same(transport::rc, IBV_QPT_RC));
+static_assert(same(transport::uc, IBV_QPT_UC));
+static_assert(same(transport::ud, IBV_QPT_UD));
+
 static_assert(same(send_flag::fence, IBV_SEND_FENCE));
 static_assert(same(send_flag::signaled, IBV_SEND_SIGNALED));
 static_assert(same(send_flag::solicited, IBV_SEND_SOLICITED));
@@ -45,7 +49,9 @@ static_assert(same(completion_opcode::compare_swap, IBV_WC_COMP_SWAP));
 static_assert(same(completion_opcode::fetch_add, IBV_WC_FETCH_ADD));
 static_assert(same(completion_opcode::receive, IBV_WC_RECV));
 static_assert(same(completion_opcode::receive_rdma_with_imm, IBV_WC_RECV_RDMA_WITH_IMM));
+static_assert(same(completion_with_route, IBV_WC_GRH));
 static_assert(same(completion_with_imm, IBV_WC_WITH_IMM));
+static_assert(route_header_bytes == sizeof(ibv_grh));
 
 static_assert(same(access::local_write, IBV_ACCESS_LOCAL_WRITE));
 static_assert(same(access::remote_write, IBV_ACCESS_REMOTE_WRITE));
@@ -138,6 +144,7 @@ queue_pair_attributes to_attributes(const ibv_qp_attr& from, int mask) noexcept 
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
   if (has(IBV_QP_RQ_PSN)) to.receive_psn = from.rq_psn;
   if (has(IBV_QP_SQ_PSN)) to.send_psn = from.sq_psn;
+  if (has(IBV_QP_QKEY)) to.qkey = from.qkey;
   if (has(IBV_QP_DEST_QPN)) to.destination_qpn = from.dest_qp_num;
   return to;
 }
@@ -147,6 +154,7 @@ void to_qp_attr(const queue_pair_attributes& from, ibv_qp_attr& to) noexcept {
   to.cur_qp_state = to.qp_state;
   to.path_mtu = static_cast<ibv_mtu>(from.path_mtu);
   to.path_mig_state = IBV_MIG_MIGRATED;
+  to.qkey = from.qkey;
   to.rq_psn = from.receive_psn;
   to.sq_psn = from.send_psn;
   to.dest_qp_num = from.destination_qpn;

@@ -30,6 +30,9 @@ inline void to_wc(const completion& from, ibv_wc& to) noexcept {
   to.qp_num = from.qp_num;
   to.src_qp = from.source_qp;
   to.wc_flags = from.flags;
+  to.slid = from.source_lid;
+  to.sl = from.service_level;
+  to.dlid_path_bits = from.path_bits;
 }
 
 /// `count` elements at `entries`: 0, or EINVAL when that makes no sense.

@@ -69,10 +69,9 @@ __be32 read_imm_data(ibv_cq_ex* current) { return object_of(current).now.immedia
 std::uint32_t read_qp_num(ibv_cq_ex* current) { return object_of(current).now.qp_num; }
 std::uint32_t read_src_qp(ibv_cq_ex* current) { return object_of(current).now.source_qp; }
 unsigned read_wc_flags(ibv_cq_ex* current) { return object_of(current).now.flags; }
-// Ethernet has no local identifiers, service levels or path bits.
-std::uint32_t read_slid(ibv_cq_ex* /*current*/) { return 0; }
-std::uint8_t read_sl(ibv_cq_ex* /*current*/) { return 0; }
-std::uint8_t read_dlid_path_bits(ibv_cq_ex* /*current*/) { return 0; }
+std::uint32_t read_slid(ibv_cq_ex* current) { return object_of(current).now.source_lid; }
+std::uint8_t read_sl(ibv_cq_ex* current) { return object_of(current).now.service_level; }
+std::uint8_t read_dlid_path_bits(ibv_cq_ex* current) { return object_of(current).now.path_bits; }
 std::uint64_t read_completion_ts(ibv_cq_ex* current) { return object_of(current).now.timestamp; }
 
 // The time of the completion on CLOCK_REALTIME, as that clock is set now.

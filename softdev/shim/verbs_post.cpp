@@ -10,15 +10,30 @@
 namespace verbena::softdev {
 namespace {
 
-int add(queue_pair& qp, const ibv_send_wr& from) noexcept {
+int add(qp_object& object, const ibv_send_wr& from) noexcept {
+  queue_pair& qp = *object.core;
   send_request request;
   sge_list data;
   if (const int refused = to_request(from, request)) return refused;
   if (const int refused = to_list(from.sg_list, from.num_sge, data)) return refused;
-  return qp.add_send(request, data);
+  const int refused = qp.add_send(request, data);
+  if (refused != 0 || !is_addressed(qp.transport())) return refused;
+  const auto& to = from.wr.ud;
+  const int lost = set_destination(object, {to.ah, to.remote_qpn, to.remote_qkey});
+  if (lost != 0) qp.take_back_send();
+  return lost;
 }
 
 }  // namespace
+
+int set_destination(qp_object& qp, const destination_handle& to) noexcept {
+  if (to.ah == nullptr || to.ah->pd != qp.qp_base.pd) return EINVAL;
+  qp.core->set_send_destination({.address = object_of(to.ah).address,
+                                 .qpn = to.qpn & 0xff'ffffU,
+                                 .qkey = to.qkey,
+                                 .known = true});
+  return 0;
+}
 
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   qp_object& object = object_of(qp);
@@ -30,7 +45,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   int refused = 0;
   core.open_send();
   for (; request != nullptr; request = request->next) {
-    refused = add(core, *request);
+    refused = add(object, *request);
     if (refused != 0) {
       *bad_request = request;
       break;

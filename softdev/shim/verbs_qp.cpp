@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "softdev/shim/address.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
@@ -35,7 +36,7 @@ struct creation {
 int check(const creation& what) noexcept {
   const ibv_qp_init_attr& wanted = what.wanted;
   if (what.pd == nullptr) return EINVAL;
-  if (wanted.qp_type != IBV_QPT_RC)
+  if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD)
     return is_unsupported_transport(wanted.qp_type) ? EOPNOTSUPP : EINVAL;
   if (wanted.srq != nullptr &&
       (wanted.srq->context != what.pd->context || wanted.qp_type == IBV_QPT_UC))
@@ -51,7 +52,7 @@ int check(const creation& what) noexcept {
   if (wanted.srq == nullptr &&
       (cap.max_recv_wr > limits::max_work_requests || cap.max_recv_sge > limits::max_sges))
     return EINVAL;
-  if ((what.operations & ~supported_send_operations()) != 0) return EOPNOTSUPP;
+  if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0) return EOPNOTSUPP;
   return 0;
 }
 
@@ -114,6 +115,7 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   const ibv_qp_cap& cap = what.wanted.cap;
   auto core =
       context.host->core().create({.domain = static_cast<domain_id>(what.pd->handle),
+                                   .transport = static_cast<transport>(what.wanted.qp_type),
                                    .send_queue = object_of(what.wanted.send_cq).queue.get(),
                                    .receive_queue = object_of(what.wanted.recv_cq).queue.get(),
                                    .shared_receives = shared_by(what.wanted),
@@ -145,17 +147,6 @@ ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
   return &object->qp_base;
 }
 
-// The errno that refuses an address, or 0.
-int check_address(host& home, const ibv_ah_attr& address) {
-  if (address.is_global == 0 || address.port_num != 1) return EINVAL;
-  if (home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
-  // Only this host can be reached.
-  const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
-  if (home.gids().contains(gid)) return 0;
-  home.refresh_gids();
-  return home.gids().contains(gid) ? 0 : ENETUNREACH;
-}
-
 int check_attributes(const ibv_qp_attr& wanted, int mask) {
   constexpr int known = (IBV_QP_DEST_QPN << 1) - 1;
   if ((mask & ~(known | IBV_QP_RATE_LIMIT)) != 0) return EINVAL;
@@ -173,7 +164,9 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
 void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
-  if (state == IBV_QPS_RTR && !home.core().is_local(object.core->query().destination_qpn)) {
+  const bool from_elsewhere = is_addressed(object.core->transport()) ||
+                              !home.core().is_local(object.core->query().destination_qpn);
+  if (state == IBV_QPS_RTR && from_elsewhere) {
     add_receiver(object);
     home.progress();  // begins to pair with the peer's process
   } else if (state == IBV_QPS_RESET || state == IBV_QPS_ERR) {
@@ -234,7 +227,8 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   const bool has_address = (attr_mask & IBV_QP_AV) != 0;
   const auto mask = attribute_mask::from_mask(static_cast<std::uint32_t>(attr_mask));
   const queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
-  const auto possible = check_modification(object.core->state(), wanted, mask);
+  const auto possible =
+      check_modification(object.core->state(), wanted, mask, object.core->transport());
   if (possible && has_address) {
     if (const int refused = check_address(*object.context_of->host, attr->ah_attr)) return refused;
   }

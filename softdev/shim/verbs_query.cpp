@@ -42,6 +42,7 @@ ibv_device_attr device_attributes() {
   attr.max_cqe = limits::max_completions;
   attr.max_mr = limits::max_regions;
   attr.max_pd = object_limits::max_pd;
+  attr.max_ah = object_limits::max_ah;
   attr.max_qp_rd_atom = limits::max_rd_atomic;
   attr.max_qp_init_rd_atom = limits::max_rd_atomic;
   attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * limits::max_queue_pairs);

@@ -108,6 +108,12 @@ void set_sge(ibv_qp_ex* handle, std::uint32_t lkey, std::uint64_t addr, std::uin
   set_sge_list(handle, 1, &element);
 }
 
+void set_ud_addr(ibv_qp_ex* handle, ibv_ah* ah, std::uint32_t remote_qpn,
+                 std::uint32_t remote_qkey) {
+  qp_object& qp = object_of(handle);
+  if (qp.batch_error == 0) qp.batch_error = set_destination(qp, {ah, remote_qpn, remote_qkey});
+}
+
 void set_inline_data_list(ibv_qp_ex* handle, std::size_t num_buf, const ibv_data_buf* buf_list) {
   qp_object& qp = object_of(handle);
   // No buffers still make the request inline.
@@ -139,10 +145,13 @@ void set(Function*& member, bool wanted, Function* function) noexcept {
 
 }  // namespace
 
-std::uint64_t supported_send_operations() noexcept {
-  return IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
-         IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+std::uint64_t supported_send_operations(ibv_qp_type type) noexcept {
+  constexpr std::uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  constexpr std::uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  if (type == IBV_QPT_UD) return sends;
+  if (type == IBV_QPT_UC) return sends | writes;
+  return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
 void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
@@ -162,6 +171,7 @@ void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
   set(qp.wr_rdma_write_imm, has(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM), &rdma_write_imm);
   set(qp.wr_send, has(IBV_QP_EX_WITH_SEND), &send);
   set(qp.wr_send_imm, has(IBV_QP_EX_WITH_SEND_WITH_IMM), &send_imm);
+  set(qp.wr_set_ud_addr, qp.qp_base.qp_type == IBV_QPT_UD, &set_ud_addr);
   qp.wr_set_inline_data = &set_inline_data;
   qp.wr_set_inline_data_list = &set_inline_data_list;
   qp.wr_set_sge = &set_sge;

@@ -23,9 +23,11 @@ def row(*cells):
 
 
 def pingpong():
-    cases = module(FOLDER / "ibverbs_utils" / "pingpong_test.py").CASES
-    kinds = ", ".join(f"`{' '.join(options)}`" for options, _, _ in cases if options)
-    return [row("`ibv_rc_pingpong`", f"polling, {kinds}")]
+    tests = module(FOLDER / "ibverbs_utils" / "pingpong_test.py")
+    programs = {}
+    for program, options, *_ in [*(("ibv_rc_pingpong", *case) for case in tests.CASES), *tests.UNRELIABLE]:
+        programs.setdefault(program, []).extend([f"`{' '.join(options)}`"] if options else [])
+    return [row(f"`{program}`", ", ".join(["polling", *kinds])) for program, kinds in programs.items()]
 
 
 def perftest():

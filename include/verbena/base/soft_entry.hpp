@@ -37,9 +37,9 @@ typedef struct ibv_device* (*verbena_soft_device_function)(void);
 typedef void* (*verbena_soft_allocate_function)(std::size_t bytes, int huge_pages);
 /// `verbena_soft_free`: gives such memory back; 0 or an errno. EBUSY while a region uses it.
 typedef int (*verbena_soft_free_function)(void* memory);
-/// `verbena_soft_explain`: the reason, in words, of a failed completion: which check failed, on
-/// which key, with which numbers. Writes at most `capacity` bytes with a terminating zero into
-/// `text` and returns the length of the whole reason (as snprintf), 0 when nothing is known.
+/// `verbena_soft_explain`: why a completion failed, in words: which check, on which key, with which
+/// numbers. With `vendor_err` 0: what was dropped at the queue pair. Writes `capacity` bytes at
+/// most into `text`, with a zero; returns the whole length (as snprintf), 0 if nothing is known.
 typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::uint64_t wr_id,
                                                      std::uint32_t vendor_err, char* text,
                                                      std::size_t capacity);

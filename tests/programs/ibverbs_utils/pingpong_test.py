@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ibv_rc_pingpong: polling, events, the extended interface, checked data, sizes."""
+"""ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong: polling, events, the extended interface, checked data, sizes."""
 import pathlib
 import re
 import sys
@@ -20,23 +20,35 @@ CASES = [
     (("-c",), 5 << 20, 20),
     (("-N",), 8, 20_000),
 ]
+# Without checks of the data: these programs have none. At most a datagram of one packet.
+UNRELIABLE = [
+    ("ibv_uc_pingpong", (), 4096, 1000),
+    ("ibv_ud_pingpong", (), 1024, 1000),
+    ("ibv_uc_pingpong", ("-e",), 1 << 20, 100),
+    ("ibv_ud_pingpong", ("-e",), 4096, 300),
+]
 
 
 class PingPong(foreign.Case):
-    def check(self, options, size, count):
+    def check(self, program, options, size, count):
         with foreign.reserved_port() as port:
-            ends = foreign.pair(port, "ibv_rc_pingpong", "-d", "soft0", "-g", "0", "-p", port, "-s", size, "-n", count,
-                                *options)
+            ends = foreign.pair(port, program, "-d", "soft0", "-g", "0", "-p", port, "-s", size, "-n", count, *options)
         self.assert_succeeded(*ends)
         for end in ends:
             self.assertNotIn("invalid data", end.output)
             self.assertRegex(end.output, re.compile(rf"^{2 * size * count} bytes in [\d.]+ seconds", re.MULTILINE))
             self.assertRegex(end.output, re.compile(rf"^{count} iters in [\d.]+ seconds", re.MULTILINE))
 
+    def check_all(self, cases):
+        for program, options, size, count in (case for index, case in enumerate(cases) if foreign.Setting.runs(index)):
+            with self.subTest(program=program, options=" ".join(options), size=size, count=count):
+                self.check(program, options, size, count)
+
     def test_pingpong(self):
-        for options, size, count in (case for index, case in enumerate(CASES) if foreign.Setting.runs(index)):
-            with self.subTest(options=" ".join(options), size=size, count=count):
-                self.check(options, size, count)
+        self.check_all([("ibv_rc_pingpong", *case) for case in CASES])
+
+    def test_unreliable_pingpong(self):
+        self.check_all(UNRELIABLE)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ struct end_options {
                                        .max_inline_bytes = 64};
   std::uint32_t completions = 256;
   bool signal_all = false;
+  softdev::transport transport = softdev::transport::rc;
   domain_id domain{1};
   completion_sink receive_sink{};  ///< of the receive queue
   shared_receive_queue* shared_receives = nullptr;
@@ -112,7 +113,8 @@ inline queue_pair_attributes connection_to(std::uint32_t peer) {
           .max_dest_rd_atomic = 4,
           .receive_psn = 100,
           .send_psn = 100,
-          .destination_qpn = peer};
+          .destination_qpn = peer,
+          .qkey = 0x1234};
 }
 
 inline constexpr attribute_mask init_mask =
@@ -125,17 +127,31 @@ inline constexpr attribute_mask rts_mask = attribute::state | attribute::timeout
                                            attribute::retry_count | attribute::rnr_retry |
                                            attribute::send_psn | attribute::max_rd_atomic;
 
+/// What of a mask for reliable connections a queue pair of `kind` takes.
+inline attribute_mask mask_for(transport kind, attribute_mask mask) {
+  if (kind == transport::rc) return mask;
+  const auto reliable = attribute::max_dest_rd_atomic | attribute::min_rnr_timer |
+                        attribute::timeout | attribute::retry_count | attribute::rnr_retry |
+                        attribute::max_rd_atomic;
+  mask = mask.without(reliable);
+  if (kind == transport::uc) return mask;
+  const bool init = mask.contains(attribute::port);
+  mask = mask.without(attribute::access_flags | attribute::address_vector | attribute::path_mtu |
+                      attribute::destination_qpn | attribute::receive_psn);
+  return init ? mask | attribute::qkey : mask;
+}
+
 inline void to_init(queue_pair& qp, queue_pair_attributes attributes) {
   attributes.state = queue_pair_state::init;
-  qp.modify(attributes, init_mask).value();
+  qp.modify(attributes, mask_for(qp.transport(), init_mask)).value();
 }
 inline void to_rtr(queue_pair& qp, queue_pair_attributes attributes) {
   attributes.state = queue_pair_state::rtr;
-  qp.modify(attributes, rtr_mask).value();
+  qp.modify(attributes, mask_for(qp.transport(), rtr_mask)).value();
 }
 inline void to_rts(queue_pair& qp, queue_pair_attributes attributes) {
   attributes.state = queue_pair_state::rts;
-  qp.modify(attributes, rts_mask).value();
+  qp.modify(attributes, mask_for(qp.transport(), rts_mask)).value();
 }
 inline void connect(queue_pair& qp, const queue_pair_attributes& attributes) {
   to_init(qp, attributes);
@@ -197,6 +213,7 @@ class fabric : public ::testing::Test {
     end->sent = std::make_unique<completion_queue>(cq);
     end->received = std::make_unique<completion_queue>(cq);
     end->qp = home->create({.domain = options.domain,
+                            .transport = options.transport,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),
                             .shared_receives = options.shared_receives,

@@ -38,6 +38,7 @@ struct device {
     end->received = std::make_unique<completion_queue>(
         completion_queue_options{.capacity = options.completions, .sink = options.receive_sink});
     end->qp = core->create({.domain = options.domain,
+                            .transport = options.transport,
                             .send_queue = end->sent.get(),
                             .receive_queue = end->received.get(),
                             .capabilities = options.capabilities})
@@ -133,10 +134,11 @@ class shared_buffer {
 
 /// Two devices with one connected queue pair each.
 struct device_pair {
-  explicit device_pair(const link_options& options = {}) : left(options), right(options) {
+  explicit device_pair(const link_options& options = {}, transport kind = transport::rc)
+      : left(options), right(options) {
     virtual_now = 1'000'000;
-    a = &left.make();
-    b = &right.make();
+    a = &left.make({.transport = kind});
+    b = &right.make({.transport = kind});
   }
   void connect_ends() {
     connect(*a->qp, connection_to(b->qp->number()));

@@ -132,7 +132,7 @@ TEST_F(failing, capabilities_beyond_the_device_are_refused) {
   wanted.recv_cq = nullptr;
   EXPECT_EQ(creating(wanted), EINVAL);
   wanted.recv_cq = device_.cq;
-  wanted.qp_type = IBV_QPT_UD;
+  wanted.qp_type = IBV_QPT_RAW_PACKET;
   EXPECT_EQ(creating(wanted), EOPNOTSUPP);
   wanted.qp_type = static_cast<ibv_qp_type>(77);
   EXPECT_EQ(creating(wanted), EINVAL);

@@ -89,22 +89,38 @@ ibv_wc opened_device::wait_for(std::uint64_t wr_id, ibv_cq* queue) {
   return completion;
 }
 
+int mask_for(ibv_qp_type type, int mask) {
+  if (type == IBV_QPT_RC) return mask;
+  mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+            IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (type == IBV_QPT_UC) return mask;
+  if ((mask & IBV_QP_PORT) != 0) mask |= IBV_QP_QKEY;
+  return mask &
+         ~(IBV_QP_ACCESS_FLAGS | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+}
+
+std::uint64_t operations_of(ibv_qp_type type) {
+  std::uint64_t operations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  if (type == IBV_QPT_UD) return operations;
+  operations |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  if (type == IBV_QPT_UC) return operations;
+  return operations | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+}
+
 queue_pair_handle::queue_pair_handle(opened_device& device, const queue_pair_wishes& wishes) {
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = wishes.send_cq != nullptr ? wishes.send_cq : device.cq;
   attributes.recv_cq = wishes.recv_cq != nullptr ? wishes.recv_cq : device.cq;
   attributes.srq = wishes.srq;
   attributes.cap = wishes.cap;
-  attributes.qp_type = IBV_QPT_RC;
+  attributes.qp_type = wishes.type;
   attributes.sq_sig_all = wishes.signal_all;
   attributes.pd = device.pd;
   attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
   if (wishes.extended) {
     attributes.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    attributes.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    attributes.send_ops_flags = operations_of(wishes.type);
   }
   qp_ = verbs_get_ctx(device.context)->create_qp_ex(device.context, &attributes);
   if (qp_ == nullptr) throw std::runtime_error(std::strerror(errno));
@@ -117,10 +133,9 @@ void queue_pair_handle::to_init(const bring_up& how) {
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = 1;
   attributes.qp_access_flags = how.access;
-  ASSERT_EQ(
-      SOFT(ibv_modify_qp)(qp_, &attributes,
-                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-      0);
+  attributes.qkey = how.qkey;
+  constexpr int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  ASSERT_EQ(SOFT(ibv_modify_qp)(qp_, &attributes, mask_for(qp_->qp_type, mask)), 0);
 }
 
 void queue_pair_handle::to_rtr(std::uint32_t peer, const bring_up& how) {
@@ -135,11 +150,9 @@ void queue_pair_handle::to_rtr(std::uint32_t peer, const bring_up& how) {
   attributes.ah_attr.port_num = 1;
   attributes.ah_attr.grh.sgid_index = 1;
   ASSERT_EQ(SOFT(ibv_query_gid)(qp_->context, 1, 1, &attributes.ah_attr.grh.dgid), 0);
-  ASSERT_EQ(
-      SOFT(ibv_modify_qp)(qp_, &attributes,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-      0);
+  constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  ASSERT_EQ(SOFT(ibv_modify_qp)(qp_, &attributes, mask_for(qp_->qp_type, mask)), 0);
 }
 
 void queue_pair_handle::to_rts(const bring_up& how) {
@@ -150,10 +163,9 @@ void queue_pair_handle::to_rts(const bring_up& how) {
   attributes.retry_cnt = how.retry_count;
   attributes.rnr_retry = how.rnr_retry;
   attributes.max_rd_atomic = 4;
-  ASSERT_EQ(SOFT(ibv_modify_qp)(qp_, &attributes,
-                                IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
-            0);
+  constexpr int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  ASSERT_EQ(SOFT(ibv_modify_qp)(qp_, &attributes, mask_for(qp_->qp_type, mask)), 0);
 }
 
 void queue_pair_handle::connect(std::uint32_t peer, const bring_up& how) {

@@ -99,6 +99,7 @@ struct queue_pair_wishes {
                  .max_inline_data = 256};
   bool extended = false;
   int signal_all = 0;
+  ibv_qp_type type = IBV_QPT_RC;
 };
 
 /// How a queue pair is brought up.
@@ -108,7 +109,13 @@ struct bring_up {
   std::uint8_t min_rnr_timer = 1;
   std::uint8_t timeout = 8;
   std::uint8_t retry_count = 3;
+  std::uint32_t qkey = 0x1111'1111;
 };
+
+/// The attributes (ibv_qp_attr_mask) of reliable connections that the transport takes, too.
+[[nodiscard]] int mask_for(ibv_qp_type type, int mask);
+/// The operations (ibv_qp_create_send_ops_flags) that the transport has.
+[[nodiscard]] std::uint64_t operations_of(ibv_qp_type type);
 
 /// A queue pair; destroyed at the end.
 class queue_pair_handle {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// What a datagram carries besides its payload: where it goes, and the global route header that its
+// receiver finds in front of it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+using gid_bytes = std::array<std::uint8_t, 16>;
+
+/// The route between two ports, by their GIDs.
+struct datagram_route {
+  gid_bytes source{};
+  gid_bytes destination{};
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;  ///< 0: as usual (64)
+  bool over_udp = true;        ///< RoCE v2; else InfiniBand
+};
+
+/// The contents of an address handle. Threads: immutable value.
+class datagram_address {
+ public:
+  datagram_address() noexcept = default;
+  /// An address with a route. `origin.has_route` is set by it.
+  datagram_address(const datagram_route& route, datagram_origin origin) noexcept;
+  /// An address without a route: a LID of the same subnet.
+  explicit datagram_address(datagram_origin origin) noexcept : origin_(origin) {
+    origin_.has_route = false;
+  }
+
+  [[nodiscard]] const datagram_origin& origin() const noexcept { return origin_; }
+
+  /// Writes the header of a datagram with `payload_bytes`: between IPv4 addresses (GIDs
+  /// ::ffff:a.b.c.d) on RoCE 20 zero bytes and an IPv4 header, as the kernel's rxe does it; else an
+  /// IPv6 header, which the GRH is. Zero bytes when there is no route.
+  void write(std::span<std::byte, route_header_bytes> out, std::uint32_t payload_bytes,
+             bool immediate) const noexcept;
+
+ private:
+  datagram_origin origin_;
+  bool is_ipv4_ = false;
+  bool over_udp_ = true;
+  std::array<std::byte, route_header_bytes> header_{};  ///< without lengths and checksum
+};
+
+/// The destination of one datagram.
+struct datagram_destination {
+  datagram_address address;
+  std::uint32_t qpn = 0;
+  std::uint32_t qkey = 0;  ///< with the top bit set: the sender's own is meant
+  bool known = false;      ///< somebody has set it
+};
+
+}  // namespace verbena::softdev

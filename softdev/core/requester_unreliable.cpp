@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Requests of unreliable transports: nobody answers, so a request is done when its path has taken
+// it, whatever becomes of the message. The window stays empty.
+#include <array>
+#include <utility>
+
+#include "softdev/core/engine.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/requester.hpp"
+#include "softdev/core/same_process.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr std::uint32_t psn_mask = 0xff'ffff;
+constexpr std::uint32_t own_qkey = 0x8000'0000;  ///< IBTA 10.2.5: the sender's own Q_Key is meant
+/// How long a message waits for a path that has no room, or to a process that does not answer yet.
+constexpr time_ns patience = 1'000'000'000;
+
+}  // namespace
+
+/// Hands the request at `submitted_` to its path. False when the queue stops here for now.
+bool requester::start_unreliable(send_entry& entry) noexcept {
+  const bool addressed = is_addressed(self_.transport());
+  std::array<std::byte, route_header_bytes> route;
+  std::array<segment, limits::max_sges + 1> pieces;
+  pieces[0] = {route.data(), route.size()};
+  failure why;
+  const std::size_t count = gather(submitted_, std::span(pieces).subspan(1), why);
+  if (why.why != reason::none) {
+    end(entry, completion_status::local_protection_error, why);
+    return false;
+  }
+  std::uint64_t length = 0;
+  for (std::size_t i = 1; i <= count; ++i) length += pieces[i].bytes;
+  const std::uint64_t most = addressed ? limits::max_datagram_bytes : limits::max_message_bytes;
+  if (length > most) {
+    end(entry, completion_status::local_length_error,
+        {.why = reason::message_too_long, .length = length, .limit = most});
+    return false;
+  }
+  entry.byte_count = static_cast<std::uint32_t>(length);
+  entry.psn = next_psn_;
+  entry.stage = send_entry::progress::in_flight;
+  message what = message_of(entry.request, next_psn_, length);
+  what.transport = self_.transport();
+  what.attempt = attempt_;
+  what.source_qpn = self_.number();
+  what.destination_qpn = self_.attributes().destination_qpn;
+  if (!addressed)
+    return settle_unreliable(entry, send_unreliable(what, {pieces.data() + 1, count}));
+  const datagram_destination& to = destination(submitted_);
+  if (!to.known) {
+    end(entry, completion_status::local_qp_operation_error, {.why = reason::no_address});
+    return false;
+  }
+  to.address.write(route, entry.byte_count, has_immediate(what.opcode));
+  what.length += route_header_bytes;
+  what.destination_qpn = to.qpn;
+  what.remote_key = (to.qkey & own_qkey) != 0 ? self_.attributes().qkey : to.qkey;
+  what.origin = to.address.origin();
+  return settle_unreliable(entry, send_unreliable(what, {pieces.data(), count + 1}));
+}
+
+response requester::send_unreliable(const message& what, std::span<const segment> local) noexcept {
+  engine& home = self_.home();
+  const auto nobody = [&](reason why) {
+    return response{.outcome = verdict::no_answer,
+                    .why = {.why = why, .detail = what.destination_qpn}};
+  };
+  if (!home.port().up()) return nobody(reason::port_down);
+  if (!self_.attributes().destination_is_this_host) return nobody(reason::peer_unreachable);
+  if (home.is_local(what.destination_qpn)) {
+    queue_pair* target = home.find(what.destination_qpn);
+    if (target == nullptr) return nobody(reason::peer_unknown);
+    // The target counts what it drops.
+    static_cast<void>(execute_in_process(*target, what, local));
+    return {};
+  }
+  remote_path* remote = home.remote();
+  if (remote == nullptr) return nobody(reason::peer_unreachable);
+  return remote->submit(self_, what, local, false);
+}
+
+/// Takes the path's word about the request at `submitted_`. False when the queue stops here.
+bool requester::settle_unreliable(send_entry& entry, const response& what) noexcept {
+  failure why = what.why;
+  if (what.outcome == verdict::blocked || what.outcome == verdict::partial) {
+    const time_ns now = self_.home().now();
+    if (patience_ == never) patience_ = now + patience;
+    if (now < patience_) {
+      if (what.outcome == verdict::blocked) entry.stage = send_entry::progress::queued;
+      self_.home().schedule(self_, patience_);
+      return false;
+    }
+    why = {.why = reason::path_full,
+           .detail = is_addressed(self_.transport()) ? destination(submitted_).qpn
+                                                     : self_.attributes().destination_qpn};
+  }
+  patience_ = never;
+  if (why.why != reason::none) self_.drops().note(why);
+  entry.stage = send_entry::progress::done;
+  next_psn_ = (next_psn_ + 1) & psn_mask;
+  ++submitted_;
+  return true;
+}
+
+}  // namespace verbena::softdev

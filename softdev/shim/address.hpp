@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Address vectors of the C interface (ibv_ah_attr) and what the core makes of them.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "softdev/core/datagram.hpp"
+#include "softdev/host/host.hpp"
+
+namespace verbena::softdev {
+
+/// The errno that refuses an address, or 0. EINVAL: no port of this device, an empty place of the
+/// GID table, or an address without a GID, which Ethernet needs. ENETUNREACH: the destination is
+/// not this host. Asks the kernel for an address that the table lacks.
+[[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
+
+/// The address in the core's terms. Precondition: check_address gave 0.
+[[nodiscard]] datagram_address to_datagram_address(const host& home,
+                                                   const ibv_ah_attr& address) noexcept;
+
+}  // namespace verbena::softdev

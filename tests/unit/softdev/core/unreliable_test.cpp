@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+// Transports without answers: UC and UD. What arrives, what is dropped in silence, what the send
+// side does after its own errors.
+#include <algorithm>
+#include <array>
+
+#include "tests/unit/softdev/core/fabric.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+constexpr end_options uc{.transport = transport::uc};
+constexpr end_options ud{.transport = transport::ud};
+
+datagram_destination to(const queue_pair& target, std::uint32_t qkey = 0x1234) {
+  datagram_route route{.source = {}, .destination = {}, .traffic_class = 7, .hop_limit = 9};
+  for (gid_bytes* gid : {&route.source, &route.destination}) (*gid)[10] = (*gid)[11] = 0xff;
+  route.source[12] = route.destination[12] = 10;
+  route.source[15] = 1;
+  route.destination[15] = 2;
+  return {.address = {route, {}}, .qpn = target.number(), .qkey = qkey, .known = true};
+}
+
+int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
+            const std::vector<sge>& data) {
+  qp.open_send();
+  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  if (code == 0) qp.set_send_destination(where);
+  qp.submit_send();
+  return code;
+}
+
+class unreliable : public fabric {
+ protected:
+  unreliable() {
+    for (auto [one, other] : {std::pair(&a, &b), std::pair(&c, &d)}) connect_pair(*one, *other);
+  }
+  completion_status sent(end_point& from) { return only(*from.sent).status; }
+
+  end_point& a = make(uc);
+  end_point& b = make(uc);
+  end_point& c = make(ud);
+  end_point& d = make(ud);
+  buffer source{*home, 8192, everything, 1};
+  buffer target{*home, 8192, everything, 2};
+};
+
+TEST_F(unreliable, connected_messages_and_writes_arrive) {
+  ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 100), target.slice(200, 5000)}), 0);
+  const send_request send{
+      .wr_id = 1, .opcode = opcode::send_with_imm, .flags = signaled, .immediate = 55};
+  ASSERT_EQ(post(*a.qp, send, {source.slice(0, 300), source.slice(1000, 4000)}), 0);
+  EXPECT_EQ(sent(a), completion_status::success);
+  completion got = only(*b.received);
+  EXPECT_EQ(got.wr_id, 7U);
+  EXPECT_EQ(got.byte_count, 4300U);
+  EXPECT_EQ(got.immediate, 55U);
+  EXPECT_EQ(got.flags, completion_with_imm);
+  EXPECT_EQ(got.source_qp, a.qp->number());
+  EXPECT_TRUE(target.holds(1, 0, 100, 0) && target.holds(1, 200, 200, 100) &&
+              target.holds(1, 400, 4000, 1000));
+  ASSERT_EQ(post_receive(*b.qp, 8, {}), 0);
+  const send_request write{.wr_id = 2,
+                           .opcode = opcode::rdma_write_with_imm,
+                           .flags = signaled,
+                           .remote_address = target.address() + 6000,
+                           .remote_key = target.key()};
+  ASSERT_EQ(post(*a.qp, write, {source.slice(0, 500)}), 0);
+  EXPECT_EQ(sent(a), completion_status::success);
+  got = only(*b.received);
+  EXPECT_EQ(got.opcode, completion_opcode::receive_rdma_with_imm);
+  EXPECT_EQ(got.byte_count, 500U);
+  EXPECT_TRUE(target.holds(1, 6000, 500, 0) && target.holds(2, 6500, 100, 6500));
+  EXPECT_EQ(events_of(queue_pair_event::communication_established), 0U);
+  EXPECT_EQ(b.qp->drops().count(), 0U);
+  for (const opcode op : {opcode::rdma_read, opcode::compare_swap, opcode::fetch_add})
+    EXPECT_EQ(post(*a.qp, {.opcode = op}, {source.slice(0, 8)}), EINVAL);
+}
+
+TEST_F(unreliable, what_the_peer_refuses_is_dropped_and_the_sender_succeeds) {
+  const auto try_with = [&](const send_request& request, std::size_t bytes, reason why) {
+    const std::uint64_t before = b.qp->drops().count(why);
+    EXPECT_EQ(post(*a.qp, request, {source.slice(0, bytes)}), 0);
+    EXPECT_EQ(sent(a), completion_status::success);
+    EXPECT_EQ(b.qp->drops().count(why), before + 1) << static_cast<int>(why);
+  };
+  const send_request send{.opcode = opcode::send, .flags = signaled};
+  send_request write{.opcode = opcode::rdma_write,
+                     .flags = signaled,
+                     .remote_address = target.address(),
+                     .remote_key = target.key() ^ 0x100};
+  try_with(send, 8, reason::receiver_not_ready);
+  try_with(write, 8, reason::remote_key_unknown);
+  write.remote_key = target.key();
+  write.remote_address += 8185;
+  try_with(write, 8, reason::remote_range);
+  write.opcode = opcode::rdma_write_with_imm;
+  write.remote_address = target.address();
+  try_with(write, 8, reason::receiver_not_ready);
+  ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 100)}), 0);
+  try_with(send, 101, reason::receive_too_short);
+  // The receive request is there for the next message, and both sides still work.
+  ASSERT_EQ(post(*a.qp, send, {source.slice(0, 100)}), 0);
+  EXPECT_EQ(sent(a), completion_status::success);
+  EXPECT_EQ(only(*b.received).wr_id, 7U);
+  EXPECT_TRUE(target.holds(1, 0, 100, 0) && target.holds(2, 100, 100, 100));
+  queue_pair_attributes none;
+  ASSERT_TRUE(b.qp->modify(none, attribute::access_flags));
+  write.opcode = opcode::rdma_write;
+  try_with(write, 8, reason::qp_access_denied);
+  to_error(*b.qp);
+  try_with(send, 8, reason::peer_not_ready);
+  EXPECT_EQ(a.qp->state(), queue_pair_state::rts);
+  EXPECT_TRUE(events.empty());
+  char text[1024];
+  ASSERT_LT(home->explain(b.qp->number(), 0, 0, text, sizeof text), sizeof text);
+  EXPECT_NE(std::string(text).find("2 dropped: the peer had no receive"), std::string::npos)
+      << text;
+  EXPECT_NE(std::string(text).find("; 1 dropped: the message has 101 bytes"), std::string::npos)
+      << text;
+}
+
+TEST_F(unreliable, nobody_there_is_no_error) {
+  end_point& lonely = make(uc);
+  connect(*lonely.qp, connection_to(c.qp->number()));
+  const send_request send{.opcode = opcode::send, .flags = signaled};
+  ASSERT_EQ(post(*lonely.qp, send, {source.slice(0, 8)}), 0);
+  EXPECT_EQ(sent(lonely), completion_status::success);
+  EXPECT_EQ(c.qp->drops().count(reason::transport_mismatch), 1U);
+  datagram_destination where = to(*d.qp);
+  where.qpn ^= 1U;
+  ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
+  where.qpn = 0x00'4005;  // of another process; there is no path to one here
+  ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
+  EXPECT_EQ(drain(*c.sent).size(), 2U);
+  EXPECT_EQ(c.qp->drops().count(reason::peer_unknown), 1U);
+  EXPECT_EQ(c.qp->drops().count(reason::peer_unreachable), 1U);
+  // A reliable request at a queue pair without answers is not answered.
+  end_point& reliable = make();
+  connect(*reliable.qp, connection_to(b.qp->number()));
+  ASSERT_EQ(post(*reliable.qp, send, {source.slice(0, 8)}), 0);
+  run_for(2'000'000'000);
+  EXPECT_EQ(only(*reliable.sent).status, completion_status::retry_exceeded);
+}
+
+TEST_F(unreliable, datagram_comes_behind_its_route_header) {
+  ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 30), target.slice(100, 200)}), 0);
+  const send_request send{.opcode = opcode::send_with_imm, .flags = signaled, .immediate = 9};
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(5, 101)}), 0);
+  EXPECT_EQ(sent(c), completion_status::success);
+  const completion got = only(*d.received);
+  EXPECT_EQ(got.byte_count, 141U);
+  EXPECT_EQ(got.flags, completion_with_imm | completion_with_route);
+  EXPECT_EQ(got.source_qp, c.qp->number());
+  EXPECT_EQ(got.immediate, 9U);
+  EXPECT_TRUE(target.holds(1, 110, 101, 5) && target.holds(2, 211, 80, 211));
+  std::array<std::uint8_t, 40> header;
+  for (std::size_t i = 0; i < 40; ++i)
+    header[i] = std::to_integer<std::uint8_t>(target.data()[i < 30 ? i : 70 + i]);
+  EXPECT_EQ(std::count(header.begin(), header.begin() + 20, 0), 20);
+  // 20 IPv4, 8 UDP, 12 + 8 + 4 transport, 104 padded payload, 4 checksum.
+  const std::array<std::uint8_t, 10> start = {0x45, 7, 0, 160, 0, 0, 0x40, 0, 9, 17};
+  EXPECT_TRUE(std::equal(start.begin(), start.end(), header.begin() + 20));
+  const std::array<std::uint8_t, 8> addresses = {10, 0, 0, 1, 10, 0, 0, 2};
+  EXPECT_TRUE(std::equal(addresses.begin(), addresses.end(), header.begin() + 32));
+  std::uint32_t sum = 0;
+  for (std::size_t i = 20; i < 40; i += 2) sum += std::uint32_t{header[i]} << 8U | header[i + 1];
+  EXPECT_EQ((sum & 0xffffU) + (sum >> 16U), 0xffffU);
+}
+
+TEST_F(unreliable, datagram_between_other_addresses_has_an_ipv6_header) {
+  datagram_route route{.flow_label = 0xabcde, .traffic_class = 0x12};
+  route.source[0] = 0xfe;
+  route.destination[15] = 3;
+  std::array<std::byte, 40> out;
+  datagram_address(route, {}).write(out, 10, false);
+  const std::array<std::uint8_t, 9> start = {0x61, 0x2a, 0xbc, 0xde, 0, 44, 17, 64, 0xfe};
+  for (std::size_t i = 0; i < start.size(); ++i) EXPECT_EQ(out[i], std::byte{start[i]}) << i;
+  EXPECT_EQ(out[39], std::byte{3});
+  route.over_udp = false;  // InfiniBand's own
+  datagram_address(route, {}).write(out, 10, true);
+  EXPECT_EQ(out[5], std::byte{40});
+  EXPECT_EQ(out[6], std::byte{0x1b});
+  datagram_address(datagram_origin{.lid = 3}).write(out, 10, false);
+  EXPECT_EQ(out, (std::array<std::byte, 40>{}));
+}
+
+TEST_F(unreliable, datagrams_are_dropped_without_key_receive_or_room) {
+  const send_request send{.opcode = opcode::send, .flags = signaled};
+  const auto try_with = [&](std::uint32_t qkey, std::size_t bytes, reason why) {
+    ASSERT_EQ(post_to(*c.qp, send, to(*d.qp, qkey), {source.slice(0, bytes)}), 0);
+    EXPECT_EQ(sent(c), completion_status::success);
+    EXPECT_EQ(d.qp->drops().count(why), 1U) << static_cast<int>(why);
+  };
+  try_with(0x1234, 8, reason::receiver_not_ready);
+  ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 50)}), 0);
+  try_with(0x1235, 8, reason::qkey_mismatch);
+  try_with(0x1234, 11, reason::receive_too_short);
+  // The top bit means the sender's own key.
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp, 0x8000'0099), {source.slice(0, 10)}), 0);
+  EXPECT_EQ(only(*d.received).byte_count, 50U);
+  EXPECT_TRUE(target.holds(1, 40, 10, 0));
+  EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
+  EXPECT_EQ(d.qp->state(), queue_pair_state::rts);
+  EXPECT_EQ(post_to(*c.qp, {.opcode = opcode::rdma_write}, to(*d.qp), {}), EINVAL);
+}
+
+TEST_F(unreliable, bad_receive_request_fails_the_receiver_only) {
+  sge bad = target.slice(0, 100);
+  bad.lkey ^= 0x100;
+  ASSERT_EQ(post_receive(*d.qp, 7, {bad}), 0);
+  const send_request send{.opcode = opcode::send, .flags = signaled};
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(0, 10)}), 0);
+  EXPECT_EQ(sent(c), completion_status::success);
+  EXPECT_EQ(only(*d.received).status, completion_status::local_protection_error);
+  EXPECT_EQ(d.qp->state(), queue_pair_state::error);
+  EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
+}
+
+TEST_F(unreliable, own_errors_stop_the_send_side_until_it_recovers) {
+  const send_request send{.wr_id = 1, .opcode = opcode::send};
+  const auto status_after = [&](end_point& from, auto post_bad) {
+    from.qp->open_send();
+    post_bad();
+    EXPECT_EQ(from.qp->add_send({.wr_id = 2, .opcode = opcode::send}, {}), 0);
+    if (is_addressed(from.qp->transport())) from.qp->set_send_destination(to(*d.qp));
+    from.qp->submit_send();
+    EXPECT_EQ(from.qp->state(), queue_pair_state::sqe);
+    const auto all = drain(*from.sent);
+    EXPECT_EQ(all.size(), 2U);
+    EXPECT_EQ(all.at(1).status, completion_status::flushed);
+    const queue_pair_attributes again{.state = queue_pair_state::rts};
+    EXPECT_TRUE(from.qp->modify(again, attribute::state));
+    return all.at(0).status;
+  };
+  sge bad = source.slice(0, 8);
+  bad.lkey ^= 0x100;
+  const auto add = [&](end_point& from, const sge& data) {
+    EXPECT_EQ(from.qp->add_send(send, {&data, 1}), 0);
+  };
+  EXPECT_EQ(status_after(a, [&] { add(a, bad); }), completion_status::local_protection_error);
+  EXPECT_EQ(status_after(c, [&] { add(c, source.slice(0, 8)); }),
+            completion_status::local_qp_operation_error);  // no destination
+  EXPECT_EQ(status_after(c,
+                         [&] {
+                           add(c, source.slice(0, 4097));
+                           c.qp->set_send_destination(to(*d.qp));
+                         }),
+            completion_status::local_length_error);
+  // While its send side is in error a queue pair receives; what it is given is flushed.
+  c.qp->open_send();
+  EXPECT_EQ(c.qp->add_send(send, {}), 0);
+  c.qp->submit_send();
+  ASSERT_EQ(c.qp->state(), queue_pair_state::sqe);
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {}), 0);
+  EXPECT_EQ(drain(*c.sent).at(1).status, completion_status::flushed);
+  ASSERT_EQ(post_receive(*c.qp, 7, {target.slice(0, 4136)}), 0);
+  ASSERT_EQ(post_to(*d.qp, {.flags = signaled}, to(*c.qp), {source.slice(0, 4096)}), 0);
+  EXPECT_EQ(only(*c.received).byte_count, 4136U);
+  EXPECT_TRUE(target.holds(1, 40, 4096, 0));
+  EXPECT_TRUE(c.qp->modify({.state = queue_pair_state::rts}, attribute::state));
+  ASSERT_EQ(post_to(*c.qp, {.flags = signaled}, to(*d.qp), {}), 0);
+  EXPECT_EQ(drain(*d.received).size(), 0U);
+  EXPECT_EQ(sent(c), completion_status::success);
+}
+
+TEST_F(unreliable, each_transport_has_its_own_transitions) {
+  struct change {
+    queue_pair_state from;
+    queue_pair_state to;
+    attribute_mask mask;
+    bool uc;
+    bool ud;
+  };
+  using s = queue_pair_state;
+  const auto state = attribute_mask(attribute::state);
+  const auto init = attribute::pkey_index | attribute::port;
+  const auto path = attribute::address_vector | attribute::path_mtu | attribute::destination_qpn |
+                    attribute::receive_psn;
+  const std::array<change, 16> changes = {{
+      {s::reset, s::init, state | init | attribute::access_flags, true, false},
+      {s::reset, s::init, state | init | attribute::qkey, false, true},
+      {s::reset, s::init, state | init, false, false},
+      {s::init, s::init, state | init, true, true},
+      {s::init, s::rtr, state | path, true, false},
+      {s::init, s::rtr, state, false, true},
+      {s::init, s::rtr, state | attribute::qkey, false, true},
+      {s::rtr, s::rts, state | attribute::send_psn, true, true},
+      {s::rtr, s::rts, state | attribute::send_psn | attribute::timeout, false, false},
+      {s::rts, s::rts, state | attribute::access_flags, true, false},
+      {s::rts, s::rts, state | attribute::qkey, false, true},
+      {s::rts, s::sqd, state, true, true},
+      {s::sqd, s::sqd, state | attribute::address_vector, true, false},
+      {s::sqd, s::sqd, state | attribute::port, false, false},
+      {s::sqe, s::rts, state, true, true},
+      {s::sqe, s::sqd, state, false, false},
+  }};
+  for (const change& one : changes) {
+    queue_pair_attributes wanted = connection_to(5);
+    wanted.state = one.to;
+    const auto allowed = [&](transport kind) {
+      return check_modification(one.from, wanted, one.mask, kind).has_value();
+    };
+    EXPECT_EQ(allowed(transport::uc), one.uc) << static_cast<int>(one.from) << one.mask.mask();
+    EXPECT_EQ(allowed(transport::ud), one.ud) << static_cast<int>(one.from) << one.mask.mask();
+  }
+  EXPECT_FALSE(check_modification(s::sqe, {.state = s::rts}, state));
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The path between real processes, peers that die or stop, and peers that write garbage.
+#include <array>
 #include <random>
 #include <thread>
 
@@ -186,6 +187,7 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
     const auto pick = random() % (likely.size() + 1);
     return pick < likely.size() ? *(likely.begin() + pick) : static_cast<std::uint32_t>(random());
   }
+  const transport kind = std::array{transport::rc, transport::uc, transport::ud}[GetParam() % 3];
   std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key) {
     using namespace host_records;
     const std::uint32_t to = number({pair.b->qp->number(), pair.b->qp->number(), 1});
@@ -200,8 +202,11 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
       std::memcpy(bytes.data(), &header, sizeof header);
     };
     if (type == host_records::request)
-      begin(request_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 9), 1,
-                           number({0, 8, 16, 200, 1U << 30U}), 7, random(), number({key, key}), 0});
+      begin(request_header{
+          to, from, psn, attempt, static_cast<std::uint8_t>(random() % 9), 1,
+          number({0, 8, 16, 200, 1U << 30U}), 7, random(), number({key, key, 0x1234}),
+          static_cast<std::uint8_t>(random() % 8 == 0 ? random() % 6 : static_cast<unsigned>(kind)),
+          1, 2});
     if (type == host_records::answer)
       begin(answer_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 11),
                           static_cast<std::uint8_t>(random() % 40), random(), number({0x301}), 1, 2,
@@ -215,14 +220,23 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
   std::mt19937_64 generator_{test::campaign_seed(GetParam())};
 };
 TEST_P(garbage, neither_crashes_nor_reaches_foreign_memory) {
-  device_pair pair;
+  device_pair pair({}, kind);
   pair.connect_ends();
   shared_buffer victim(pair.right, memory_kind::ordinary, 4096, 2, access::local_write);
   for (std::uint64_t i = 0; i < 20; ++i) static_cast<void>(post_receive(*pair.b->qp, i, {}));
-  ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}), 0);
+  if (kind == transport::rc) {
+    ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}),
+              0);
+  } else if (kind == transport::ud) {
+    pair.a->qp->open_send();
+    ASSERT_EQ(pair.a->qp->add_send({}, {}), 0);
+    pair.a->qp->set_send_destination({.qpn = pair.b->qp->number(), .known = true});
+    pair.a->qp->submit_send();
+  }
   pair.settle();
   const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());
   ASSERT_TRUE(to);
+  ASSERT_TRUE(pair.until([&] { return to->state() == peer_state::paired; }));
   for (int i = 0; i < 400; ++i) {
     const auto type = static_cast<std::uint16_t>(1 + random() % 4);
     const auto bytes = forge(type, pair, victim.key());

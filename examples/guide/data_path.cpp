@@ -15,23 +15,12 @@
 #include <vector>
 
 #include "examples/guide/snippets.hpp"
+#include "examples/guide/wait_for.hpp"
 
 namespace guide {
 namespace {
 
 using namespace std::chrono_literals;
-
-// [wait_for]
-// Polls until `count` requests have ended, and throws when one failed.
-void wait_for(const verbena::completion_queue& cq, int count) {
-  std::array<verbena::completion, 16> room;
-  while (count > 0)
-    for (const auto& done : cq.poll(room).value()) {
-      done.result().value();
-      --count;
-    }
-}
-// [/wait_for]
 
 constexpr auto every_right = verbena::access::local_write | verbena::access::remote_write |
                              verbena::access::remote_read | verbena::access::remote_atomic;

@@ -17,6 +17,9 @@ int main() {
       {"completions by polling", guide::completions_by_polling},
       {"completions by events", guide::completions_by_events},
       {"threads", guide::threads},
+      {"unreliable connection", guide::unreliable_connection},
+      {"datagrams", guide::datagrams},
+      {"shared receive queue", guide::shared_receive_queue},
   };
   for (const auto& [name, run] : pages) {
     std::cout << "== " << name << '\n' << std::flush;

@@ -15,6 +15,9 @@ void reliable_connection_over_tcp();
 void completions_by_polling();
 void completions_by_events();
 void threads();
+void unreliable_connection();
+void datagrams();
+void shared_receive_queue();
 
 /// Throws when `holds` is false.
 inline void require(bool holds) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// Unreliable connections, datagrams and shared receive queues.
+#include <verbena/verbena.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "examples/guide/snippets.hpp"
+#include "examples/guide/wait_for.hpp"
+
+namespace guide {
+namespace {
+
+/// What every page begins with.
+struct usual {
+  verbena::context context = verbena::open_device().value();
+  verbena::protection_domain pd = context.allocate_pd().value();
+  verbena::completion_queue cq = context.create_cq(64).value();
+  verbena::memory_region memory = pd.allocate(65536, verbena::access::local_write).value();
+};
+
+}  // namespace
+
+void unreliable_connection() {
+  const usual with;
+  const auto& pd = with.pd;
+  const auto& cq = with.cq;
+  const auto& memory = with.memory;
+  // [uc]
+  auto prepared = pd.create_queue_pair<verbena::uc>(cq, cq, {.max_send_wr = 16}).value();
+  const verbena::endpoint peer = prepared.endpoint();  // here the peer is ourselves
+  auto qp = std::move(prepared).handshake(peer).value();
+
+  qp.post_receive({.id = 1}, memory.slice(4096, 64)).value();
+  auto batch = qp.start_send();
+  batch.send({.id = 2, .signaled = true}, memory.slice(0, 64));
+  batch.submit().value();
+  // [/uc]
+  wait_for(cq, 2);
+}
+
+void datagrams() {
+  const usual with;
+  const auto& context = with.context;
+  const auto& pd = with.pd;
+  const auto& cq = with.cq;
+  const auto& memory = with.memory;
+  std::ranges::fill(memory.bytes().subspan(4096, 64), std::byte{42});
+
+  // [activate]
+  constexpr verbena::queue_key key(0x1234);
+  auto prepared = pd.create_queue_pair<verbena::ud>(cq, cq).value();
+  const verbena::endpoint about_me = prepared.endpoint();  // tell peers
+  auto server = std::move(prepared).activate(key).value();
+  server.post_receive({.id = 1}, memory.slice(0, 40 + 64)).value();
+  // [/activate]
+
+  auto client = pd.create_queue_pair<verbena::ud>(cq, cq).value().activate(key).value();
+  client.post_receive({.id = 3}, memory.slice(8192, 40 + 64)).value();
+  const verbena::endpoint& theirs = about_me;
+  // [send]
+  verbena::address_vector to{.lid = theirs.lid, .gid = theirs.gid};
+  if (to.gid) to.source_gid = context.routable_gid(to.port).value().index;
+  const auto way = pd.create_address_handle(to).value();
+
+  auto batch = client.start_send();
+  batch.send({.id = 2}, memory.slice(4096, 64), way.destination(theirs.queue_pair, key));
+  batch.submit().value();
+  // [/send]
+
+  std::array<verbena::completion, 1> room;
+  while (cq.poll(room).value().empty()) {
+  }
+  const verbena::completion& received = room[0];
+  received.result().value();
+  require(received.id() == 1 && received.byte_length() == 40 + 64);
+  require(memory.bytes()[40] == std::byte{42});
+  // [reply]
+  std::optional<verbena::global_route_header> header;
+  if (received.flags().contains(verbena::completion_flag::global_route_header))
+    header = verbena::global_route_header::decode(memory.bytes().first(40)).value();
+  const auto sender = pd.sender_address(received, verbena::port_number(1), header).value();
+  const auto back = pd.create_address_handle(sender).value();
+
+  auto reply = server.start_send();
+  reply.send({}, memory.slice(40, 64),
+             back.destination(verbena::queue_pair_number(received.native().src_qp), key));
+  reply.submit().value();
+  // [/reply]
+  wait_for(cq, 1);
+  require(memory.bytes()[8192 + 40] == std::byte{42});
+}
+
+void shared_receive_queue() {
+  const usual with;
+  const auto& pd = with.pd;
+  const auto& cq = with.cq;
+  const auto& memory = with.memory;
+  // [create]
+  const auto srq = pd.create_shared_receive_queue({.max_wr = 64}).value();
+  auto receives = srq.start_receive();
+  for (std::uint64_t i = 0; i < 8; ++i) receives.receive({.id = i}, memory.slice(i * 512, 512));
+  receives.submit().value();
+
+  auto prepared = pd.create_queue_pair<verbena::rc>(cq, cq, srq).value();
+  // [/create]
+  const auto self = prepared.endpoint();
+  auto qp = std::move(prepared).handshake(self).value();
+
+  // [limit]
+  srq.arm_limit(6).value();
+  // [/limit]
+  auto batch = qp.start_send();
+  for (int i = 0; i < 3; ++i) batch.send({.signaled = true}, memory.slice(8192, 100));
+  batch.submit().value();
+  wait_for(cq, 6);
+  require(srq.query().value().limit == 0);
+}
+
+}  // namespace guide

@@ -25,6 +25,8 @@ class counting_provider {
     creates(verbs.alloc_pd);
     creates(verbs.reg_mr);
     creates(verbs.reg_mr_iova2);
+    creates(verbs.create_ah);
+    creates(verbs.create_srq);
     creates(verbs.create_comp_channel);
     creates(verbs.create_cq);
     creates(verbs.create_cq_ex);
@@ -34,6 +36,8 @@ class counting_provider {
     destroys(verbs.close_device);
     destroys(verbs.dealloc_pd);
     destroys(verbs.dereg_mr);
+    destroys(verbs.destroy_ah);
+    destroys(verbs.destroy_srq);
     destroys(verbs.destroy_comp_channel);
     destroys(verbs.destroy_cq);
     destroys(verbs.destroy_qp);

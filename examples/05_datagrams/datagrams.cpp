@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Ping-pong with datagrams: who answers learns from the message itself where to send.
+#include <verbena/verbena.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+using verbena::global_route_header;
+
+constexpr verbena::queue_key key(0x1234);  // lets datagrams in; both sides know it
+constexpr std::size_t room = 4096;
+
+// One side: a queue pair, what it completes into, and memory for one message each way.
+struct player {
+  explicit player(const verbena::protection_domain& pd)
+      : cq(pd.context().create_cq(16).value()),
+        prepared(pd.create_queue_pair<verbena::ud>(cq, cq).value()),
+        endpoint(prepared.endpoint()),
+        inbox(pd.allocate(room, verbena::access::local_write).value()),
+        outbox(pd.allocate(room, verbena::access::local_write).value()) {}
+
+  // Says `text` and waits until it was sent.
+  void say(verbena::queue_pair<verbena::ud>& qp, std::string_view text,
+           const verbena::destination& to) {
+    std::ranges::copy(verbena::bytes_of(text), outbox.bytes().begin());
+    auto batch = qp.start_send();
+    batch.send({.signaled = true}, outbox.slice(0, text.size()), to);
+    batch.submit().value();
+    static_cast<void>(wait());
+  }
+  // The next completion.
+  verbena::completion wait() {
+    std::array<verbena::completion, 1> room_for_one;
+    while (cq.poll(room_for_one).value().empty()) {
+    }
+    room_for_one[0].result().value();
+    return room_for_one[0];
+  }
+  // The message is behind the header.
+  [[nodiscard]] bool heard(std::string_view text) const {
+    const auto message = inbox.bytes().subspan(global_route_header::encoded_size, text.size());
+    return std::ranges::equal(message, verbena::bytes_of(text));
+  }
+
+  verbena::completion_queue cq;
+  verbena::prepared_queue_pair<verbena::ud> prepared;
+  verbena::endpoint endpoint;  // bytes for whoever wants to send here
+  verbena::memory_region inbox;
+  verbena::memory_region outbox;
+};
+
+}  // namespace
+
+int main() {
+  auto context = verbena::open_device().value();
+  auto pd = context.allocate_pd().value();
+  player alice(pd);
+  player bob(pd);
+
+  // Alice knows Bob's endpoint; Bob knows nothing of Alice.
+  auto to_bob = pd.create_address_handle(alice.prepared.address_of(bob.endpoint).value()).value();
+  auto alice_qp = std::move(alice.prepared).activate(key).value();
+  auto bob_qp = std::move(bob.prepared).activate(key).value();
+  alice_qp.post_receive({}, alice.inbox.slice()).value();
+  bob_qp.post_receive({}, bob.inbox.slice()).value();
+
+  alice.say(alice_qp, "ping", to_bob.destination(bob.endpoint.queue_pair, key));
+
+  const auto asked = bob.wait();
+  const auto header = global_route_header::decode(bob.inbox.bytes());
+  const auto back = pd.sender_address(asked, verbena::port_number(1), header.value()).value();
+  auto to_alice = pd.create_address_handle(back).value();
+  const verbena::queue_pair_number sender(asked.native().src_qp);
+  bob.say(bob_qp, "pong", to_alice.destination(sender, key));
+
+  static_cast<void>(alice.wait());
+  return bob.heard("ping") && alice.heard("pong") ? 0 : 1;
+}

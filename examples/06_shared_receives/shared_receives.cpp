@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// A server with many clients and memory for a few messages: its connections share their receives.
+#include <verbena/verbena.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t clients = 8;
+constexpr std::size_t receives = 4;  // fewer than clients: nobody has one of its own
+constexpr std::size_t message_bytes = 64;
+
+struct connection {
+  verbena::queue_pair<verbena::rc> client;
+  verbena::queue_pair<verbena::rc> server;
+};
+
+connection connect(const verbena::protection_domain& pd, const verbena::completion_queue& client_cq,
+                   const verbena::completion_queue& server_cq,
+                   const verbena::shared_receive_queue& shared) {
+  // A client that finds no receive tries again, for ever (7).
+  auto client =
+      pd.create_queue_pair<verbena::rc>(client_cq, client_cq, {.rnr_retry_count = 7}).value();
+  auto server = pd.create_queue_pair<verbena::rc>(server_cq, server_cq, shared).value();
+  const auto to_client = client.endpoint();
+  const auto to_server = server.endpoint();
+  return {std::move(client).handshake(to_server).value(),
+          std::move(server).handshake(to_client).value()};
+}
+
+}  // namespace
+
+int main() {
+  auto context = verbena::open_device().value();
+  auto pd = context.allocate_pd().value();
+  auto client_cq = context.create_cq(clients).value();
+  auto server_cq = context.create_cq(2 * clients).value();
+  auto shared = pd.create_shared_receive_queue({.max_wr = receives}).value();
+  auto inbox = pd.allocate(receives * message_bytes, verbena::access::local_write).value();
+  auto outbox = pd.allocate(clients, verbena::access::local_write).value();
+
+  auto batch = shared.start_receive();
+  for (std::size_t slot = 0; slot < receives; ++slot)
+    batch.receive({.id = slot}, inbox.slice(slot * message_bytes, message_bytes));
+  batch.submit().value();
+
+  std::vector<connection> connections;
+  for (std::size_t i = 0; i < clients; ++i)
+    connections.push_back(connect(pd, client_cq, server_cq, shared));
+  for (std::size_t i = 0; i < clients; ++i) {
+    outbox.bytes()[i] = static_cast<std::byte>(i + 1);
+    auto sends = connections[i].client.start_send();
+    sends.send({.id = i, .signaled = true}, outbox.slice(i, 1));
+    sends.submit().value();
+  }
+
+  // The server: each message says by which connection it came, and its slot is used again.
+  std::size_t served = 0;
+  std::size_t sum = 0;
+  std::array<verbena::completion, 8> completions;
+  while (served < clients) {
+    for (const auto& done : server_cq.poll(completions).value()) {
+      done.result().value();
+      const bool known = std::ranges::any_of(connections, [&](const connection& each) {
+        return each.server.number() == done.queue_pair();
+      });
+      if (!known) return 1;
+      const std::size_t at = done.id() * message_bytes;
+      sum += std::to_integer<std::size_t>(inbox.bytes()[at]);
+      shared.post_receive({.id = done.id()}, inbox.slice(at, message_bytes)).value();
+      ++served;
+    }
+    for (const auto& done : client_cq.poll(completions).value()) done.result().value();
+  }
+  return sum == clients * (clients + 1) / 2 ? 0 : 1;
+}

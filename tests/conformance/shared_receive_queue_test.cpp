@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// Shared receive queues: many queue pairs take receives from one, in the order of posting.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include "tests/conformance/ends.hpp"
+#include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+constexpr std::size_t room = 16 << 10;
+
+class shared_receives : public ::testing::TestWithParam<interface_kind> {
+ protected:
+  void open(const shared_receive_queue_options& options = {.max_wr = 16, .max_sge = 2}) {
+    VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
+    shared.emplace(make.pd().create_shared_receive_queue(options).value());
+    source.emplace(make.pd().allocate(room, every_right()).value());
+    sink.emplace(make.pd().allocate(room, every_right()).value());
+  }
+  // A connection whose target takes receives from the shared queue.
+  void connect() {
+    const queue_pair_options<rc> options{.extended = GetParam() == interface_kind::extended,
+                                         .rnr_retry_count = 7};
+    auto [a, b] = make.join(make.prepare(options), make.prepare(*shared, options));
+    initiators.push_back(std::move(a));
+    targets.push_back(std::move(b));
+  }
+  void send(std::size_t from, std::size_t bytes) {
+    post_by(GetParam(), initiators[from].queue, [&](auto& batch) {
+      batch.send({.id = from, .signaled = true}, source->slice(0, bytes));
+    });
+  }
+
+  maker<rc> make;
+  std::optional<shared_receive_queue> shared;
+  std::vector<end<rc>> initiators;
+  std::vector<end<rc>> targets;
+  std::optional<memory_region> source;
+  std::optional<memory_region> sink;
+};
+INSTANTIATE_TEST_SUITE_P(srq, shared_receives,
+                         ::testing::Values(interface_kind::classic, interface_kind::extended),
+                         [](const auto& of) {
+                           return std::string(of.param == interface_kind::classic ? "classic"
+                                                                                  : "extended");
+                         });
+
+TEST_P(shared_receives, are_taken_in_order_by_whichever_queue_pair_needs_one) {
+  VERBENA_OPEN();
+  for (int i = 0; i < 3; ++i) connect();
+  auto batch = shared->start_receive();
+  for (std::uint64_t id = 0; id < 6; ++id) batch.receive({.id = id}, sink->slice(id * 512, 512));
+  batch.submit().value();
+  for (std::uint64_t id = 0; id < 6; ++id) {
+    const std::size_t by = id % 3;
+    const std::size_t bytes = 100 + id;
+    fill(source->bytes().first(bytes), static_cast<std::uint32_t>(id));
+    send(by, bytes);
+    const completion arrived = take_one(targets[by].receives);
+    ASSERT_TRUE(arrived.ok()) << to_string(arrived);
+    EXPECT_EQ(arrived.id(), id);
+    EXPECT_EQ(arrived.byte_length(), bytes);
+    EXPECT_EQ(arrived.queue_pair(), targets[by].queue.number());
+    EXPECT_TRUE(holds(*sink, id * 512, source->bytes().first(bytes)));
+    EXPECT_TRUE(take_one(initiators[by].sends).ok());
+  }
+}
+
+TEST_P(shared_receives, scatter_over_slices) {
+  VERBENA_OPEN();
+  connect();
+  const std::array parts = {sink->slice(0, 30), sink->slice(1000, 70)};
+  shared->post_receive({.id = 3}, parts).value();
+  fill(source->bytes().first(100), 3);
+  send(0, 100);
+  EXPECT_EQ(take_one(targets[0].receives).byte_length(), 100U);
+  EXPECT_TRUE(holds(*sink, 0, source->bytes().first(30)));
+  EXPECT_TRUE(holds(*sink, 1000, source->bytes().subspan(30, 70)));
+  EXPECT_TRUE(take_one(initiators[0].sends).ok());
+}
+
+TEST_P(shared_receives, that_are_posted_late_let_a_waiting_message_in) {
+  VERBENA_OPEN();
+  connect();
+  send(0, 64);
+  EXPECT_TRUE(stays_empty(targets[0].receives));
+  shared->post_receive({.id = 8}, sink->slice(0, 64)).value();
+  EXPECT_EQ(take_one(targets[0].receives).id(), 8U);
+  EXPECT_TRUE(take_one(initiators[0].sends).ok());
+}
+
+TEST_P(shared_receives, fill_the_queue_and_no_more) {
+  VERBENA_OPEN({.max_wr = 4});
+  const auto granted = shared->query().value().max_wr;
+  ASSERT_GE(granted, 4U);
+  std::uint32_t taken = 0;
+  post_status last;
+  while (taken <= 2 * granted + 64 && (last = shared->post_receive({}, sink->slice(0, 8)))) ++taken;
+  EXPECT_EQ(last.code(), ENOMEM);
+  EXPECT_GE(taken, 4U);
+}
+
+TEST_P(shared_receives, sizes_and_limit_are_told_and_changed) {
+  VERBENA_OPEN();
+  const auto made = shared->query().value();
+  EXPECT_GE(made.max_wr, 16U);
+  EXPECT_GE(made.max_sge, 2U);
+  EXPECT_EQ(made.limit, 0U);
+  shared->arm_limit(3).value();
+  EXPECT_EQ(shared->query().value().limit, 3U);
+  shared->arm_limit(0).value();
+  EXPECT_EQ(shared->query().value().limit, 0U);
+  EXPECT_FALSE(shared->arm_limit(1'000'000));
+  if (const auto grown = shared->resize(100); grown)
+    EXPECT_GE(shared->query().value().max_wr, 100U);
+  else
+    EXPECT_EQ(grown.error().kind(), error_kind::not_supported) << grown.error().message();
+}
+
+TEST_P(shared_receives, of_more_than_the_device_has_are_refused_with_its_limit) {
+  VERBENA_OPEN();
+  const auto refused = make.pd().create_shared_receive_queue({.max_wr = 100'000'000});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("max_wr 100000000 > the device's maximum"),
+            std::string::npos)
+      << refused.error().message();
+}
+
+TEST_P(shared_receives, live_as_long_as_queue_pairs_that_take_them) {
+  VERBENA_OPEN();
+  connect();
+  shared->post_receive({.id = 1}, sink->slice(0, 64)).value();
+  auto refused = std::move(*shared).close();
+  ASSERT_FALSE(refused);
+  shared.reset();
+  {
+    const auto last_handle = std::move(refused).object();
+  }
+  send(0, 10);
+  EXPECT_EQ(take_one(targets[0].receives).id(), 1U);
+  EXPECT_TRUE(take_one(initiators[0].sends).ok());
+}
+
+TEST_P(shared_receives, take_datagrams_as_well) {
+  VERBENA_OPEN();
+  maker<ud> datagrams;
+  const auto queue_of_datagrams = datagrams.pd().create_shared_receive_queue({}).value();
+  auto made =
+      datagrams.prepare(queue_of_datagrams, {.extended = GetParam() == interface_kind::extended});
+  const auto way = datagrams.pd()
+                       .create_address_handle(made.queue.address_of(made.queue.endpoint()).value())
+                       .value();
+  const queue_key key(5);
+  auto queue = std::move(made.queue).activate(key).value();
+  const auto memory = datagrams.pd().allocate(4096, every_right()).value();
+  queue_of_datagrams.post_receive({.id = 6}, memory.slice(0, 200)).value();
+  post_by(GetParam(), queue, [&](auto& batch) {
+    batch.send({.signaled = true}, memory.slice(1000, 50), way.destination(queue.number(), key));
+  });
+  const completion arrived = take_one(made.receives);
+  EXPECT_EQ(arrived.id(), 6U);
+  EXPECT_EQ(arrived.byte_length(), 90U);
+  EXPECT_TRUE(take_one(made.sends).ok());
+}
+
+}  // namespace
+}  // namespace verbena::conformance

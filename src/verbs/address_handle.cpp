@@ -111,7 +111,7 @@ result<address_handle> protection_domain::create_address_handle(const address_ve
   std::string diagnosis;
   if (made.code == ETIMEDOUT || made.code == ENETUNREACH || made.code == EHOSTUNREACH)
     diagnosis = detail::explain_route(made.code, {&provider(), native()->context}, to);
-  else if (made.code == EINVAL)
+  else if (made.code == EINVAL || made.code == ENODATA)
     diagnosis = detail::explain_address({&provider(), native()->context}, to);
   return diagnosis.empty() ? failed : std::move(failed).with_diagnosis(diagnosis);
 }

@@ -59,8 +59,9 @@ class maker {
   {
     const endpoint to_a = a.queue.endpoint();
     const endpoint to_b = b.queue.endpoint();
-    return {{a.sends, a.receives, std::move(a.queue).handshake(to_b).value()},
-            {b.sends, b.receives, std::move(b.queue).handshake(to_a).value()}};
+    end<Transport> first{a.sends, a.receives, std::move(a.queue).handshake(to_b).value()};
+    end<Transport> second{b.sends, b.receives, std::move(b.queue).handshake(to_a).value()};
+    return {std::move(first), std::move(second)};
   }
   /// Connects an end with itself.
   [[nodiscard]] end<Transport> loop(prepared_end<Transport> a) const

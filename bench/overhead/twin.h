@@ -24,14 +24,14 @@ struct twin_destination {
 struct overhead_objects {
   struct ibv_qp* qp;
   struct ibv_qp_ex* qp_ex;
-  struct ibv_qp* datagrams;
-  struct ibv_qp_ex* datagrams_ex;
-  struct ibv_srq* srq;
-  struct twin_destination to;
   struct ibv_cq* cq;
   struct ibv_cq_ex* cq_ex;
   struct ibv_sge local[overhead_slots];
   struct twin_remote remote[overhead_slots];
+  struct ibv_qp* datagrams;
+  struct ibv_qp_ex* datagrams_ex;
+  struct ibv_srq* srq;
+  struct twin_destination to;
 };
 
 #endif

@@ -78,15 +78,15 @@ overhead_objects* overhead_set_up(overhead_queues* queues) {
       .qp = std::move(qp),
       .qp_with_extended = std::move(qp_with_extended),
       .extended = extended_queue,
-      .datagrams = std::move(datagrams),
-      .datagrams_extended = datagrams_extended,
-      .shared = verbena::shared_receive_queue::adopt(queues->shared, pd, take),
-      .way = way,
-      .to = to,
       .cq = verbena::completion_queue::adopt(cq, context, take),
       .lazy_cq = verbena::extended_completion_queue::adopt(null_create_cq_ex(native), context, take,
                                                            verbena::completion_field::byte_length),
       .region = std::move(region),
       .local = local,
-      .remote = make_remotes(slots)};
+      .remote = make_remotes(slots),
+      .datagrams = std::move(datagrams),
+      .datagrams_extended = datagrams_extended,
+      .shared = verbena::shared_receive_queue::adopt(queues->shared, pd, take),
+      .way = way,
+      .to = to};
 }

@@ -63,6 +63,23 @@ template <class Queue>
   return code_of(batch.submit());
 }
 
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t datagram_one(Queue& queue,
+                                                         const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  batch.send({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0], objects.to);
+  return code_of(batch.submit());
+}
+
+template <class Queue>
+[[gnu::always_inline]] inline std::uint64_t datagram_sixteen(Queue& queue,
+                                                             const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    batch.send({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i], objects.to);
+  return code_of(batch.submit());
+}
+
 }  // namespace
 
 CASE(write_1) { return write_one(objects->qp, *objects); }
@@ -105,20 +122,10 @@ CASE(write_16_ex) { return write_sixteen(objects->extended, *objects); }
 CASE(send_1_ex) { return send_one(objects->extended, *objects); }
 CASE(send_16_ex) { return send_sixteen(objects->extended, *objects); }
 
-template <class Queue>
-[[gnu::always_inline]] inline std::uint64_t send_datagrams(Queue& queue, unsigned count,
-                                                           const overhead_objects& objects) {
-  auto batch = queue.start_send();
-  for (unsigned i = 0; i < count; ++i)
-    batch.send({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i], objects.to);
-  return code_of(batch.submit());
-}
-CASE(datagram_1) { return send_datagrams(objects->datagrams, 1, *objects); }
-CASE(datagram_16) { return send_datagrams(objects->datagrams, overhead_slots, *objects); }
-CASE(datagram_1_ex) { return send_datagrams(objects->datagrams_extended, 1, *objects); }
-CASE(datagram_16_ex) {
-  return send_datagrams(objects->datagrams_extended, overhead_slots, *objects);
-}
+CASE(datagram_1) { return datagram_one(objects->datagrams, *objects); }
+CASE(datagram_16) { return datagram_sixteen(objects->datagrams, *objects); }
+CASE(datagram_1_ex) { return datagram_one(objects->datagrams_extended, *objects); }
+CASE(datagram_16_ex) { return datagram_sixteen(objects->datagrams_extended, *objects); }
 
 CASE(shared_receive_1) {
   return code_of(objects->shared.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Shared receive queues: many queue pairs take receives from one, in the order of posting.
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
 
 #include <array>
 #include <cerrno>
@@ -122,6 +124,37 @@ TEST_P(shared_receives, sizes_and_limit_are_told_and_changed) {
     EXPECT_GE(shared->query().value().max_wr, 100U);
   else
     EXPECT_EQ(grown.error().kind(), error_kind::not_supported) << grown.error().message();
+}
+
+// Waits for the event, past events of other tests on the same open device.
+::testing::AssertionResult limit_was_reached(const context& device, const ibv_srq* of) {
+  const auto& verbs = device.provider().verbs;
+  const deadline limit = patience();
+  while (!limit.expired()) {
+    pollfd wanted{.fd = device.native()->async_fd, .events = POLLIN, .revents = 0};
+    if (poll(&wanted, 1, 10) <= 0) continue;
+    ibv_async_event event{};
+    if (verbs.get_async_event(device.native(), &event) != 0) continue;
+    const bool found = event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == of;
+    verbs.ack_async_event(&event);
+    if (found) return ::testing::AssertionSuccess();
+  }
+  return ::testing::AssertionFailure() << "no event came within the patience";
+}
+
+TEST_P(shared_receives, fewer_than_the_limit_raise_one_event) {
+  VERBENA_OPEN();
+  connect();
+  for (std::uint64_t id = 0; id < 4; ++id)
+    shared->post_receive({.id = id}, sink->slice(id * 64, 64)).value();
+  shared->arm_limit(3).value();
+  for (int i = 0; i < 2; ++i) {
+    send(0, 8);
+    EXPECT_TRUE(take_one(targets[0].receives).ok());
+    EXPECT_TRUE(take_one(initiators[0].sends).ok());
+  }
+  EXPECT_TRUE(limit_was_reached(make.context(), shared->native()));
+  EXPECT_EQ(shared->query().value().limit, 0U) << "it comes once";
 }
 
 TEST_P(shared_receives, of_more_than_the_device_has_are_refused_with_its_limit) {

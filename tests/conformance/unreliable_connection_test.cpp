@@ -164,6 +164,17 @@ TEST_F(bringup_of_unreliable_connections, by_hand_takes_the_steps_of_the_handsha
   EXPECT_EQ(now.receive_psn(), packet_sequence_number(0x1234));
 }
 
+TEST_F(bringup_of_unreliable_connections, for_some_operations_only_has_those) {
+  auto one = make.loop(make.prepare({.operations = send_operation::send}));
+  VERBENA_NEEDS(one.queue.is_extended(), "the provider has no extended interface");
+  const auto memory = make.pd().allocate(4096, every_right()).value();
+  one.queue.post_receive({.id = 1}, memory.slice(0, 64)).value();
+  post_by(interface_kind::extended, one.queue,
+          [&](auto& batch) { batch.send({.signaled = true}, memory.slice(64, 5)); });
+  EXPECT_EQ(take_one(one.receives).byte_length(), 5U);
+  EXPECT_TRUE(take_one(one.sends).ok());
+}
+
 TEST_F(bringup_of_unreliable_connections, attributes_of_reliable_ones_are_refused_by_name) {
   auto made = make.prepare({});
   const endpoint itself = made.queue.endpoint();

@@ -274,7 +274,7 @@ TEST_F(datagram_queue_pairs, address_handles_name_what_is_wrong_with_an_address)
   const auto refused = make.pd().create_address_handle(
       {.gid = parse_gid("192.0.2.1"), .source_gid = gid_index(254)});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("no GID at index 254"), std::string::npos)
+  EXPECT_NE(refused.error().message().find("index 254"), std::string::npos)
       << refused.error().message();
   EXPECT_FALSE(make.pd().create_address_handle({.port = port_number(77)}));
 }

@@ -86,8 +86,7 @@ TEST_F(address_handles, what_is_wrong_with_it_is_said) {
   expect_error(pd.create_address_handle({}), "on Ethernet the peer is addressed by its GID");
   expect_error(pd.create_address_handle({.port = port_number(9)}), "port 9 does not exist");
   fake.code = ENODATA;
-  expect_error(pd.create_address_handle({.gid = peer, .source_gid = gid_index(9)}),
-               "index 9");
+  expect_error(pd.create_address_handle({.gid = peer, .source_gid = gid_index(9)}), "index 9");
   fake.code = ETIMEDOUT;
   expect_error(pd.create_address_handle({.gid = peer}), "the remote GID ::ffff:192.0.2.77 failed");
   fake.code = ENOMEM;

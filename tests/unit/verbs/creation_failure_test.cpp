@@ -32,8 +32,7 @@ using testing_support::open_soft;
 
 // Calls without which the object is the same, or has less: they may fail.
 bool is_optional(std::string_view verb, int code) {
-  if (verb == "ibv_qp_to_qp_ex")
-    return true;
+  if (verb == "ibv_qp_to_qp_ex") return true;
   // Providers refuse what they do not know of the extended verb as unsupported
   // or as invalid.
   return verb == "ibv_create_qp_ex" && (code == EOPNOTSUPP || code == EINVAL);
@@ -44,7 +43,8 @@ std::string public_name(std::string_view verb) {
 }
 
 /// `path(provider)` makes an object and returns a result of it.
-template <class Path> void expect_clean_failures(Path path) {
+template <class Path>
+void expect_clean_failures(Path path) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const log_catcher log;
@@ -68,8 +68,7 @@ template <class Path> void expect_clean_failures(Path path) {
         EXPECT_TRUE(is_optional(verb, code)) << verb << " failed unnoticed";
       } else {
         EXPECT_EQ(made->error().code(), code) << verb;
-        EXPECT_TRUE(
-            made->error().message().starts_with(public_name(verb) + " on "))
+        EXPECT_TRUE(made->error().message().starts_with(public_name(verb) + " on "))
             << made->error().message();
       }
       made.reset();
@@ -79,21 +78,20 @@ template <class Path> void expect_clean_failures(Path path) {
   EXPECT_EQ(log.text(), "") << "no teardown was refused";
 }
 
-result<protection_domain> make_pd(const provider &from) {
+result<protection_domain> make_pd(const provider& from) {
   VERBENA_TRY(const auto opened, open_soft(from));
   return opened.allocate_pd();
 }
 
 template <transport Transport>
-result<prepared_queue_pair<Transport>> make_queue_pair(const provider &from) {
+result<prepared_queue_pair<Transport>> make_queue_pair(const provider& from) {
   VERBENA_TRY(const auto pd, make_pd(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
   return pd.create_queue_pair<Transport>(cq, cq);
 }
 
 template <transport Transport>
-result<prepared_queue_pair<Transport>>
-make_queue_pair_with_shared_receives(const provider &from) {
+result<prepared_queue_pair<Transport>> make_queue_pair_with_shared_receives(const provider& from) {
   VERBENA_TRY(const auto pd, make_pd(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
   VERBENA_TRY(const auto shared, pd.create_shared_receive_queue({}));
@@ -101,29 +99,27 @@ make_queue_pair_with_shared_receives(const provider &from) {
 }
 
 template <transport Transport>
-result<queue_pair<Transport>> connect_to_itself(const provider &from) {
+result<queue_pair<Transport>> connect_to_itself(const provider& from) {
   VERBENA_TRY(auto prepared, make_queue_pair<Transport>(from));
   const auto self = prepared.endpoint();
   return std::move(prepared).handshake(self);
 }
 
 TEST(creation_failure, open_leaves_nothing) {
-  expect_clean_failures([](const provider &from) { return open_soft(from); });
+  expect_clean_failures([](const provider& from) { return open_soft(from); });
 }
 
-TEST(creation_failure, allocate_pd_leaves_nothing) {
-  expect_clean_failures(make_pd);
-}
+TEST(creation_failure, allocate_pd_leaves_nothing) { expect_clean_failures(make_pd); }
 
 TEST(creation_failure, allocate_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<memory_region> {
+  expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, make_pd(from));
     return pd.allocate(10000, access::local_write);
   });
 }
 
 TEST(creation_failure, allocate_with_optional_rights_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<memory_region> {
+  expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, make_pd(from));
     return pd.allocate(10000, access::local_write | access::relaxed_ordering);
   });
@@ -131,22 +127,21 @@ TEST(creation_failure, allocate_with_optional_rights_leaves_nothing) {
 
 TEST(creation_failure, register_memory_leaves_nothing) {
   std::array<std::byte, 4096> memory{};
-  expect_clean_failures(
-      [&memory](const provider &from) -> result<memory_region> {
-        VERBENA_TRY(const auto pd, make_pd(from));
-        return pd.register_memory(memory, access::local_write);
-      });
+  expect_clean_failures([&memory](const provider& from) -> result<memory_region> {
+    VERBENA_TRY(const auto pd, make_pd(from));
+    return pd.register_memory(memory, access::local_write);
+  });
 }
 
 TEST(creation_failure, create_completion_channel_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<completion_channel> {
+  expect_clean_failures([](const provider& from) -> result<completion_channel> {
     VERBENA_TRY(const auto opened, open_soft(from));
     return opened.create_completion_channel();
   });
 }
 
 TEST(creation_failure, create_cq_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<completion_queue> {
+  expect_clean_failures([](const provider& from) -> result<completion_queue> {
     VERBENA_TRY(const auto opened, open_soft(from));
     VERBENA_TRY(const auto channel, opened.create_completion_channel());
     return opened.create_cq(16, {.channel = channel});
@@ -154,12 +149,11 @@ TEST(creation_failure, create_cq_leaves_nothing) {
 }
 
 TEST(creation_failure, create_extended_cq_leaves_nothing) {
-  expect_clean_failures(
-      [](const provider &from) -> result<extended_completion_queue> {
-        VERBENA_TRY(const auto opened, open_soft(from));
-        VERBENA_TRY(const auto channel, opened.create_completion_channel());
-        return opened.create_extended_cq(16, {.channel = channel});
-      });
+  expect_clean_failures([](const provider& from) -> result<extended_completion_queue> {
+    VERBENA_TRY(const auto opened, open_soft(from));
+    VERBENA_TRY(const auto channel, opened.create_completion_channel());
+    return opened.create_extended_cq(16, {.channel = channel});
+  });
 }
 
 TEST(creation_failure, create_queue_pair_leaves_nothing) {
@@ -179,14 +173,14 @@ TEST(creation_failure, handshake_leaves_nothing) {
 }
 
 TEST(creation_failure, activate_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<queue_pair<ud>> {
+  expect_clean_failures([](const provider& from) -> result<queue_pair<ud>> {
     VERBENA_TRY(auto prepared, make_queue_pair<ud>(from));
     return std::move(prepared).activate(queue_key(7));
   });
 }
 
 TEST(creation_failure, create_address_handle_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<address_handle> {
+  expect_clean_failures([](const provider& from) -> result<address_handle> {
     VERBENA_TRY(const auto pd, make_pd(from));
     VERBENA_TRY(const auto own, pd.context().routable_gid(port_number(1)));
     return pd.create_address_handle({.gid = own.gid, .source_gid = own.index});
@@ -194,26 +188,24 @@ TEST(creation_failure, create_address_handle_leaves_nothing) {
 }
 
 TEST(creation_failure, create_shared_receive_queue_leaves_nothing) {
-  expect_clean_failures(
-      [](const provider &from) -> result<shared_receive_queue> {
-        VERBENA_TRY(const auto pd, make_pd(from));
-        return pd.create_shared_receive_queue({});
-      });
+  expect_clean_failures([](const provider& from) -> result<shared_receive_queue> {
+    VERBENA_TRY(const auto pd, make_pd(from));
+    return pd.create_shared_receive_queue({});
+  });
 }
 
 TEST(creation_failure, bringing_up_by_hand_leaves_nothing) {
-  expect_clean_failures([](const provider &from) -> result<queue_pair<rc>> {
+  expect_clean_failures([](const provider& from) -> result<queue_pair<rc>> {
     VERBENA_TRY(auto prepared, make_queue_pair<rc>(from));
     const auto self = prepared.endpoint();
     const auto to_init = prepared.init_attributes();
     VERBENA_TRY(const auto to_rtr, prepared.rtr_attributes(self));
     const auto to_rts = prepared.rts_attributes(self);
     auto made = std::move(prepared).into_queue_pair();
-    for (const auto &step : {to_init, to_rtr, to_rts})
-      VERBENA_TRY_VOID(made.modify(step));
+    for (const auto& step : {to_init, to_rtr, to_rts}) VERBENA_TRY_VOID(made.modify(step));
     return made;
   });
 }
 
-} // namespace
-} // namespace verbena
+}  // namespace
+}  // namespace verbena

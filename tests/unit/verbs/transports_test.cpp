@@ -19,7 +19,7 @@ using attribute = queue_pair_attribute;
 using testing_support::expect_error;
 
 class transports : public ::testing::Test {
-protected:
+ protected:
   failing_provider provider{*soft_provider().value()};
   context device = testing_support::open_soft(provider.get()).value();
   protection_domain pd = device.allocate_pd().value();
@@ -27,22 +27,19 @@ protected:
 };
 
 TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
-  const auto made =
-      pd.create_queue_pair<uc>(cq, cq,
-                               {.access = access::remote_write,
-                                .first_psn = packet_sequence_number(5),
-                                .service_level = 3,
-                                .pkey_index = 0})
-          .value();
+  const auto made = pd.create_queue_pair<uc>(cq, cq,
+                                             {.access = access::remote_write,
+                                              .first_psn = packet_sequence_number(5),
+                                              .service_level = 3,
+                                              .pkey_index = 0})
+                        .value();
   EXPECT_EQ(made.endpoint().read_depth, 0);
   EXPECT_EQ(made.options().service_level, 3);
   EXPECT_EQ(made.init_attributes().mask(),
-            attribute::state | attribute::pkey_index | attribute::port |
-                attribute::access);
+            attribute::state | attribute::pkey_index | attribute::port | attribute::access);
   const auto rtr = made.rtr_attributes(made.endpoint()).value();
-  EXPECT_EQ(rtr.mask(), attribute::state | attribute::address |
-                            attribute::path_mtu | attribute::destination |
-                            attribute::receive_psn);
+  EXPECT_EQ(rtr.mask(), attribute::state | attribute::address | attribute::path_mtu |
+                            attribute::destination | attribute::receive_psn);
   EXPECT_EQ(rtr.address()->service_level, 3);
   const auto rts = made.rts_attributes(made.endpoint());
   EXPECT_EQ(rts.mask(), attribute::state | attribute::send_psn);
@@ -51,22 +48,17 @@ TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
 
 TEST_F(transports, steps_of_datagrams_have_a_queue_key_and_no_peer) {
   const auto made =
-      pd.create_queue_pair<ud>(cq, cq, {.first_psn = packet_sequence_number(6)})
-          .value();
+      pd.create_queue_pair<ud>(cq, cq, {.first_psn = packet_sequence_number(6)}).value();
   const auto init = made.init_attributes(queue_key(0x1234));
-  EXPECT_EQ(init.mask(), attribute::state | attribute::pkey_index |
-                             attribute::port | attribute::qkey);
+  EXPECT_EQ(init.mask(),
+            attribute::state | attribute::pkey_index | attribute::port | attribute::qkey);
   EXPECT_EQ(init.qkey(), queue_key(0x1234));
-  EXPECT_EQ(made.rtr_attributes().mask(),
-            queue_pair_attribute_mask(attribute::state));
-  EXPECT_EQ(made.rts_attributes().mask(),
-            attribute::state | attribute::send_psn);
-  EXPECT_EQ(made.endpoint().mtu,
-            device.query_port(port_number(1)).value().active_mtu());
+  EXPECT_EQ(made.rtr_attributes().mask(), queue_pair_attribute_mask(attribute::state));
+  EXPECT_EQ(made.rts_attributes().mask(), attribute::state | attribute::send_psn);
+  EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
 }
 
-TEST_F(transports,
-       a_failing_step_hands_its_reason_and_gives_the_queue_pair_back) {
+TEST_F(transports, a_failing_step_hands_its_reason_and_gives_the_queue_pair_back) {
   auto datagrams = pd.create_queue_pair<ud>(cq, cq).value();
   provider.fail_verb("ibv_modify_qp", ENOMEM);
   const auto refused = std::move(datagrams).activate(queue_key(1));
@@ -74,31 +66,22 @@ TEST_F(transports,
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ENOMEM);
   EXPECT_EQ(refused.error().call(), "ibv_modify_qp");
-  EXPECT_TRUE(std::move(cq).close())
-      << "nothing holds the completion queue any more";
+  EXPECT_TRUE(std::move(cq).close()) << "nothing holds the completion queue any more";
 }
 
 TEST_F(transports, operations_that_a_transport_lacks_are_refused_by_name) {
-  expect_error(
-      pd.create_queue_pair<ud>(
-          cq, cq, {.operations = send_operation::send | send_operation::write}),
-      "queue pairs of UD do not have RDMA_WRITE");
-  expect_error(pd.create_queue_pair<uc>(
-                   cq, cq, {.operations = send_operation::fetch_and_add}),
+  expect_error(pd.create_queue_pair<ud>(
+                   cq, cq, {.operations = send_operation::send | send_operation::write}),
+               "queue pairs of UD do not have RDMA_WRITE");
+  expect_error(pd.create_queue_pair<uc>(cq, cq, {.operations = send_operation::fetch_and_add}),
                "queue pairs of UC do not have ATOMIC_FETCH_AND_ADD");
-  EXPECT_TRUE(
-      pd.create_queue_pair<rc>(cq, cq, {.operations = send_operation::send}));
+  EXPECT_TRUE(pd.create_queue_pair<rc>(cq, cq, {.operations = send_operation::send}));
 }
 
-TEST_F(transports,
-       a_path_of_unreliable_connections_is_checked_as_that_of_reliable_ones) {
-  expect_error(pd.create_queue_pair<uc>(cq, cq, {.service_level = 16}),
-               "4 bits");
-  expect_error(
-      pd.create_queue_pair<uc>(cq, cq, {.path_mtu = static_cast<mtu>(0)}),
-      "path MTU");
-  expect_error(pd.create_queue_pair<ud>(cq, cq, {.port = port_number(0)}),
-               "ports count from 1");
+TEST_F(transports, a_path_of_unreliable_connections_is_checked_as_that_of_reliable_ones) {
+  expect_error(pd.create_queue_pair<uc>(cq, cq, {.service_level = 16}), "4 bits");
+  expect_error(pd.create_queue_pair<uc>(cq, cq, {.path_mtu = static_cast<mtu>(0)}), "path MTU");
+  expect_error(pd.create_queue_pair<ud>(cq, cq, {.port = port_number(0)}), "ports count from 1");
 }
 
 TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
@@ -107,8 +90,7 @@ TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
   EXPECT_EQ(made.native()->srq, shared.native());
   auto refused = std::move(shared).close();
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("objects made from it"),
-            std::string::npos);
+  EXPECT_NE(refused.error().message().find("objects made from it"), std::string::npos);
   auto again = std::move(refused).object();
   EXPECT_TRUE(std::move(made).close());
   EXPECT_TRUE(std::move(again).close());
@@ -116,10 +98,8 @@ TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
 
 TEST_F(transports, a_shared_receive_queue_of_another_open_device_is_refused) {
   const auto other = open_device("soft0").value();
-  const auto foreign =
-      other.allocate_pd().value().create_shared_receive_queue({}).value();
-  expect_error(pd.create_queue_pair<rc>(cq, cq, foreign),
-               "another open device");
+  const auto foreign = other.allocate_pd().value().create_shared_receive_queue({}).value();
+  expect_error(pd.create_queue_pair<rc>(cq, cq, foreign), "another open device");
 }
 
 #ifdef VERBENA_CHECKED
@@ -127,13 +107,12 @@ using transports_death = transports;
 
 TEST_F(transports_death, an_operation_that_was_not_asked_for_is_not_posted) {
   ibv_qp_ex native{};
-  native.wr_start = [](ibv_qp_ex *) {};
-  native.wr_abort = [](ibv_qp_ex *) {};
+  native.wr_start = [](ibv_qp_ex*) {};
+  native.wr_abort = [](ibv_qp_ex*) {};
   extended_queue<rc> queue(&native);
   const local_slice slice(0x1000, 64, local_key(7));
   auto batch = queue.start_send();
-  EXPECT_DEATH(batch.send({}, slice),
-               "one that the queue pair was created for");
+  EXPECT_DEATH(batch.send({}, slice), "one that the queue pair was created for");
 }
 
 TEST_F(transports_death, a_queue_pair_with_shared_receives_takes_none_itself) {
@@ -142,10 +121,9 @@ TEST_F(transports_death, a_queue_pair_with_shared_receives_takes_none_itself) {
   const auto self = made.endpoint();
   auto queue = std::move(made).handshake(self).value();
   const local_slice slice(0x1000, 64, local_key(7));
-  EXPECT_DEATH(static_cast<void>(queue.post_receive({}, slice)),
-               "takes its receives from there");
+  EXPECT_DEATH(static_cast<void>(queue.post_receive({}, slice)), "takes its receives from there");
 }
 #endif
 
-} // namespace
-} // namespace verbena
+}  // namespace
+}  // namespace verbena

@@ -20,7 +20,9 @@ class remote_path {
   /// `earlier_done` is true when every earlier request of the sender has been executed by the
   /// responder: only then may the path execute this one in the responder's name (`done`, direct).
   /// Answers to `pending` and `partial` come through `requester::answer` and `requester::place`.
-  /// The send lock of `sender` is held, inside an access epoch. Does not allocate or block.
+  /// Where nobody answers (UC, UD), `done` means taken, and every refusal a drop. The send lock of
+  /// `sender` is held, inside an access epoch. Does not block; allocates only for the first
+  /// datagram to a process.
   virtual response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                           bool earlier_done) noexcept = 0;
 

@@ -35,7 +35,8 @@ struct host_path_counters {
 };
 
 /// Threads: thread-safe. `progress` and `after_service` may be called by any thread; one at a time
-/// receives, the others return. Allocates only when a queue pair is connected.
+/// receives, the others return. Allocates only when a queue pair is connected and for the first
+/// datagram to a process.
 class host_path final : public remote_path {
  public:
   /// Both outlive the path; the engine is told of it by engine::set_remote_path.

@@ -290,5 +290,35 @@ TEST_F(window, change_of_state_waits_for_other_processes) {
   EXPECT_EQ(path.fences, before + 1);
 }
 
+TEST_F(window, message_without_answers_waits_a_second_for_its_path) {
+  end_point& sender = make({.transport = transport::uc});
+  connect(*sender.qp, connection_to(0x123456));
+  const auto post_ids = [&](std::uint64_t id) {
+    ASSERT_EQ(post(*sender.qp, {.wr_id = id, .flags = signaled}, {memory.slice(0, 8)}), 0);
+  };
+  path.next = {.outcome = verdict::partial};
+  post_ids(1);
+  post_ids(2);
+  run_for(999'000'000);
+  EXPECT_TRUE(sender.sent->empty());
+  // Now the path takes it: done, without an answer.
+  path.next = {};
+  run_for(2'000'000);
+  EXPECT_EQ(drain(*sender.sent).size(), 2U);
+  EXPECT_EQ(sender.qp->drops().count(), 0U);
+  path.next = {.outcome = verdict::blocked};
+  post_ids(3);
+  post_ids(4);
+  run_for(1'500'000'000);
+  EXPECT_EQ(only(*sender.sent).wr_id, 3U);
+  run_for(1'000'000'000);
+  EXPECT_EQ(only(*sender.sent).status, completion_status::success);
+  EXPECT_EQ(sender.qp->drops().count(reason::path_full), 2U);
+  path.next = {.outcome = verdict::peer_gone, .why = {.why = reason::peer_gone}};
+  post_ids(5);
+  EXPECT_EQ(only(*sender.sent).status, completion_status::success);
+  EXPECT_EQ(sender.qp->drops().count(reason::peer_gone), 1U);
+}
+
 }  // namespace
 }  // namespace verbena::softdev::testing

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "softdev/core/port_state.hpp"
 #include "softdev/core/transitions.hpp"
 
 namespace verbena::softdev {
@@ -66,7 +67,7 @@ result<void> check_values(const queue_pair_attributes& wanted, attribute_mask ma
   constexpr std::uint32_t psn_max = 0xff'ffff;
   const std::array<range, 11> ranges = {
       {{attribute::port, wanted.port, 1, 1},
-       {attribute::pkey_index, wanted.pkey_index, 0, 0},
+       {attribute::pkey_index, wanted.pkey_index, 0, port_state::max_partitions - 1},
        {attribute::path_mtu, wanted.path_mtu, 1, 5},
        {attribute::timeout, wanted.timeout, 0, 31},
        {attribute::retry_count, wanted.retry_count, 0, 7},
@@ -133,6 +134,7 @@ void apply(queue_pair_attributes& target, const queue_pair_attributes& wanted,
   copy(attribute::qkey, &queue_pair_attributes::qkey);
   copy(attribute::destination_qpn, &queue_pair_attributes::destination_qpn);
   copy(attribute::address_vector, &queue_pair_attributes::destination_is_this_host);
+  copy(attribute::address_vector, &queue_pair_attributes::destination_lid);
 }
 
 time_ns acknowledgement_timeout(std::uint8_t code) noexcept {

@@ -31,6 +31,7 @@ struct queue_pair_attributes {
   /// With attribute::address_vector: false when the address is not this host's; requests then end
   /// in retry_exceeded. The address itself is kept by the caller.
   bool destination_is_this_host = true;
+  std::uint16_t destination_lid = 0;  ///< with attribute::address_vector; 0 on Ethernet
 };
 
 /// Checks a modification from `current` by `wanted` under `mask` against the transition table of

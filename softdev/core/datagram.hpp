@@ -37,6 +37,9 @@ class datagram_address {
   }
 
   [[nodiscard]] const datagram_origin& origin() const noexcept { return origin_; }
+  /// The LID that it goes to; 0 on Ethernet.
+  [[nodiscard]] std::uint16_t lid() const noexcept { return lid_; }
+  void set_lid(std::uint16_t lid) noexcept { lid_ = lid; }
 
   /// Writes the header of a datagram with `payload_bytes`: between IPv4 addresses (GIDs
   /// ::ffff:a.b.c.d) on RoCE 20 zero bytes and an IPv4 header, as the kernel's rxe does it; else an
@@ -46,6 +49,7 @@ class datagram_address {
 
  private:
   datagram_origin origin_;
+  std::uint16_t lid_ = 0;
   bool is_ipv4_ = false;
   bool over_udp_ = true;
   std::array<std::byte, route_header_bytes> header_{};  ///< without lengths and checksum

@@ -167,6 +167,17 @@ void add_silence(sentence& out, const failure& f) {
     case reason::peer_port_down:
       out.add("the port of queue pair 0x%x is down", f.detail);
       return;
+    case reason::lid_mismatch:
+      out.add("the request was addressed to LID %u, the peer's port has %u", f.detail, f.extra);
+      if (f.detail == 0 || f.extra == 0)
+        out.add(": one of the two is a RoCE port, which has none, the other InfiniBand");
+      return;
+    case reason::partition_mismatch:
+      out.add(
+          "the queue pairs are not in one partition: P_Key 0x%04x here, 0x%04x at the peer; the "
+          "low 15 bits have to be the same, and one of the two a full member (0x8000)",
+          f.detail, f.extra);
+      return;
     case reason::receiver_not_ready:
       out.add("the peer had no receive request posted; %u retries, RNR timer code %u", f.detail,
               f.extra);
@@ -251,6 +262,8 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::no_acknowledgement:
     case reason::port_down:
     case reason::peer_port_down:
+    case reason::lid_mismatch:
+    case reason::partition_mismatch:
       add_silence(out, what);
       break;
     case reason::path_full:

@@ -51,6 +51,8 @@ enum class reason : std::uint32_t {
   port_down = 0x409,           ///< detail = queue pair number
   peer_port_down = 0x40a,      ///< detail = queue pair number
   path_full = 0x40b,           ///< detail = queue pair number; the path took nothing for a while
+  lid_mismatch = 0x40c,        ///< detail = LID addressed, extra = the peer's
+  partition_mismatch = 0x40d,  ///< detail = our P_Key, extra = the peer's
   // Dropped without a word to the sender, besides many of the above.
   qkey_mismatch = 0x481,       ///< detail = of the message, extra = of the queue pair
   transport_mismatch = 0x482,  ///< detail = of the message, extra = of the queue pair

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "softdev/core/failure.hpp"
+#include "softdev/core/port_state.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
@@ -25,6 +26,8 @@ struct message {
   bool solicited = false;
   /// Counts the requester's new beginnings; answers repeat it, so that late ones are recognised.
   std::uint16_t attempt = 0;
+  std::uint16_t partition = default_partition;  ///< the requester's P_Key
+  std::uint16_t destination_lid = 0;            ///< 0 where ports have none
   std::uint32_t source_qpn = 0;
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;

@@ -220,6 +220,13 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
   return {};
 }
 
+void queue_pair::republish() noexcept {
+  const std::lock_guard send(send_lock_);
+  const std::lock_guard receive(receive_lock_);
+  if (auto* const remote = home_.remote(); remote != nullptr && state() != queue_pair_state::reset)
+    remote->changed(*this, false);
+}
+
 /// A peer in this process may have tried in vain before we were ready.
 void queue_pair::wake_peer() noexcept {
   const access_epoch::guard inside(home_.epoch());

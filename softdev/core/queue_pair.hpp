@@ -65,6 +65,8 @@ class queue_pair {
   /// in execution. Errors: `invalid_argument` (code EINVAL), with the rule in words.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& wanted, attribute_mask mask);
   [[nodiscard]] queue_pair_attributes query() noexcept;
+  /// Shows peers what has changed at the port. No batch may be open on this thread.
+  void republish() noexcept;
 
   /// Opens a batch: takes the send side for this thread until `submit_send` or `abort_send`.
   void open_send() noexcept;

@@ -188,6 +188,8 @@ response requester::send(const message& request, std::span<const segment> local)
   what.attempt = attempt_;
   what.source_qpn = self_.number();
   what.destination_qpn = attributes.destination_qpn;
+  what.partition = home.port().partition(attributes.pkey_index);
+  what.destination_lid = attributes.destination_lid;
   const auto nobody = [&](reason why) {
     return response{.outcome = verdict::no_answer,
                     .why = {.why = why, .detail = attributes.destination_qpn}};

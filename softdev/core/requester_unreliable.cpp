@@ -47,6 +47,8 @@ bool requester::start_unreliable(send_entry& entry) noexcept {
   what.attempt = attempt_;
   what.source_qpn = self_.number();
   what.destination_qpn = self_.attributes().destination_qpn;
+  what.partition = self_.home().port().partition(self_.attributes().pkey_index);
+  what.destination_lid = self_.attributes().destination_lid;
   if (!addressed)
     return settle_unreliable(entry, send_unreliable(what, {pieces.data() + 1, count}));
   const datagram_destination& to = destination(submitted_);
@@ -59,6 +61,8 @@ bool requester::start_unreliable(send_entry& entry) noexcept {
   what.destination_qpn = to.qpn;
   what.remote_key = (to.qkey & own_qkey) != 0 ? self_.attributes().qkey : to.qkey;
   what.origin = to.address.origin();
+  what.origin.lid = self_.home().port().lid();
+  what.destination_lid = to.address.lid();
   return settle_unreliable(entry, send_unreliable(what, {pieces.data(), count + 1}));
 }
 

@@ -74,8 +74,12 @@ response responder::silence(const failure& why) const noexcept {
 response responder::check_connection(const message& what) const noexcept {
   const queue_pair_state state = self_.state();
   const queue_pair_attributes& attributes = self_.attributes();
-  if (!self_.home().port().up())
-    return silence({.why = reason::peer_port_down, .detail = self_.number()});
+  const port_state& port = self_.home().port();
+  const std::uint16_t partition = port.partition(attributes.pkey_index);
+  if (!port.up()) return silence({.why = reason::peer_port_down, .detail = self_.number()});
+  if (what.destination_lid != port.lid())
+    return silence(
+        {.why = reason::lid_mismatch, .detail = what.destination_lid, .extra = port.lid()});
   if (!receives(state))
     return silence({.why = reason::peer_not_ready,
                     .detail = self_.number(),
@@ -84,6 +88,9 @@ response responder::check_connection(const message& what) const noexcept {
     return silence({.why = reason::transport_mismatch,
                     .detail = static_cast<std::uint32_t>(what.transport),
                     .extra = static_cast<std::uint32_t>(self_.transport())});
+  if (!same_partition(what.partition, partition))
+    return silence(
+        {.why = reason::partition_mismatch, .detail = what.partition, .extra = partition});
   if (is_addressed(what.transport)) {
     if (what.remote_key == attributes.qkey) return {};
     return silence(

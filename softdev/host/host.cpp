@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "softdev/host/settings.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -75,10 +77,10 @@ result<host*> host::make() {
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
   VERBENA_TRY(made.wake_fd, progress_thread::make_wake_fd());
-  return new host(std::move(made));
+  return new host(std::move(made), describe_host(current_settings().looks));
 }
 
-host::host(parts made)
+host::host(parts made, persona looks)
     : generation_(current_generation()),
       link_(std::move(made.neighbours)),
       engine_(std::make_unique<engine>(engine_options{
@@ -88,8 +90,14 @@ host::host(parts made)
                    .event = &report,
                    .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
       path_(*engine_, *link_),
-      gids_(process_persona().gids),
+      looks_(std::move(looks)),
+      gids_(looks_.gids),
+      sm_lid_(looks_.sm_lid),
       thread_(work(), std::move(made.wake_fd)) {
+  port_state& port = engine_->port();
+  port.set_lid(looks_.lid);
+  for (std::size_t i = 0; i < looks_.partitions.size(); ++i)
+    port.set_partition(i, looks_.partitions[i]);
   engine_->set_remote_path(&path_);
 }
 
@@ -133,7 +141,7 @@ void host::progress() noexcept {
 }
 
 bool host::refresh_gids() {
-  if (!gids_.set(describe_host().gids)) return false;
+  if (!gids_.set(describe_host(looks_.kind).gids)) return false;
   listeners_.raise(device_event::gid_change);
   return true;
 }

@@ -66,6 +66,11 @@ class host {
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
 
+  /// What the device looks like in this process.
+  [[nodiscard]] const persona& looks() const noexcept { return looks_; }
+  /// The LID of the subnet manager; 0 on Ethernet.
+  [[nodiscard]] std::uint16_t sm_lid() const noexcept { return sm_lid_.load(); }
+  void set_sm_lid(std::uint16_t lid) noexcept { sm_lid_.store(lid); }
   /// The addresses of the port, as they were read last.
   [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
   /// Reads the addresses of the host again, and tells the listeners when they have changed: true
@@ -86,7 +91,7 @@ class host {
     std::unique_ptr<link> neighbours;
     unique_fd wake_fd;
   };
-  explicit host(parts made);
+  host(parts made, persona looks);
   static result<host*> make();
   [[nodiscard]] progress_work work() noexcept;
   void tend() noexcept;
@@ -103,7 +108,9 @@ class host {
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
   host_path path_;
+  const persona looks_;
   gid_table gids_;
+  std::atomic<std::uint16_t> sm_lid_;
   device_listeners listeners_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};
   std::atomic<time_ns> tend_at_{never};
@@ -115,7 +122,8 @@ class host {
 using queue_pair_event_handler = void (*)(queue_pair& which, queue_pair_event what);
 void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept;
 
-/// What the device says about itself on this host; described at the first call. Thread-safe.
+/// What the device says about itself on this host, whatever it looks like: its GUID. Described at
+/// the first call. Thread-safe.
 [[nodiscard]] const persona& process_persona();
 
 /// Nanoseconds on CLOCK_MONOTONIC.

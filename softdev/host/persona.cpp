@@ -77,6 +77,28 @@ std::vector<gid_entry> host_addresses() {
   return found;
 }
 
+// An InfiniBand GID: the default subnet prefix and a GUID of the port.
+gid_entry subnet_gid(const std::array<std::uint8_t, 8>& guid) noexcept {
+  gid_entry made;
+  made.gid = {0xfe, 0x80};
+  std::copy(guid.begin(), guid.end(), made.gid.begin() + 8);
+  return made;
+}
+
+// What a subnet manager would have told the port. All processes of a host come to the same.
+void describe_subnet(const std::array<std::uint8_t, 6>& mac, persona& out) {
+  constexpr unsigned unicast_lids = 0xbfff;
+  const unsigned number = (static_cast<unsigned>(mac[4]) << 8U) | mac[5];
+  out.sm_lid = 1;
+  out.lid = static_cast<std::uint16_t>(2 + number % (unicast_lids - 1));
+  // The default partition, two others as full member, and one of them as limited member, too.
+  out.partitions = {default_partition, 0x8001, 0x8002, 0x0002, 0, 0, 0, 0};
+  std::array<std::uint8_t, 8> guid = out.node_guid;
+  out.gids.push_back(subnet_gid(guid));
+  guid[7] = static_cast<std::uint8_t>(guid[7] + 1);  // an alias
+  out.gids.push_back(subnet_gid(guid));
+}
+
 }  // namespace
 
 std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept {
@@ -87,12 +109,17 @@ std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcep
   return address;
 }
 
-persona describe_host() {
+persona describe_host(persona_kind kind) {
   persona result;
+  result.kind = kind;
   const std::string seed = host_seed();
   const auto mac = hardware_address(seed);
   result.node_guid = {mac[0], mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
 
+  if (kind == persona_kind::infiniband) {
+    describe_subnet(mac, result);
+    return result;
+  }
   auto addresses = host_addresses();
   const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
   const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };

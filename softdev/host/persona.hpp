@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What soft0 says about itself: a RoCE v2 adapter with one port, one P_Key and a GID table with the
-// host's addresses. Plain values; the shim puts them into the structs of verbs.h.
+// What soft0 says about itself: a RoCE v2 adapter with one P_Key and a GID table with the host's
+// addresses, or an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID. One port. Plain
+// values; the shim puts them into the structs of verbs.h.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "softdev/core/port_state.hpp"
 #include "softdev/host/gid_table.hpp"
 
 namespace verbena::softdev {
@@ -36,10 +38,18 @@ struct device_identity {
   static constexpr std::uint32_t hardware_version = 1;
 };
 
-/// What depends on the host. Threads: immutable.
+/// What kind of adapter soft0 looks like.
+enum class persona_kind : std::uint8_t { roce, infiniband };
+
+/// What depends on the host and on the kind of adapter. Threads: immutable.
 struct persona {
   static constexpr int gid_table_length = gid_table::length;
 
+  persona_kind kind = persona_kind::roce;
+  std::uint16_t lid = 0;     ///< 0 on Ethernet
+  std::uint16_t sm_lid = 0;  ///< of the subnet manager; 0 on Ethernet
+  /// The P_Key table; an entry of 0 is empty.
+  std::vector<std::uint16_t> partitions{default_partition};
   std::array<std::uint8_t, 8> node_guid{};  ///< network order, never zero, the same after a reboot
   std::vector<gid_entry> gids;              ///< at most gid_table_length; index 0 is link-local
 };
@@ -49,7 +59,7 @@ struct persona {
 [[nodiscard]] std::array<std::uint8_t, 6> hardware_address(std::span<const char> seed) noexcept;
 
 /// Describes this host: identifier, interfaces, addresses. Reads files, asks the kernel, allocates.
-[[nodiscard]] persona describe_host();
+[[nodiscard]] persona describe_host(persona_kind kind = persona_kind::roce);
 
 /// True when `gid` is an address of this host now. Asks the kernel unless `known` has it.
 [[nodiscard]] bool is_local_gid(const persona& known, std::span<const std::uint8_t, 16> gid);

@@ -10,6 +10,11 @@
 namespace verbena::softdev {
 namespace {
 
+void ignored(const char* rule, std::string_view value) {
+  log(log_level::warning,
+      std::string(rule) + "; '" + std::string(value.substr(0, 40)) + "' is ignored");
+}
+
 const char* from_environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
@@ -21,8 +26,15 @@ settings read_settings(const char* (*lookup)(const char* name)) {
     if (value == "off") {
       result.listed = listing::off;
     } else if (value != "on" && value != "only" && !value.empty()) {
-      log(log_level::warning, "VERBENA_SOFTDEV is off, on or only; '" +
-                                  std::string(value.substr(0, 40)) + "' is ignored");
+      ignored("VERBENA_SOFTDEV is off, on or only", value);
+    }
+  }
+  if (const char* text = lookup("VERBENA_SOFTDEV_PERSONA"); text != nullptr) {
+    const std::string_view value = text;
+    if (value == "infiniband") {
+      result.looks = persona_kind::infiniband;
+    } else if (value != "roce" && !value.empty()) {
+      ignored("VERBENA_SOFTDEV_PERSONA is roce or infiniband", value);
     }
   }
   return result;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "softdev/host/persona.hpp"
+
 namespace verbena::softdev {
 
 /// VERBENA_SOFTDEV: whether the device is listed.
@@ -13,6 +15,7 @@ enum class listing : std::uint8_t { on, off };
 /// The device's settings. Threads: immutable.
 struct settings {
   listing listed = listing::on;
+  persona_kind looks = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
 };
 
 /// The settings that the environment has now. Thread-safe unless the environment is being changed.

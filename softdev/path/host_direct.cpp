@@ -61,7 +61,10 @@ bool host_path::may_execute(const queue_pair& sender, peer& at, const message& w
   domain = target.pd;
   const std::uint64_t note = at.segment().line(what.destination_qpn).notes[0].load();
   const bool reads = note >> 32U != 0;
-  return target.peer_qpn == what.source_qpn &&
+  const std::uint64_t port = at.segment().line(what.destination_qpn).notes[1].load();
+  const bool arrives = port >> 16U == (std::uint64_t{1} << 16U | what.destination_lid) &&
+                       same_partition(what.partition, static_cast<std::uint16_t>(port));
+  return arrives && target.peer_qpn == what.source_qpn &&
          static_cast<std::uint32_t>(note) ==
              sequence_note(sender.transport(), sender.attributes().send_psn) &&
          access_flags::from_mask(target.access).contains(rights_for(what.opcode)) &&

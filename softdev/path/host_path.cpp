@@ -184,8 +184,8 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   publish(which);
 }
 
-/// The first note says what an initiator needs besides: about the sequence, and how many reads are
-/// allowed.
+/// The notes say what an initiator needs besides: about the sequence, and how many reads are
+/// allowed; whether the port is up, its LID and the P_Key.
 void host_path::publish(queue_pair& which) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const std::uint32_t sequence = sequence_note(which.transport(), attributes.receive_psn);
@@ -193,6 +193,12 @@ void host_path::publish(queue_pair& which) noexcept {
       .line(which.number())
       .notes[0]
       .store(std::uint64_t{attributes.max_dest_rd_atomic} << 32U | sequence);
+  const port_state& port = home_.port();
+  link_.segment()
+      .line(which.number())
+      .notes[1]
+      .store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
+             port.partition(attributes.pkey_index));
   link_.segment().publish_queue_pair({.qpn = which.number(),
                                       .state = static_cast<std::uint32_t>(which.state()),
                                       .pd = static_cast<std::uint32_t>(which.domain()),

@@ -4,18 +4,40 @@
 namespace verbena::softdev::host_records {
 namespace {
 
-constexpr std::uint64_t route_bit = 1U << 8U;  ///< above the path bits
+// Above the path bits.
+constexpr std::uint64_t route_bit = 1U << 8U;
+constexpr unsigned service_level_at = 16;
+constexpr unsigned lid_at = 32;
+constexpr std::uint8_t solicited_bit = 0x80;
 
 std::uint64_t origin_word(const datagram_origin& from) noexcept {
-  return from.path_bits | (from.has_route ? route_bit : 0);
+  return from.path_bits | (from.has_route ? route_bit : 0) |
+         std::uint64_t{from.service_level} << service_level_at | std::uint64_t{from.lid} << lid_at;
+}
+
+datagram_origin to_origin(std::uint64_t word) noexcept {
+  return {.lid = static_cast<std::uint16_t>(word >> lid_at),
+          .service_level = static_cast<std::uint8_t>(word >> service_level_at),
+          .path_bits = static_cast<std::uint8_t>(word),
+          .has_route = (word & route_bit) != 0};
+}
+
+std::uint8_t kind_of(const message& what) noexcept {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(what.transport) |
+                                   (what.solicited ? solicited_bit : 0U));
+}
+
+std::uint8_t transport_of(const request_header& header) noexcept {
+  return header.kind & static_cast<std::uint8_t>(~solicited_bit);
 }
 
 bool makes_sense(const request_header& header) noexcept {
+  const std::uint8_t number = transport_of(header);
   if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) ||
-      header.transport < static_cast<std::uint8_t>(transport::rc) ||
-      header.transport > static_cast<std::uint8_t>(transport::ud))
+      number < static_cast<std::uint8_t>(transport::rc) ||
+      number > static_cast<std::uint8_t>(transport::ud))
     return false;
-  const auto kind = static_cast<transport>(header.transport);
+  const auto kind = static_cast<transport>(number);
   if (!carries(kind, static_cast<opcode>(header.opcode))) return false;
   if (!is_addressed(kind)) return header.length <= limits::max_message_bytes;
   return header.length >= route_header_bytes &&
@@ -34,15 +56,14 @@ void put_request(std::span<std::byte>& room, const message& what) noexcept {
                            .psn = what.psn,
                            .attempt = what.attempt,
                            .opcode = static_cast<std::uint8_t>(what.opcode),
-                           .solicited = what.solicited ? std::uint8_t{1} : std::uint8_t{0},
+                           .kind = kind_of(what),
                            .length = what.length,
                            .immediate = what.immediate,
                            .remote_address = is_addressed(what.transport) ? origin_word(what.origin)
                                                                           : what.remote_address,
                            .remote_key = what.remote_key,
-                           .transport = static_cast<std::uint8_t>(what.transport),
-                           .service_level = what.origin.service_level,
-                           .lid = what.origin.lid});
+                           .partition = what.partition,
+                           .destination_lid = what.destination_lid});
   if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 
@@ -50,21 +71,19 @@ std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept 
   const auto header = take<request_header>(bytes);
   if (!header || !makes_sense(*header)) return std::nullopt;
   message what{.opcode = static_cast<opcode>(header->opcode),
-               .solicited = header->solicited != 0,
+               .solicited = (header->kind & solicited_bit) != 0,
                .attempt = header->attempt,
+               .partition = header->partition,
+               .destination_lid = header->destination_lid,
                .source_qpn = header->source_qpn,
                .destination_qpn = header->destination_qpn,
                .psn = header->psn,
                .immediate = header->immediate,
                .length = header->length,
                .remote_key = header->remote_key,
-               .transport = static_cast<transport>(header->transport),
+               .transport = static_cast<transport>(transport_of(*header)),
                .remote_address = header->remote_address};
-  if (is_addressed(what.transport))
-    what.origin = {.lid = header->lid,
-                   .service_level = header->service_level,
-                   .path_bits = static_cast<std::uint8_t>(header->remote_address),
-                   .has_route = (header->remote_address & route_bit) != 0};
+  if (is_addressed(what.transport)) what.origin = to_origin(header->remote_address);
   if (is_atomic(what.opcode)) {
     const auto values = take<operands>(bytes);
     if (!values || what.length != 8) return std::nullopt;

@@ -29,14 +29,13 @@ struct request_header {
   std::uint32_t psn;
   std::uint16_t attempt;
   std::uint8_t opcode;
-  std::uint8_t solicited;
+  std::uint8_t kind;  ///< the transport, and the top bit for solicited
   std::uint32_t length;
   std::uint32_t immediate;
   std::uint64_t remote_address;
   std::uint32_t remote_key;
-  std::uint8_t transport;
-  std::uint8_t service_level;
-  std::uint16_t lid;
+  std::uint16_t partition;
+  std::uint16_t destination_lid;
 };
 static_assert(sizeof(request_header) == 40);
 

@@ -8,7 +8,14 @@
 namespace verbena::softdev {
 
 int check_address(host& home, const ibv_ah_attr& address) {
-  if (address.is_global == 0 || address.port_num != 1) return EINVAL;
+  if (address.port_num != 1) return EINVAL;
+  if (home.looks().kind == persona_kind::infiniband) {
+    // Where a LID leads is for the fabric to know: requests to nowhere get no answer.
+    if (address.dlid == 0) return EINVAL;
+    const bool has_source = !home.gids().at(address.grh.sgid_index).empty();
+    return address.is_global == 0 || has_source ? 0 : EINVAL;
+  }
+  if (address.is_global == 0) return EINVAL;
   if (home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
   // Only this host can be reached.
   const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
@@ -17,14 +24,32 @@ int check_address(host& home, const ibv_ah_attr& address) {
   return home.gids().contains(gid) ? 0 : ENETUNREACH;
 }
 
+void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept {
+  if (home.looks().kind != persona_kind::infiniband) return;
+  const std::span<const std::uint8_t, 16> gid(address.grh.dgid.raw);
+  out.destination_lid = address.dlid;
+  out.destination_is_this_host = address.is_global == 0 || home.gids().contains(gid);
+}
+
 datagram_address to_datagram_address(const host& home, const ibv_ah_attr& address) noexcept {
+  const bool infiniband = home.looks().kind == persona_kind::infiniband;
+  // Every port has one LID, so no bits of it choose a path.
+  const datagram_origin origin{.service_level = infiniband ? address.sl : std::uint8_t{0}};
+  if (address.is_global == 0) {
+    datagram_address made(origin);
+    made.set_lid(address.dlid);
+    return made;
+  }
   datagram_route route{.source = home.gids().at(address.grh.sgid_index).gid,
                        .flow_label = address.grh.flow_label,
                        .traffic_class = address.grh.traffic_class,
-                       .hop_limit = address.grh.hop_limit};
+                       .hop_limit = address.grh.hop_limit,
+                       .over_udp = !infiniband};
   std::ranges::copy(address.grh.dgid.raw, route.destination.begin());
-  // Ethernet has neither LIDs nor path bits, and completions there tell no service level.
-  return {route, {}};
+  // Ethernet has no LIDs, and completions there tell no service level.
+  datagram_address made(route, origin);
+  if (infiniband) made.set_lid(address.dlid);
+  return made;
 }
 
 }  // namespace verbena::softdev

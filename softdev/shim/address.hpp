@@ -4,15 +4,20 @@
 
 #include <infiniband/verbs.h>
 
+#include "softdev/core/attributes.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/host/host.hpp"
 
 namespace verbena::softdev {
 
 /// The errno that refuses an address, or 0. EINVAL: no port of this device, an empty place of the
-/// GID table, or an address without a GID, which Ethernet needs. ENETUNREACH: the destination is
+/// GID table, an address without a GID, which Ethernet needs, or without a LID, which InfiniBand
+/// needs. ENETUNREACH: the destination is
 /// not this host. Asks the kernel for an address that the table lacks.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
+
+/// Where the requests of a connection go. Precondition: check_address gave 0.
+void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept;
 
 /// The address in the core's terms. Precondition: check_address gave 0.
 [[nodiscard]] datagram_address to_datagram_address(const host& home,

@@ -73,8 +73,36 @@ int change_gids(host& home, const words& /*command*/) {
 
 int change_lid(host& home, const words& command) {
   constexpr std::uint64_t highest_unicast = 0xbfff;
-  if (!number(command.list[1], 1, highest_unicast)) return EINVAL;
+  const auto lid = number(command.list[1], 1, highest_unicast);
+  if (!lid) return EINVAL;
+  if (home.looks().kind == persona_kind::infiniband)
+    home.core().port().set_lid(static_cast<std::uint16_t>(*lid));
   home.listeners().raise(device_event::lid_change);
+  return 0;
+}
+
+// Without numbers, the table becomes what it was at first.
+int change_partitions(host& home, const words& /*command*/) {
+  const auto& table = home.looks().partitions;
+  for (std::size_t i = 0; i < table.size(); ++i) home.core().port().set_partition(i, table[i]);
+  home.listeners().raise(device_event::pkey_change);
+  return 0;
+}
+
+int change_partition(host& home, const words& command) {
+  const auto index = number(command.list[1], 0, home.looks().partitions.size() - 1);
+  const auto key = number(command.list[2], 0, 0xffff);
+  if (!index || !key) return EINVAL;
+  home.core().port().set_partition(*index, static_cast<std::uint16_t>(*key));
+  home.listeners().raise(device_event::pkey_change);
+  return 0;
+}
+
+// Another host of the subnet takes over, and back.
+int change_manager(host& home, const words& /*command*/) {
+  const std::uint16_t first = home.looks().sm_lid;
+  if (first != 0) home.set_sm_lid(home.sm_lid() == first ? home.looks().lid : first);
+  home.listeners().raise(device_event::sm_change);
   return 0;
 }
 
@@ -100,8 +128,9 @@ constexpr std::array commands = {
     command_row{"port", 3, &change_port},
     command_row{"gid-change", 1, &change_gids},
     command_row{"lid-change", 2, &change_lid},
-    command_row{"pkey-change", 1, &only_tell<device_event::pkey_change>},
-    command_row{"sm-change", 1, &only_tell<device_event::sm_change>},
+    command_row{"pkey-change", 1, &change_partitions},
+    command_row{"pkey-change", 3, &change_partition},
+    command_row{"sm-change", 1, &change_manager},
     command_row{"client-reregister", 1, &only_tell<device_event::client_reregister>},
     command_row{"speed-change", 1, &change_speed},
     command_row{"device-fatal", 1, &only_tell<device_event::fatal>},

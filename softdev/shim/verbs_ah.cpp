@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t ipv4_offset = 20;
 constexpr std::uint8_t udp_protocol = 17;
+constexpr std::uint8_t infiniband_transport = 0x1b;
 
 std::atomic<int> handles{0};
 
@@ -66,7 +67,9 @@ int reverse_route(const host& home, std::span<const std::uint8_t, route_header_b
     out.hop_limit = ip[8];
   } else {
     const std::uint32_t first = word(header, 0);
-    if (first >> 28U != 6 || header[6] != udp_protocol) return EPROTONOSUPPORT;
+    const bool infiniband = home.looks().kind == persona_kind::infiniband;
+    if (first >> 28U != 6 || header[6] != (infiniband ? infiniband_transport : udp_protocol))
+      return EPROTONOSUPPORT;
     std::ranges::copy(header.subspan<8, 16>(), out.dgid.raw);
     std::ranges::copy(header.subspan<24, 16>(), own.raw);
     out.traffic_class = static_cast<std::uint8_t>(first >> 20U);
@@ -88,7 +91,7 @@ extern "C" {
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   context_object& context = object_of(pd->context);
-  if (!usable(context)) return nullptr;
+  if (!working(context)) return nullptr;
   if (const int refused = check_address(*context.host, *attr)) return fail(refused);
   if (handles.fetch_add(1) >= object_limits::max_ah) {
     handles.fetch_sub(1);

@@ -105,6 +105,10 @@ void tell_context(void* context, device_event what) {
     const std::lock_guard lock(object.working.lock);
     end_queue_pairs(object);
   }
+  if (what != device_event::fatal) {
+    const std::lock_guard lock(object.working.lock);
+    for (qp_object* qp : object.working.queue_pairs) qp->core->republish();
+  }
   if (object.events->push_any(object.device_events, static_cast<std::uint32_t>(what))) return;
   static std::atomic<bool> told{false};
   if (!told.exchange(true))

@@ -221,12 +221,17 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
   if (const int refused = check_attributes(*attr, attr_mask)) return refused;
+  const bool has_partition =
+      (attr_mask & IBV_QP_PKEY_INDEX) == 0 ||
+      object.context_of->host->core().port().partition(attr->pkey_index) != 0;
+  if (!has_partition) return EINVAL;
   const bool ends = (attr_mask & IBV_QP_STATE) != 0 &&
                     (attr->qp_state == IBV_QPS_ERR || attr->qp_state == IBV_QPS_RESET);
   if (!ends && !working(*object.context_of)) return errno;
   const bool has_address = (attr_mask & IBV_QP_AV) != 0;
   const auto mask = attribute_mask::from_mask(static_cast<std::uint32_t>(attr_mask));
-  const queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
+  queue_pair_attributes wanted = to_attributes(*attr, attr_mask);
+  if (has_address) route(*object.context_of->host, attr->ah_attr, wanted);
   const auto possible =
       check_modification(object.core->state(), wanted, mask, object.core->transport());
   if (possible && has_address) {

@@ -2,6 +2,8 @@
 // What the device says about itself: device, port, GID and P_Key tables, clock.
 #include <infiniband/verbs.h>
 
+#include <endian.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -17,12 +19,12 @@ namespace verbena::softdev {
 namespace {
 
 constexpr std::uint8_t only_port = 1;
-constexpr std::uint16_t only_pkey = 0xffff;
+constexpr std::uint8_t physical_polling = 2;
 constexpr std::uint8_t physical_disabled = 3;
 constexpr std::uint8_t physical_link_up = 5;
 constexpr std::uint8_t width_4x = 2;
 
-ibv_device_attr device_attributes() {
+ibv_device_attr device_attributes(const host& home) {
   ibv_device_attr attr{};
   std::strncpy(attr.fw_ver, VERBENA_VERSION, sizeof attr.fw_ver - 1);
   std::memcpy(&attr.node_guid, process_persona().node_guid.data(), sizeof attr.node_guid);
@@ -50,7 +52,7 @@ ibv_device_attr device_attributes() {
   attr.max_srq = object_limits::max_srq;
   attr.max_srq_wr = limits::max_work_requests;
   attr.max_srq_sge = limits::max_sges;
-  attr.max_pkeys = 1;
+  attr.max_pkeys = static_cast<std::uint16_t>(home.looks().partitions.size());
   attr.phys_port_cnt = 1;
   return attr;
 }
@@ -62,23 +64,45 @@ ibv_port_attr port_attributes(host& home) {
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = IBV_MTU_4096;
   attr.gid_tbl_len = persona::gid_table_length;
-  attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = limits::max_message_bytes;
-  attr.pkey_tbl_len = 1;
+  attr.pkey_tbl_len = static_cast<std::uint16_t>(home.looks().partitions.size());
   attr.max_vl_num = 1;
   attr.active_width = width_4x;
   attr.active_speed = home.speed();
   attr.phys_state = up ? physical_link_up : physical_disabled;
   attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  if (home.looks().kind == persona_kind::roce) {
+    attr.port_cap_flags |= IBV_PORT_IP_BASED_GIDS;
+    return attr;
+  }
+  attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  attr.phys_state = up ? physical_link_up : physical_polling;
+  attr.lid = home.core().port().lid();
+  attr.sm_lid = home.sm_lid();
+  attr.subnet_timeout = 18;  // what subnet managers set
   return attr;
 }
 
-void fill_entry(std::uint32_t index, const gid_entry& from, ibv_gid_entry& to) noexcept {
+bool is_infiniband(ibv_context* context) noexcept {
+  return object_of(context).host->looks().kind == persona_kind::infiniband;
+}
+
+std::uint32_t gid_type_of(ibv_context* context) noexcept {
+  return is_infiniband(context) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+}
+
+struct gid_place {
+  std::uint32_t index = 0;
+  std::uint32_t type = IBV_GID_TYPE_ROCE_V2;
+};
+
+void fill_entry(const gid_place& where, const gid_entry& from, ibv_gid_entry& to) noexcept {
   to = {};
   std::memcpy(to.gid.raw, from.gid.data(), sizeof to.gid.raw);
-  to.gid_index = index;
+  to.gid_index = where.index;
   to.port_num = only_port;
-  to.gid_type = IBV_GID_TYPE_ROCE_V2;
+  to.gid_type = where.type;
   to.ndev_ifindex = from.interface_index;
 }
 
@@ -106,7 +130,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (size < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex attr{};
-  attr.orig_attr = device_attributes();
+  attr.orig_attr = device_attributes(*object_of(context).host);
   attr.completion_timestamp_mask = device_clock::mask;
   attr.hca_core_clock = device_clock::khz;
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
@@ -132,7 +156,7 @@ extern "C" {
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* device_attr) {
   if (!working(object_of(context))) return errno;
-  *device_attr = device_attributes();
+  *device_attr = device_attributes(*object_of(context).host);
   return 0;
 }
 
@@ -160,7 +184,9 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int
     errno = EINVAL;
     return -1;
   }
-  *type = object_of(context).host->gids().at(index).empty() ? 0 : 1;
+  const bool is_roce_v2 =
+      !is_infiniband(context) && !object_of(context).host->gids().at(index).empty();
+  *type = is_roce_v2 ? 1 : 0;
   return 0;
 }
 
@@ -171,7 +197,7 @@ int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_
   const gid_entry known = object_of(context).host->gids().at(gid_index);
   if (known.empty()) return ENODATA;
   ibv_gid_entry found;
-  fill_entry(gid_index, known, found);
+  fill_entry({gid_index, gid_type_of(context)}, known, found);
   copy_sized(found, entry, entry_size);
   return 0;
 }
@@ -188,7 +214,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
   for (std::uint32_t index = 0; index < table.size(); ++index) {
     if (table[index].empty()) continue;
     ibv_gid_entry found;
-    fill_entry(index, table[index], found);
+    fill_entry({index, gid_type_of(context)}, table[index], found);
     copy_sized(found, out, entry_size);
     out += entry_size;
   }
@@ -197,21 +223,24 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
 
 int ibv_query_pkey(ibv_context* context, std::uint8_t port_num, int index, __be16* pkey) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || index != 0) {
+  host& home = *object_of(context).host;
+  if (port_num != only_port || index < 0 ||
+      static_cast<std::size_t>(index) >= home.looks().partitions.size()) {
     errno = EINVAL;
     return -1;
   }
-  *pkey = only_pkey;
+  *pkey = htobe16(home.core().port().partition(static_cast<std::size_t>(index)));
   return 0;
 }
 
 int ibv_get_pkey_index(ibv_context* context, std::uint8_t port_num, __be16 pkey) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || pkey != only_pkey) {
-    errno = EINVAL;
-    return -1;
-  }
-  return 0;
+  host& home = *object_of(context).host;
+  const std::size_t count = port_num == only_port && pkey != 0 ? home.looks().partitions.size() : 0;
+  for (std::size_t index = 0; index < count; ++index)
+    if (htobe16(home.core().port().partition(index)) == pkey) return static_cast<int>(index);
+  errno = EINVAL;
+  return -1;
 }
 
 }  // extern "C"

@@ -47,9 +47,10 @@ struct ibv_context;
 /// `verbena_soft_provoke`: makes something happen to the device, in this process, and raises its
 /// asynchronous event on all open contexts. For tests and demonstrations. `command` is one of:
 /// `port 1 down`, `port 1 up`, `gid-change` (the addresses are read again), `lid-change N`,
-/// `pkey-change`, `sm-change`, `client-reregister`, `speed-change`, `device-fatal` (the open
-/// contexts work no more), `clock N` (the device's clock shows N now; no event). 0, EINVAL for
-/// other text, or ENODEV in a forked child. Thread-safe, but not from a thread with an open batch.
+/// `pkey-change` (the table as at first) or `pkey-change INDEX P_KEY`, `sm-change`,
+/// `client-reregister`, `speed-change`, `device-fatal` (the open contexts work no more), `clock N`
+/// (the device's clock shows N now; no event). 0, EINVAL for other text, or ENODEV in a forked
+/// child. Thread-safe, but not from a thread with an open batch.
 typedef int (*verbena_soft_provoke_function)(struct ibv_context* context, const char* command);
 }
 

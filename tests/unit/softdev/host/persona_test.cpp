@@ -41,6 +41,19 @@ TEST(persona, describes_the_host_the_same_way_twice) {
   for (const gid_entry& entry : first.gids) EXPECT_TRUE(is_local_gid(first, entry.gid));
 }
 
+TEST(persona, an_infiniband_adapter_has_a_lid_and_gids_of_its_guid) {
+  const persona first = describe_host(persona_kind::infiniband);
+  EXPECT_EQ(first.node_guid, describe_host().node_guid);
+  EXPECT_EQ(first.lid, describe_host(persona_kind::infiniband).lid);
+  EXPECT_GT(first.lid, first.sm_lid);
+  EXPECT_LE(first.lid, 0xbfff);
+  ASSERT_EQ(first.gids.size(), 2U);
+  EXPECT_TRUE(
+      std::equal(first.node_guid.begin(), first.node_guid.end(), first.gids[0].gid.begin() + 8));
+  EXPECT_LE(first.partitions.size(), port_state::max_partitions);
+  EXPECT_EQ(describe_host().lid, 0);
+}
+
 TEST(persona, tells_other_hosts_addresses) {
   const std::array<std::uint8_t, 16> nobody = {0, 0, 0,    0,    0,   0, 0, 0,
                                                0, 0, 0xff, 0xff, 192, 0, 2, 1};
@@ -61,6 +74,23 @@ TEST(settings, say_whether_the_device_is_listed) {
   EXPECT_EQ(read_settings(&environment<1>).listed, listing::off);
   EXPECT_EQ(read_settings(&environment<2>).listed, listing::on);
   EXPECT_EQ(read_settings(&environment<3>).listed, listing::on);
+}
+
+template <int Which>
+const char* persona_variable(const char* name) {
+  static constexpr std::array<const char*, 4> values = {"roce", "infiniband", "", "token-ring"};
+  return std::string_view(name) == "VERBENA_SOFTDEV_PERSONA" ? values[Which] : nullptr;
+}
+
+TEST(settings, say_what_the_device_looks_like) {
+  EXPECT_EQ(read_settings(&persona_variable<0>).looks, persona_kind::roce);
+  EXPECT_EQ(read_settings(&persona_variable<1>).looks, persona_kind::infiniband);
+  EXPECT_EQ(read_settings(&persona_variable<2>).looks, persona_kind::roce);
+  logged.clear();
+  set_log_hook(&remember);
+  EXPECT_EQ(read_settings(&persona_variable<3>).looks, persona_kind::roce);
+  set_log_hook(nullptr);
+  EXPECT_THAT(logged, ::testing::HasSubstr("token-ring"));
 }
 
 TEST(settings, ignore_nonsense_and_say_so) {

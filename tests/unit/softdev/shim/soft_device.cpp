@@ -132,6 +132,7 @@ void queue_pair_handle::to_init(const bring_up& how) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = 1;
+  attributes.pkey_index = how.pkey_index;
   attributes.qp_access_flags = how.access;
   attributes.qkey = how.qkey;
   constexpr int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -146,7 +147,11 @@ void queue_pair_handle::to_rtr(std::uint32_t peer, const bring_up& how) {
   attributes.rq_psn = 100;
   attributes.max_dest_rd_atomic = 4;
   attributes.min_rnr_timer = how.min_rnr_timer;
-  attributes.ah_attr.is_global = 1;
+  ibv_port_attr port{};
+  const auto query_port = verbs_get_ctx(qp_->context)->query_port;
+  ASSERT_EQ(query_port(qp_->context, 1, &port, sizeof port), 0);
+  attributes.ah_attr.dlid = how.lid != 0 ? how.lid : port.lid;
+  attributes.ah_attr.is_global = how.global ? 1 : 0;
   attributes.ah_attr.port_num = 1;
   attributes.ah_attr.grh.sgid_index = 1;
   ASSERT_EQ(SOFT(ibv_query_gid)(qp_->context, 1, 1, &attributes.ah_attr.grh.dgid), 0);

@@ -110,6 +110,9 @@ struct bring_up {
   std::uint8_t timeout = 8;
   std::uint8_t retry_count = 3;
   std::uint32_t qkey = 0x1111'1111;
+  std::uint16_t pkey_index = 0;
+  bool global = true;     ///< with a GRH
+  std::uint16_t lid = 0;  ///< of the peer; 0: this process's own, which Ethernet does not look at
 };
 
 /// The attributes (ibv_qp_attr_mask) of reliable connections that the transport takes, too.

@@ -77,7 +77,9 @@ result<host*> host::make() {
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
   VERBENA_TRY(made.wake_fd, progress_thread::make_wake_fd());
-  return new host(std::move(made), describe_host(current_settings().looks));
+  const persona_kind looks = current_settings().looks;
+  if (looks == persona_kind::roce) made.addresses = address_watch::open();
+  return new host(std::move(made), describe_host(looks));
 }
 
 host::host(parts made, persona looks)
@@ -91,6 +93,7 @@ host::host(parts made, persona looks)
                    .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
       path_(*engine_, *link_),
       looks_(std::move(looks)),
+      addresses_(std::move(made.addresses)),
       gids_(looks_.gids),
       sm_lid_(looks_.sm_lid),
       thread_(work(), std::move(made.wake_fd)) {
@@ -109,6 +112,8 @@ progress_work host::work() noexcept {
       .next = [](void* self) { return static_cast<host*>(self)->next_deadline(); },
       .fall_asleep = [](void* self) { return static_cast<host*>(self)->link_->announce_sleep(); },
       .awake = [](void* self) { static_cast<host*>(self)->link_->announce_awake(); },
+      .watched = [](void* self) { static_cast<host*>(self)->addresses_changed(); },
+      .watch_fd = addresses_.fd(),
       .tend_fd = link_->service_fd(),
       .run_fd = link_->wake_fd()};
 }
@@ -122,6 +127,11 @@ void host::tend() noexcept {
 void host::run() noexcept {
   path_.progress();
   engine_->progress();
+}
+
+void host::addresses_changed() noexcept {
+  addresses_.drain();
+  static_cast<void>(refresh_gids());
 }
 
 bool host::fall_asleep() noexcept { return !link_->service_due() && link_->announce_sleep(); }

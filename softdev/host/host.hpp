@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
 #include "softdev/host/generation.hpp"
 #include "softdev/host/gid_table.hpp"
@@ -45,7 +46,8 @@ class host {
   /// Does what is due, on the calling thread: one that polls, arms or waits for an event. Never
   /// blocks or allocates; no system call unless peers arrive, leave or sleep.
   void progress() noexcept;
-  /// Starts the thread unless it runs: with the first queue pair that leaves RESET. 0 or an errno.
+  /// Starts the thread unless it runs: with the first queue pair that leaves RESET, or when the
+  /// program asks for asynchronous events. 0 or an errno.
   [[nodiscard]] int start_thread() noexcept { return thread_.start(); }
 
   /// Counts armed completion queues: while there are any, the thread is attentive.
@@ -71,7 +73,7 @@ class host {
   /// The LID of the subnet manager; 0 on Ethernet.
   [[nodiscard]] std::uint16_t sm_lid() const noexcept { return sm_lid_.load(); }
   void set_sm_lid(std::uint16_t lid) noexcept { sm_lid_.store(lid); }
-  /// The addresses of the port, as they were read last.
+  /// The addresses of the port, as they were read last; the thread reads them when they change.
   [[nodiscard]] const gid_table& gids() const noexcept { return gids_; }
   /// Reads the addresses of the host again, and tells the listeners when they have changed: true
   /// then. Asks the kernel; allocates.
@@ -90,12 +92,14 @@ class host {
   struct parts {
     std::unique_ptr<link> neighbours;
     unique_fd wake_fd;
+    address_watch addresses;
   };
   host(parts made, persona looks);
   static result<host*> make();
   [[nodiscard]] progress_work work() noexcept;
   void tend() noexcept;
   void run() noexcept;
+  void addresses_changed() noexcept;
   [[nodiscard]] bool fall_asleep() noexcept;
   [[nodiscard]] time_ns next_deadline() const noexcept;
   struct published {
@@ -109,6 +113,7 @@ class host {
   std::unique_ptr<engine> engine_;
   host_path path_;
   const persona looks_;
+  const address_watch addresses_;
   gid_table gids_;
   std::atomic<std::uint16_t> sm_lid_;
   device_listeners listeners_;

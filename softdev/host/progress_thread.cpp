@@ -112,17 +112,25 @@ void progress_thread::wait(time_ns until) noexcept {
   if (until <= now) return;
   const time_ns left = until - now < longest_wait_ns ? until - now : longest_wait_ns;
   const timespec timeout = to_timespec(left);
-  pollfd fds[] = {
-      {wake_fd_.get(), POLLIN, 0}, {work_.run_fd, POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
-  if (ppoll(fds, 3, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
+  pollfd fds[] = {{wake_fd_.get(), POLLIN, 0},
+                  {work_.watch_fd, POLLIN, 0},
+                  {work_.run_fd, POLLIN, 0},
+                  {work_.tend_fd, POLLIN, 0}};
+  if (ppoll(fds, 4, &timeout, nullptr) > 0) attend(fds[0], fds[1]);
+}
+
+void progress_thread::attend(const pollfd& wake, const pollfd& watch) noexcept {
+  if (wake.revents != 0) drain(wake_fd_.get());
+  if (watch.revents != 0) work_.watched(work_.context);
 }
 
 void progress_thread::park() noexcept {
   parked_.store(true, std::memory_order_seq_cst);
   if (attentive_.load(std::memory_order_seq_cst) == 0) {
     const timespec timeout = to_timespec(park_ns);
-    pollfd fds[] = {{wake_fd_.get(), POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
-    if (ppoll(fds, 2, &timeout, nullptr) > 0 && fds[0].revents != 0) drain(wake_fd_.get());
+    pollfd fds[] = {
+        {wake_fd_.get(), POLLIN, 0}, {work_.watch_fd, POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
+    if (ppoll(fds, 3, &timeout, nullptr) > 0) attend(fds[0], fds[1]);
   }
   parked_.store(false, std::memory_order_relaxed);
 }

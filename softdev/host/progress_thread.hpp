@@ -4,6 +4,8 @@
 // it keeps out of the way.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -26,8 +28,11 @@ struct progress_work {
   bool (*fall_asleep)(void* context) = nullptr;
   /// After each wait that `fall_asleep` allowed.
   void (*awake)(void* context) = nullptr;
-  int tend_fd = -1;  ///< readable when there is something to tend; -1 for none
-  int run_fd = -1;   ///< readable when there is something to run; -1 for none
+  /// `watch_fd` is readable.
+  void (*watched)(void* context) = nullptr;
+  int watch_fd = -1;  ///< readable when `watched` is to be called; -1 for none
+  int tend_fd = -1;   ///< readable when there is something to tend; -1 for none
+  int run_fd = -1;    ///< readable when there is something to run; -1 for none
 };
 
 /// Threads: thread-safe. Its thread never ends, so an object whose thread was started lives as long
@@ -63,6 +68,7 @@ class progress_thread {
   void loop() noexcept;
   void wait(time_ns until) noexcept;
   void park() noexcept;
+  void attend(const pollfd& wake, const pollfd& watch) noexcept;
 
   const progress_work work_;
   const unique_fd wake_fd_;

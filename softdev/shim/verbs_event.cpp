@@ -266,6 +266,8 @@ void ibv_ack_cq_events(ibv_cq* cq, unsigned int nevents) {
 int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   context_object& object = object_of(context);
   event_queue::event taken;
+  // Changes of addresses are heard of by the thread. Without it, all other events still come.
+  if (object.host->usable()) static_cast<void>(object.host->start_thread());
   if (const int failed =
           take_event(*object.host, {*object.events, context->async_fd, -1, &async_taken}, taken)) {
     errno = failed;

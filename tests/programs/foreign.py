@@ -31,6 +31,8 @@ class Setting:
     way = ""
     user = ""
     full = False
+    variables = {}  # more of the environment
+    preload = []  # more libraries in front
 
     @classmethod
     def number(cls):
@@ -45,9 +47,23 @@ class Setting:
 
     @classmethod
     def environment(cls):
+        words = [f"{name}={value}" for name, value in cls.variables.items()]
+        preload = list(map(str, cls.preload))
         if cls.way == "preload":
-            return [f"LD_PRELOAD={cls.libraries}/libverbena-preload.so"]
-        return [f"LD_LIBRARY_PATH={cls.libraries}/dropin"]
+            preload.append(f"{cls.libraries}/libverbena-preload.so")
+        else:
+            words.append(f"LD_LIBRARY_PATH={cls.libraries}/dropin")
+        return words + ([f"LD_PRELOAD={':'.join(preload)}"] if preload else [])
+
+    @classmethod
+    @contextlib.contextmanager
+    def also(cls, preload=(), **variables):
+        """For programs that are started meanwhile."""
+        cls.variables, cls.preload = variables, list(preload)
+        try:
+            yield
+        finally:
+            cls.variables, cls.preload = {}, []
 
 
 def command(*words):

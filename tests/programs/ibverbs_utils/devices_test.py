@@ -23,6 +23,21 @@ PORT = {
     "pkey_tbl_len": "1", "active_width": "4X (2)", "phys_state": "LINK_UP (5)",
 }
 
+# As an InfiniBand adapter. The LID depends on the host.
+SUBNET = {
+    "state": "PORT_ACTIVE (4)", "max_mtu": "4096 (5)", "active_mtu": "4096 (5)", "sm_lid": "1", "port_lmc": "0x00",
+    "link_layer": "InfiniBand", "pkey_tbl_len": "8", "active_width": "4X (2)", "active_speed": "25.0 Gbps (32)",
+    "phys_state": "LINK_UP (5)", "subnet_timeout": "18",
+}
+# What is done to the device, and what ibv_asyncwatch says then.
+HAPPENINGS = [
+    ("port 1 down", "IBV_EVENT_PORT_ERR (10)", 1), ("port 1 up", "IBV_EVENT_PORT_ACTIVE (9)", 1),
+    ("gid-change", "IBV_EVENT_GID_CHANGE (18)", 1), ("lid-change 9", "IBV_EVENT_LID_CHANGE (11)", 1),
+    ("pkey-change", "IBV_EVENT_PKEY_CHANGE (12)", 1), ("sm-change", "IBV_EVENT_SM_CHANGE (13)", 1),
+    ("client-reregister", "IBV_EVENT_CLIENT_REREGISTER (17)", 1),
+    ("device-fatal", "IBV_EVENT_DEVICE_FATAL (8)", None),
+]
+
 
 def fields(text):
     """`name: value` lines; the first of a name counts."""
@@ -70,6 +85,25 @@ class Devices(foreign.Case):
         self.assertTrue(addresses[0].is_link_local, done)
         self.assertIn(ipaddress.IPv4Address("127.0.0.1"), [one.ipv4_mapped for one in addresses], done)
         self.assertEqual(len(set(addresses)), len(addresses), done)
+
+    def test_devinfo_shows_an_infiniband_adapter(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_PERSONA="infiniband"):
+            done = foreign.run("ibv_devinfo", "-v", "-d", "soft0")
+        self.assert_succeeded(done)
+        device, port = re.split(r"^\s*port:\s+1$", done.output, maxsplit=1, flags=re.MULTILINE)
+        self.assertEqual(SUBNET, {name: fields(port).get(name) for name in SUBNET}, done)
+        self.assertIn(int(fields(port)["port_lid"]), range(2, 0xc000), done)
+        gids = re.findall(r"^\s*GID\[\s*\d+\]:\s+([0-9a-f:]+)", port, flags=re.MULTILINE)
+        self.assertEqual(gids[0], f"fe80:0000:0000:0000:{fields(device)['node_guid']}", done)
+        self.assertEqual(len(gids), 2, done)
+
+    def test_asyncwatch_tells_what_happens(self):
+        helper = foreign.Setting.libraries / "tests" / "libprovoke.so"
+        commands = ";".join(command for command, _, _ in HAPPENINGS)
+        with foreign.Setting.also(preload=[helper], PROVOKE=commands):
+            done = foreign.run("ibv_asyncwatch", "-d", "soft0")
+        told = re.findall(r"event_type (\w+ \(\d+\))(?:, port (\d+))?", done.output)
+        self.assertEqual(told, [(kind, str(port or "")) for _, kind, port in HAPPENINGS], done)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,20 @@ UNRELIABLE = [
     ("ibv_ud_pingpong", ("-e",), 4096, 300),
 ]
 
+# The same as InfiniBand adapters: by LID alone, and with a GRH.
+SUBNET_CASES = [
+    ("ibv_rc_pingpong", ("-c",), 4096, 100),
+    ("ibv_rc_pingpong", ("-c", "-g", "0"), 4096, 100),
+    ("ibv_uc_pingpong", (), 4096, 100),
+    ("ibv_ud_pingpong", (), 1024, 100),
+    ("ibv_ud_pingpong", ("-g", "0"), 1024, 100),
+]
+
 
 class PingPong(foreign.Case):
     def check(self, program, options, size, count):
         with foreign.reserved_port() as port:
-            ends = foreign.pair(port, program, "-d", "soft0", "-g", "0", "-p", port, "-s", size, "-n", count, *options)
+            ends = foreign.pair(port, program, "-d", "soft0", "-p", port, "-s", size, "-n", count, *options)
         self.assert_succeeded(*ends)
         for end in ends:
             self.assertNotIn("invalid data", end.output)
@@ -45,10 +54,16 @@ class PingPong(foreign.Case):
                 self.check(program, options, size, count)
 
     def test_pingpong(self):
-        self.check_all([("ibv_rc_pingpong", *case) for case in CASES])
+        self.check_all([("ibv_rc_pingpong", ("-g", "0", *options), *rest) for options, *rest in CASES])
 
     def test_unreliable_pingpong(self):
-        self.check_all(UNRELIABLE)
+        self.check_all([(program, ("-g", "0", *options), *rest) for program, options, *rest in UNRELIABLE])
+
+    def test_pingpong_of_infiniband_adapters(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_PERSONA="infiniband"):
+            for program, options, size, count in SUBNET_CASES:
+                with self.subTest(program=program, options=" ".join(options)):
+                    self.check(program, options, size, count)
 
 
 if __name__ == "__main__":

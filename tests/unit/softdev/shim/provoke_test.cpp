@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What happens to the device as a whole: the state of its port, its addresses, its clock, its end;
 // each provoked by verbena_soft_provoke, and told to every open context.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -292,6 +301,62 @@ TEST_F(provoked, the_clock_wraps_and_differences_do_not) {
   }
   const std::uint64_t least = attributes.hca_core_clock * 19 / 10;  // of 2 ms
   EXPECT_GE((ticks_of(device_.context) - first) & mask, least);
+}
+
+// Gives the loopback interface another address, or takes it away: 0 or an errno.
+int set_loopback_address(bool there) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP;
+  int failed = ioctl(fd, SIOCSIFFLAGS, &request);
+  request = {};
+  std::strcpy(request.ifr_name, "lo:1");
+  if (there) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(0x0a090807);
+    std::memcpy(&request.ifr_addr, &address, sizeof address);
+    failed |= ioctl(fd, SIOCSIFADDR, &request);
+  } else {
+    failed |= ioctl(fd, SIOCSIFFLAGS, &request);
+  }
+  close(fd);
+  return failed == 0 ? 0 : errno;
+}
+
+bool has_gid(ibv_context* context, const unsigned char (&wanted)[16]) {
+  std::array<ibv_gid_entry, 64> entries{};
+  const ssize_t count =
+      SOFT(_ibv_query_gid_table)(context, entries.data(), entries.size(), 0, sizeof(ibv_gid_entry));
+  for (ssize_t i = 0; i < count; ++i)
+    if (std::memcmp(entries[static_cast<std::size_t>(i)].gid.raw, wanted, 16) == 0) return true;
+  return false;
+}
+
+// In a network namespace of its own. 77 when it gets none.
+int addresses_come_and_go() {
+  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+  const unsigned char gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 8, 7};
+  opened_device device;
+  const int fd = device.context->async_fd;
+  EXPECT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+  ibv_async_event none{};
+  EXPECT_EQ(SOFT(ibv_get_async_event)(device.context, &none), -1);  // from now on it listens
+  for (const bool there : {true, false}) {
+    EXPECT_EQ(set_loopback_address(there), 0);
+    pollfd wanted{fd, POLLIN, 0};
+    EXPECT_EQ(poll(&wanted, 1, 10'000), 1);
+    EXPECT_EQ(take(device.context).event_type, IBV_EVENT_GID_CHANGE);
+    EXPECT_EQ(has_gid(device.context, gid), there);
+  }
+  return 0;
+}
+
+TEST(addresses, of_the_host_that_come_and_go_change_the_gid_table_and_raise_the_event) {
+  const int status = in_child(&addresses_come_and_go);
+  if (status == 77) GTEST_SKIP() << "this place gives no network namespace";
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(provoked, a_forked_child_provokes_nothing) {

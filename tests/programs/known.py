@@ -27,7 +27,7 @@ def pingpong():
     programs = {}
     for program, options, *_ in [*(("ibv_rc_pingpong", *case) for case in tests.CASES), *tests.UNRELIABLE]:
         programs.setdefault(program, []).extend([f"`{' '.join(options)}`"] if options else [])
-    return [row(f"`{program}`", ", ".join(["polling", *kinds])) for program, kinds in programs.items()]
+    return [row(f"`{program}`", ", ".join(["polling", *kinds, "by LID"])) for program, kinds in programs.items()]
 
 
 def perftest():
@@ -56,7 +56,8 @@ def upstream():
 
 
 def tables():
-    lines = ["| program | how |", "|---|---|", row("`ibv_devices`, `ibv_devinfo`", "plainly, `-l`, `-v`")]
+    lines = ["| program | how |", "|---|---|", row("`ibv_devices`, `ibv_devinfo`", "plainly, `-l`, `-v`"),
+             row("`ibv_asyncwatch`", "while things happen to the port and the device")]
     return "\n".join([BEGIN, *lines, *pingpong(), *perftest(), *upstream(), END])
 
 

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <thread>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
@@ -241,6 +242,97 @@ TEST_F(event, an_overrun_queue_is_reported_once_and_polling_fails) {
     ibv_wc done{};
     EXPECT_EQ(ibv_poll_cq(small, 1, &done), 1);
     EXPECT_LT(ibv_poll_cq(small, 1, &done), 0);
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
+}
+
+// The next asynchronous event of `kind`; acknowledges others. Not acknowledged itself.
+ibv_async_event wait_for_event(ibv_context* context, ibv_event_type kind) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  ibv_async_event happened{};
+  while (std::chrono::steady_clock::now() < until) {
+    if (SOFT(ibv_get_async_event)(context, &happened) != 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (happened.event_type == kind) return happened;
+    SOFT(ibv_ack_async_event)(&happened);
+  }
+  throw std::runtime_error("the event did not come");
+}
+
+void write_bytes(queue_pair_handle& from, ibv_sge data, std::uint64_t address, std::uint32_t rkey) {
+  ibv_send_wr request{};
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.sg_list = &data;
+  request.num_sge = 1;
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = rkey;
+  EXPECT_EQ(from.send(request), 0);
+}
+
+TEST_F(event, of_each_kind_is_about_the_queue_pair_to_which_it_happened) {
+  set_nonblocking(device_.context->async_fd);
+  ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
+  const auto write = [&](queue_pair_handle& from, std::uint32_t rkey) {
+    write_bytes(from, memory_.slice(0, 8), memory_.address() + 8, rkey);
+  };
+  const std::uint32_t rkey = memory_.mr().rkey;
+  using handle = queue_pair_handle;
+  const struct {
+    ibv_event_type kind;
+    ibv_cq* send_cq;
+    std::function<void(handle& sender, handle& target)> provoke;
+  } rows[] = {{IBV_EVENT_COMM_EST, nullptr,
+               [&](handle& sender, handle& target) {
+                 target.to_init();
+                 target.to_rtr(sender.get()->qp_num);
+                 sender.connect(target.get()->qp_num);
+                 write(sender, rkey);
+               }},
+              {IBV_EVENT_SQ_DRAINED, nullptr,
+               [&](handle& sender, handle& target) {
+                 connect(sender, target);
+                 ibv_qp_attr drain{};
+                 drain.qp_state = IBV_QPS_SQD;
+                 drain.en_sqd_async_notify = 1;
+                 EXPECT_EQ(SOFT(ibv_modify_qp)(target.get(), &drain,
+                                               IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+                           0);
+               }},
+              {IBV_EVENT_QP_ACCESS_ERR, nullptr,
+               [&](handle& sender, handle& target) {
+                 connect(sender, target);
+                 write(sender, rkey ^ 0x7f00U);  // nobody's key
+               }},
+              {IBV_EVENT_QP_REQ_ERR, nullptr,
+               [&](handle& sender, handle& target) {
+                 connect(sender, target, {.access = 0});
+                 write(sender, rkey);
+               }},
+              {IBV_EVENT_QP_FATAL, small, [&](handle& sender, handle& target) {
+                 connect(sender, target);
+                 for (int i = 0; i < 3; ++i) write(target, rkey);
+               }}};
+  for (const auto& [kind, send_cq, provoke] : rows) {
+    SCOPED_TRACE(kind);
+    queue_pair_handle sender(device_);
+    auto target = std::make_unique<queue_pair_handle>(
+        device_, queue_pair_wishes{.send_cq = send_cq != nullptr ? send_cq : device_.cq});
+    provoke(sender, *target);
+    ibv_async_event happened = wait_for_event(device_.context, kind);
+    EXPECT_EQ(happened.element.qp, target->get());
+    // Destroying it waits for the acknowledgement, exactly one.
+    std::atomic<bool> acknowledged{false};
+    std::thread other([&] {
+      std::this_thread::yield();
+      acknowledged = true;
+      SOFT(ibv_ack_async_event)(&happened);
+    });
+    target.reset();
+    EXPECT_TRUE(acknowledged);
+    other.join();
   }
   EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
 }

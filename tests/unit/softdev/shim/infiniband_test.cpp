@@ -230,6 +230,91 @@ TEST(infiniband, what_the_subnet_manager_changes_takes_effect) {
   EXPECT_EQ(as_infiniband(&what_the_subnet_manager_changes_takes_effect), 0);
 }
 
+// Datagrams to a queue pair of the same process, on ways that vary.
+struct datagram_way {
+  bool global = false;
+  std::uint16_t astray = 0;  // added to the LID
+  std::uint16_t pkey_index = 0;
+};
+class datagram_ends {
+ public:
+  datagram_ends() {
+    receiver.connect(0, by_lid);
+    EXPECT_NE(sent, nullptr);
+  }
+  datagram_ends(const datagram_ends&) = delete;
+  datagram_ends& operator=(const datagram_ends&) = delete;
+  ~datagram_ends() { EXPECT_EQ(SOFT(ibv_destroy_cq)(sent), 0); }
+
+  void send(const datagram_way& way) {
+    queue_pair_handle sender(device, {.send_cq = sent, .type = IBV_QPT_UD});
+    bring_up here = by_lid;
+    here.pkey_index = way.pkey_index;
+    sender.connect(0, here);
+    ibv_ah_attr address{};
+    address.port_num = 1;
+    address.sl = 3;
+    address.dlid = static_cast<std::uint16_t>(port_of(device.context).lid + way.astray);
+    address.is_global = way.global ? 1 : 0;
+    EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, 0, &address.grh.dgid), 0);
+    ibv_ah* const handle = SOFT(ibv_create_ah)(device.pd, &address);
+    ASSERT_NE(handle, nullptr);
+    ibv_sge data = memory.slice(0, 8);
+    ibv_send_wr request{};
+    request.wr_id = 5;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.sg_list = &data;
+    request.num_sge = 1;
+    request.wr.ud.ah = handle;
+    request.wr.ud.remote_qpn = receiver.get()->qp_num;
+    request.wr.ud.remote_qkey = by_lid.qkey;
+    EXPECT_EQ(sender.send(request), 0);
+    EXPECT_EQ(device.wait_for(5, sent).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(SOFT(ibv_destroy_ah)(handle), 0);
+  }
+
+  opened_device device;
+  ibv_cq* sent = SOFT(ibv_create_cq)(device.context, 16, nullptr, nullptr, 0);
+  queue_pair_handle receiver{device, {.type = IBV_QPT_UD}};
+  buffer memory{device.pd, 128, 3};
+};
+
+void datagrams_go_by_lid(bool global) {
+  datagram_ends ends;
+  ibv_context* const context = ends.device.context;
+  const std::uint16_t lid = port_of(context).lid;
+  ASSERT_EQ(ends.receiver.receive(9, {ends.memory.slice(64, 48)}), 0);
+  // What is dropped leaves the receive request to the next datagram.
+  ends.send({.global = global, .astray = 1});
+  ends.send({.global = global, .pkey_index = 1});
+  ibv_wc done{};
+  EXPECT_EQ(ibv_poll_cq(ends.device.cq, 1, &done), 0);
+  ends.send({.global = global});
+  done = ends.device.wait_for(9);
+  EXPECT_EQ(done.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(done.byte_len, 48U);
+  EXPECT_EQ((done.wc_flags & IBV_WC_GRH) != 0, global);
+  EXPECT_EQ(done.slid, lid);
+  EXPECT_EQ(done.sl, 3);
+  EXPECT_EQ(done.dlid_path_bits, 0);
+  EXPECT_EQ(ends.memory.copy(104, 8), ends.memory.copy(0, 8));
+
+  auto* const header = reinterpret_cast<ibv_grh*>(ends.memory.data() + 64);
+  ibv_ah_attr back{};
+  ASSERT_EQ(SOFT(ibv_init_ah_from_wc)(context, 1, &done, header, &back), 0);
+  EXPECT_EQ(back.dlid, lid);
+  EXPECT_EQ(back.sl, 3);
+  EXPECT_EQ(back.is_global, global ? 1 : 0);
+  ibv_ah* const reply = SOFT(ibv_create_ah_from_wc)(ends.device.pd, &done, header, 1);
+  ASSERT_NE(reply, nullptr);
+  EXPECT_EQ(SOFT(ibv_destroy_ah)(reply), 0);
+}
+TEST(infiniband, datagrams_go_by_lid_with_and_without_a_route_header) {
+  for (const bool global : {false, true})
+    EXPECT_EQ(as_infiniband([&] { datagrams_go_by_lid(global); }), 0) << global;
+}
+
 // One of two processes: connects, tells the other where to write, and waits for its word.
 struct introduction {
   std::uint32_t qp_num = 0;

@@ -81,6 +81,12 @@ finding about_address(const host_facts& host, const device_facts& device, const 
                 .looked_at = "the port's GID table"};
   if (port.attributes.link_layer() == link_layer::infiniband)
     return about_lid(std::move(found), port.attributes);
+  if (device.transport == transport_type::iwarp) {
+    found.meaning =
+        "iWARP: addressed by the IP address of its network interface, through the "
+        "connection manager";
+    return found;
+  }
   const auto chosen = choose_routable(port.gids);
   if (!chosen) {
     found.level = severity::problem;
@@ -92,7 +98,6 @@ finding about_address(const host_facts& host, const device_facts& device, const 
       "index " + entry_text(*chosen) + ": " + reason_for(*chosen) + others_of(port, *chosen);
   if (device.origin == provider_origin::soft)
     found.meaning += "; soft0 itself reaches this host only";
-  if (device.transport == transport_type::iwarp) return found;
   const std::string kind = kind_of_entry(*chosen);
   if (kind == "loopback") found.level = severity::note;
   if (kind != "IPv4" && kind != "IPv6" && kind != "loopback") {

@@ -53,10 +53,9 @@ class Devices(unittest.TestCase):
 
 
 class Doctor(unittest.TestCase):
-    def test_doctor_finds_rxe_working_and_no_hardware(self):
-        for kind, status in (("kernel", 0), ("hardware", 1)):
-            done = run(build / "bin/verbena", "doctor", "--require", kind, "--json", VERBENA_SOFTDEV="on")
-            self.assertEqual(done.returncode, status, done.stdout)
+    def test_doctor_finds_rxe_working(self):
+        done = run(build / "bin/verbena", "doctor", "--require", "kernel", "--json", VERBENA_SOFTDEV="on")
+        self.assertEqual(done.returncode, 0, done.stdout)
         report = json.loads(done.stdout)
         self.assertEqual(report["usable"], {"device": "rxe0", "port": 1, "kind": "kernel"})
         found = {(each["topic"], each["subject"]): each for each in report["findings"]}
@@ -66,6 +65,7 @@ class Doctor(unittest.TestCase):
             self.assertEqual(found["permission", device]["severity"], "ok")
         self.assertIn(", over v0 with 1500", found["mtu", "rxe0 port 1"]["meaning"])
         self.assertIn("iWARP", found["message", "siw0 port 1"]["meaning"])
+        self.assertIn("IP address", found["gid", "siw0 port 1"]["meaning"])
         self.assertNotIn(("attach", ""), found)
 
 

@@ -128,6 +128,15 @@ TEST(examine, infiniband_is_addressed_by_its_lid) {
   expect_finding(examine_ports({}, with(adapter("a", port, {}))), "gid", severity::ok, "LID 17");
 }
 
+TEST(examine, iwarp_is_addressed_by_ip_and_not_tried) {
+  auto iwarp = adapter("siw0", ethernet_port(), {entry(0, "1aa6::", gid_type::infiniband)});
+  iwarp.transport = transport_type::iwarp;
+  iwarp.ports[0].tried = false;
+  const auto found = examine_ports({}, with(iwarp));
+  expect_finding(found, "gid", severity::ok, "addressed by the IP address");
+  expect_finding(found, "message", severity::note, "connection manager");
+}
+
 TEST(examine, interfaces_with_small_packets_are_named_with_the_command) {
   // The loopback interface is the one that every machine has; its index is asked of the kernel.
   auto local = entry(0, "192.0.2.7");

@@ -102,6 +102,14 @@ TEST_F(transports, a_shared_receive_queue_of_another_open_device_is_refused) {
   expect_error(pd.create_queue_pair<rc>(cq, cq, foreign), "another open device");
 }
 
+TEST_F(transports, unreliable_connections_take_no_shared_receives) {
+  const auto shared = pd.create_shared_receive_queue({}).value();
+  const auto refused = pd.create_queue_pair<uc>(cq, cq, shared);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EINVAL);
+  EXPECT_TRUE(pd.create_queue_pair<rc>(cq, cq, shared));
+}
+
 #ifdef VERBENA_CHECKED
 using transports_death = transports;
 

@@ -98,6 +98,12 @@ device_object& the_device() {
   return *device;
 }
 
+// Peers have to see these. Others come from the device's thread, too, which waits for no batch.
+static bool decides_what_arrives(device_event what) noexcept {
+  return what == device_event::port_active || what == device_event::port_error ||
+         what == device_event::lid_change || what == device_event::pkey_change;
+}
+
 void tell_context(void* context, device_event what) {
   auto& object = *static_cast<context_object*>(context);
   if (what == device_event::fatal) {
@@ -105,7 +111,7 @@ void tell_context(void* context, device_event what) {
     const std::lock_guard lock(object.working.lock);
     end_queue_pairs(object);
   }
-  if (what != device_event::fatal) {
+  if (decides_what_arrives(what)) {
     const std::lock_guard lock(object.working.lock);
     for (qp_object* qp : object.working.queue_pairs) qp->core->republish();
   }

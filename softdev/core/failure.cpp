@@ -74,6 +74,13 @@ void add_key_failure(sentence& out, const failure& f) {
     case reason::remote_range:
       add_region(out, f);
       return;
+    case reason::local_not_mapped:
+    case reason::remote_not_mapped:
+      out.add("0x%" PRIx64 " + %" PRIu64
+              " bytes of the region of %s 0x%x are not all there: unmapped, protected, or beyond "
+              "the end of their file",
+              f.address, f.length, key, f.key);
+      return;
     default:
       out.add("the region of %s 0x%x lacks a right: it has ", key, f.key);
       add_rights(out, f.detail);
@@ -232,6 +239,8 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::local_key_other_domain:
     case reason::local_range:
     case reason::local_access_denied:
+    case reason::local_not_mapped:
+    case reason::remote_not_mapped:
     case reason::remote_key_unknown:
     case reason::remote_key_other_domain:
     case reason::remote_range:

@@ -20,6 +20,7 @@ enum class reason : std::uint32_t {
   local_key_unknown = 0x101,       ///< key, address, length
   local_key_other_domain = 0x102,  ///< key, detail = region's domain, extra = queue pair's domain
   local_range = 0x103,             ///< key, address, length; base, limit = region
+  local_not_mapped = 0x110,        ///< key, address, length
   local_access_denied = 0x104,     ///< key; detail = rights of the region, extra = rights needed
   message_too_long = 0x105,        ///< length, limit
   atomic_length = 0x106,           ///< length (must be 8)
@@ -32,6 +33,7 @@ enum class reason : std::uint32_t {
   remote_key_unknown = 0x301,
   remote_key_other_domain = 0x302,
   remote_range = 0x303,
+  remote_not_mapped = 0x310,       ///< key, address, length
   remote_access_denied = 0x304,    ///< key; detail = rights of the region, extra = rights needed
   qp_access_denied = 0x305,        ///< detail = rights of the queue pair, extra = rights needed
   atomic_misaligned = 0x306,       ///< address

@@ -15,6 +15,12 @@ namespace {
 constexpr std::size_t places = std::size_t{limits::max_regions} * 2;
 constexpr std::size_t quarantined = 1024;
 static_assert((places & (places - 1)) == 0);
+
+bool writes(access_flags needed) noexcept {
+  return !(needed & (access_flags(access::local_write) | access_flags(access::remote_write) |
+                     access_flags(access::remote_atomic)))
+              .empty();
+}
 }  // namespace
 
 struct memory_region_table::slot {
@@ -115,7 +121,10 @@ std::byte* memory_region_table::check(const region_access& wanted, failure& why,
   }
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(region->base) + offset;
   if (first == 0) return refuse(reason::local_range);  // a region of everything has no byte there
-  return reinterpret_cast<std::byte*>(first);
+  auto* const data = reinterpret_cast<std::byte*>(first);
+  if (region->fault_in != nullptr && !region->fault_in(data, wanted.length, writes(wanted.needed)))
+    return refuse(reason::local_not_mapped);
+  return data;
 }
 
 std::byte* memory_region_table::check_local(const region_access& wanted,

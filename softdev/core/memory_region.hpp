@@ -22,6 +22,9 @@ struct memory_region {
   std::uint64_t iova = 0;
   access_flags rights;
   domain_id domain{};
+  /// Says whether the pages of an access are there, which it may bring in; nullptr: they are.
+  /// Called with locks of queue pairs held.
+  bool (*fault_in)(std::byte* first, std::uint64_t bytes, bool for_writing) = nullptr;
 };
 
 /// What an access wants. `address` and `length` as in the work request.

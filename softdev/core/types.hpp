@@ -115,6 +115,7 @@ enum class access : std::uint32_t {
   remote_read = 4,
   remote_atomic = 8,
   zero_based = 32,
+  on_demand = 64,
 };
 
 /// Flags of a send work request (ibv_send_flags).

@@ -84,6 +84,8 @@ struct mr_object : ibv_mr {
   std::array<std::uint32_t, 4> spare{};
   memory_region described;   ///< as it was registered last
   registered_region region;  ///< its key is 0 when closing the context has ended it
+  void* mapped = nullptr;    ///< what the device itself has mapped for the region
+  std::size_t mapped_bytes = 0;
 };
 
 /// A completion channel. Its descriptor is an epoll descriptor that contains the queue's and one

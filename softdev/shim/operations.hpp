@@ -19,6 +19,9 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                     ibv_device_attr_ex* attributes, std::size_t size);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* ranges,
+              std::uint32_t count);
+
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes);
 int poll_cq(ibv_cq* cq, int num_entries, ibv_wc* entries);
 int req_notify_cq(ibv_cq* cq, int solicited_only);

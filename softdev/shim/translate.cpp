@@ -58,6 +58,7 @@ static_assert(same(access::remote_write, IBV_ACCESS_REMOTE_WRITE));
 static_assert(same(access::remote_read, IBV_ACCESS_REMOTE_READ));
 static_assert(same(access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
 static_assert(same(access::zero_based, IBV_ACCESS_ZERO_BASED));
+static_assert(same(access::on_demand, IBV_ACCESS_ON_DEMAND));
 
 static_assert(same(queue_pair_state::reset, IBV_QPS_RESET));
 static_assert(same(queue_pair_state::init, IBV_QPS_INIT));

@@ -49,6 +49,7 @@ void fill(context_object& object) noexcept {
   context.query_port = &query_port;
   context.query_device_ex = &query_device_ex;
   context.query_rt_values = &query_rt_values;
+  context.advise_mr = &advise_mr;
   context.create_cq_ex = &create_cq_ex;
   context.create_qp_ex = &create_qp_ex;
   context.create_srq_ex = &create_srq_ex;

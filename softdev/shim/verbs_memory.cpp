@@ -10,9 +10,11 @@
 #include <mutex>
 #include <new>
 
+#include "softdev/host/page_fault.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
+#include "softdev/shim/registration.hpp"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -25,7 +27,7 @@ std::atomic<std::uint32_t> last_domain{0};
 
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
+                                  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 
 ibv_mr* fail(int code) noexcept {
   errno = code;
@@ -39,76 +41,48 @@ bool is_mapped(std::uintptr_t address, std::uintptr_t page) noexcept {
          errno != ENOMEM;
 }
 
-// True when madvise(2) brings in the page at `address` for writing, as registration in the kernel
-// does when it pins pages.
-bool populates(std::uintptr_t address, std::uintptr_t page) noexcept {
-  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
-  return madvise(reinterpret_cast<void*>(address & ~(page - 1)), page, populate_write) == 0;
+// True unless the page at `address` is known to be read-only. One system call, which brings it in,
+// as registration in the kernel does when it pins pages.
+bool may_be_written(std::uintptr_t address) noexcept {
+  return fault_in(reinterpret_cast<std::byte*>(address), 1, true) || errno != EINVAL ||
+         !can_fault_in();
 }
 
-// True unless the page at `address` is known to be read-only. One system call.
-bool may_be_written(std::uintptr_t address, std::uintptr_t page) noexcept {
-  if (populates(address, page) || errno != EINVAL) return true;
-  // Kernels before 5.14 say EINVAL of every page, also of this one.
-  static unsigned char writable = 0;
-  static const bool known = populates(reinterpret_cast<std::uintptr_t>(&writable), page);
-  return !known;
-}
-
-// The errno that refuses a range for these rights, or 0. Looks at its first and last page only:
-// registration takes the same time for any length.
-int check_range(const void* address, std::size_t length, bool for_writing) noexcept {
-  const auto first = reinterpret_cast<std::uintptr_t>(address);
-  if (length == 0 || length - 1 > ~std::uintptr_t{0} - first) return EINVAL;
+// The errno that refuses a region, or 0. Looks at its first and last page only: registration takes
+// the same time for any length. On demand, pages are looked at when they are used. A region at
+// address 0 of the largest length is all memory: what is called implicit.
+int check_range(const memory_region& wanted) noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(wanted.base);
+  if (wanted.length == 0 || wanted.length - 1 > ~std::uintptr_t{0} - first) return EINVAL;
+  const bool everything = first == 0 && wanted.length == ~std::uint64_t{0};
+  if (wanted.fault_in != nullptr) return everything && wanted.iova != 0 ? EINVAL : 0;
+  const bool for_writing = wanted.rights.contains(access::local_write);
   static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t last = first + (length - 1);
+  const std::uintptr_t last = first + (wanted.length - 1);
   for (const std::uintptr_t end : {first, last}) {
-    if (!is_mapped(end, page) || (for_writing && !may_be_written(end, page))) return EFAULT;
+    if (!is_mapped(end, page) || (for_writing && !may_be_written(end))) return EFAULT;
     if ((first ^ last) < page) break;  // they are one page
   }
   return 0;
 }
 
-int check_access(unsigned access) noexcept {
-  if (has_unsupported_access(access)) return EOPNOTSUPP;
-  // Flags of the optional range are hints: those that mean nothing here are ignored.
-  if ((access & ~(known_access | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EINVAL;
-  return 0;
+// Rights and what follows from them.
+void set_access(memory_region& region, unsigned access) noexcept {
+  region.rights = access_flags::from_mask(access & known_access);
+  region.fault_in = (access & IBV_ACCESS_ON_DEMAND) != 0 ? &fault_in : nullptr;
 }
 
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access) {
-  context_object& context = object_of(pd->context);
-  if (!working(context)) return nullptr;
+  if (!working(object_of(pd->context))) return nullptr;
   if (const int refused = check_access(access)) return fail(refused);
-  const bool for_writing = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
-  if (const int refused = check_range(address, length, for_writing)) return fail(refused);
-  auto* const object = new (std::nothrow) mr_object{};
-  if (object == nullptr) return fail(ENOMEM);
-  object->described = {
-      .base = static_cast<std::byte*>(address),
-      .length = length,
-      .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
-      .rights = access_flags::from_mask(access & known_access),
-      .domain = static_cast<domain_id>(pd->handle),
-  };
-  auto region = context.host->register_region(object->described);
-  if (!region) {
-    delete object;
-    return fail(region.error().code());
-  }
-  object->context = pd->context;
-  object->pd = pd;
-  object->addr = address;
-  object->length = length;
-  object->handle = region->key;
-  object->lkey = region->key;
-  object->rkey = region->key;
-  object->region = *region;
-  object_of(pd).children.add();
-  const std::lock_guard lock(context.working.lock);
-  context.working.regions.insert(object);
-  return object;
+  memory_region described{.base = static_cast<std::byte*>(address),
+                          .length = length,
+                          .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
+                          .domain = static_cast<domain_id>(pd->handle)};
+  set_access(described, access);
+  if (const int refused = check_range(described)) return fail(refused);
+  return make_region(pd, described);
 }
 
 // What ibv_rereg_mr(3) is asked for.
@@ -136,8 +110,7 @@ int check_change(const ibv_mr& mr, const change& wanted) noexcept {
 
 memory_region changed(const memory_region& now, const change& wanted) noexcept {
   memory_region next = now;
-  if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS))
-    next.rights = access_flags::from_mask(wanted.access & known_access);
+  if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS)) set_access(next, wanted.access);
   if (wanted.of(IBV_REREG_MR_CHANGE_PD)) next.domain = static_cast<domain_id>(wanted.pd->handle);
   if (wanted.of(IBV_REREG_MR_CHANGE_TRANSLATION)) {
     next.base = static_cast<std::byte*>(wanted.address);
@@ -150,6 +123,43 @@ memory_region changed(const memory_region& now, const change& wanted) noexcept {
 }
 
 }  // namespace
+
+int check_access(unsigned access) noexcept {
+  if (has_unsupported_access(access)) return EOPNOTSUPP;
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !can_fault_in()) return EOPNOTSUPP;
+  // Flags of the optional range are hints: those that mean nothing here are ignored.
+  if ((access & ~(known_access | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EINVAL;
+  return 0;
+}
+
+mr_object* make_region(ibv_pd* pd, const memory_region& described) {
+  context_object& context = object_of(pd->context);
+  auto* const object = new (std::nothrow) mr_object{};
+  if (object == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  auto region = context.host->register_region(described);
+  if (!region) {
+    delete object;
+    errno = region.error().code();
+    return nullptr;
+  }
+  object->described = described;
+  object->context = pd->context;
+  object->pd = pd;
+  object->addr = described.base;
+  object->length = described.length;
+  object->handle = region->key;
+  object->lkey = region->key;
+  object->rkey = region->key;
+  object->region = *region;
+  object_of(pd).children.add();
+  const std::lock_guard lock(context.working.lock);
+  context.working.regions.insert(object);
+  return object;
+}
+
 }  // namespace verbena::softdev
 
 using namespace verbena::softdev;
@@ -211,12 +221,11 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t leng
     return int{IBV_REREG_MR_ERR_INPUT};
   };
   if (!working(context)) return refuse(errno);
-  if (object.region.key == 0) return refuse(EINVAL);
+  if (object.region.key == 0 || object.mapped != nullptr) return refuse(EINVAL);
   const change wanted{flags, pd, addr, length, static_cast<unsigned>(access)};
   if (const int refused = check_change(*mr, wanted)) return refuse(refused);
   const memory_region next = changed(object.described, wanted);
-  const bool for_writing = next.rights.contains(access::local_write);
-  if (const int refused = check_range(next.base, next.length, for_writing)) return refuse(refused);
+  if (const int refused = check_range(next)) return refuse(refused);
   const auto region = context.host->reregister_region(object.region, next);
   if (!region) return refuse(region.error().code());
   object.region = *region;
@@ -240,6 +249,7 @@ int ibv_dereg_mr(ibv_mr* mr) {
     context.working.regions.erase(&object);
   }
   if (object.region.key != 0) context.host->deregister_region(object.region);
+  if (object.mapped != nullptr) munmap(object.mapped, object.mapped_bytes);
   object_of(mr->pd).children.remove();
   delete &object;
   return 0;

@@ -10,6 +10,7 @@
 #include <ctime>
 
 #include "softdev/host/device_clock.hpp"
+#include "softdev/host/page_fault.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
 
@@ -55,6 +56,19 @@ ibv_device_attr device_attributes(const host& home) {
   attr.max_pkeys = static_cast<std::uint16_t>(home.looks().partitions.size());
   attr.phys_port_cnt = 1;
   return attr;
+}
+
+// On-demand paging is what software does anyway; what is needed is a way to look at pages without
+// being killed.
+ibv_odp_caps on_demand_paging() {
+  if (!can_fault_in()) return {};
+  constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  constexpr std::uint32_t datagrams = messages | IBV_ODP_SUPPORT_SRQ_RECV;
+  return {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+          .per_transport_caps = {.rc_odp_caps = datagrams | IBV_ODP_SUPPORT_WRITE |
+                                                IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+                                 .uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE,
+                                 .ud_odp_caps = datagrams}};
 }
 
 ibv_port_attr port_attributes(host& home) {
@@ -131,6 +145,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (size < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex attr{};
   attr.orig_attr = device_attributes(*object_of(context).host);
+  attr.odp_caps = on_demand_paging();
   attr.completion_timestamp_mask = device_clock::mask;
   attr.hca_core_clock = device_clock::khz;
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;

@@ -25,9 +25,12 @@ def row(*cells):
 def pingpong():
     tests = module(FOLDER / "ibverbs_utils" / "pingpong_test.py")
     programs = {}
-    for program, options, *_ in [*(("ibv_rc_pingpong", *case) for case in tests.CASES), *tests.UNRELIABLE]:
-        programs.setdefault(program, []).extend([f"`{' '.join(options)}`"] if options else [])
-    return [row(f"`{program}`", ", ".join(["polling", *kinds, "by LID"])) for program, kinds in programs.items()]
+    for program, options, *_ in [*tests.CASES, *tests.UNRELIABLE]:
+        kinds = programs.setdefault(program, [])
+        kinds.extend(kind for kind in [f"`{' '.join(options)}`"] if options and kind not in kinds)
+    for program in {program for program, *_ in tests.SUBNET_CASES}:
+        programs[program].append("by LID")
+    return [row(f"`{program}`", ", ".join(["polling", *kinds])) for program, kinds in programs.items()]
 
 
 def perftest():

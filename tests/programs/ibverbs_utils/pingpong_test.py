@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong: polling, events, the extended interface, checked data, sizes."""
+"""ibv_rc_pingpong and those of SRQ, UC and UD: polling, events, the extended interface, checked data, sizes."""
 import pathlib
 import re
 import sys
@@ -7,18 +7,25 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import foreign  # noqa: E402
 
-# Options, bytes of a message, messages in each direction. -c lets both sides check what they receive.
+# Program, options, bytes of a message, messages in each direction. -c lets both sides check what they receive.
+RC, SRQ = "ibv_rc_pingpong", "ibv_srq_pingpong"
 CASES = [
-    ((), 4096, 1000),
-    (("-e",), 4096, 300),
-    (("-N", "-c"), 4096, 300),
-    (("-c",), 4096, 300),
-    (("-c", "-e"), 1 << 20, 200),
-    (("-c", "-N", "-e"), 65536, 100),
-    (("-c", "-m", "1024", "-r", "7"), 1, 500),
-    (("-c", "-t"), 4096, 100),
-    (("-c",), 5 << 20, 20),
-    (("-N",), 8, 20_000),
+    (RC, (), 4096, 1000),
+    (RC, ("-e",), 4096, 300),
+    (RC, ("-N", "-c"), 4096, 300),
+    (RC, ("-c",), 4096, 300),
+    (RC, ("-c", "-e"), 1 << 20, 200),
+    (RC, ("-c", "-N", "-e"), 65536, 100),
+    (RC, ("-c", "-m", "1024", "-r", "7"), 1, 500),
+    (RC, ("-c", "-t"), 4096, 100),
+    (RC, ("-c",), 5 << 20, 20),
+    (RC, ("-N",), 8, 20_000),
+    (SRQ, (), 4096, 1000),
+    (SRQ, ("-c", "-e"), 4096, 300),
+    (SRQ, ("-c", "-q", "3", "-r", "20"), 65536, 100),
+    (SRQ, ("-c", "-o", "-q", "64"), 1, 500),
+    (RC, ("-c", "-o"), 4096, 100),
+    (RC, ("-c", "-O", "-P"), 65536, 100),
 ]
 # Without checks of the data: these programs have none. At most a datagram of one packet.
 UNRELIABLE = [
@@ -54,7 +61,7 @@ class PingPong(foreign.Case):
                 self.check(program, options, size, count)
 
     def test_pingpong(self):
-        self.check_all([("ibv_rc_pingpong", ("-g", "0", *options), *rest) for options, *rest in CASES])
+        self.check_all([(program, ("-g", "0", *options), *rest) for program, options, *rest in CASES])
 
     def test_unreliable_pingpong(self):
         self.check_all([(program, ("-g", "0", *options), *rest) for program, options, *rest in UNRELIABLE])

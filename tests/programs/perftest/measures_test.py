@@ -80,6 +80,10 @@ def variants():
             yield Run(program, ("-c", transport, "-I", 64, "-s", 64, "-n", 200), (64,), 200)
     yield Run("ib_atomic_lat", ("-A", ATOMIC[1], "-n", 200), (8,), 200)
     yield Run("ib_atomic_bw", ("-A", ATOMIC[1], "-n", 5000), (8,), 5000)
+    yield Run("ib_send_bw", ("--use-srq", "-q", 4, "-n", 100), (65536,), 400)
+    yield Run("ib_send_lat", ("--use-srq", "-n", 200), (2,), 200)
+    yield Run("ib_send_bw", ("--use-srq", "-e", "-q", 2, "-n", 100), (65536,), 200)
+    yield Run("ib_write_bw", ("--odp", "-n", 200), (65536,), 200)
 
 
 class Measures(foreign.Case):

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Memory regions of what a file descriptor stands for: a DMA buffer, and besides, any file that can
+// be mapped (memfd, regular file).
+#include <infiniband/verbs.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "softdev/host/page_fault.hpp"
+#include "softdev/shim/functions.hpp"
+#include "softdev/shim/registration.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr unsigned writing_access =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+ibv_mr* fail(int code) noexcept {
+  errno = code;
+  return nullptr;
+}
+
+// Where a mapping begins and ends in a file, and the first byte wanted within it.
+struct placement {
+  std::uint64_t start = 0;
+  std::size_t bytes = 0;
+  std::size_t skip = 0;
+};
+
+// The size of what `fd` stands for: 0, or the errno that refuses it. EINVAL is what the kernel says
+// of a descriptor that is no DMA buffer.
+int size_of(int fd, std::uint64_t& size) noexcept {
+  struct stat about{};
+  if (fstat(fd, &about) != 0) return errno;
+  off_t bytes = about.st_size;
+  // DMA buffers tell their size by seeking; they are neither files nor devices.
+  if (bytes == 0 && (about.st_mode & S_IFMT) == 0) bytes = lseek(fd, 0, SEEK_END);
+  if (bytes <= 0) return EINVAL;
+  size = static_cast<std::uint64_t>(bytes);
+  return 0;
+}
+
+int place(int fd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+          placement& out) noexcept {
+  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  if (length == 0 || offset % page != iova % page) return EINVAL;
+  std::uint64_t size = 0;
+  if (const int refused = size_of(fd, size)) return refused;
+  if (length > size || offset > size - length) return EINVAL;
+  out.skip = static_cast<std::size_t>(offset % page);
+  out.start = offset - out.skip;
+  out.bytes = out.skip + length;
+  return 0;
+}
+
+// True when the end of the file can move into the mapping, which then raises SIGBUS.
+bool may_shrink(int fd) noexcept {
+  struct stat about{};
+  if (fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) != S_IFREG) return false;
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals < 0 || (seals & F_SEAL_SHRINK) == 0;
+}
+
+}  // namespace
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+extern "C" {
+
+// As with the kernel's, `addr` of the region is the offset. Pages of files that may shrink are
+// looked at with each access: one beyond the end fails as one outside of the region does.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+                          int fd, int access) {
+  if (!working(object_of(pd->context))) return nullptr;
+  const auto rights = static_cast<unsigned>(access);
+  if (const int refused = check_access(rights)) return fail(refused);
+  if ((rights & IBV_ACCESS_ON_DEMAND) != 0) return fail(EOPNOTSUPP);
+  placement where;
+  if (const int refused = place(fd, offset, length, iova, where)) return fail(refused);
+  const bool watched = may_shrink(fd);
+  if (watched && !can_fault_in()) return fail(EOPNOTSUPP);
+  const int protection = (rights & writing_access) != 0 ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* const mapped =
+      mmap(nullptr, where.bytes, protection, MAP_SHARED, fd, static_cast<off_t>(where.start));
+  if (mapped == MAP_FAILED) return fail(errno == ENODEV ? EINVAL : errno);
+  mr_object* const object =
+      make_region(pd, {.base = static_cast<std::byte*>(mapped) + where.skip,
+                       .length = length,
+                       .iova = iova,
+                       .rights = access_flags::from_mask(rights & ~unsigned{IBV_ACCESS_ZERO_BASED}),
+                       .domain = static_cast<domain_id>(pd->handle),
+                       .fault_in = watched ? &fault_in : nullptr});
+  if (object == nullptr) {
+    const int code = errno;
+    munmap(mapped, where.bytes);
+    return fail(code);
+  }
+  object->mapped = mapped;
+  object->mapped_bytes = where.bytes;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): an offset
+  object->addr = reinterpret_cast<void*>(offset);
+  return object;
+}
+
+}  // extern "C"

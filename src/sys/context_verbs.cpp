@@ -59,6 +59,22 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   return cq->context->ops.req_notify_cq(cq, solicited_only);
 }
 
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* changes) {
+  verbs_context* extended = table_with<&verbs_context::modify_cq>(cq->context);
+  return extended != nullptr ? extended->modify_cq(cq, changes) : EOPNOTSUPP;
+}
+
+int query_rt_values_ex(ibv_context* context, ibv_values_ex* values) {
+  verbs_context* extended = table_with<&verbs_context::query_rt_values>(context);
+  return extended != nullptr ? extended->query_rt_values(context, values) : EOPNOTSUPP;
+}
+
+int advise_mr(ibv_pd* pd, ib_uverbs_advise_mr_advice advice, std::uint32_t flags, ibv_sge* slices,
+              std::uint32_t count) {
+  verbs_context* extended = table_with<&verbs_context::advise_mr>(pd->context);
+  return extended != nullptr ? extended->advise_mr(pd, advice, flags, slices, count) : EOPNOTSUPP;
+}
+
 }  // namespace
 
 void set_context_verbs(verbs_table& table) noexcept {
@@ -67,6 +83,9 @@ void set_context_verbs(verbs_table& table) noexcept {
   table.create_cq_ex.set(&create_cq_ex);
   table.create_qp_ex.set(&create_qp_ex);
   table.req_notify_cq.set(&req_notify_cq);
+  table.modify_cq.set(&modify_cq);
+  table.query_rt_values_ex.set(&query_rt_values_ex);
+  table.advise_mr.set(&advise_mr);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::sys

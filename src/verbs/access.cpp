@@ -9,7 +9,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 std::string to_string(access_flags rights) {
-  static constexpr std::array<std::pair<access, const char*>, 9> names = {{
+  static constexpr std::array<std::pair<access, const char*>, 11> names = {{
       {access::local_write, "local_write"},
       {access::remote_write, "remote_write"},
       {access::remote_read, "remote_read"},
@@ -18,6 +18,8 @@ std::string to_string(access_flags rights) {
       {access::zero_based, "zero_based"},
       {access::on_demand, "on_demand"},
       {access::huge_pages, "huge_pages"},
+      {access::flush_global, "flush_global"},
+      {access::flush_persistent, "flush_persistent"},
       {access::relaxed_ordering, "relaxed_ordering"},
   }};
   if (rights.empty()) return "none";

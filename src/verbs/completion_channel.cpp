@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/completion_channel.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "src/verbs/creation.hpp"
+#include "src/verbs/descriptor.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
-
-// 0 or the errno.
-int make_non_blocking(int fd) {
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0) return errno;
-  return ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 ? 0 : errno;
-}
 
 std::shared_ptr<detail::completion_channel_state> make_state(ibv_comp_channel* native,
                                                              const context& of, ownership owner) {
@@ -43,7 +36,7 @@ result<completion_channel> context::create_completion_channel() const {
   if (!made) return detail::creation_error(made.code, "ibv_create_comp_channel", name());
   // From here on the state destroys the channel, whatever fails.
   auto channel_state = make_state(made.native, *this, ownership::take);
-  if (const int code = make_non_blocking(made.native->fd); code != 0)
+  if (const int code = detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", channel_state->name());
   return detail::internals::make<completion_channel>(std::move(channel_state));
 }
@@ -53,7 +46,7 @@ result<completion_channel> completion_channel::adopt(ibv_comp_channel* native, c
   VERBENA_ASSERT(native != nullptr, "a completion channel to adopt is not null");
   VERBENA_ASSERT(native->context == of.native(),
                  "a completion channel is adopted with its own context");
-  if (const int code = make_non_blocking(native->fd); code != 0)
+  if (const int code = detail::make_non_blocking(native->fd); code != 0)
     return error::from_errno(code, "fcntl", "completion channel of " + of.name());
   return detail::internals::make<completion_channel>(make_state(native, of, owner));
 }

@@ -105,6 +105,43 @@ std::size_t completion_queue::capacity() const {
   return static_cast<std::size_t>(std::max(native()->cqe, 0));
 }
 
+result<void> completion_queue::resize(std::uint32_t capacity) const {
+  const auto& verb = state().verbs().resize_cq;
+  const context of = detail::internals::make<context>(state().parents().context);
+  const detail::completion_queue_request request{verb.name(), capacity, 0};
+  VERBENA_TRY_VOID(detail::check_completion_queue(of, request));
+  const auto status = detail::call(verb, native(), static_cast<int>(capacity));
+  if (!status.failed) return {};
+  ibv_device_attr limits{};
+  const bool known = !detail::call(of.provider().verbs.query_device, of.native(), &limits).failed;
+  std::string diagnosis;
+  if (known && limits.max_cqe > 0 && capacity > static_cast<std::uint32_t>(limits.max_cqe))
+    diagnosis = std::to_string(capacity) + " entries were asked, the device has at most " +
+                std::to_string(limits.max_cqe);
+  else if (status.code == EINVAL || status.code == EBUSY)
+    diagnosis =
+        "more completions are in the queue than " + std::to_string(capacity) + ": poll them first";
+  return error::from_errno(status.code, verb.name(), name(), diagnosis);
+}
+
+result<void> completion_queue::moderate(const notification_moderation& how) const {
+  const auto& verb = state().verbs().modify_cq;
+  const auto period = how.period.count();
+  if (period < 0 || period > std::numeric_limits<std::uint16_t>::max())
+    return error::invalid_argument(
+        verb.name(), name(),
+        "the period has 0 to 65535 microseconds, not " + std::to_string(period));
+  ibv_modify_cq_attr changes{};
+  changes.attr_mask = IBV_CQ_ATTR_MODERATE;
+  changes.moderate = {.cq_count = how.completions, .cq_period = static_cast<std::uint16_t>(period)};
+  if (const auto status = detail::call(verb, native(), &changes); status.failed)
+    return error::from_errno(status.code, verb.name(), name(),
+                             status.code == EINVAL ? "the device holds back fewer completions, or "
+                                                     "not as long: its attributes say what it takes"
+                                                   : "");
+  return {};
+}
+
 std::optional<completion_channel> completion_queue::channel() const {
   const auto& channel_state = state().parents().channel;
   if (channel_state == nullptr) return std::nullopt;

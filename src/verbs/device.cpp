@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device.hpp"
 
+#include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "src/verbs/diagnosis.hpp"
@@ -56,6 +59,15 @@ std::optional<std::uint32_t> device::index() const {
 
 transport_type device::transport() const noexcept {
   return static_cast<transport_type>(native_->transport_type);
+}
+
+std::optional<unsigned> device::numa_node() const {
+  const char* const folder = native_->ibdev_path;
+  std::ifstream file(std::string(folder, ::strnlen(folder, sizeof native_->ibdev_path)) +
+                     "/device/numa_node");
+  int node = -1;
+  if (!(file >> node) || node < 0) return std::nullopt;
+  return static_cast<unsigned>(node);
 }
 
 result<context> device::open() const {

@@ -2,6 +2,7 @@
 #include "verbena/verbs/device_attributes.hpp"
 
 #include <cstring>
+#include <limits>
 
 #include "src/verbs/text.hpp"
 
@@ -33,6 +34,20 @@ std::string device_attributes::firmware_version() const {
   for (char& letter : text)
     if (letter < ' ' || letter > '~') letter = '?';
   return text;
+}
+
+std::optional<std::chrono::nanoseconds> extended_device_attributes::duration_of(
+    device_ticks ticks) const noexcept {
+  constexpr std::int64_t ns_per_ms = 1'000'000;
+  constexpr std::int64_t longest = std::numeric_limits<std::int64_t>::max();
+  // Ten terahertz: what lies beyond is no clock, and does not fit into the product below.
+  constexpr std::uint64_t implausible_khz = 10'000'000'000;
+  if (clock_khz() == 0 || clock_khz() > implausible_khz) return std::nullopt;
+  const auto khz = static_cast<std::int64_t>(clock_khz());
+  const std::int64_t ms = ticks.value() / khz;
+  if (ms >= longest / ns_per_ms) return std::chrono::nanoseconds::max();
+  if (ms <= -(longest / ns_per_ms)) return std::chrono::nanoseconds::min();
+  return std::chrono::nanoseconds(ms * ns_per_ms + ticks.value() % khz * ns_per_ms / khz);
 }
 
 std::string to_string(const device_attributes& device) {

@@ -154,12 +154,62 @@ std::string explain_registration(int code, asked_device device, registration wan
                  ? "the device has no on-demand paging: leave out access::on_demand"
                  : "the device does not support the rights " + to_string(rights);
     case EINVAL: {
+      if (wanted.offset_in_page_differs)
+        return "the memory and the address it is to have lie at different places in their pages";
       ibv_device_attr attributes{};
       if (ask(device, attributes) && wanted.bytes > attributes.max_mr_size)
         return "the region has " + byte_text(wanted.bytes) + ", the device allows " +
                byte_text(attributes.max_mr_size);
       return "the device refuses the rights " + to_string(rights) + " or the memory";
     }
+    case ENODEV:
+    case EIO:
+      return device_gone;
+    default:
+      return {};
+  }
+}
+
+bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return (a ^ b) % page != 0;
+}
+
+std::string explain_dmabuf(int code, asked_device device, registration wanted) {
+  switch (code) {
+    case EBADF:
+      return "the descriptor is not open, or is not of a dma-buf";
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return "the device, its driver or the kernel (before 5.12) has no dma-buf";
+    case EINVAL:
+      if (!wanted.offset_in_page_differs)
+        return "the range reaches beyond the dma-buf, the descriptor is of no dma-buf, or the "
+               "device "
+               "refuses the rights " +
+               to_string(wanted.rights);
+      break;
+    default:
+      break;
+  }
+  return explain_registration(code, device, wanted);
+}
+
+std::string explain_advice(int code, memory_advice advice) {
+  switch (code) {
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return "the device takes no advice, or not " + to_string(advice) +
+             ": leave it out, work requests bring pages in when they need them";
+    case EFAULT:
+      return "a slice reaches beyond its region, its memory is not mapped any more, its key is "
+             "unknown, or it is to be written without the right";
+    case EPERM:
+      return "a region is of another protection domain, or is to be written without local_write";
+    case ENOENT:
+      return "a key names no region of this protection domain";
+    case EINVAL:
+      return "a region was not registered with access::on_demand, or the advice is unknown";
     case ENODEV:
     case EIO:
       return device_gone;

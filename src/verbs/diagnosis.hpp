@@ -12,6 +12,7 @@
 #include "verbena/base/ids.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/memory_advice.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
@@ -35,8 +36,13 @@ struct registration {
   const void* memory;
   std::size_t bytes;
   access_flags rights;
+  bool offset_in_page_differs = false;  ///< of the memory and of the address it was to have
 };
+/// Whether two addresses lie at different places in their pages.
+[[nodiscard]] bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept;
 [[nodiscard]] std::string explain_registration(int code, asked_device device, registration wanted);
+[[nodiscard]] std::string explain_dmabuf(int code, asked_device device, registration wanted);
+[[nodiscard]] std::string explain_advice(int code, memory_advice advice);
 /// Why mmap(2) or the software device gave no memory.
 [[nodiscard]] std::string explain_allocation(int code, std::size_t bytes, bool huge_pages);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/verbs/bit_names.hpp"
+#include "src/verbs/clock_mask.hpp"
 #include "src/verbs/completion_queue_creation.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/verbs/context.hpp"
@@ -48,6 +49,19 @@ void guard_fields(ibv_cq_ex& queue, completion_fields asked) noexcept {
   reader<&ibv_cq_ex::read_completion_wallclock_ns, field::wall_clock>::guard(queue, asked);
 }
 
+// The mask of the clock, if times of it can be read.
+std::uint64_t clock_mask_for(completion_fields fields, const context& of) {
+  return fields.contains(completion_field::timestamp) ? detail::clock_mask_of(of)
+                                                      : ~std::uint64_t{0};
+}
+
+// Zero asks for nothing; otherwise old providers see a mask that they do not know.
+void set_flags(ibv_cq_init_attr_ex& asked, const extended_completion_queue_options& options) {
+  if (options.single_threaded) asked.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+  if (options.ignore_overrun) asked.flags |= IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  if (asked.flags != 0) asked.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
+}
+
 }  // namespace
 
 std::string to_string(completion_fields fields) {
@@ -87,17 +101,20 @@ result<extended_completion_queue> context::create_extended_cq(
   asked.channel = options.channel ? options.channel->native() : nullptr;
   asked.comp_vector = options.completion_vector;
   asked.wc_flags = options.fields.mask();
+  set_flags(asked, options);
   const auto made = detail::call_create(state().verbs().create_cq_ex, native(), &asked);
   if (!made && made.code == EOPNOTSUPP)
     return error::not_supported("ibv_create_cq_ex", name(),
                                 "the device has no extended completion queues, or not the fields " +
-                                    to_string(options.fields) + ": use create_cq()");
+                                    to_string(options.fields) +
+                                    (asked.flags != 0 ? " or the flags asked for" : "") +
+                                    ": use create_cq()");
   if (!made) return detail::completion_queue_error(*this, request, made.code);
   guard_fields(*made.native, options.fields);
   return extended_completion_queue(
       detail::make_completion_queue_state(ibv_cq_ex_to_cq(made.native), *this, ownership::take,
                                           options.channel),
-      made.native, options.fields);
+      made.native, options.fields, clock_mask_for(options.fields, *this));
 }
 
 extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,
@@ -108,7 +125,7 @@ extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, co
                  "a completion queue is adopted with its own context");
   if (owner == ownership::take) guard_fields(*native, fields);
   return {detail::make_completion_queue_state(ibv_cq_ex_to_cq(native), of, owner, std::nullopt),
-          native, fields};
+          native, fields, clock_mask_for(fields, of)};
 }
 
 close_result<extended_completion_queue> extended_completion_queue::close() && {

@@ -12,32 +12,34 @@
 namespace verbena::inline VERBENA_ABI {
 namespace detail {
 
-std::shared_ptr<memory_region_state> make_memory_region_state(
-    ibv_mr* native, const protection_domain& pd, std::shared_ptr<const memory_block> memory,
-    ownership owner) {
+std::string place_of(const void* address, std::size_t length) {
+  return hexadecimal(reinterpret_cast<std::uintptr_t>(address)) + "+" + std::to_string(length);
+}
+
+std::shared_ptr<memory_region_state> make_memory_region_state(ibv_mr* native,
+                                                              const protection_domain& pd,
+                                                              region_source from, ownership owner) {
   const auto& parent = internals::state_of(pd);
-  const auto address = reinterpret_cast<std::uintptr_t>(native->addr);
   return std::make_shared<memory_region_state>(memory_region_state::arguments{
       .provider = &parent->provider(),
       .native = native,
       .owner = owner,
-      .name = "memory region " + hexadecimal(address) + "+" + std::to_string(native->length) +
-              " of " + pd.context().name(),
-      .parents = {.pd = parent, .memory = std::move(memory)},
+      .name = "memory region " + from.place + " of " + pd.context().name(),
+      .parents = {.pd = parent, .memory = std::move(from.memory)},
   });
 }
 
 }  // namespace detail
 
 memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
-                             access_flags rights) noexcept
+                             access_flags rights,
+                             std::optional<std::uint64_t> base_address) noexcept
     : handle(std::move(state)) {
   const ibv_mr& region = *native();
   const auto& memory = this->state().parents().memory;
   // The addresses of a zero-based region are offsets from its beginning. Source: ibv_reg_mr(3).
-  view_ = {.base = rights.contains(access::zero_based)
-                       ? 0
-                       : static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(region.addr)),
+  const auto address = reinterpret_cast<std::uintptr_t>(region.addr);
+  view_ = {.base = rights.contains(access::zero_based) ? 0 : base_address.value_or(address),
            .length = region.length,
            .memory = memory != nullptr ? memory->data() : nullptr,
            .lkey = verbena::local_key(region.lkey),
@@ -46,10 +48,12 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
 }
 
 memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags rights,
-                                   ownership owner) {
+                                   ownership owner, std::optional<std::uint64_t> base_address) {
   VERBENA_ASSERT(region != nullptr, "a memory region to adopt is not null");
   VERBENA_ASSERT(region->pd == pd.native(), "a memory region is adopted with its own domain");
-  return {detail::make_memory_region_state(region, pd, nullptr, owner), rights};
+  return {detail::make_memory_region_state(
+              region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
+          rights, base_address};
 }
 
 protection_domain memory_region::domain() const {

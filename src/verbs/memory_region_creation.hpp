@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "src/verbs/memory_block.hpp"
 #include "verbena/verbs/memory_region.hpp"
@@ -11,9 +12,14 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// `memory` is what the library allocated for the region, or nullptr.
+/// What a region is made of: `memory` is what the library allocated for it, or nullptr.
+struct region_source {
+  std::string place;  ///< for messages: `0x7f0012340000+4096`
+  std::shared_ptr<const memory_block> memory;
+};
+/// `0x7f0012340000+4096`: where memory is, for messages.
+[[nodiscard]] std::string place_of(const void* address, std::size_t length);
 [[nodiscard]] std::shared_ptr<memory_region_state> make_memory_region_state(
-    ibv_mr* native, const protection_domain& pd, std::shared_ptr<const memory_block> memory,
-    ownership owner);
+    ibv_mr* native, const protection_domain& pd, region_source from, ownership owner);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/protection_domain.hpp"
 
+#include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
+#include "src/verbs/text.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
@@ -22,28 +25,57 @@ result<void> check_rights(std::string_view call, const std::string& object, acce
   return {};
 }
 
-// A region of `memory`, which `block` owns if it is not null.
-result<memory_region> make_region(const protection_domain& pd, std::span<std::byte> memory,
-                                  access_flags rights,
+// Refuses addresses that a region of `length` bytes cannot have.
+result<void> check_base(std::string_view call, const std::string& object,
+                        std::pair<std::uint64_t, std::size_t> range, access_flags rights) {
+  const auto [base, length] = range;
+  if (base != 0 && rights.contains(access::zero_based))
+    return error::invalid_argument(call, object, "the addresses of a zero-based region begin at 0");
+  if (length > std::numeric_limits<std::uint64_t>::max() - base)
+    return error::invalid_argument(call, object,
+                                   "a region of " + std::to_string(length) + " bytes at " +
+                                       detail::hexadecimal(base) +
+                                       " ends beyond the address space");
+  return {};
+}
+
+// What is registered: memory that `block` owns, if it is not null.
+struct wanted_region {
+  std::span<std::byte> memory;
+  access_flags rights;
+  std::optional<std::uint64_t> base_address;
+};
+
+result<memory_region> make_region(const protection_domain& pd, const wanted_region& wanted,
                                   std::shared_ptr<const detail::memory_block> block) {
   const auto& verbs = pd.provider().verbs;
+  const auto [memory, rights, base] = wanted;
   // Rights that old kernels do not know are optional: only the newer verb leaves them out there.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
-  const bool newer = (rights.mask() & optional) != 0 && verbs.reg_mr_iova2.available();
+  const bool newer =
+      base.has_value() || ((rights.mask() & optional) != 0 && verbs.reg_mr_iova2.available());
   void* const address = memory.data();
   const auto made =
       newer ? detail::call_create(verbs.reg_mr_iova2, pd.native(), address, memory.size(),
-                                  reinterpret_cast<std::uintptr_t>(address),
+                                  base.value_or(reinterpret_cast<std::uintptr_t>(address)),
                                   static_cast<unsigned>(rights.mask()))
             : detail::call_create(verbs.reg_mr, pd.native(), address, memory.size(),
                                   static_cast<int>(rights.mask() & ~optional));
   if (!made)
     return error::from_errno(
         made.code, newer ? verbs.reg_mr_iova2.name() : verbs.reg_mr.name(), pd.name(),
-        detail::explain_registration(made.code, {&pd.provider(), pd.native()->context},
-                                     {address, memory.size(), rights}));
+        detail::explain_registration(
+            made.code, {&pd.provider(), pd.native()->context},
+            {.bytes = memory.size(),
+             .rights = rights,
+             .offset_in_page_differs =
+                 base &&
+                 detail::differ_in_page(*base, reinterpret_cast<std::uintptr_t>(address))}));
   return detail::internals::make<memory_region>(
-      detail::make_memory_region_state(made.native, pd, std::move(block), ownership::take), rights);
+      detail::make_memory_region_state(made.native, pd,
+                                       {detail::place_of(address, memory.size()), std::move(block)},
+                                       ownership::take),
+      rights, base);
 }
 
 }  // namespace
@@ -83,16 +115,64 @@ result<memory_region> protection_domain::allocate(std::size_t bytes, access_flag
   VERBENA_TRY_VOID(check_rights("allocate", name(), rights));
   VERBENA_TRY(auto block, detail::memory_block::allocate(provider(), bytes, options));
   const std::span memory(block->data(), bytes);
-  return make_region(*this, memory, rights, std::move(block));
+  return make_region(*this, {memory, rights, {}}, std::move(block));
 }
 
 result<memory_region> protection_domain::register_memory(std::span<std::byte> memory,
-                                                         access_flags rights) const {
+                                                         access_flags rights,
+                                                         register_options options) const {
   if (memory.empty())
     return error::invalid_argument("register_memory", name(),
                                    "there is nothing to register: the memory is empty");
   VERBENA_TRY_VOID(check_rights("register_memory", name(), rights));
-  return make_region(*this, memory, rights, nullptr);
+  VERBENA_TRY_VOID(check_base("register_memory", name(),
+                              {options.base_address.value_or(0), memory.size()}, rights));
+  return make_region(*this, {memory, rights, options.base_address}, nullptr);
+}
+
+result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
+                                                         access_flags rights) const {
+  if (memory.length == 0)
+    return error::invalid_argument("register_dmabuf", name(),
+                                   "a memory region has at least one byte");
+  VERBENA_TRY_VOID(check_rights("register_dmabuf", name(), rights));
+  VERBENA_TRY_VOID(
+      check_base("register_dmabuf", name(), {memory.base_address, memory.length}, rights));
+  VERBENA_TRY_VOID(check_base("register_dmabuf", name(), {memory.offset, memory.length}, {}));
+  const auto& verb = provider().verbs.reg_dmabuf_mr;
+  const auto made =
+      detail::call_create(verb, native(), memory.offset, memory.length, memory.base_address,
+                          memory.fd, static_cast<int>(rights.mask()));
+  const std::string place = "dma-buf " + std::to_string(memory.fd) + " at " +
+                            detail::hexadecimal(memory.offset) + "+" +
+                            std::to_string(memory.length);
+  if (!made)
+    return error::from_errno(
+        made.code, verb.name(), place + " of " + name(),
+        detail::explain_dmabuf(made.code, {&provider(), native()->context},
+                               {.bytes = memory.length,
+                                .rights = rights,
+                                .offset_in_page_differs =
+                                    detail::differ_in_page(memory.base_address, memory.offset)}));
+  // The verb leaves the offset where the address would be: libibverbs' verbs.c.
+  return detail::internals::make<memory_region>(
+      detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
+      rights, std::optional(memory.base_address));
+}
+
+result<void> protection_domain::advise(memory_advice advice, std::span<const local_slice> parts,
+                                       advise_options options) const {
+  if (parts.empty()) return {};
+  const auto& verb = provider().verbs.advise_mr;
+  // The verb does not write; slices have the layout of ibv_sge.
+  auto* const slices = const_cast<ibv_sge*>(&parts.front().native());
+  const auto status =
+      detail::call(verb, native(), static_cast<ib_uverbs_advise_mr_advice>(advice),
+                   static_cast<std::uint32_t>(options.wait ? IBV_ADVISE_MR_FLAG_FLUSH : 0), slices,
+                   static_cast<std::uint32_t>(parts.size()));
+  if (!status.failed) return {};
+  return error::from_errno(status.code, verb.name(), name(),
+                           detail::explain_advice(status.code, advice));
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -46,6 +46,9 @@ struct verbs_table {
   verb<"ibv_reg_mr_iova2", f::null_and_errno,
        ibv_mr*(ibv_pd*, void*, std::size_t, std::uint64_t, unsigned)>
       reg_mr_iova2;
+  verb<"ibv_reg_dmabuf_mr", f::null_and_errno,
+       ibv_mr*(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int)>
+      reg_dmabuf_mr;
   verb<"ibv_dereg_mr", f::positive_errno, int(ibv_mr*)> dereg_mr;
 
   // address handles
@@ -66,6 +69,7 @@ struct verbs_table {
        ibv_cq*(ibv_context*, int, void*, ibv_comp_channel*, int)>
       create_cq;
   verb<"ibv_destroy_cq", f::positive_errno, int(ibv_cq*)> destroy_cq;
+  verb<"ibv_resize_cq", f::positive_errno, int(ibv_cq*, int)> resize_cq;
   verb<"ibv_get_cq_event", f::minus_one_and_errno, int(ibv_comp_channel*, ibv_cq**, void**)>
       get_cq_event;
   verb<"ibv_ack_cq_events", f::cannot_fail, void(ibv_cq*, unsigned)> ack_cq_events;
@@ -89,6 +93,12 @@ struct verbs_table {
   verb<"ibv_create_qp_ex", f::null_and_errno, ibv_qp*(ibv_context*, ibv_qp_init_attr_ex*)>
       create_qp_ex;
   verb<"ibv_req_notify_cq", f::positive_errno, int(ibv_cq*, int)> req_notify_cq;
+  verb<"ibv_modify_cq", f::positive_errno, int(ibv_cq*, ibv_modify_cq_attr*)> modify_cq;
+  verb<"ibv_query_rt_values_ex", f::positive_errno, int(ibv_context*, ibv_values_ex*)>
+      query_rt_values_ex;
+  verb<"ibv_advise_mr", f::positive_errno,
+       int(ibv_pd*, ib_uverbs_advise_mr_advice, std::uint32_t, ibv_sge*, std::uint32_t)>
+      advise_mr;
 
   /// Calls `visit(member)` for every exported function of the table.
   template <class Visitor>
@@ -97,15 +107,16 @@ struct verbs_table {
     all(get_device_list, free_device_list, get_device_name, get_device_guid, get_device_index,
         open_device, close_device, query_device, query_gid, query_gid_ex, query_gid_table,
         query_pkey, get_async_event, ack_async_event, alloc_pd, dealloc_pd, reg_mr, reg_mr_iova2,
-        dereg_mr, create_ah, destroy_ah, create_srq, modify_srq, query_srq, destroy_srq,
-        create_comp_channel, destroy_comp_channel, create_cq, destroy_cq, get_cq_event,
-        ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp);
+        reg_dmabuf_mr, dereg_mr, create_ah, destroy_ah, create_srq, modify_srq, query_srq,
+        destroy_srq, create_comp_channel, destroy_comp_channel, create_cq, destroy_cq, resize_cq,
+        get_cq_event, ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp);
   }
   /// Calls `visit(member)` for every function done on the context's own table.
   template <class Visitor>
   void for_each_inline(Visitor&& visit) {
     const auto all = [&](auto&... verbs) { (visit(verbs), ...); };
-    all(query_port, query_device_ex, create_cq_ex, create_qp_ex, req_notify_cq);
+    all(query_port, query_device_ex, create_cq_ex, create_qp_ex, req_notify_cq, modify_cq,
+        query_rt_values_ex, advise_mr);
   }
   template <class Visitor>
   void for_each(Visitor&& visit) {

@@ -21,6 +21,8 @@ enum class access : std::uint32_t {
   zero_based = IBV_ACCESS_ZERO_BASED,        ///< addressed by offsets from its beginning
   on_demand = IBV_ACCESS_ON_DEMAND,          ///< pages are brought in when needed, not pinned
   huge_pages = IBV_ACCESS_HUGETLB,           ///< the memory consists of huge pages
+  flush_global = 1U << 8,      ///< IBV_ACCESS_FLUSH_GLOBAL: peers may flush to visibility
+  flush_persistent = 1U << 9,  ///< IBV_ACCESS_FLUSH_PERSISTENT: peers may flush to persistence
   relaxed_ordering = IBV_ACCESS_RELAXED_ORDERING,  ///< the bus may reorder; ignored if unknown
 };
 template <>

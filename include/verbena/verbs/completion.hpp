@@ -73,6 +73,29 @@ class completion {
     return network_order(wc_.imm_data);
   }
 
+  /// The key of the window or region that the sender's message took away here; nothing if it took
+  /// none or if !ok().
+  [[nodiscard]] std::optional<remote_key> invalidated_key() const noexcept {
+    if (!ok() || (wc_.wc_flags & IBV_WC_WITH_INV) == 0) return std::nullopt;
+    return remote_key(wc_.invalidated_rkey);
+  }
+
+  /// The sender of a datagram. This and what follows is defined if ok(), for receives of datagrams.
+  [[nodiscard]] queue_pair_number source_queue_pair() const {
+    return queue_pair_number(wc_.src_qp & queue_pair_number::max);
+  }
+  /// True when the first 40 bytes of the received datagram are a global route header.
+  [[nodiscard]] bool has_global_route_header() const noexcept {
+    return (wc_.wc_flags & IBV_WC_GRH) != 0;
+  }
+  /// Where it came from on InfiniBand; 0 on Ethernet.
+  [[nodiscard]] lid source_lid() const noexcept { return lid(wc_.slid); }
+  [[nodiscard]] std::uint8_t service_level() const noexcept { return wc_.sl; }
+  /// The low bits of the LID that it was sent to, for ports with several.
+  [[nodiscard]] std::uint8_t destination_path_bits() const noexcept { return wc_.dlid_path_bits; }
+  /// Where the partition key lies in the port's table.
+  [[nodiscard]] std::uint16_t pkey_index() const noexcept { return wc_.pkey_index; }
+
   /// Success, or an error with the request, the status, the vendor error and the likely cause.
   [[nodiscard]] verbena::result<void> result() const {
     if (ok()) return {};

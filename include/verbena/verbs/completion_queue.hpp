@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,6 +34,14 @@ struct completion_queue_options {
 enum class notify : std::uint8_t {
   any_completion,
   solicited_only,  ///< a receive whose sender asked for it (`.solicited`), or any failure
+};
+
+/// How long notifications are held back so that several completions share one.
+struct notification_moderation {
+  /// A notification after so many completions; 0 and 1 do not hold back.
+  std::uint16_t completions = 0;
+  /// A notification after this time, whatever came; at most 65,535 µs.
+  std::chrono::microseconds period = std::chrono::microseconds(0);
 };
 
 namespace detail {
@@ -94,6 +103,14 @@ class completion_queue : public detail::handle<detail::completion_queue_state> {
   /// How many completions it can hold; at least what was asked. A queue that overflows is lost, so
   /// it has to hold as many as the queue pairs on it can have outstanding.
   [[nodiscard]] std::size_t capacity() const;
+  /// Changes how many completions it can hold: ibv_resize_cq(3). Completions that are there stay.
+  /// Errors: the verb's errno; EINVAL when more completions are there or more entries are asked
+  /// than the device has; `not_supported` for devices that cannot. May block in the kernel.
+  [[nodiscard]] result<void> resize(std::uint32_t capacity) const;
+  /// Lets several completions share one notification: ibv_modify_cq(3). Errors: `invalid_argument`
+  /// for a period that is negative or too long; the verb's errno; `not_supported` for devices that
+  /// cannot. extended_device_attributes::max_moderation() says what the device takes.
+  [[nodiscard]] result<void> moderate(const notification_moderation& how) const;
   /// The channel it reports to; nothing if it was made without.
   [[nodiscard]] std::optional<completion_channel> channel() const;
   /// Why `failed` failed, in the device's own words: which check, on which key, with which numbers.

@@ -6,15 +6,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "verbena/base/deadline.hpp"
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/sys/provider.hpp"
+#include "verbena/verbs/async_event.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/device_attributes.hpp"
+#include "verbena/verbs/device_clock.hpp"
 #include "verbena/verbs/gid_table.hpp"
 #include "verbena/verbs/port_attributes.hpp"
 
@@ -67,6 +71,25 @@ class context : public detail::handle<detail::context_state> {
   /// The P_Key at a place of the port's table.
   [[nodiscard]] result<partition_key> query_pkey(port_number port, std::uint16_t index) const;
 
+  /// What the device's clock shows, the one of completion timestamps: ibv_query_rt_values_ex(3).
+  /// Does not block. Errors: `not_supported` for a device without a clock that can be read.
+  [[nodiscard]] result<device_clock_time> read_clock() const;
+
+  /// The descriptor to put into poll(2), epoll(7) or an event loop: readable when there is an
+  /// asynchronous event. It stays the context's. Made non-blocking once, at the first call of these
+  /// three functions, also for contexts that were adopted or borrowed.
+  [[nodiscard]] int event_fd() const;
+  /// Takes one event, or nothing if there is none. The event is acknowledged before it is returned:
+  /// see async_event. Never blocks. Thread-safe: of several threads each event reaches one.
+  /// Errors: the errno of ibv_get_async_event(3); EIO when the device is gone.
+  [[nodiscard("an event comes only once: look at it")]] result<std::optional<async_event>>
+  poll_event() const;
+  /// Waits for an event until the deadline and not shorter; nothing when it passes. Signals and
+  /// events that another thread takes are waited out. Blocks. Thread-safe.
+  /// Errors: the errno of poll(2) or ibv_get_async_event(3).
+  [[nodiscard("an event comes only once: look at it")]] result<std::optional<async_event>>
+  wait_event(deadline until) const;
+
   /// A new protection domain: ibv_alloc_pd(3).
   [[nodiscard]] result<protection_domain> allocate_pd() const;
 
@@ -87,6 +110,7 @@ class context : public detail::handle<detail::context_state> {
 
  private:
   friend struct detail::internals;
+  [[nodiscard]] result<void> stop_blocking_for_events() const;
   using handle::handle;
 };
 

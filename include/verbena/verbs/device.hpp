@@ -49,6 +49,8 @@ class device {
   /// The kernel's index of it, stable while it exists; nothing where it is not known.
   [[nodiscard]] std::optional<std::uint32_t> index() const;
   [[nodiscard]] transport_type transport() const noexcept;
+  /// The NUMA node of the host that it is attached to; nothing where sysfs does not say.
+  [[nodiscard]] std::optional<unsigned> numa_node() const;
   [[nodiscard]] provider_origin origin() const noexcept { return provider_->origin; }
 
   /// Opens it: ibv_open_device(3). May block while the driver sets itself up. Errors: EACCES and

@@ -6,11 +6,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/guid.hpp"
 #include "verbena/verbs/device_capabilities.hpp"
+#include "verbena/verbs/device_clock.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -111,6 +113,10 @@ class extended_device_attributes {
   }
   /// Ticks of completion timestamps in a millisecond; 0 if unknown.
   [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
+  /// How long so many ticks take, rounded towards zero; nothing if clock_khz() is unknown. What is
+  /// too long for the type is its longest.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> duration_of(
+      device_ticks ticks) const noexcept;
   /// All capabilities, also from providers that fill only the lower 32.
   [[nodiscard]] flags<device_capability> capabilities() const noexcept {
     return basic().capabilities() |
@@ -148,6 +154,35 @@ class extended_device_attributes {
   }
   [[nodiscard]] flags<atomic_size> pci_compare_swap() const noexcept {
     return flags<atomic_size>::from_mask(native_.pci_atomic_caps.compare_swap);
+  }
+  /// What packets can be spaced out to, in kilobits per second, and for which queue pairs; zero if
+  /// they cannot.
+  struct pacing {
+    std::uint32_t min_kbps = 0;
+    std::uint32_t max_kbps = 0;
+    flags<queue_pair_kind> queue_pairs;
+  };
+  [[nodiscard]] pacing packet_pacing() const noexcept {
+    const auto& caps = native_.packet_pacing_caps;
+    return {.min_kbps = caps.qp_rate_limit_min,
+            .max_kbps = caps.qp_rate_limit_max,
+            .queue_pairs = flags<queue_pair_kind>::from_mask(caps.supported_qpts)};
+  }
+  /// The largest message that is cut into segments on the way, and by which queue pairs; 0 if none.
+  [[nodiscard]] std::uint32_t max_segmented_bytes() const noexcept {
+    return native_.tso_caps.max_tso;
+  }
+  [[nodiscard]] flags<queue_pair_kind> segmenting_queue_pairs() const noexcept {
+    return flags<queue_pair_kind>::from_mask(native_.tso_caps.supported_qpts);
+  }
+  /// How far completion_queue::moderate() can go; zero if it cannot.
+  struct moderation {
+    std::uint16_t completions = 0;
+    std::chrono::microseconds period = std::chrono::microseconds(0);
+  };
+  [[nodiscard]] moderation max_moderation() const noexcept {
+    return {.completions = native_.cq_mod_caps.max_cq_count,
+            .period = std::chrono::microseconds(native_.cq_mod_caps.max_cq_period)};
   }
   /// Bytes of memory on the device; 0 if it has none.
   [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }

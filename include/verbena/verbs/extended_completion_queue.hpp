@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -20,6 +21,7 @@
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/device_clock.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -54,6 +56,17 @@ struct extended_completion_queue_options {
   /// Which optional fields can be read.
   completion_fields fields =
       completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
+  /// Only one thread uses the queue at a time, so the provider may leave out its lock.
+  bool single_threaded = false;
+  /// The queue never overflows by what the program does, so the device need not look.
+  bool ignore_overrun = false;
+};
+
+/// What came with a message that matched a tag. Source: struct ibv_wc_tm_info.
+struct matched_tag {
+  std::uint64_t tag = 0;
+  std::uint32_t application_data = 0;
+  friend bool operator==(const matched_tag&, const matched_tag&) noexcept = default;
 };
 
 namespace detail {
@@ -65,12 +78,18 @@ template <class Result, class... Arguments>
 }
 }  // namespace detail
 
-/// The completion that a lazy poll stands on; it is gone with the next step. Each read asks the
-/// device. Reading a field that the queue was not created for stops the program with a rule.
+/// The completion that a lazy poll stands on; it is gone with the next step, so it is not copied.
+/// Each read asks the device. Reading a field that the queue was not created for stops the program
+/// with a rule.
 /// Threads: one thread at a time.
 class lazy_completion {
  public:
-  explicit lazy_completion(ibv_cq_ex* queue) noexcept : queue_(queue) {}
+  /// On `queue`, of a device whose clock counts in the bits of `clock_mask`.
+  explicit lazy_completion(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0}) noexcept
+      : queue_(queue), clock_mask_(clock_mask) {}
+  lazy_completion(const lazy_completion&) = delete;
+  lazy_completion& operator=(const lazy_completion&) = delete;
+  ~lazy_completion() = default;
 
   /// The number that the work request was posted with.
   [[nodiscard]] std::uint64_t id() const noexcept { return queue_->wr_id; }
@@ -99,6 +118,12 @@ class lazy_completion {
     if (!ok() || (read(queue_->read_wc_flags) & IBV_WC_WITH_IMM) == 0) return std::nullopt;
     return network_order(read(queue_->read_imm_data));
   }
+  /// The key of the window or region that the sender's message took away here; nothing if it took
+  /// none or if !ok(). Needs completion_field::immediate.
+  [[nodiscard]] std::optional<remote_key> invalidated_key() const {
+    if (!ok() || (read(queue_->read_wc_flags) & IBV_WC_WITH_INV) == 0) return std::nullopt;
+    return remote_key(read(queue_->read_imm_data));
+  }
   /// The queue pair of this side. Needs completion_field::queue_pair.
   [[nodiscard]] queue_pair_number queue_pair() const {
     return queue_pair_number(read(queue_->read_qp_num) & queue_pair_number::max);
@@ -117,16 +142,27 @@ class lazy_completion {
   [[nodiscard]] std::uint8_t destination_path_bits() const {
     return read(queue_->read_dlid_path_bits);
   }
-  /// When it completed, in ticks of the device's clock. Needs completion_field::timestamp.
-  [[nodiscard]] std::uint64_t timestamp() const { return read(queue_->read_completion_ts); }
-  /// When it completed, in nanoseconds since 1970. Needs completion_field::wall_clock.
-  [[nodiscard]] std::uint64_t wall_clock_ns() const {
-    return read(queue_->read_completion_wallclock_ns);
+  /// When it completed, on the device's clock. Needs completion_field::timestamp.
+  [[nodiscard]] device_clock_time timestamp() const {
+    return device_clock_time({.ticks = read(queue_->read_completion_ts), .mask = clock_mask_});
+  }
+  /// When it completed, in the time of day. Needs completion_field::wall_clock.
+  [[nodiscard]] std::chrono::sys_time<std::chrono::nanoseconds> wall_clock() const {
+    return std::chrono::sys_time<std::chrono::nanoseconds>(
+        std::chrono::nanoseconds(read(queue_->read_completion_wallclock_ns)));
   }
   /// Needs completion_field::vlan.
   [[nodiscard]] std::uint16_t vlan() const { return read(queue_->read_cvlan); }
   /// Needs completion_field::flow_tag.
   [[nodiscard]] std::uint32_t flow_tag() const { return read(queue_->read_flow_tag); }
+
+  /// Defined if flags() has completion_flag::tag_data_valid or tag_matched. Needs
+  /// completion_field::tag_matching.
+  [[nodiscard]] matched_tag tag() const noexcept {
+    ibv_wc_tm_info info{};
+    queue_->read_tm_info(queue_, &info);
+    return {.tag = info.tag, .application_data = info.priv};
+  }
 
   /// Success, or an error with the request, the status, the vendor error and the likely cause.
   /// Needs completion_field::queue_pair if !ok().
@@ -145,6 +181,7 @@ class lazy_completion {
   }
 
   ibv_cq_ex* queue_;
+  std::uint64_t clock_mask_;
 };
 
 namespace detail {
@@ -188,7 +225,9 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     lazy_poll* pass_;
   };
 
-  explicit lazy_poll(ibv_cq_ex* queue, call_site where = call_site::here()) : current_(queue) {
+  explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
+                     call_site where = call_site::here())
+      : current_(queue, clock_mask) {
     detail::open_alone(queue, "a thread has one open pass over a queue at a time", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
@@ -237,7 +276,7 @@ class extended_completion_queue : public completion_queue {
   /// Begins a pass over the completions that are there. Never blocks, never allocates.
   [[nodiscard]] lazy_poll poll(call_site where = call_site::here()) const {
     VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue must not be used");
-    return lazy_poll(extended_.get(), where);
+    return lazy_poll(extended_.get(), clock_mask_, where);
   }
   using completion_queue::poll;
 
@@ -251,11 +290,16 @@ class extended_completion_queue : public completion_queue {
  private:
   friend class context;
   extended_completion_queue(std::shared_ptr<detail::completion_queue_state> state,
-                            ibv_cq_ex* extended, completion_fields fields) noexcept
-      : completion_queue(std::move(state)), extended_(extended), fields_(fields) {}
+                            ibv_cq_ex* extended, completion_fields fields,
+                            std::uint64_t clock_mask) noexcept
+      : completion_queue(std::move(state)),
+        extended_(extended),
+        fields_(fields),
+        clock_mask_(clock_mask) {}
 
   detail::native_pointer<ibv_cq_ex> extended_;
   completion_fields fields_;
+  std::uint64_t clock_mask_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -59,9 +60,10 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
   ~memory_region() = default;
 
   /// A region made by the C API from `pd`, whose memory is the caller's; `rights` are those it was
-  /// registered with. `region` must be of `pd`.
+  /// registered with, `base_address` the `iova` if it was given one. `region` must be of `pd`.
   [[nodiscard]] static memory_region adopt(ibv_mr* region, const protection_domain& pd,
-                                           access_flags rights, ownership owner);
+                                           access_flags rights, ownership owner,
+                                           std::optional<std::uint64_t> base_address = {});
 
   /// The memory, when the library allocated it. Reading it while the device or a peer writes it, or
   /// writing it while they read it, is a data race that only the protocol between you can exclude.
@@ -109,11 +111,12 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
 
  private:
   friend struct detail::internals;
-  memory_region(std::shared_ptr<detail::memory_region_state> state, access_flags rights) noexcept;
+  memory_region(std::shared_ptr<detail::memory_region_state> state, access_flags rights,
+                std::optional<std::uint64_t> base_address) noexcept;
 
   // What the data path needs, without a detour through the shared state.
   struct view {
-    std::uint64_t base = 0;  // 0 in a zero-based region
+    std::uint64_t base = 0;  // what the first byte is called; 0 in a zero-based region
     std::size_t length = 0;
     std::byte* memory = nullptr;  // of the library, or nullptr
     verbena::local_key lkey;

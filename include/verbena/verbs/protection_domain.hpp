@@ -15,6 +15,7 @@
 #include "verbena/verbs/address_vector.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/global_route_header.hpp"
+#include "verbena/verbs/memory_advice.hpp"
 #include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/transport.hpp"
 
@@ -43,6 +44,23 @@ struct allocate_options {
   verbena::huge_pages huge_pages = verbena::huge_pages::no;
 };
 
+/// How to register.
+struct register_options {
+  /// The address that work requests and peers name the first byte by; none: the memory's own. Both
+  /// addresses must lie at the same place in a page.
+  std::optional<std::uint64_t> base_address = {};
+};
+
+/// Memory of another device or subsystem, behind a descriptor. Source: ibv_reg_dmabuf_mr(3).
+struct dmabuf {
+  int fd = -1;               ///< stays the caller's, who may close it after registration
+  std::uint64_t offset = 0;  ///< where the region begins in it
+  std::size_t length = 0;    ///< bytes of the region
+  /// The address that work requests and peers name the first byte by. It and `offset` must lie at
+  /// the same place in a page.
+  std::uint64_t base_address = 0;
+};
+
 /// A protection domain, made by context::allocate_pd(). A cheap handle: copies share the domain,
 /// which is deallocated when the last handle and everything made from it are gone.
 /// Threads: one handle by one thread at a time; copies may be used by several.
@@ -69,7 +87,25 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
   /// Errors: `invalid_argument` for an empty span or rights that contradict each other; otherwise
   /// the errno of ibv_reg_mr(3). ENOMEM says what the locked-memory limit is and what was needed.
   [[nodiscard]] result<memory_region> register_memory(std::span<std::byte> memory,
+                                                      access_flags rights,
+                                                      register_options options = {}) const;
+
+  /// Registers memory behind a dma-buf. The region has no bytes() here; slices and remote() count
+  /// from `base_address`.
+  ///
+  /// Errors: `invalid_argument` for no bytes, for rights that contradict each other and for a range
+  /// that ends beyond 2^64; `not_supported` where device or kernel have no dma-buf; otherwise the
+  /// errno of ibv_reg_dmabuf_mr(3).
+  [[nodiscard]] result<memory_region> register_dmabuf(const dmabuf& memory,
                                                       access_flags rights) const;
+
+  /// Tells the device what will be done with parts of regions of this domain: ibv_advise_mr(3). It
+  /// is a hint: work requests are right without it. Blocks with advise_options::wait.
+  ///
+  /// Errors: `not_supported` for devices that take no advice; EFAULT for pages that cannot be
+  /// brought in; ENOENT for a key that is not of this domain; otherwise the errno of the verb.
+  [[nodiscard]] result<void> advise(memory_advice advice, std::span<const local_slice> parts,
+                                    advise_options options = {}) const;
 
   /// Creates a queue pair that is not yet connected: see prepared_queue_pair.hpp.
   template <transport Transport>

@@ -11,6 +11,8 @@ TEST(access_flags, print_their_names) {
   EXPECT_EQ(to_string(access::local_write | access::remote_read), "local_write | remote_read");
   EXPECT_EQ(to_string(access::remote_write | access::remote_atomic | access::memory_window_bind),
             "remote_write | remote_atomic | memory_window_bind");
+  EXPECT_EQ(to_string(access::flush_global | access::flush_persistent),
+            "flush_global | flush_persistent");
   EXPECT_EQ(to_string(access::zero_based | access::on_demand | access::huge_pages |
                       access::relaxed_ordering),
             "zero_based | on_demand | huge_pages | relaxed_ordering");
@@ -25,6 +27,11 @@ TEST(access_flags, have_the_values_of_verbs) {
       (access::local_write | access::remote_write | access::remote_read | access::remote_atomic)
           .mask(),
       0xfU);
+  EXPECT_EQ((access::memory_window_bind | access::zero_based | access::on_demand |
+             access::huge_pages | access::flush_global | access::flush_persistent)
+                .mask(),
+            0x3f0U);
+  EXPECT_EQ(access_flags(access::relaxed_ordering).mask(), 1U << 20);
 }
 
 }  // namespace

@@ -7,12 +7,15 @@
 #include <utility>
 
 #include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/sys/failing_provider.hpp"
 
 namespace verbena {
 namespace {
 
 using test::loopback;
 using test::take;
+using testing_support::expect_error;
 
 class completion_queues : public ::testing::Test {
  protected:
@@ -95,6 +98,74 @@ TEST_F(completion_queues, adopt_what_the_c_api_made) {
   EXPECT_EQ(taken.native(), native);
   EXPECT_EQ(device.provider().verbs.req_notify_cq(taken.native(), 0), 0);
   EXPECT_TRUE(std::move(taken).close());
+}
+
+TEST_F(completion_queues, are_resized_without_losing_what_they_hold) {
+  loopback pair;
+  const auto memory = pair.memory(64);
+  const auto& cq = pair.a().sends;
+  auto batch = pair.a().queue.start_send();
+  for (std::uint64_t id = 0; id < 3; ++id)
+    batch.write({.id = id, .signaled = true}, memory.slice(0, 8), memory.remote());
+  batch.submit().value();
+  cq.resize(1000).value();
+  EXPECT_GE(cq.capacity(), 1000U);
+  cq.resize(4).value();
+  EXPECT_GE(cq.capacity(), 4U);
+  EXPECT_LT(cq.capacity(), 1000U);
+  std::uint64_t next = 0;
+  for (const auto& done : take(cq, 3)) EXPECT_EQ(done.id(), next++);
+}
+
+TEST_F(completion_queues, refuse_a_size_that_cannot_be) {
+  loopback pair;
+  const auto memory = pair.memory(64);
+  auto batch = pair.a().queue.start_send();
+  for (std::uint64_t id = 0; id < 3; ++id)
+    batch.write({.id = id, .signaled = true}, memory.slice(0, 8), memory.remote());
+  batch.submit().value();
+  // The writes are there when a later one of another queue pair is.
+  auto later = pair.b().queue.start_send();
+  later.write({.signaled = true}, memory.slice(0, 8), memory.remote());
+  later.submit().value();
+  take(pair.b().sends, 1);
+  const std::size_t before = pair.a().sends.capacity();
+  expect_error(pair.a().sends.resize(0), "a completion queue has at least one entry");
+  expect_error(pair.a().sends.resize(0x7fff'ffff), "the device has at most");
+  expect_error(pair.a().sends.resize(1), "ibv_resize_cq on completion queue of soft0 failed");
+  expect_error(pair.a().sends.resize(1), "poll them first");
+  EXPECT_EQ(pair.a().sends.capacity(), before);
+  EXPECT_EQ(take(pair.a().sends, 3).size(), 3U);
+  failing_provider failing(*soft_provider().value());
+  const auto cq = testing_support::open_soft(failing.get()).value().create_cq(4).value();
+  failing.fail_verb("ibv_resize_cq", EOPNOTSUPP);
+  EXPECT_EQ(cq.resize(8).error().kind(), error_kind::not_supported);
+}
+
+ibv_modify_cq_attr moderated{};
+
+TEST_F(completion_queues, notifications_can_be_held_back) {
+  provider from = *soft_provider().value();
+  from.verbs.modify_cq.set([](ibv_cq*, ibv_modify_cq_attr* changes) {
+    moderated = *changes;
+    return changes->moderate.cq_count > 100 ? EINVAL : 0;
+  });
+  const auto cq = testing_support::open_soft(from).value().create_cq(4).value();
+  cq.moderate({.completions = 16, .period = std::chrono::milliseconds(2)}).value();
+  EXPECT_EQ(moderated.attr_mask, std::uint32_t{IBV_CQ_ATTR_MODERATE});
+  EXPECT_EQ(moderated.moderate.cq_count, 16);
+  EXPECT_EQ(moderated.moderate.cq_period, 2000);
+  cq.moderate({}).value();
+  EXPECT_EQ(moderated.moderate.cq_count, 0);
+  expect_error(cq.moderate({.completions = 101}), "the device holds back fewer completions");
+  for (const auto period : {std::chrono::microseconds(65'536), std::chrono::microseconds(-1)}) {
+    const auto refused = cq.moderate({.period = period});
+    expect_error(refused, "0 to 65535 microseconds");
+    EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+  }
+  from.verbs.modify_cq.set(nullptr);
+  EXPECT_EQ(cq.moderate({}).error().kind(), error_kind::not_supported);
+  EXPECT_EQ(cq.moderate({}).error().call(), "ibv_modify_cq");
 }
 
 // A queue of the C API whose poll fails, in the ways that providers fail.

@@ -43,6 +43,35 @@ TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
   EXPECT_EQ(completion(wc).immediate(), std::nullopt);
 }
 
+TEST(completion, says_where_a_datagram_came_from) {
+  ibv_wc wc = native_success();
+  EXPECT_FALSE(completion(wc).has_global_route_header());
+  wc.src_qp = 0xff00'1a2b;
+  wc.slid = 0x1234;
+  wc.sl = 5;
+  wc.dlid_path_bits = 3;
+  wc.pkey_index = 7;
+  wc.wc_flags = IBV_WC_GRH;
+  const completion done = wc;
+  EXPECT_EQ(done.source_queue_pair(), queue_pair_number(0x1a2b)) << "a number has 24 bits";
+  EXPECT_EQ(done.source_lid(), lid(0x1234));
+  EXPECT_EQ(done.service_level(), 5);
+  EXPECT_EQ(done.destination_path_bits(), 3);
+  EXPECT_EQ(done.pkey_index(), 7);
+  EXPECT_TRUE(done.has_global_route_header());
+}
+
+TEST(completion, an_invalidated_key_is_as_it_is_and_only_there_if_one_was_taken) {
+  ibv_wc wc = native_success();
+  wc.invalidated_rkey = 0x01020304;
+  EXPECT_EQ(completion(wc).invalidated_key(), std::nullopt);
+  wc.wc_flags = IBV_WC_WITH_INV;
+  EXPECT_EQ(completion(wc).invalidated_key(), remote_key(0x01020304));
+  EXPECT_EQ(completion(wc).immediate(), std::nullopt);
+  wc.status = IBV_WC_WR_FLUSH_ERR;
+  EXPECT_EQ(completion(wc).invalidated_key(), std::nullopt);
+}
+
 TEST(completion, failure_names_request_status_vendor_error_and_cause) {
   ibv_wc wc{};
   wc.wr_id = 42;

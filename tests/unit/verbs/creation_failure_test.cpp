@@ -133,6 +133,14 @@ TEST(creation_failure, register_memory_leaves_nothing) {
   });
 }
 
+TEST(creation_failure, register_memory_at_an_address_leaves_nothing) {
+  alignas(4096) static std::array<std::byte, 4096> memory;
+  expect_clean_failures([](const provider& from) -> result<memory_region> {
+    VERBENA_TRY(const auto pd, make_pd(from));
+    return pd.register_memory(memory, access::local_write, {.base_address = 0x10000});
+  });
+}
+
 TEST(creation_failure, create_completion_channel_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<completion_channel> {
     VERBENA_TRY(const auto opened, open_soft(from));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "verbena/base/bytes.hpp"
@@ -99,6 +100,31 @@ TEST(extended_device_attributes, add_to_the_basic_ones) {
       text.ends_with("completion timestamp mask: 0xffff\nclock kHz: 1000000\n"
                      "on-demand paging: yes\ndevice memory bytes: 4096"))
       << text;
+  native.packet_pacing_caps = {
+      .qp_rate_limit_min = 1, .qp_rate_limit_max = 100'000, .supported_qpts = 1U << IBV_QPT_UD};
+  native.tso_caps = {.max_tso = 65'536, .supported_qpts = 1U << IBV_QPT_RAW_PACKET};
+  native.cq_mod_caps = {.max_cq_count = 16, .max_cq_period = 2000};
+  native.pci_atomic_caps = {.fetch_add = 2, .swap = 0, .compare_swap = 6};
+  native.raw_packet_caps = IBV_RAW_PACKET_CAP_SCATTER_FCS;
+  native.odp_caps.per_transport_caps.rc_odp_caps = IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;
+  native.odp_caps.per_transport_caps.ud_odp_caps = IBV_ODP_SUPPORT_SEND;
+  native.xrc_odp_caps = IBV_ODP_SUPPORT_SRQ_RECV;
+  const extended_device_attributes able(native);
+  EXPECT_EQ(able.packet_pacing().min_kbps, 1U);
+  EXPECT_EQ(able.packet_pacing().max_kbps, 100'000U);
+  EXPECT_EQ(to_string(able.packet_pacing().queue_pairs), "ud");
+  EXPECT_EQ(able.max_segmented_bytes(), 65'536U);
+  EXPECT_EQ(to_string(able.segmenting_queue_pairs()), "raw_packet");
+  EXPECT_EQ(able.max_moderation().completions, 16);
+  EXPECT_EQ(able.max_moderation().period, std::chrono::milliseconds(2));
+  EXPECT_EQ(to_string(able.pci_fetch_add()), "bytes_8");
+  EXPECT_TRUE(able.pci_swap().empty());
+  EXPECT_EQ(to_string(able.pci_compare_swap()), "bytes_8 | bytes_16");
+  EXPECT_EQ(to_string(able.raw_packet_capabilities()), "scatter_fcs");
+  EXPECT_EQ(to_string(able.on_demand_rc()), "write | read");
+  EXPECT_TRUE(able.on_demand_uc().empty());
+  EXPECT_EQ(to_string(able.on_demand_ud()), "send");
+  EXPECT_EQ(to_string(able.on_demand_xrc()), "srq_recv");
   native.phys_port_cnt_ex = 300;
   EXPECT_EQ(extended_device_attributes(native).port_count(), 300U);
 }

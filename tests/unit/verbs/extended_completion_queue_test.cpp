@@ -3,12 +3,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena {
@@ -100,6 +107,105 @@ TEST_F(lazy, batches_can_be_polled_too) {
   EXPECT_EQ(test::take(cq, 1).at(0).id(), 11U);
 }
 
+// The same requests, polled in a batch and lazily, say the same.
+TEST_F(lazy, both_ways_of_polling_tell_the_same) {
+  const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
+  struct seen {
+    std::uint64_t id;
+    completion_status status;
+    completion_opcode opcode;
+    std::uint32_t bytes;
+    std::optional<std::uint32_t> immediate;
+    std::uint32_t vendor;
+    bool operator==(const seen&) const = default;
+  };
+  const auto note = [](const auto& done) {
+    const bool ok = done.ok();
+    return seen{done.id(),
+                done.status(),
+                ok ? done.opcode() : completion_opcode(),
+                ok && done.is_receive() ? done.byte_length() : 0,
+                done.immediate(),
+                ok ? 0 : done.vendor_error()};
+  };
+  const auto post = [&](queue_pair<rc>& to) {
+    to.post_receive({.id = 1}, memory.slice(2048, 100)).value();
+    auto batch = to.start_send();
+    batch.send_with_immediate({.id = 2, .signaled = true}, 7, memory.slice(0, 77));
+    batch.write({.id = 3, .signaled = true}, memory.slice(0, 8), nowhere);
+    batch.write({.id = 4, .signaled = true}, memory.slice(0, 8), memory.remote());
+    batch.submit().value();
+  };
+  const auto by_id = [](const seen& a, const seen& b) { return a.id < b.id; };
+  std::vector<seen> in_batches;
+  post(queue());
+  for (const auto& done : test::take(cq, 4)) in_batches.push_back(note(done));
+  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  auto second = std::move(prepared).handshake(self).value();
+  std::vector<seen> lazily;
+  post(second);
+  drain(4, [&](const lazy_completion& done) { lazily.push_back(note(done)); });
+  std::ranges::sort(in_batches, by_id);
+  std::ranges::sort(lazily, by_id);
+  EXPECT_TRUE(in_batches == lazily);
+  EXPECT_EQ(lazily.at(2).status, completion_status::remote_access_error);
+  EXPECT_EQ(lazily.at(3).status, completion_status::flushed);
+}
+
+TEST_F(lazy, flags_are_passed_on_and_named_when_refused) {
+  EXPECT_TRUE(device.create_extended_cq(4, {.single_threaded = true}));
+  provider from = *soft_provider().value();
+  static ibv_cq_init_attr_ex asked;
+  from.verbs.create_cq_ex.set([](ibv_context*, ibv_cq_init_attr_ex* attributes) -> ibv_cq_ex* {
+    asked = *attributes;
+    errno = EOPNOTSUPP;
+    return nullptr;
+  });
+  const auto opened = testing_support::open_soft(from).value();
+  const auto refused =
+      opened.create_extended_cq(4, {.single_threaded = true, .ignore_overrun = true});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("or the flags"), std::string::npos);
+  EXPECT_EQ(asked.comp_mask, std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS});
+  EXPECT_EQ(asked.flags,
+            std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN});
+  EXPECT_FALSE(opened.create_extended_cq(4));
+  EXPECT_EQ(asked.comp_mask, 0U) << "old providers see no mask that they do not know";
+}
+
+TEST_F(lazy, times_are_of_the_devices_clock_and_of_the_day) {
+  const auto clock = device
+                         .create_extended_cq(8, {.fields = completion_field::timestamp |
+                                                           completion_field::wall_clock})
+                         .value();
+  auto prepared = pd.create_queue_pair<rc>(clock, clock, {.access = access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  auto timed = std::move(prepared).handshake(self).value();
+  const auto before = std::chrono::system_clock::now();
+  std::vector<device_clock_time> times;
+  for (int i = 0; i < 2; ++i) {
+    auto batch = timed.start_send();
+    batch.write({.signaled = true}, memory.slice(0, 8), memory.remote());
+    batch.submit().value();
+    const auto limit = deadline::after(std::chrono::seconds(20));
+    while (times.size() <= static_cast<std::size_t>(i) && !limit.expired())
+      for (const auto& done : clock.poll()) {
+        times.push_back(done.timestamp());
+        EXPECT_GE(done.wall_clock(), before - std::chrono::seconds(1));
+        EXPECT_LE(done.wall_clock(), std::chrono::system_clock::now() + std::chrono::seconds(1));
+      }
+  }
+  ASSERT_EQ(times.size(), 2U);
+  EXPECT_FALSE(times[1].is_before(times[0]));
+  const auto attributes = device.query_extended().value();
+  EXPECT_EQ(times[0].bits(),
+            static_cast<unsigned>(std::bit_width(attributes.completion_timestamp_mask())));
+  const auto between = attributes.duration_of(times[1] - times[0]);
+  ASSERT_TRUE(between.has_value());
+  EXPECT_LT(*between, std::chrono::seconds(40));
+}
+
 TEST_F(lazy, a_failure_is_a_completion_with_its_reason) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   auto batch = queue().start_send();
@@ -154,9 +260,10 @@ TEST_F(lazy_death, fields_that_were_not_asked_for_are_not_read) {
   EXPECT_DEATH(static_cast<void>(any.service_level()), rule + "SL was");
   EXPECT_DEATH(static_cast<void>(any.destination_path_bits()), rule + "DLID_PATH_BITS");
   EXPECT_DEATH(static_cast<void>(any.timestamp()), rule + "COMPLETION_TIMESTAMP was");
-  EXPECT_DEATH(static_cast<void>(any.wall_clock_ns()), rule + "COMPLETION_TIMESTAMP_WALLCLOCK");
+  EXPECT_DEATH(static_cast<void>(any.wall_clock()), rule + "COMPLETION_TIMESTAMP_WALLCLOCK");
   EXPECT_DEATH(static_cast<void>(any.vlan()), rule + "CVLAN");
   EXPECT_DEATH(static_cast<void>(any.flow_tag()), rule + "FLOW_TAG");
+  EXPECT_DEATH(static_cast<void>(any.tag()), rule + "TM_INFO");
 }
 
 // A queue of the C API that fails after some completions, and counts how it is called.
@@ -181,6 +288,39 @@ struct scripted_queue {
   }
   static scripted_queue& of(ibv_cq_ex* queue) { return *reinterpret_cast<scripted_queue*>(queue); }
 };
+
+TEST(lazy_completion, reads_every_field_from_the_queue) {
+  ibv_cq_ex native{};
+  native.wr_id = 7;
+  native.status = IBV_WC_SUCCESS;
+  native.read_opcode = [](ibv_cq_ex*) { return IBV_WC_RECV; };
+  native.read_wc_flags = [](ibv_cq_ex*) -> unsigned { return IBV_WC_WITH_INV; };
+  native.read_imm_data = [](ibv_cq_ex*) -> __be32 { return 0x01020304; };
+  native.read_src_qp = [](ibv_cq_ex*) -> std::uint32_t { return 0xff00'1a2b; };
+  native.read_slid = [](ibv_cq_ex*) -> std::uint32_t { return 0x1234; };
+  native.read_sl = [](ibv_cq_ex*) -> std::uint8_t { return 5; };
+  native.read_dlid_path_bits = [](ibv_cq_ex*) -> std::uint8_t { return 3; };
+  native.read_completion_ts = [](ibv_cq_ex*) -> std::uint64_t { return 0x1ff; };
+  native.read_completion_wallclock_ns = [](ibv_cq_ex*) -> std::uint64_t { return 1'500'000'000; };
+  native.read_cvlan = [](ibv_cq_ex*) -> std::uint16_t { return 12; };
+  native.read_flow_tag = [](ibv_cq_ex*) -> std::uint32_t { return 13; };
+  native.read_tm_info = [](ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {.tag = 14, .priv = 15}; };
+  const lazy_completion done(&native, 0xff);
+  EXPECT_TRUE(done.is_receive());
+  EXPECT_EQ(done.invalidated_key(), remote_key(0x01020304));
+  EXPECT_EQ(done.immediate(), std::nullopt);
+  EXPECT_EQ(done.source_queue_pair(), queue_pair_number(0x1a2b));
+  EXPECT_EQ(done.source_lid(), lid(0x1234));
+  EXPECT_EQ(done.service_level(), 5);
+  EXPECT_EQ(done.destination_path_bits(), 3);
+  EXPECT_EQ(done.timestamp(), device_clock_time({.ticks = 0xff, .mask = 0xff}));
+  EXPECT_EQ(done.wall_clock().time_since_epoch(), std::chrono::milliseconds(1500));
+  EXPECT_EQ(done.vlan(), 12);
+  EXPECT_EQ(done.flow_tag(), 13U);
+  EXPECT_EQ(done.tag(), (matched_tag{.tag = 14, .application_data = 15}));
+  native.status = IBV_WC_WR_FLUSH_ERR;
+  EXPECT_EQ(done.invalidated_key(), std::nullopt);
+}
 
 TEST(lazy_poll, ends_what_it_started_and_nothing_else) {
   scripted_queue queue;

@@ -6,11 +6,13 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "tests/unit/verbs/counting_provider.hpp"
+#include "tests/unit/verbs/loopback.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/sys/failing_provider.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -172,6 +174,177 @@ TEST(memory_region, addresses_of_a_zero_based_region_are_offsets) {
   EXPECT_EQ(region.slice(10, 5).address(), 10U);
   EXPECT_EQ(region.remote().address(), 0U);
   EXPECT_EQ(region.remote().length(), 64U);
+}
+
+TEST(memory_region, can_have_an_address_of_its_own) {
+  const auto pd = make_pd();
+  alignas(4096) static std::array<std::byte, 4096> memory;
+  constexpr std::uint64_t base = 0x7000'0000'0000;
+  const auto region =
+      pd.register_memory(std::span(memory).subspan(64), access::local_write | access::remote_write,
+                         {.base_address = base + 64})
+          .value();
+  EXPECT_EQ(region.slice().address(), base + 64);
+  EXPECT_EQ(region.slice(10, 5).address(), base + 74);
+  EXPECT_EQ(region.remote().address(), base + 64);
+  EXPECT_EQ(region.remote().length(), memory.size() - 64);
+  // It works: bytes are moved by the addresses that the region was given.
+  const auto cq = pd.context().create_cq(4).value();
+  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(self).value();
+  memory[64] = std::byte{42};
+  auto batch = queue.start_send();
+  batch.write({.signaled = true}, region.slice(0, 1), region.remote().slice(100, 1));
+  batch.submit().value();
+  EXPECT_TRUE(test::take(cq, 1).at(0).ok());
+  EXPECT_EQ(memory[164], std::byte{42});
+}
+
+TEST(memory_region, an_address_that_cannot_be_is_refused) {
+  const auto pd = make_pd();
+  std::array<std::byte, 64> memory{};
+  const auto beyond =
+      pd.register_memory(memory, access::local_write, {.base_address = ~std::uint64_t{0} - 62});
+  expect_error(beyond, "ends beyond the address space");
+  EXPECT_EQ(beyond.error().kind(), error_kind::invalid_argument);
+  expect_error(
+      pd.register_memory(memory, access::local_write | access::zero_based, {.base_address = 64}),
+      "the addresses of a zero-based region begin at 0");
+  failing_provider failing(*soft_provider().value());
+  const auto other = open_soft(failing.get()).value().allocate_pd().value();
+  failing.fail_call(1, EINVAL);
+  const auto moved =
+      other.register_memory(memory, access::local_write, {.base_address = address_of(memory) + 1});
+  expect_error(moved, "ibv_reg_mr_iova2 on protection domain of soft0 failed");
+  expect_error(moved, "different places in their pages");
+}
+
+ibv_mr dmabuf_region{};
+int dmabuf_code = 0;
+struct {
+  std::uint64_t offset;
+  std::size_t length;
+  std::uint64_t base;
+  int fd;
+  int rights;
+} dmabuf_asked{};
+
+class dmabuf_regions : public ::testing::Test {
+ protected:
+  dmabuf_regions() {
+    dmabuf_code = 0;
+    from.verbs.reg_dmabuf_mr.set([](ibv_pd* of, std::uint64_t offset, std::size_t length,
+                                    std::uint64_t base, int fd, int rights) -> ibv_mr* {
+      if (dmabuf_code != 0) {
+        errno = dmabuf_code;
+        return nullptr;
+      }
+      dmabuf_asked = {offset, length, base, fd, rights};
+      dmabuf_region = {};
+      dmabuf_region.context = of->context;
+      dmabuf_region.pd = of;
+      // As rdma-core does: the offset stands where the address would be.
+      dmabuf_region.addr = reinterpret_cast<void*>(offset);
+      dmabuf_region.length = length;
+      dmabuf_region.lkey = 5;
+      dmabuf_region.rkey = 6;
+      return &dmabuf_region;
+    });
+    from.verbs.dereg_mr.set([](ibv_mr* region) { return region == &dmabuf_region ? 0 : EINVAL; });
+  }
+  provider from = *soft_provider().value();
+  protection_domain pd = open_soft(from).value().allocate_pd().value();
+};
+
+TEST_F(dmabuf_regions, count_from_the_address_that_they_were_given) {
+  const auto region =
+      pd.register_dmabuf(
+            {.fd = 7, .offset = 0x3000, .length = 0x2000, .base_address = 0x5000'0000'0000},
+            access::local_write | access::remote_read)
+          .value();
+  EXPECT_EQ(dmabuf_asked.offset, 0x3000U);
+  EXPECT_EQ(dmabuf_asked.length, 0x2000U);
+  EXPECT_EQ(dmabuf_asked.base, 0x5000'0000'0000U);
+  EXPECT_EQ(dmabuf_asked.fd, 7);
+  EXPECT_EQ(dmabuf_asked.rights, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+  EXPECT_EQ(region.remote(),
+            remote_region({.address = 0x5000'0000'0000, .length = 0x2000, .key = remote_key(6)}));
+  EXPECT_EQ(region.slice(16, 8).address(), 0x5000'0000'0010U);
+  EXPECT_EQ(region.local_key(), local_key(5));
+  EXPECT_FALSE(region.owns_memory());
+  EXPECT_EQ(region.name(), "memory region dma-buf 7 at 0x3000+8192 of soft0");
+  const auto zero_based =
+      pd.register_dmabuf({.fd = 7, .length = 4096}, access::local_write | access::zero_based);
+  EXPECT_EQ(zero_based->remote().address(), 0U);
+}
+
+TEST_F(dmabuf_regions, refusals_name_their_cause) {
+  const auto ask = [&](dmabuf memory) { return pd.register_dmabuf(memory, access::local_write); };
+  expect_error(ask({.fd = 7}), "at least one byte");
+  expect_error(ask({.fd = 7, .length = 2, .base_address = ~std::uint64_t{0}}), "address space");
+  expect_error(ask({.fd = 7, .offset = ~std::uint64_t{0}, .length = 2}), "address space");
+  expect_error(pd.register_dmabuf({.fd = 7, .length = 1}, access::remote_write),
+               "need local_write");
+  for (const auto& [code, words] :
+       {std::pair{EBADF, "the descriptor is not open"}, std::pair{EOPNOTSUPP, "has no dma-buf"},
+        std::pair{EINVAL, "reaches beyond the dma-buf"}, std::pair{ENODEV, "the device is gone"},
+        std::pair{ENOMEM, "the device has room for"}}) {
+    dmabuf_code = code;
+    const auto refused = ask({.fd = 7, .offset = 4096, .length = 4096});
+    expect_error(refused, "ibv_reg_dmabuf_mr on dma-buf 7 at 0x1000+4096 of protection domain");
+    expect_error(refused, words);
+    EXPECT_EQ(refused.error().code(), code);
+  }
+  dmabuf_code = EINVAL;
+  expect_error(ask({.fd = 7, .offset = 4096, .length = 4096, .base_address = 8}),
+               "different places in their pages");
+  from.verbs.reg_dmabuf_mr.set(nullptr);
+  EXPECT_EQ(ask({.fd = 7, .length = 1}).error().kind(), error_kind::not_supported);
+}
+
+int advice_code = 0;
+struct {
+  int advice;
+  std::uint32_t flags;
+  std::vector<ibv_sge> slices;
+} advice_given;
+
+TEST(memory_advice, is_passed_on_with_its_slices) {
+  provider from = *soft_provider().value();
+  from.verbs.advise_mr.set([](ibv_pd*, ib_uverbs_advise_mr_advice advice, std::uint32_t flags,
+                              ibv_sge* slices, std::uint32_t count) {
+    advice_given = {static_cast<int>(advice), flags, {slices, slices + count}};
+    return advice_code;
+  });
+  advice_code = 0;
+  advice_given = {-1, 0, {}};
+  const auto pd = open_soft(from).value().allocate_pd().value();
+  const auto region = pd.allocate(4096, access::local_write).value();
+  const std::array parts{region.slice(0, 64), region.slice(1024, 100)};
+  pd.advise(memory_advice::prefetch_write, {}).value();
+  EXPECT_EQ(advice_given.advice, -1) << "nothing to advise about";
+  pd.advise(memory_advice::prefetch_write, parts, {.wait = true}).value();
+  EXPECT_EQ(advice_given.advice, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+  EXPECT_EQ(advice_given.flags, std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH});
+  ASSERT_EQ(advice_given.slices.size(), 2U);
+  EXPECT_EQ(advice_given.slices[1].addr, parts[1].address());
+  EXPECT_EQ(advice_given.slices[1].length, 100U);
+  EXPECT_EQ(advice_given.slices[1].lkey, region.local_key().value());
+  pd.advise(memory_advice::prefetch_no_fault, parts).value();
+  EXPECT_EQ(advice_given.advice, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT);
+  EXPECT_EQ(advice_given.flags, 0U);
+  for (const auto& [code, words] :
+       {std::pair{EOPNOTSUPP, "takes no advice, or not prefetch: leave it out"},
+        std::pair{EFAULT, "beyond its region"}, std::pair{EPERM, "another protection domain"},
+        std::pair{ENOENT, "names no region"}, std::pair{EINVAL, "access::on_demand"},
+        std::pair{EIO, "the device is gone"}}) {
+    advice_code = code;
+    const auto refused = pd.advise(memory_advice::prefetch, parts);
+    expect_error(refused, "ibv_advise_mr on protection domain of soft0 failed");
+    expect_error(refused, words);
+  }
+  EXPECT_EQ(to_string(static_cast<memory_advice>(7)), "unknown (7)");
 }
 
 TEST(memory_region, raw_verbs_take_the_native_region) {

@@ -4,6 +4,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "verbena/verbs/detail/native_state.hpp"
@@ -16,8 +18,14 @@ struct native_traits<ibv_context> {
   static constexpr const char* moved_from = "a moved-from context must not be used";
   static constexpr const char* in_use = "objects that were made from the context still exist";
 };
+/// What was found out or set up once for an open device. Threads: thread-safe.
+struct context_memory {
+  std::atomic<bool> events_do_not_block{false};
+  std::atomic<std::uint64_t> clock_mask{0};  ///< 0: not asked yet
+};
 struct context_parents {
   std::shared_ptr<const void> keep_alive;  ///< of a borrowed context: what it lives in
+  std::shared_ptr<context_memory> memory = std::make_shared<context_memory>();
 };
 using context_state = native_state<ibv_context, context_parents>;
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// A lazy completion is where the pass stands: with the next step it is another one. Keep what was
+// read.
+// expect-gcc: use of deleted function
+// expect-clang: call to deleted constructor
+#include <cstdint>
+#include <vector>
+
+#include "verbena/verbs/extended_completion_queue.hpp"
+
+std::uint64_t use(const verbena::extended_completion_queue& queue) {
+  std::uint64_t last = 0;
+  for (const auto& done : queue.poll()) {
+#ifdef VERBENA_BAD
+    const auto kept = done;
+    last = kept.id();
+#else
+    last = done.id();
+#endif
+  }
+  return last;
+}

@@ -182,6 +182,8 @@ std::string explain_dmabuf(int code, asked_device device, registration wanted) {
     case EOPNOTSUPP:
     case ENOSYS:
       return "the device, its driver or the kernel (before 5.12) has no dma-buf";
+    case EFAULT:
+      return "the device cannot reach the memory behind the dma-buf";
     case EINVAL:
       if (!wanted.offset_in_page_differs)
         return "the range reaches beyond the dma-buf, the descriptor is of no dma-buf, or the "

@@ -150,7 +150,8 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
     return error::from_errno(
         made.code, verb.name(), place + " of " + name(),
         detail::explain_dmabuf(made.code, {&provider(), native()->context},
-                               {.bytes = memory.length,
+                               {.memory = nullptr,
+                                .bytes = memory.length,
                                 .rights = rights,
                                 .offset_in_page_differs =
                                     detail::differ_in_page(memory.base_address, memory.offset)}));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Completion queues: their size, their order, sharing one, and what happens when one overflows.
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <array>
 #include <map>
@@ -31,6 +30,20 @@ TEST(completion_queue, without_entries_is_refused) { EXPECT_FALSE(tested().conte
 TEST(completion_queue, on_a_vector_that_does_not_exist_is_refused) {
   EXPECT_FALSE(tested().context.create_cq(
       16, {.completion_vector = tested().context.completion_vectors() + 1}));
+}
+
+TEST(completion_queue, is_resized) {
+  const auto queue = tested().context.create_cq(16).value();
+  const auto resized = queue.resize(200);
+  VERBENA_NEEDS(resized || resized.error().kind() != error_kind::not_supported,
+                "the device does not resize completion queues");
+  resized.value();
+  EXPECT_GE(queue.capacity(), 200U);
+  queue.resize(20).value();
+  EXPECT_GE(queue.capacity(), 20U);
+  const auto refused = queue.resize(beyond_every_limit);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().call(), "ibv_resize_cq");
 }
 
 TEST(completion_queue, is_empty_at_first) {
@@ -83,7 +96,6 @@ TEST_P(shared_queue, overflow_is_reported) {
   const auto memory = connection().memory(4096);
   const std::size_t capacity = initiator().sends.capacity();
   ASSERT_LT(capacity, 500U);
-  const ibv_context* const context = connection().context().native();
   bool reported = false;
   for (std::size_t i = 0; i <= capacity + 8; ++i) {
     const post_status posted = post(initiator(), [&](auto& batch) {
@@ -93,14 +105,9 @@ TEST_P(shared_queue, overflow_is_reported) {
   }
   const deadline end = patience();
   while (!reported && !end.expired()) {
-    pollfd events{.fd = context->async_fd, .events = POLLIN, .revents = 0};
-    if (::poll(&events, 1, 10) != 1) continue;
-    ibv_async_event event{};
-    const auto& verbs = connection().context().provider().verbs;
-    if (verbs.get_async_event(connection().context().native(), &event) != 0) break;
-    if (event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == initiator().sends.native())
-      reported = true;
-    verbs.ack_async_event(&event);
+    const auto event = connection().context().wait_event(end).value();
+    reported =
+        event && event->kind() == async_event_kind::cq_error && event->concerns(initiator().sends);
   }
   EXPECT_TRUE(reported) << "no event IBV_EVENT_CQ_ERR";
 }

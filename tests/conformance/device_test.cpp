@@ -11,6 +11,7 @@
 #include "tests/conformance/tested_device.hpp"
 #include "tests/conformance/traffic.hpp"
 #include "verbena/verbs/device_list.hpp"
+#include "verbena/verbs/device_search.hpp"
 
 namespace verbena::conformance {
 namespace {
@@ -18,6 +19,30 @@ namespace {
 TEST(device, is_listed_once) {
   const auto devices = list_devices().value();
   EXPECT_EQ(std::ranges::count(devices, tested().listed.name(), &device::name), 1);
+}
+
+TEST(device, is_found_by_what_is_known_of_it) {
+  const auto devices = list_devices().value();
+  const device& itself = tested().listed;
+  EXPECT_EQ(find_by_name(devices, itself.name())->name(), itself.name());
+  if (!itself.guid().is_reserved()) {
+    EXPECT_EQ(find_by_guid(devices, itself.guid())->guid(), itself.guid());
+  }
+  for (const auto& entry : tested().context.gid_table().value())
+    if (const auto name = entry.interface_name()) {
+      EXPECT_TRUE(find_by_interface(devices, *name)) << *name;
+    }
+}
+
+TEST(device, has_a_clock_if_it_stamps_completions) {
+  const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
+  const auto first = tested().context.read_clock();
+  EXPECT_EQ(first.has_value(), mask != 0);
+  if (!first) {
+    EXPECT_EQ(first.error().kind(), error_kind::not_supported);
+    return;
+  }
+  EXPECT_FALSE(tested().context.read_clock().value().is_before(*first));
 }
 
 TEST(device, opens_by_its_name) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
 
 #include "tests/conformance/traffic.hpp"
@@ -157,6 +158,16 @@ TEST_P(failure_events, flushed_receives_wake_who_waits_for_solicited_ones) {
   target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   expect_event(target().receives);
   EXPECT_EQ(received().status(), completion_status::flushed);
+}
+
+TEST(asynchronous_events, of_a_quiet_device_do_not_come) {
+  const auto quiet = tested().listed.open().value();
+  EXPECT_FALSE(quiet.poll_event().value().has_value());
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(quiet.wait_event(deadline::after(50ms)).value().has_value());
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 50ms);
+  pollfd readable{.fd = quiet.event_fd(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&readable, 1, 0), 0);
 }
 
 TEST(channels, a_queue_without_one_says_so) {

@@ -86,6 +86,23 @@ TEST(registration, keeps_its_domain_from_closing) {
   std::move(pd).close().value();
 }
 
+// Devices without on-demand paging take no advice, and say so.
+TEST(memory_advice, is_taken_where_the_device_has_on_demand_paging) {
+  const auto pd = make_pd();
+  const bool on_demand = tested().context.query_extended().value().has_on_demand_paging();
+  std::vector<std::byte> mine(3 * 4096);
+  const auto rights = on_demand ? access::local_write | access::on_demand : access::local_write;
+  const auto region = pd.register_memory(mine, rights).value();
+  for (const auto advice : {memory_advice::prefetch, memory_advice::prefetch_write}) {
+    const std::array parts{region.slice(0, 4096), region.slice(5000, 100)};
+    const auto given = pd.advise(advice, parts, {.wait = true});
+    EXPECT_EQ(given.has_value(), on_demand);
+    if (!given) {
+      EXPECT_EQ(given.error().kind(), error_kind::not_supported) << given.error().message();
+    }
+  }
+}
+
 class memory : public data_test {};
 INSTANTIATE_TEST_SUITE_P(rc, memory, ::testing::ValuesIn(every_variant()), name_of);
 
@@ -130,6 +147,22 @@ TEST_P(memory, of_the_caller_is_written_and_read) {
   ASSERT_TRUE(sent().ok());
   EXPECT_TRUE(
       std::ranges::equal(std::span(near).subspan(100, 333), std::span(far).subspan(9, 333)));
+}
+
+TEST_P(memory, has_the_address_that_it_was_registered_with) {
+  VERBENA_OPEN();
+  alignas(4096) static std::array<std::byte, 8192> mine;
+  fill(mine, 73);
+  constexpr std::uint64_t base = 0x10'0000'0000;
+  const auto region =
+      connection().pd().register_memory(mine, every_right(), {.base_address = base}).value();
+  EXPECT_EQ(region.remote().address(), base);
+  post([&](auto& batch) {
+    batch.write({.signaled = true}, region.slice(10, 1000), region.remote().slice(5000, 1000));
+  });
+  ASSERT_TRUE(sent().ok());
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(mine).subspan(5000, 1000), std::span(mine).subspan(10, 1000)));
 }
 
 TEST_P(memory, of_different_regions_goes_into_one_message) {

@@ -24,6 +24,7 @@
 
 #include "tests/unit/verbs/loopback.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena {
 namespace {
@@ -35,9 +36,9 @@ using testing_support::open_soft;
 
 // A provider whose events are made up, and which counts how they are acknowledged. Its context has
 // a descriptor of ours, so that it becomes readable when we say so.
-class invented : public ::testing::Test {
+class async_events : public ::testing::Test {
  protected:
-  invented() {
+  async_events() {
     pending.clear();
     acknowledged = 0;
     code = EAGAIN;
@@ -62,7 +63,7 @@ class invented : public ::testing::Test {
     writable_end = ends[1];
     own_fd = std::exchange(device.native()->async_fd, readable_end);
   }
-  ~invented() override {
+  ~async_events() override {
     device.native()->async_fd = own_fd;
     ::close(readable_end);
     ::close(writable_end);
@@ -94,7 +95,7 @@ struct srq_handle {
   [[nodiscard]] ibv_srq* native() const { return const_cast<ibv_srq*>(&queue); }
 };
 
-TEST_F(invented, every_kind_is_named_and_says_what_it_is_about) {
+TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();
   const auto other_cq = device.create_cq(4).value();
@@ -158,7 +159,7 @@ TEST_F(invented, every_kind_is_named_and_says_what_it_is_about) {
   }
 }
 
-TEST_F(invented, an_unknown_kind_is_kept_and_concerns_nothing) {
+TEST_F(async_events, an_unknown_kind_is_kept_and_concerns_nothing) {
   const auto cq = device.create_cq(4).value();
   for (const int type : {21, 77, 0x7fffffff}) {
     raise(static_cast<ibv_event_type>(type), {.cq = cq.native()});
@@ -172,7 +173,7 @@ TEST_F(invented, an_unknown_kind_is_kept_and_concerns_nothing) {
   }
 }
 
-TEST_F(invented, a_port_that_no_device_has_is_none) {
+TEST_F(async_events, a_port_that_no_device_has_is_none) {
   for (const int number : {-1, 256, 100'000}) {
     raise(IBV_EVENT_PORT_ERR, {.port_num = number});
     EXPECT_EQ(taken().port(), std::nullopt) << number;
@@ -181,7 +182,7 @@ TEST_F(invented, a_port_that_no_device_has_is_none) {
   EXPECT_EQ(taken().object(), "a queue pair on soft0");
 }
 
-TEST_F(invented, each_event_is_acknowledged_once_before_it_is_delivered) {
+TEST_F(async_events, each_event_is_acknowledged_once_before_it_is_delivered) {
   EXPECT_FALSE(device.poll_event().value().has_value());
   EXPECT_EQ(acknowledged, 0);
   raise(IBV_EVENT_PORT_ERR, {.port_num = 1});
@@ -195,7 +196,7 @@ TEST_F(invented, each_event_is_acknowledged_once_before_it_is_delivered) {
   EXPECT_EQ(acknowledged, 2) << "copies are not acknowledged again";
 }
 
-TEST_F(invented, the_descriptor_does_not_block_also_of_borrowed_contexts) {
+TEST_F(async_events, the_descriptor_does_not_block_also_of_borrowed_contexts) {
   const auto flags = [] { return ::fcntl(readable_end, F_GETFL); };
   ASSERT_EQ(flags() & O_NONBLOCK, 0);
   const auto borrowed = context::borrow(device.native(), from, nullptr);
@@ -210,7 +211,7 @@ TEST_F(invented, the_descriptor_does_not_block_also_of_borrowed_contexts) {
   EXPECT_NE(flags() & O_NONBLOCK, 0);
 }
 
-TEST_F(invented, failures_name_the_verb_the_device_and_the_cause) {
+TEST_F(async_events, failures_name_the_verb_the_device_and_the_cause) {
   code = EIO;
   expect_error(device.poll_event(), "ibv_get_async_event on soft0 failed: Input/output error");
   expect_error(device.wait_event(deadline::after(1h)), "the device is gone");
@@ -222,7 +223,7 @@ TEST_F(invented, failures_name_the_verb_the_device_and_the_cause) {
   EXPECT_EQ(fresh.event_fd(), -1);
 }
 
-TEST_F(invented, a_wait_ends_at_its_deadline_and_not_before) {
+TEST_F(async_events, a_wait_ends_at_its_deadline_and_not_before) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(device.wait_event(deadline::after(20'500us)).value().has_value());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 20'500us);
@@ -230,7 +231,7 @@ TEST_F(invented, a_wait_ends_at_its_deadline_and_not_before) {
   EXPECT_FALSE(device.wait_event(deadline::after(-1h)).value().has_value());
 }
 
-TEST_F(invented, a_wait_as_long_as_there_is_ends_with_an_event) {
+TEST_F(async_events, a_wait_as_long_as_there_is_ends_with_an_event) {
   for (const auto& until : {deadline::never(), deadline::after(std::chrono::nanoseconds::max())}) {
     std::thread raiser([] { raise(IBV_EVENT_GID_CHANGE, {.port_num = 1}); });
     EXPECT_EQ(device.wait_event(until).value().value().kind(), kind::gid_change);
@@ -239,14 +240,14 @@ TEST_F(invented, a_wait_as_long_as_there_is_ends_with_an_event) {
 }
 
 // An event that somebody else takes between poll(2) and ibv_get_async_event(3).
-TEST_F(invented, a_stolen_event_is_waited_out) {
+TEST_F(async_events, a_stolen_event_is_waited_out) {
   ASSERT_EQ(::write(writable_end, "", 1), 1);  // readable, but there is no event
   std::thread thief([] { raise(IBV_EVENT_SM_CHANGE, {.port_num = 1}); });
   EXPECT_EQ(device.wait_event(deadline::after(20s)).value().value().kind(), kind::sm_change);
   thief.join();
 }
 
-TEST_F(invented, signals_are_waited_out) {
+TEST_F(async_events, signals_are_waited_out) {
   static std::atomic<int> signals;
   signals = 0;
   struct sigaction interrupting{};
@@ -416,6 +417,37 @@ TEST(soft_events, what_happens_to_ports_and_the_device_is_told_to_every_context)
     }
   }
   EXPECT_EQ(device.allocate_pd().error().code(), EIO) << "after DEVICE_FATAL nothing works";
+}
+
+// Provoked by messages that leave fewer receives than the limit, and by failing the queue pair.
+TEST(soft_events,
+     a_shared_receive_queue_tells_of_its_limit_and_a_queue_pair_that_it_takes_no_more) {
+  const auto device = open_soft();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(16).value();
+  const auto memory = pd.allocate(64, access::local_write).value();
+  const auto receives = pd.create_shared_receive_queue({.max_wr = 8}).value();
+  auto prepared = pd.create_queue_pair<rc>(cq, cq, receives).value();
+  const auto self = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(self).value();
+  for (std::uint64_t id = 0; id < 4; ++id)
+    receives.post_receive({.id = id}, memory.slice(0, 8)).value();
+  receives.arm_limit(2).value();
+  const auto send = [&] {
+    auto batch = queue.start_send();
+    batch.send({.signaled = true}, memory.slice(8, 8));
+    batch.submit().value();
+    test::take(cq, 2);
+  };
+  send();
+  send();
+  EXPECT_FALSE(device.poll_event().value().has_value()) << "two are left, which is not fewer";
+  send();
+  EXPECT_EQ(events_of(device, receives, kind::srq_limit_reached),
+            std::multiset<kind>{kind::srq_limit_reached});
+  queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
+  EXPECT_EQ(events_of(device, queue, kind::qp_last_wqe_reached),
+            std::multiset<kind>{kind::qp_last_wqe_reached});
 }
 
 // An event that nobody took does not keep anything from being destroyed.

@@ -152,7 +152,7 @@ TEST(read_clock_of_soft0, goes_on_across_the_wrap_around) {
   const auto device = open_soft();
   const auto attributes = device.query_extended().value();
   const std::uint64_t last = attributes.completion_timestamp_mask();
-  const auto set = "clock " + std::to_string(last - 1000);
+  const auto set = "clock " + std::to_string(last - 50'000'000);  // 50 ms
   ASSERT_EQ(device.provider().soft_provoke(device.native(), set.c_str()), 0);
   const auto first = device.read_clock().value();
   auto later = first;

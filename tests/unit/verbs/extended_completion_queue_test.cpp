@@ -145,7 +145,11 @@ TEST_F(lazy, both_ways_of_polling_tell_the_same) {
   auto second = std::move(prepared).handshake(self).value();
   std::vector<seen> lazily;
   post(second);
-  drain(4, [&](const lazy_completion& done) { lazily.push_back(note(done)); });
+  drain(4, [&](const lazy_completion& done) {
+    EXPECT_EQ(done.native(), cq.native_extended());
+    EXPECT_EQ(done.native()->wr_id, done.id());
+    lazily.push_back(note(done));
+  });
   std::ranges::sort(in_batches, by_id);
   std::ranges::sort(lazily, by_id);
   EXPECT_TRUE(in_batches == lazily);

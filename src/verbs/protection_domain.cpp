@@ -66,7 +66,8 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
         made.code, newer ? verbs.reg_mr_iova2.name() : verbs.reg_mr.name(), pd.name(),
         detail::explain_registration(
             made.code, {&pd.provider(), pd.native()->context},
-            {.bytes = memory.size(),
+            {.memory = address,
+             .bytes = memory.size(),
              .rights = rights,
              .offset_in_page_differs =
                  base &&

@@ -181,7 +181,7 @@ response responder::place(std::span<const std::byte> bytes) noexcept {
                    .why = {.why = reason::bad_request, .length = bytes.size()}});
   if (bytes.empty()) return {};
   if (is_send(current_.opcode)) return scatter_to_receive(bytes);
-  segment to;
+  segment to{nullptr, 0};
   response answer = reach(placed_, bytes.size(), to);
   if (answer.outcome != verdict::done) return answer;
   copy_payload(to.data, bytes.data(), bytes.size());

@@ -20,6 +20,7 @@ int main() {
       {"unreliable connection", guide::unreliable_connection},
       {"datagrams", guide::datagrams},
       {"shared receive queue", guide::shared_receive_queue},
+      {"asynchronous events", guide::asynchronous_events},
   };
   for (const auto& [name, run] : pages) {
     std::cout << "== " << name << '\n' << std::flush;

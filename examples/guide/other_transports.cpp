@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Unreliable connections, datagrams and shared receive queues.
+// Unreliable connections, datagrams, shared receive queues, and what devices report on their own.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iostream>
 #include <optional>
 #include <utility>
 
@@ -14,6 +16,8 @@
 
 namespace guide {
 namespace {
+
+using namespace std::chrono_literals;
 
 /// What every page begins with.
 struct usual {
@@ -81,14 +85,13 @@ void datagrams() {
   require(memory.bytes()[40] == std::byte{42});
   // [reply]
   std::optional<verbena::global_route_header> header;
-  if (received.flags().contains(verbena::completion_flag::global_route_header))
+  if (received.has_global_route_header())
     header = verbena::global_route_header::decode(memory.bytes().first(40)).value();
   const auto sender = pd.sender_address(received, verbena::port_number(1), header).value();
   const auto back = pd.create_address_handle(sender).value();
 
   auto reply = server.start_send();
-  reply.send({}, memory.slice(40, 64),
-             back.destination(verbena::queue_pair_number(received.native().src_qp), key));
+  reply.send({}, memory.slice(40, 64), back.destination(received.source_queue_pair(), key));
   reply.submit().value();
   // [/reply]
   wait_for(cq, 1);
@@ -97,6 +100,7 @@ void datagrams() {
 
 void shared_receive_queue() {
   const usual with;
+  const auto& context = with.context;
   const auto& pd = with.pd;
   const auto& cq = with.cq;
   const auto& memory = with.memory;
@@ -118,7 +122,28 @@ void shared_receive_queue() {
   for (int i = 0; i < 3; ++i) batch.send({.signaled = true}, memory.slice(8192, 100));
   batch.submit().value();
   wait_for(cq, 6);
+
+  // [event]
+  while (const auto event = context.wait_event(verbena::deadline::after(10s)).value()) {
+    std::cout << to_string(*event) << '\n';
+    if (event->kind() == verbena::async_event_kind::srq_limit_reached && event->concerns(srq))
+      break;  // post more, and arm again
+  }
+  // [/event]
   require(srq.query().value().limit == 0);
+}
+
+void asynchronous_events() {
+  const auto context = verbena::open_device().value();
+  // [events]
+  // Whenever context.event_fd() is readable:
+  while (const auto event = context.poll_event().value()) {
+    std::cout << to_string(*event) << '\n';
+    if (event->kind() == verbena::async_event_kind::port_error && event->port())
+      std::cout << "stop sending by port " << int{event->port()->value()} << '\n';
+  }
+  // [/events]
+  require(context.event_fd() >= 0);
 }
 
 }  // namespace guide

@@ -18,6 +18,7 @@ void threads();
 void unreliable_connection();
 void datagrams();
 void shared_receive_queue();
+void asynchronous_events();
 
 /// Throws when `holds` is false.
 inline void require(bool holds) {

@@ -77,7 +77,7 @@ bool is_about_a(subject wanted, async_event_kind kind) noexcept {
 
 std::string object_of(const ibv_async_event& pending, async_event_kind kind,
                       std::string_view device) {
-  const std::string name(device);
+  std::string name(device);
   const kind_text* const text = text_of(kind);
   switch (text != nullptr ? text->about : subject::device) {
     case subject::port:

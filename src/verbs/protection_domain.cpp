@@ -84,7 +84,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
 namespace detail {
 
 std::shared_ptr<protection_domain_state> make_protection_domain_state(
-    ibv_pd* native, std::shared_ptr<context_state> of, ownership owner) {
+    ibv_pd* native, const std::shared_ptr<context_state>& of, ownership owner) {
   return std::make_shared<protection_domain_state>(protection_domain_state::arguments{
       .provider = &of->provider(),
       .native = native,

@@ -10,6 +10,6 @@
 namespace verbena::inline VERBENA_ABI::detail {
 
 [[nodiscard]] std::shared_ptr<protection_domain_state> make_protection_domain_state(
-    ibv_pd* native, std::shared_ptr<context_state> of, ownership owner);
+    ibv_pd* native, const std::shared_ptr<context_state>& of, ownership owner);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -119,6 +119,7 @@ TEST_P(shared_queue, serves_many_queue_pairs) {
   auto options = usual_options();
   options.extended = GetParam().interface == interface_kind::extended;
   std::vector<connector::ends> pairs;
+  pairs.reserve(8);
   for (int i = 0; i < 8; ++i)
     pairs.push_back(wires->connect({{queue, queue}, options}, {{queue, queue}, options}));
   if (options.extended)

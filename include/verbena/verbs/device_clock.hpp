@@ -28,7 +28,7 @@ class device_clock_time {
   /// A mask of 0 means that all bits count.
   constexpr explicit device_clock_time(parts of) noexcept
       : bits_(of.mask != 0 ? static_cast<unsigned>(std::bit_width(of.mask)) : 64U),
-        ticks_(of.ticks & (~std::uint64_t{0} >> (64U - bits_))) {}
+        ticks_(bits_ >= 64U ? of.ticks : of.ticks & ((std::uint64_t{1} << bits_) - 1)) {}
 
   /// What the clock showed.
   [[nodiscard]] constexpr std::uint64_t ticks() const noexcept { return ticks_; }

@@ -109,7 +109,7 @@ TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
     std::string object;
     decltype(ibv_async_event::element) about;
   };
-  const std::string of_queue = qp.name();
+  const std::string& of_queue = qp.name();
   const std::string of_port = "port 2 of soft0";
   const std::array<expectation, 21> expected = {{
       {"CQ_ERR", "completion queue of soft0", {.cq = cq.native()}},

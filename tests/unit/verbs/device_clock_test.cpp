@@ -118,7 +118,7 @@ TEST_F(read_clock, folds_seconds_and_ticks_and_asks_for_the_mask_once) {
   shown = {.tv_sec = 0, .tv_nsec = 0x1'2345'6789'abcd};  // drivers put all of it here
   EXPECT_EQ(device.read_clock().value(), at(0x2345'6789'abcd));
   shown.tv_nsec = 0x1'2345'6789'abce;
-  const auto copy = device;
+  const auto copy = device;  // NOLINT(performance-unnecessary-copy-initialization): it is tested
   EXPECT_EQ((copy.read_clock().value() - at(0x2345'6789'abcd)).value(), 1);
   EXPECT_EQ(asked_for_mask, 1);
 }

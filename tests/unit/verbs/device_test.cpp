@@ -52,7 +52,7 @@ TEST(device, outlives_the_list_that_it_came_from) {
 
 TEST(device, stays_usable_when_it_was_moved_from) {
   auto first = soft0();
-  const auto second = std::move(first);
+  const auto second = std::move(first);    // NOLINT(performance-move-const-arg): moving copies
   EXPECT_EQ(first.name(), second.name());  // NOLINT(bugprone-use-after-move): moving copies
 }
 

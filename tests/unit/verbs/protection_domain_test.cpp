@@ -24,7 +24,6 @@ namespace {
 
 using testing_support::counting_provider;
 using testing_support::expect_error;
-using testing_support::log_catcher;
 using testing_support::open_soft;
 
 protection_domain make_pd() { return open_soft().allocate_pd().value(); }

@@ -59,9 +59,7 @@ class prepared_base : public queue_pair_base {
 
  protected:
   explicit prepared_base(prepared_parts parts) noexcept
-      : queue_pair_base(std::move(parts.made)),
-        local_(parts.local),
-        request_(std::move(parts.request)) {}
+      : queue_pair_base(std::move(parts.made)), local_(parts.local), request_(parts.request) {}
 
   [[nodiscard]] queue_pair_attributes connected_init() const;
   [[nodiscard]] result<queue_pair_attributes> connected_rtr(const verbena::endpoint& remote) const;

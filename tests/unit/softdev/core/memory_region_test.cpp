@@ -120,7 +120,8 @@ TEST_F(region_table, keys_are_unique_and_look_random) {
     for (int bit = 0; bit < 32; ++bit) ones[bit] += static_cast<int>(one >> bit & 1U);
   }
   // Each bit is a fair coin: 10 standard deviations of 20000 throws are 707.
-  for (const int each : ones) EXPECT_NEAR(each, count / 2, 707);
+  constexpr int half = count / 2;
+  for (const int each : ones) EXPECT_NEAR(each, half, 707);
 }
 
 TEST_F(fabric, registration_checks_rights_and_range) {

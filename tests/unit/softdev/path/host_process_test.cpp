@@ -190,6 +190,7 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
   const transport kind = std::array{transport::rc, transport::uc, transport::ud}[GetParam() % 3];
   std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key) {
     using namespace host_records;
+    constexpr unsigned solicited_bit = 0x80;
     const std::uint32_t to = number({pair.b->qp->number(), pair.b->qp->number(), 1});
     const std::uint32_t from =
         number({pair.a->qp->number(), pair.a->qp->number(), pair.a->qp->number()});
@@ -203,10 +204,19 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
     };
     if (type == host_records::request)
       begin(request_header{
-          to, from, psn, attempt, static_cast<std::uint8_t>(random() % 9), 1,
-          number({0, 8, 16, 200, 1U << 30U}), 7, random(), number({key, key, 0x1234}),
-          static_cast<std::uint8_t>(random() % 8 == 0 ? random() % 6 : static_cast<unsigned>(kind)),
-          1, 2});
+          .destination_qpn = to,
+          .source_qpn = from,
+          .psn = psn,
+          .attempt = attempt,
+          .opcode = static_cast<std::uint8_t>(random() % 9),
+          .kind = static_cast<std::uint8_t>(
+              (random() % 8 == 0 ? random() % 6 : static_cast<unsigned>(kind)) | solicited_bit),
+          .length = number({0, 8, 16, 200, 1U << 30U}),
+          .immediate = 7,
+          .remote_address = random(),
+          .remote_key = number({key, key, 0x1234}),
+          .partition = static_cast<std::uint16_t>(number({0xffff, 0xffff, 0xffff})),
+          .destination_lid = static_cast<std::uint16_t>(number({0, 0, 0}))});
     if (type == host_records::answer)
       begin(answer_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 11),
                           static_cast<std::uint8_t>(random() % 40), random(), number({0x301}), 1, 2,

@@ -3,12 +3,33 @@
 #   of it is a test of CTest, named PREFIX/Suite.test, with the labels given (default: unit). The label `tsan` puts
 #   the program into the subset that every run executes under ThreadSanitizer.
 # verbena_unit_tests(MODULE [LABELS ...] [targets to link]): the program of tests/unit/MODULE/**/*_test.cpp.
+# verbena_precompiled_headers(TARGET KIND): gives a test program the precompiled headers of its kind: library or gtest.
 # verbena_compile_fail_tests(MODULE): see compile_fail.cmake.
 include(GoogleTest)
 include(compile_fail)
 
 # All programs with the label tsan; `ninja tsan_tests` builds just these.
 add_custom_target(tsan_tests)
+
+# Headers are half the compilation of a test: GoogleTest's, and for tests of the library the library's. They are
+# precompiled once for all programs. Compiler caches cannot see through it.
+function(verbena_precompiled_headers target kind)
+  if(CMAKE_CXX_COMPILER_LAUNCHER)
+    return()
+  endif()
+  set(owner verbena_precompiled_${kind})
+  if(NOT TARGET ${owner})
+    add_library(${owner} OBJECT "${PROJECT_SOURCE_DIR}/tests/precompiled.cpp")
+    target_link_libraries(${owner} PRIVATE verbena_flags GTest::gmock GTest::gtest)
+    set(headers <gmock/gmock.h> <gtest/gtest.h>)
+    if(kind STREQUAL "library")
+      target_link_libraries(${owner} PRIVATE verbena)
+      list(APPEND headers "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp")
+    endif()
+    target_precompile_headers(${owner} PRIVATE ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${owner})
+endfunction()
 
 function(verbena_test_program name)
   cmake_parse_arguments(arg "" "PREFIX" "SOURCES;LINK;LABELS" ${ARGN})
@@ -19,9 +40,10 @@ function(verbena_test_program name)
     set(arg_PREFIX ${name})
   endif()
   add_executable(${name} ${arg_SOURCES})
-  # GoogleTest's headers are half the compilation of a test. Compiler caches cannot see through it.
-  if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  if("verbena" IN_LIST arg_LINK)
+    verbena_precompiled_headers(${name} library)
+  else()
+    verbena_precompiled_headers(${name} gtest)
   endif()
   target_link_libraries(${name} PRIVATE verbena_flags ${arg_LINK} GTest::gmock GTest::gtest_main)
   if("tsan" IN_LIST arg_LABELS)

@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: MIT
+// Nothing: what is compiled for its precompiled headers has to have a source.

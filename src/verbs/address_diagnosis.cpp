@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/address_diagnosis.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
+namespace {
+
+// Whether the address is one of the device's own, which the software device can reach.
+bool is_own_address(asked_device device, const address_vector& to) {
+  constexpr std::size_t most = 256;
+  std::array<ibv_gid_entry, most> entries{};
+  const auto count = device.from->verbs.query_gid_table(device.context, entries.data(), most, 0,
+                                                        sizeof(ibv_gid_entry));
+  for (std::size_t i = 0; count > 0 && i < std::min(static_cast<std::size_t>(count), most); ++i)
+    if (std::memcmp(entries[i].gid.raw, to.gid->bytes().data(), sizeof entries[i].gid.raw) == 0)
+      return true;
+  return false;
+}
+
+}  // namespace
+
 std::string explain_route(int code, asked_device device, const address_vector& to) {
   if (!to.gid) return {};
-  if (code == ENETUNREACH && device.from->origin == provider_origin::soft)
+  const bool soft = device.from->origin == provider_origin::soft;
+  if (soft && code == ENETUNREACH && !is_own_address(device, to))
     return "the software device reaches this host only, and " + to_string(*to.gid) +
            " is no address of it";
   return "resolving the route to the remote GID " + to_string(*to.gid) +

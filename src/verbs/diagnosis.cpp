@@ -19,7 +19,7 @@ namespace {
 const char* const device_gone = "the device is gone";
 const char* const listing_forbidden =
     "this process may not list RDMA devices: a control group, a seccomp filter or a security "
-    "module forbids it; in a container, pass the devices in";
+    "module forbids it; a container needs /dev/infiniband passed in";
 const char* const opening_forbidden =
     "this user may not open the device: check the mode of /dev/infiniband/uverbs*, the groups of "
     "the user and, in a container, whether the devices were passed in";

@@ -20,6 +20,13 @@ def own_mounts():
     return None
 
 
+@functools.cache
+def own_network():
+    """Whether a process may have network interfaces of its own."""
+    return any(subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+               for command in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]))
+
+
 def has_huge_pages():
     free = re.search(r"HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())
     return free is not None and int(free.group(1)) >= HUGE_PAGES_WANTED

@@ -202,6 +202,7 @@ CONDITIONS = {
     "everywhere": lambda: True,
     "not-root": lambda: os.geteuid() != 0,
     "no-mounts": lambda: places.own_mounts() is None,
+    "no-network": lambda: not places.own_network(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
 }
 

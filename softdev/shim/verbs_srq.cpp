@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <new>
 
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
+#include "verbena/base/enum_bits.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -53,6 +55,13 @@ srq_object* make(const creation& wanted) {
   return object;
 }
 
+// ibv_srq_type, of which programs may give any value.
+enum class srq_kind : std::uint32_t {
+  basic = IBV_SRQT_BASIC,
+  xrc = IBV_SRQT_XRC,
+  tag_matching = IBV_SRQT_TM,
+};
+
 // As in the kernel, the limit in the attributes of creation means nothing.
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (pd == nullptr) return fail(EINVAL);
@@ -82,9 +91,9 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
   constexpr std::uint32_t supported = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   const std::uint32_t mask = attributes->comp_mask;
   if ((mask & ~known) != 0) return fail(EINVAL);
-  const bool basic = (mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || attributes->srq_type == IBV_SRQT_BASIC;
-  if (!basic && attributes->srq_type != IBV_SRQT_XRC && attributes->srq_type != IBV_SRQT_TM)
-    return fail(EINVAL);
+  const auto kind = enum_from_bits<srq_kind>(attributes->srq_type);
+  const bool basic = (mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || kind == srq_kind::basic;
+  if (!basic && kind != srq_kind::xrc && kind != srq_kind::tag_matching) return fail(EINVAL);
   if (!basic || (mask & ~supported) != 0) return fail(EOPNOTSUPP);
   if ((mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr ||
       attributes->pd->context != context)

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <set>
@@ -68,10 +69,11 @@ class async_events : public ::testing::Test {
     ::close(readable_end);
     ::close(writable_end);
   }
-  static void raise(ibv_event_type type, decltype(ibv_async_event::element) about = {}) {
+  static void raise(int type, decltype(ibv_async_event::element) about = {}) {
     ibv_async_event made{};
     made.element = about;
-    made.event_type = type;
+    static_assert(sizeof made.event_type == sizeof type);
+    std::memcpy(&made.event_type, &type, sizeof type);  // may be none that verbs.h knows
     pending.push_back(made);
     EXPECT_EQ(::write(writable_end, "", 1), 1);
   }
@@ -137,7 +139,7 @@ TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
   for (std::size_t type = 0; type < expected.size(); ++type) {
     const auto& wanted = expected[type];
     SCOPED_TRACE(wanted.name);
-    raise(static_cast<ibv_event_type>(type), wanted.about);
+    raise(static_cast<int>(type), wanted.about);
     const async_event event = taken();
     EXPECT_EQ(static_cast<std::size_t>(event.kind()), type);
     EXPECT_EQ(to_string(event.kind()), wanted.name);
@@ -162,7 +164,7 @@ TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
 TEST_F(async_events, an_unknown_kind_is_kept_and_concerns_nothing) {
   const auto cq = device.create_cq(4).value();
   for (const int type : {21, 77, 0x7fffffff}) {
-    raise(static_cast<ibv_event_type>(type), {.cq = cq.native()});
+    raise(type, {.cq = cq.native()});
     const async_event event = taken();
     EXPECT_EQ(static_cast<int>(event.kind()), type);
     EXPECT_EQ(to_string(event), "unknown (" + std::to_string(type) + ") of soft0");

@@ -214,7 +214,7 @@ TEST_F(on_demand_memory, advice_brings_pages_in_and_is_checked) {
 
   EXPECT_EQ(advise(pd, prefetch, 2, range(0, 1)), EINVAL);
   EXPECT_EQ(ibv_advise_mr(pd, prefetch, 0, nullptr, 0), EINVAL);
-  EXPECT_EQ(advise(pd, static_cast<ibv_advise_mr_advice>(9), 0, range(0, 1)), EOPNOTSUPP);
+  EXPECT_EQ(advise(pd, static_cast<ibv_advise_mr_advice>(3), 0, range(0, 1)), EOPNOTSUPP);
   EXPECT_EQ(advise(pd, prefetch, 0, {number(pages.data), 1, mr->lkey + 1}), ENOENT);
   EXPECT_EQ(advise(pd, prefetch, 0, source_.slice(0, 1)), ENOENT) << "not on demand";
   EXPECT_EQ(advise(pd, prefetch, 0, range(2 * page - 1, 2)), EFAULT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The peer is not told of a read, so there is no number to tell it.
-// expect: no member named 'read_with_immediate'|has no member named 'read_with_immediate'
+// expect: no member named .read_with_immediate.
 #include "verbena/verbs/send_batch.hpp"
 
 void use(verbena::send_batch<verbena::rc>& batch, const verbena::remote_region& remote,

@@ -139,12 +139,14 @@ result<void> serve(const serve_options& options) {
   verbena::bringup::listener_options listening;
   listening.greeting_timeout = options.timeout;
   VERBENA_TRY(auto listener, listener::open(options.at, listening));
+  const std::string place = to_string(listener.local_address()) + " (" + device.name() + ")";
+  server running(std::move(listener), std::move(files), std::move(device), options);
+  // Who reads this may end the server: its handlers of signals are there.
   if (!options.quiet) {
-    std::printf("serving %s at %s (%s); Ctrl-C ends\n", options.directory.c_str(),
-                to_string(listener.local_address()).c_str(), device.name().c_str());
+    std::printf("serving %s at %s; Ctrl-C ends\n", options.directory.c_str(), place.c_str());
     std::fflush(stdout);
   }
-  return server(std::move(listener), std::move(files), std::move(device), options).run();
+  return running.run();
 }
 
 }  // namespace

@@ -39,18 +39,7 @@ class event : public ::testing::Test {
     EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), 0);
   }
   // A write to ourselves that completes on `queue_`.
-  void write(std::uint64_t wr_id = 1) {
-    std::vector<ibv_sge> data = {memory_.slice(0, 8)};
-    ibv_send_wr request{};
-    request.wr_id = wr_id;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.sg_list = data.data();
-    request.num_sge = 1;
-    request.wr.rdma.remote_addr = memory_.address() + 8;
-    request.wr.rdma.rkey = memory_.mr().rkey;
-    ASSERT_EQ(qp_->send(request), 0);
-  }
+  void write(std::uint64_t wr_id = 1) { ASSERT_EQ(write_within(*qp_, memory_, wr_id), 0); }
   // Takes one event of `queue_`: 0 or errno.
   int take() {
     ibv_cq* queue = nullptr;

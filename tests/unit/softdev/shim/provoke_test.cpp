@@ -76,18 +76,7 @@ class provoked : public ::testing::Test {
     }
   }
   // A write of eight bytes to itself.
-  int write(queue_pair_handle& qp, std::uint64_t wr_id) {
-    std::vector<ibv_sge> data = {memory_.slice(0, 8)};
-    ibv_send_wr request{};
-    request.wr_id = wr_id;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.sg_list = data.data();
-    request.num_sge = 1;
-    request.wr.rdma.remote_addr = memory_.address() + 8;
-    request.wr.rdma.rkey = memory_.mr().rkey;
-    return qp.send(request);
-  }
+  int write(queue_pair_handle& qp, std::uint64_t wr_id) { return write_within(qp, memory_, wr_id); }
 
   opened_device device_;
   opened_device other_;

@@ -215,4 +215,17 @@ void connect(queue_pair_handle& a, queue_pair_handle& b, const bring_up& how) {
   if (&a != &b) b.connect(a.get()->qp_num, how);
 }
 
+int write_within(queue_pair_handle& qp, buffer& memory, std::uint64_t wr_id) {
+  ibv_sge data = memory.slice(0, 8);
+  ibv_send_wr request{};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.sg_list = &data;
+  request.num_sge = 1;
+  request.wr.rdma.remote_addr = memory.address() + 8;
+  request.wr.rdma.rkey = memory.mr().rkey;
+  return qp.send(request);
+}
+
 }  // namespace verbena::softdev::testing

@@ -151,4 +151,8 @@ class queue_pair_handle {
 /// Connects two queue pairs to each other.
 void connect(queue_pair_handle& a, queue_pair_handle& b, const bring_up& how = {});
 
+/// Posts a signaled write of the first 8 bytes of `memory` to the next 8, by a queue pair that is
+/// connected to itself or to one of the same domain; 0 or the errno.
+int write_within(queue_pair_handle& qp, buffer& memory, std::uint64_t wr_id);
+
 }  // namespace verbena::softdev::testing

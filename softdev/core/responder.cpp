@@ -245,7 +245,7 @@ response responder::finish() noexcept {
 }
 
 response responder::execute_atomic() noexcept {
-  segment where;
+  segment where{nullptr, 0};
   response answer = reach(0, 8, where);
   if (answer.outcome != verdict::done) return answer;
   if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();

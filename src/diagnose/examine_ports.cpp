@@ -34,8 +34,9 @@ finding about_state(const device_facts& device, const port_facts& port) {
   const std::string interface = interface_of(port);
   found.meaning += "; on Ethernet it follows its network interface" +
                    (interface.empty() ? std::string() : " " + interface);
-  found.commands = {"sudo ip link set " + (interface.empty() ? "NETDEV" : interface) + " up"};
-  if (interface.empty()) found.commands.insert(found.commands.begin(), "rdma link");
+  if (interface.empty()) found.commands.emplace_back("rdma link");
+  found.commands.push_back("sudo ip link set " + (interface.empty() ? "NETDEV" : interface) +
+                           " up");
   return found;
 }
 

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -44,12 +45,15 @@ class async_events : public ::testing::Test {
     acknowledged = 0;
     code = EAGAIN;
     from.verbs.get_async_event.set([](ibv_context*, ibv_async_event* out) {
-      if (pending.empty()) {
-        errno = code;
-        return -1;
+      {
+        const std::scoped_lock one_at_a_time(mutex);
+        if (pending.empty()) {
+          errno = code;
+          return -1;
+        }
+        *out = pending.front();
+        pending.pop_front();
       }
-      *out = pending.front();
-      pending.pop_front();
       char one = 0;
       static_cast<void>(!::read(readable_end, &one, 1));
       return 0;
@@ -74,11 +78,15 @@ class async_events : public ::testing::Test {
     made.element = about;
     static_assert(sizeof made.event_type == sizeof type);
     std::memcpy(&made.event_type, &type, sizeof type);  // may be none that verbs.h knows
-    pending.push_back(made);
+    {
+      const std::scoped_lock one_at_a_time(mutex);
+      pending.push_back(made);
+    }
     EXPECT_EQ(::write(writable_end, "", 1), 1);
   }
   async_event taken() { return device.poll_event().value().value(); }
 
+  static inline std::mutex mutex;  // of `pending`: some tests raise events on another thread
   static inline std::deque<ibv_async_event> pending;
   static inline int acknowledged = 0;
   static inline ibv_async_event last_acknowledged{};

@@ -18,19 +18,19 @@ constexpr const char* soft_soname = "libverbena-soft.so.0";
 struct description {
   const char* soname;
   const char* variable;
-  const char* purpose;
+  const char* need;
   const char* package;
 };
 
 const description& describe(rdma_library which) {
   static constexpr description all[] = {
-      {"libibverbs.so.1", "VERBENA_LIBIBVERBS", "RDMA adapters",
+      {"libibverbs.so.1", "VERBENA_LIBIBVERBS", "RDMA adapters need it",
        "install it with `apt install libibverbs1 ibverbs-providers` (Debian, Ubuntu), "
        "`dnf install libibverbs` (Fedora) or `pacman -S rdma-core` (Arch)"},
-      {"librdmacm.so.1", "VERBENA_LIBRDMACM", "the connection manager",
+      {"librdmacm.so.1", "VERBENA_LIBRDMACM", "the connection manager needs it",
        "install it with `apt install librdmacm1` (Debian, Ubuntu), `dnf install librdmacm` "
        "(Fedora) or `pacman -S rdma-core` (Arch)"},
-      {"libefa.so.1", "VERBENA_LIBEFA", "EFA queue pairs",
+      {"libefa.so.1", "VERBENA_LIBEFA", "EFA queue pairs need it",
        "install it with `apt install ibverbs-providers` (Debian, Ubuntu), `dnf install libibverbs` "
        "(Fedora) or `pacman -S rdma-core` (Arch)"},
   };
@@ -67,7 +67,7 @@ result<void*> load_system_library(rdma_library which) {
   const char* chosen = environment(library.variable);
   const char* file = chosen != nullptr ? chosen : library.soname;
   if (void* handle = ::dlopen(file, load_flags)) return handle;
-  std::string diagnosis = last_dl_error() + "; " + library.purpose + " need it: ";
+  std::string diagnosis = last_dl_error() + "; " + library.need + ": ";
   diagnosis += chosen != nullptr ? std::string(library.variable) + " names this file, correct it"
                                  : std::string(library.package);
   return error::unavailable(ENOENT, "dlopen", file, diagnosis);

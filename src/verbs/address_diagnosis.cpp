@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "src/verbs/text.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -52,7 +53,7 @@ std::string explain_address(asked_device device, const address_vector& to) {
   const std::string index = std::to_string(to.source_gid.value());
   if (to.source_gid.value() >= port.gid_tbl_len)
     return "the port has no GID at index " + index + ": its table has " +
-           std::to_string(port.gid_tbl_len) + " places";
+           counted(static_cast<std::uint32_t>(port.gid_tbl_len), "place");
   ibv_gid_entry entry{};
   if (call(verbs.query_gid_ex, device.context, std::uint32_t{to.port.value()},
            std::uint32_t{to.source_gid.value()}, &entry, 0U, sizeof entry)

@@ -7,6 +7,7 @@
 
 #include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/creation.hpp"
+#include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
@@ -16,13 +17,8 @@ namespace verbena::inline VERBENA_ABI {
 namespace {
 
 address_handle make_handle(ibv_ah* native, const protection_domain& pd, ownership owner) {
-  using state = detail::address_handle_state;
-  return detail::internals::make<address_handle>(std::make_shared<state>(
-      state::arguments{.provider = &pd.provider(),
-                       .native = native,
-                       .owner = owner,
-                       .name = "address handle of " + pd.context().name(),
-                       .parents = {.pd = detail::internals::state_of(pd)}}));
+  return detail::make_child<address_handle, detail::address_handle_state>(native, pd, owner,
+                                                                          "address handle");
 }
 
 // What a completion says about who sent the datagram.

@@ -6,9 +6,10 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-std::string object_of(std::uint64_t id, queue_pair_number queue_pair) {
-  return "work request " + std::to_string(id) + " on queue pair " +
-         detail::hexadecimal(queue_pair.value());
+std::string request_text(std::uint64_t id) { return "work request " + std::to_string(id); }
+
+std::string queue_pair_text(queue_pair_number number) {
+  return "queue pair " + detail::hexadecimal(number.value());
 }
 
 }  // namespace
@@ -24,8 +25,8 @@ result<void> completion_failure(const failed_completion& failed) {
     diagnosis.append("; usually: ").append(cause);
   return error({.kind = error_kind::completion,
                 .code = static_cast<int>(failed.status),
-                .call = "work request",
-                .object = object_of(failed.id, failed.queue_pair),
+                .call = request_text(failed.id),
+                .object = queue_pair_text(failed.queue_pair),
                 .diagnosis = std::move(diagnosis)});
 }
 
@@ -33,7 +34,8 @@ result<void> completion_failure(const failed_completion& failed) {
 
 std::string to_string(const completion& done) {
   if (!done.ok()) return done.result().error().message();
-  std::string text = object_of(done.id(), done.queue_pair()) + ": " + to_string(done.opcode());
+  std::string text = request_text(done.id()) + " on " + queue_pair_text(done.queue_pair()) + ": " +
+                     to_string(done.opcode());
   if (done.is_receive()) text += " of " + std::to_string(done.byte_length()) + " bytes";
   if (const auto number = done.immediate()) text += ", immediate " + detail::hexadecimal(*number);
   return text;

@@ -9,6 +9,7 @@
 
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
+#include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/gid_table.hpp"
@@ -60,7 +61,7 @@ std::string explain_entry(int code, const context& device, port_number port, std
   if (!attributes) return detail::explain_port(code, {&device.provider(), device.native()}, port);
   const std::uint32_t length = length_of(*attributes);
   if (index < length) return {};
-  return "the table has " + std::to_string(length) + " places, counted from 0";
+  return "the table has " + detail::counted(length, "place") + ", counted from 0";
 }
 
 }  // namespace

@@ -28,4 +28,15 @@ error creation_error(int code, std::string_view call, std::string_view object) {
   return error::from_errno(code, call, object, diagnosis);
 }
 
+std::string above_limits(std::initializer_list<asked_amount> amounts) {
+  std::string text;
+  for (const auto& [what, asked, limit] : amounts) {
+    if (limit < 0 || asked <= static_cast<std::uint32_t>(limit)) continue;
+    if (!text.empty()) text += ", ";
+    text.append(what).append(" ").append(std::to_string(asked));
+    text.append(" > the device's maximum ").append(std::to_string(limit));
+  }
+  return text;
+}
+
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -129,7 +129,7 @@ std::string explain_port(int code, asked_device device, port_number port) {
   const unsigned ports = attributes.phys_port_cnt;
   if (port.value() >= 1 && port.value() <= ports) return {};
   return "there is no port " + std::to_string(port.value()) + ": the device has " +
-         std::to_string(ports) + (ports == 1 ? " port" : " ports") + ", counted from 1";
+         counted(ports, "port") + ", counted from 1";
 }
 
 std::string explain_pd(int code, asked_device device) {

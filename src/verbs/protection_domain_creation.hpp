@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: MIT
-// The state of a new protection domain.
+// The state of a new protection domain, and of what is made from one.
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
+#include "verbena/verbs/context.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/ownership.hpp"
+#include "verbena/verbs/protection_domain.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 [[nodiscard]] std::shared_ptr<protection_domain_state> make_protection_domain_state(
     ibv_pd* native, const std::shared_ptr<context_state>& of, ownership owner);
+
+/// A handle of what was made from `pd` alone; messages call it `WHAT of DEVICE`.
+template <class Handle, class State>
+[[nodiscard]] Handle make_child(typename State::native_type* native, const protection_domain& pd,
+                                ownership owner, std::string_view what) {
+  return internals::make<Handle>(std::make_shared<State>(
+      typename State::arguments{.provider = &pd.provider(),
+                                .native = native,
+                                .owner = owner,
+                                .name = std::string(what) + " of " + pd.context().name(),
+                                .parents = {.pd = internals::state_of(pd)}}));
+}
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -60,29 +60,31 @@ created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex&
 std::string exceeded_limits(const protection_domain& pd, const queue_pair_capabilities& sizes) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
-  std::string text;
-  const auto compare = [&text](const char* what, std::uint32_t asked, int limit) {
-    if (limit < 0 || asked <= static_cast<std::uint32_t>(limit)) return;
-    if (!text.empty()) text += ", ";
-    text.append(what).append(" ").append(std::to_string(asked));
-    text.append(" > the device's maximum ").append(std::to_string(limit));
-  };
-  compare("max_send_wr", sizes.max_send_wr, limits.max_qp_wr);
-  compare("max_recv_wr", sizes.max_recv_wr, limits.max_qp_wr);
-  compare("max_send_sge", sizes.max_send_sge, limits.max_sge);
-  compare("max_recv_sge", sizes.max_recv_sge, limits.max_sge);
+  std::string text = above_limits({{"max_send_wr", sizes.max_send_wr, limits.max_qp_wr},
+                                   {"max_recv_wr", sizes.max_recv_wr, limits.max_qp_wr},
+                                   {"max_send_sge", sizes.max_send_sge, limits.max_sge},
+                                   {"max_recv_sge", sizes.max_recv_sge, limits.max_sge}});
   if (text.empty() && sizes.max_inline_data > 0)
     text = "the device may not have room for " + std::to_string(sizes.max_inline_data) +
            " bytes of inline data";
   return text;
 }
 
+// How many queue pairs the device has room for; empty when it does not tell.
+std::string room_for_queue_pairs(const protection_domain& pd) {
+  ibv_device_attr limits{};
+  if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
+  return "the device has room for " +
+         counted(static_cast<std::uint32_t>(limits.max_qp), "queue pair");
+}
+
 error creation_failed(const protection_domain& pd, const queue_pair_request& asked,
                       std::string_view verb, int code) {
   error failed = creation_error(code, verb, pd.name());
   if (code != EINVAL && code != ENOMEM && code != 0) return failed;
-  const std::string exceeded = exceeded_limits(pd, asked.sizes);
-  return exceeded.empty() ? failed : std::move(failed).with_diagnosis(exceeded);
+  std::string cause = exceeded_limits(pd, asked.sizes);
+  if (cause.empty() && code == ENOMEM) cause = room_for_queue_pairs(pd);
+  return cause.empty() ? failed : std::move(failed).with_diagnosis(cause);
 }
 
 // Why the request makes no sense on any device; empty if it does.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/verbs/creation.hpp"
+#include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
@@ -12,13 +13,8 @@ namespace verbena::inline VERBENA_ABI {
 namespace {
 
 shared_receive_queue make_handle(ibv_srq* native, const protection_domain& pd, ownership owner) {
-  using state = detail::shared_receive_queue_state;
-  return detail::internals::make<shared_receive_queue>(std::make_shared<state>(
-      state::arguments{.provider = &pd.provider(),
-                       .native = native,
-                       .owner = owner,
-                       .name = "shared receive queue of " + pd.context().name(),
-                       .parents = {.pd = detail::internals::state_of(pd)}}));
+  return detail::make_child<shared_receive_queue, detail::shared_receive_queue_state>(
+      native, pd, owner, "shared receive queue");
 }
 
 // Which of the device's limits are exceeded; empty if none.
@@ -27,16 +23,8 @@ std::string exceeded_limits(const protection_domain& pd, shared_receive_queue_op
   if (detail::call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed)
     return {};
   if (limits.max_srq == 0) return "the device has no shared receive queues";
-  std::string text;
-  const auto compare = [&text](const char* what, std::uint32_t wanted, int limit) {
-    if (limit < 0 || wanted <= static_cast<std::uint32_t>(limit)) return;
-    if (!text.empty()) text += ", ";
-    text.append(what).append(" ").append(std::to_string(wanted));
-    text.append(" > the device's maximum ").append(std::to_string(limit));
-  };
-  compare("max_wr", asked.max_wr, limits.max_srq_wr);
-  compare("max_sge", asked.max_sge, limits.max_srq_sge);
-  return text;
+  return detail::above_limits({{"max_wr", asked.max_wr, limits.max_srq_wr},
+                               {"max_sge", asked.max_sge, limits.max_srq_sge}});
 }
 
 }  // namespace

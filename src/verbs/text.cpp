@@ -24,4 +24,10 @@ std::string byte_text(std::uint64_t bytes) {
   return std::to_string(bytes) + " " + units[unit];
 }
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  std::string text = std::to_string(count) + " ";
+  text += what;
+  return count == 1 ? text : text + "s";
+}
+
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "verbena/base/config.hpp"
 
@@ -15,5 +16,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] std::string hexadecimal(std::uint64_t value);
 /// `64 KiB`, `1000 bytes`: the largest unit that is exact.
 [[nodiscard]] std::string byte_text(std::uint64_t bytes);
+/// `1 port`, `2 ports`.
+[[nodiscard]] std::string counted(std::uint64_t count, std::string_view what);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -85,7 +85,7 @@ TEST(system_library_death, a_missing_library_names_the_package_to_install) {
     expect_refused(rdma_library::ibverbs, "apt install libibverbs1 ibverbs-providers");
     expect_refused(rdma_library::ibverbs, "RDMA adapters need it");
     expect_refused(rdma_library::rdmacm, "apt install librdmacm1");
-    expect_refused(rdma_library::rdmacm, "the connection manager need");
+    expect_refused(rdma_library::rdmacm, "the connection manager needs it: install it with");
     expect_refused(rdma_library::efa, "EFA queue pairs need it");
     expect_refused(rdma_library::efa, "pacman -S rdma-core");
   });

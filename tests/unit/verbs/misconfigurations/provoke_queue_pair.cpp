@@ -88,6 +88,19 @@ error queues_of_another_context() {
   const auto cq = open_soft().create_cq(4).value();
   return error_of(open_soft().allocate_pd().value().create_queue_pair<rc>(cq, cq));
 }
+error queue_pairs_exhausted() {
+  const auto device = open_soft();
+  const auto pd = device.allocate_pd().value();
+  const auto cq = device.create_cq(1).value();
+  const queue_pair_options<rc> smallest{.max_send_wr = 1, .max_recv_wr = 1, .extended = false};
+  std::vector<prepared_queue_pair<rc>> kept;
+  for (std::size_t i = 0; i <= 16384; ++i) {
+    auto made = pd.create_queue_pair<rc>(cq, cq, smallest);
+    if (!made) return std::move(made).error();
+    kept.push_back(*std::move(made));
+  }
+  return error({.call = "nothing failed"});
+}
 
 error reset_to_rts() {
   bench made;

@@ -2,6 +2,8 @@
 #include "verbena/verbs/extended_completion_queue.hpp"
 
 #include <array>
+#include <deque>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -62,7 +64,50 @@ void set_flags(ibv_cq_init_attr_ex& asked, const extended_completion_queue_optio
   if (asked.flags != 0) asked.comp_mask |= IBV_CQ_INIT_ATTR_MASK_FLAGS;
 }
 
+#ifdef VERBENA_CHECKED
+using lazy_completions = std::deque<std::unique_ptr<lazy_completion>>;
+
+// The completions that are gone on this thread, oldest first.
+lazy_completions& gone_here() {
+  thread_local lazy_completions gone;
+  return gone;
+}
+
+// Memory for one; that of the oldest when there are many.
+std::unique_ptr<lazy_completion> lazy_completion_at(ibv_cq_ex* queue, std::uint64_t clock_mask,
+                                                    call_site polled) {
+  constexpr std::size_t most = 256;
+  auto& gone = gone_here();
+  if (gone.size() < most) return std::make_unique<lazy_completion>(queue, clock_mask, polled);
+  auto oldest = std::move(gone.front());
+  gone.pop_front();
+  std::destroy_at(oldest.get());
+  std::construct_at(oldest.get(), queue, clock_mask, polled);
+  return oldest;
+}
+#endif
+
 }  // namespace
+
+#ifdef VERBENA_CHECKED
+namespace detail {
+
+lazy_position::lazy_position(ibv_cq_ex* queue, std::uint64_t clock_mask, call_site polled)
+    : here_(lazy_completion_at(queue, clock_mask, polled)) {}
+
+lazy_position::~lazy_position() {
+  here_->polled_.leave();
+  gone_here().push_back(std::move(here_));
+}
+
+void lazy_position::step() {
+  auto next = lazy_completion_at(here_->queue_, here_->clock_mask_, here_->polled_.place());
+  here_->polled_.leave();
+  gone_here().push_back(std::exchange(here_, std::move(next)));
+}
+
+}  // namespace detail
+#endif
 
 std::string to_string(completion_fields fields) {
   static constexpr std::array<detail::named_bit, 12> names = {

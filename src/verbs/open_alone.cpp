@@ -14,7 +14,6 @@ namespace {
 struct open_object {
   const void* object;
   call_site where;
-  std::uint64_t step;
 };
 
 std::vector<open_object>& open_here() {
@@ -22,48 +21,37 @@ std::vector<open_object>& open_here() {
   return open;
 }
 
-open_object* find(const void* object) noexcept {
+const open_object* find(const void* object) noexcept {
   auto& open = open_here();
   const auto found = std::ranges::find(open, object, &open_object::object);
   return found == open.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void stop(const char* rule, call_site where, const open_object& earlier) {
+[[noreturn]] void stop(const char* rule, call_site where, call_site earlier) {
   stop_on_broken_rule({.rule = rule,
                        .file = where.file(),
                        .line = where.line(),
-                       .earlier_file = earlier.where.file(),
-                       .earlier_line = earlier.where.line()});
+                       .earlier_file = earlier.file(),
+                       .earlier_line = earlier.line()});
 }
 
 }  // namespace
 
 void open_alone(const void* object, const char* rule, call_site where) {
   check_not_open(object, rule, where);
-  open_here().push_back({object, where, 1});
+  open_here().push_back({object, where});
 }
 
 void check_not_open(const void* object, const char* rule, call_site where) {
-  if (const open_object* const earlier = find(object)) stop(rule, where, *earlier);
+  if (const open_object* const earlier = find(object)) stop(rule, where, earlier->where);
 }
 
 void end_alone(const void* object) noexcept {
   std::erase_if(open_here(), [=](const open_object& open) { return open.object == object; });
 }
 
-void next_step(const void* object) noexcept {
-  if (open_object* const open = find(object)) ++open->step;
-}
-
-std::uint64_t current_step(const void* object) noexcept {
-  const open_object* const open = find(object);
-  return open != nullptr ? open->step : 0;
-}
-
-void check_step(const void* object, std::uint64_t step, const char* rule, call_site where) {
-  const open_object* const open = find(object);
-  if (open == nullptr) stop_on_broken_rule(rule, where.file(), where.line());
-  if (open->step != step) stop(rule, where, *open);
+void check_in_time(bool there, call_site earlier, const char* rule, call_site where) {
+  if (!there) stop(rule, where, earlier);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

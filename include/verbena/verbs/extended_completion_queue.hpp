@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/polled_place.hpp"
 #include "verbena/verbs/device_clock.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -70,6 +72,8 @@ struct matched_tag {
 };
 
 namespace detail {
+class lazy_position;
+
 /// A function of a provider, which is C. Compilers do not see that it throws nothing, and would
 /// keep a loop's variables in memory for the case that it does.
 template <class Result, class... Arguments>
@@ -78,113 +82,173 @@ template <class Result, class... Arguments>
 }
 }  // namespace detail
 
-/// The completion that a lazy poll stands on; it is gone with the next step, so it is not copied.
-/// Each read asks the device. Reading a field that the queue was not created for stops the program
-/// with a rule.
+/// The completion that a lazy poll stands on; it is gone with the next step and with the end of the
+/// poll, so it is not copied. Each read asks the device. Reading a field that the queue was not
+/// created for stops the program with a rule, and in checked builds so does reading what is gone.
 /// Threads: one thread at a time.
 class lazy_completion {
  public:
   /// On `queue`, of a device whose clock counts in the bits of `clock_mask`.
-  explicit lazy_completion(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0}) noexcept
-      : queue_(queue), clock_mask_(clock_mask) {}
+  explicit lazy_completion(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
+                           call_site polled = call_site::here()) noexcept
+      : queue_(queue), clock_mask_(clock_mask), polled_(polled) {}
   lazy_completion(const lazy_completion&) = delete;
   lazy_completion& operator=(const lazy_completion&) = delete;
   ~lazy_completion() = default;
 
   /// The number that the work request was posted with.
-  [[nodiscard]] std::uint64_t id() const noexcept { return queue_->wr_id; }
-  [[nodiscard]] bool ok() const noexcept { return status() == completion_status::success; }
-  [[nodiscard]] completion_status status() const noexcept {
-    return enum_from_bits<completion_status>(queue_->status);
+  [[nodiscard]] std::uint64_t id(call_site where = call_site::here()) const {
+    return queue(where)->wr_id;
+  }
+  [[nodiscard]] bool ok(call_site where = call_site::here()) const {
+    return status(where) == completion_status::success;
+  }
+  [[nodiscard]] completion_status status(call_site where = call_site::here()) const {
+    return enum_from_bits<completion_status>(queue(where)->status);
   }
   /// What the device says about a failure, in its own numbers.
-  [[nodiscard]] std::uint32_t vendor_error() const { return read(queue_->read_vendor_err); }
+  [[nodiscard]] std::uint32_t vendor_error(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_vendor_err, where);
+  }
 
   /// What the request did. Defined if ok().
-  [[nodiscard]] completion_opcode opcode() const {
-    return static_cast<completion_opcode>(read(queue_->read_opcode));
+  [[nodiscard]] completion_opcode opcode(call_site where = call_site::here()) const {
+    return static_cast<completion_opcode>(read(&ibv_cq_ex::read_opcode, where));
   }
   /// True for the completion of a receive. Defined if ok().
-  [[nodiscard]] bool is_receive() const { return (read(queue_->read_opcode) & IBV_WC_RECV) != 0; }
+  [[nodiscard]] bool is_receive(call_site where = call_site::here()) const {
+    return (read(&ibv_cq_ex::read_opcode, where) & IBV_WC_RECV) != 0;
+  }
   /// Defined if ok().
-  [[nodiscard]] completion_flags flags() const {
-    return completion_flags::from_mask(read(queue_->read_wc_flags));
+  [[nodiscard]] completion_flags flags(call_site where = call_site::here()) const {
+    return completion_flags::from_mask(read(&ibv_cq_ex::read_wc_flags, where));
   }
   /// Bytes received, or moved by a read or an atomic. Needs completion_field::byte_length.
-  [[nodiscard]] std::uint32_t byte_length() const { return read(queue_->read_byte_len); }
+  [[nodiscard]] std::uint32_t byte_length(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_byte_len, where);
+  }
   /// The number that the sender added, in host order; nothing if it added none or if !ok(). Needs
   /// completion_field::immediate.
-  [[nodiscard]] std::optional<std::uint32_t> immediate() const {
-    if (!ok() || (read(queue_->read_wc_flags) & IBV_WC_WITH_IMM) == 0) return std::nullopt;
-    return network_order(read(queue_->read_imm_data));
+  [[nodiscard]] std::optional<std::uint32_t> immediate(call_site where = call_site::here()) const {
+    if (!has(IBV_WC_WITH_IMM, where)) return std::nullopt;
+    return network_order(read(&ibv_cq_ex::read_imm_data, where));
   }
   /// The key of the window or region that the sender's message took away here; nothing if it took
   /// none or if !ok(). Needs completion_field::immediate.
-  [[nodiscard]] std::optional<remote_key> invalidated_key() const {
-    if (!ok() || (read(queue_->read_wc_flags) & IBV_WC_WITH_INV) == 0) return std::nullopt;
-    return remote_key(read(queue_->read_imm_data));
+  [[nodiscard]] std::optional<remote_key> invalidated_key(
+      call_site where = call_site::here()) const {
+    if (!has(IBV_WC_WITH_INV, where)) return std::nullopt;
+    return remote_key(read(&ibv_cq_ex::read_imm_data, where));
   }
   /// The queue pair of this side. Needs completion_field::queue_pair.
-  [[nodiscard]] queue_pair_number queue_pair() const {
-    return queue_pair_number(read(queue_->read_qp_num) & queue_pair_number::max);
+  [[nodiscard]] queue_pair_number queue_pair(call_site where = call_site::here()) const {
+    return queue_pair_number(read(&ibv_cq_ex::read_qp_num, where) & queue_pair_number::max);
   }
   /// The sender of a datagram. Needs completion_field::source_queue_pair.
-  [[nodiscard]] queue_pair_number source_queue_pair() const {
-    return queue_pair_number(read(queue_->read_src_qp) & queue_pair_number::max);
+  [[nodiscard]] queue_pair_number source_queue_pair(call_site where = call_site::here()) const {
+    return queue_pair_number(read(&ibv_cq_ex::read_src_qp, where) & queue_pair_number::max);
   }
   /// Needs completion_field::source_lid.
-  [[nodiscard]] lid source_lid() const {
-    return lid(static_cast<std::uint16_t>(read(queue_->read_slid)));
+  [[nodiscard]] lid source_lid(call_site where = call_site::here()) const {
+    return lid(static_cast<std::uint16_t>(read(&ibv_cq_ex::read_slid, where)));
   }
   /// Needs completion_field::service_level.
-  [[nodiscard]] std::uint8_t service_level() const { return read(queue_->read_sl); }
+  [[nodiscard]] std::uint8_t service_level(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_sl, where);
+  }
   /// Needs completion_field::destination_path_bits.
-  [[nodiscard]] std::uint8_t destination_path_bits() const {
-    return read(queue_->read_dlid_path_bits);
+  [[nodiscard]] std::uint8_t destination_path_bits(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_dlid_path_bits, where);
   }
   /// When it completed, on the device's clock. Needs completion_field::timestamp.
-  [[nodiscard]] device_clock_time timestamp() const {
-    return device_clock_time({.ticks = read(queue_->read_completion_ts), .mask = clock_mask_});
+  [[nodiscard]] device_clock_time timestamp(call_site where = call_site::here()) const {
+    return device_clock_time(
+        {.ticks = read(&ibv_cq_ex::read_completion_ts, where), .mask = clock_mask_});
   }
   /// When it completed, in the time of day. Needs completion_field::wall_clock.
-  [[nodiscard]] std::chrono::sys_time<std::chrono::nanoseconds> wall_clock() const {
+  [[nodiscard]] std::chrono::sys_time<std::chrono::nanoseconds> wall_clock(
+      call_site where = call_site::here()) const {
     return std::chrono::sys_time<std::chrono::nanoseconds>(
-        std::chrono::nanoseconds(read(queue_->read_completion_wallclock_ns)));
+        std::chrono::nanoseconds(read(&ibv_cq_ex::read_completion_wallclock_ns, where)));
   }
   /// Needs completion_field::vlan.
-  [[nodiscard]] std::uint16_t vlan() const { return read(queue_->read_cvlan); }
+  [[nodiscard]] std::uint16_t vlan(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_cvlan, where);
+  }
   /// Needs completion_field::flow_tag.
-  [[nodiscard]] std::uint32_t flow_tag() const { return read(queue_->read_flow_tag); }
+  [[nodiscard]] std::uint32_t flow_tag(call_site where = call_site::here()) const {
+    return read(&ibv_cq_ex::read_flow_tag, where);
+  }
 
   /// Defined if flags() has completion_flag::tag_data_valid or tag_matched. Needs
   /// completion_field::tag_matching.
-  [[nodiscard]] matched_tag tag() const noexcept {
+  [[nodiscard]] matched_tag tag(call_site where = call_site::here()) const {
     ibv_wc_tm_info info{};
-    queue_->read_tm_info(queue_, &info);
+    queue(where)->read_tm_info(queue_, &info);
     return {.tag = info.tag, .application_data = info.priv};
   }
 
   /// Success, or an error with the request, the status, the vendor error and the likely cause.
   /// Needs completion_field::queue_pair if !ok().
-  [[nodiscard]] verbena::result<void> result() const {
-    if (ok()) return {};
-    return detail::completion_failure({id(), status(), queue_pair(), vendor_error()});
+  [[nodiscard]] verbena::result<void> result(call_site where = call_site::here()) const {
+    if (ok(where)) return {};
+    return detail::completion_failure(
+        {id(where), status(where), queue_pair(where), vendor_error(where)});
   }
 
   /// The queue of the C API, which stands on this completion.
-  [[nodiscard]] ibv_cq_ex* native() const noexcept { return queue_; }
+  [[nodiscard]] ibv_cq_ex* native(call_site where = call_site::here()) const {
+    return queue(where);
+  }
 
  private:
+  friend class detail::lazy_position;
+
+  [[nodiscard]] ibv_cq_ex* queue(call_site where) const {
+    polled_.check(where);
+    return queue_;
+  }
   template <class Field>
-  [[nodiscard]] Field read(Field (*reader)(ibv_cq_ex*)) const noexcept {
-    return detail::throwing_nothing(reader)(queue_);
+  [[nodiscard]] Field read(Field (*ibv_cq_ex::*reader)(ibv_cq_ex*), call_site where) const {
+    return detail::throwing_nothing(queue(where)->*reader)(queue_);
+  }
+  [[nodiscard]] bool has(unsigned flag, call_site where) const {
+    return ok(where) && (read(&ibv_cq_ex::read_wc_flags, where) & flag) != 0;
   }
 
   ibv_cq_ex* queue_;
   std::uint64_t clock_mask_;
+  [[no_unique_address]] detail::polled_place polled_;
 };
 
 namespace detail {
+
+/// Where a pass stands. Checked builds have a completion for each step, so that those of earlier
+/// ones are known to be gone; the oldest of 256 of them on a thread is used again.
+/// Threads: one thread at a time.
+class lazy_position {
+ public:
+#ifdef VERBENA_CHECKED
+  lazy_position(ibv_cq_ex* queue, std::uint64_t clock_mask, call_site polled);
+  lazy_position(const lazy_position&) = delete;
+  lazy_position& operator=(const lazy_position&) = delete;
+  ~lazy_position();
+  void step();
+  [[nodiscard]] const lazy_completion& here() const noexcept { return *here_; }
+
+ private:
+  std::unique_ptr<lazy_completion> here_;
+#else
+  lazy_position(ibv_cq_ex* queue, std::uint64_t clock_mask, call_site polled) noexcept
+      : here_(queue, clock_mask, polled) {}
+  void step() noexcept {}
+  [[nodiscard]] const lazy_completion& here() const noexcept { return here_; }
+
+ private:
+  lazy_completion here_;
+#endif
+};
+
 /// Logs a failure that nobody asked for.
 void report_unread_polling_failure(int status) noexcept;
 /// The failure; out of line, so that callers stay small.
@@ -207,10 +271,11 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     using iterator_concept = std::input_iterator_tag;
 
     explicit iterator(lazy_poll& pass) noexcept : pass_(&pass) {}
-    [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->current_; }
-    [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->current_; }
+    [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->at_.here(); }
+    [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->at_.here(); }
     iterator& operator++() {
-      ibv_cq_ex* const queue = pass_->current_.native();
+      ibv_cq_ex* const queue = pass_->at_.here().native();
+      pass_->at_.step();
       pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
       return *this;
     }
@@ -227,7 +292,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
 
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
-      : current_(queue, clock_mask) {
+      : at_(queue, clock_mask, where) {
     detail::open_alone(queue, "a thread has one open pass over a queue at a time", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
@@ -238,7 +303,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   lazy_poll& operator=(const lazy_poll&) = delete;
   [[gnu::always_inline]] inline ~lazy_poll() {
     // A pass that found nothing is not ended: ibv_start_poll(3).
-    ibv_cq_ex* const queue = current_.native();
+    ibv_cq_ex* const queue = at_.here().native();
     if (started_) {
       detail::throwing_nothing(queue->end_poll)(queue);
       detail::end_alone(queue);
@@ -259,7 +324,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   }
 
  private:
-  lazy_completion current_;
+  detail::lazy_position at_;
   int code_ = 0;
   bool started_ = false;
 };

@@ -357,6 +357,32 @@ TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
   EXPECT_FALSE(next.empty());
 }
 
+TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) {
+  scripted_queue queue;
+  const std::string places =
+      "a lazy completion is read before its pass goes on or ends: keep what was read .*"
+      "_queue_test.cpp:[0-9]+; the earlier place is .*_queue_test.cpp:";
+  const lazy_completion* kept = nullptr;
+  for (const int completions : {1, 3, 300}) {
+    queue.completions = completions;
+    const std::string polled = places + std::to_string(__LINE__ + 1);
+    lazy_poll pass(&queue.native);
+    auto at = pass.begin();
+    kept = &*at;
+    EXPECT_EQ(kept->status(), completion_status::success);
+    ++at;
+    EXPECT_DEATH(static_cast<void>(kept->id()), polled);
+    if (completions > 1) {
+      EXPECT_EQ(at->id(), 0U);
+      for (int step = 0; step < 100; ++step) ++at;
+      EXPECT_DEATH(static_cast<void>(kept->byte_length()), polled);
+      kept = &*at;
+      EXPECT_EQ(kept->native(), &queue.native);
+    }
+  }
+  EXPECT_DEATH(static_cast<void>(kept->ok()), places);
+}
+
 TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
   queue().post_receive({.id = 1}, memory.slice(2048, 100)).value();
   auto batch = queue().start_send();

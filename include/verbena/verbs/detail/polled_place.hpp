@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Checked builds: where what a pass stands on was polled, and whether it is gone. Other builds have
+// none of this.
+#pragma once
+
+#include "verbena/base/call_site.hpp"
+#include "verbena/base/config.hpp"
+#include "verbena/verbs/detail/open_alone.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+#ifdef VERBENA_CHECKED
+
+/// A place, and whether what was polled there is gone. Threads: one thread at a time.
+class polled_place {
+ public:
+  explicit polled_place(call_site polled) noexcept : polled_(polled) {}
+  [[nodiscard]] call_site place() const noexcept { return polled_; }
+  void leave() noexcept { gone_ = true; }
+  /// Stops with the rule and both places when it is gone.
+  void check(call_site where) const {
+    check_in_time(!gone_, polled_,
+                  "a lazy completion is read before its pass goes on or ends: keep what was read",
+                  where);
+  }
+
+ private:
+  call_site polled_;
+  bool gone_ = false;
+};
+
+#else
+
+/// Nothing, in builds that are not checked. Threads: immutable value.
+class polled_place {
+ public:
+  explicit polled_place(call_site) noexcept {}
+  [[gnu::always_inline]] inline void check(call_site) const noexcept {}
+};
+
+#endif
+
+}  // namespace verbena::inline VERBENA_ABI::detail

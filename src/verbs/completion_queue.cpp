@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "src/verbs/completion_queue_creation.hpp"
@@ -118,6 +120,8 @@ result<void> completion_queue::resize(std::uint32_t capacity) const {
   if (known && limits.max_cqe > 0 && capacity > static_cast<std::uint32_t>(limits.max_cqe))
     diagnosis = std::to_string(capacity) + " entries were asked, the device has at most " +
                 std::to_string(limits.max_cqe);
+  else if (status.code == EOPNOTSUPP)
+    diagnosis = "the device cannot resize completion queues: make a larger one";
   else if (status.code == EINVAL || status.code == EBUSY)
     diagnosis =
         "more completions are in the queue than " + std::to_string(capacity) + ": poll them first";
@@ -134,12 +138,15 @@ result<void> completion_queue::moderate(const notification_moderation& how) cons
   ibv_modify_cq_attr changes{};
   changes.attr_mask = IBV_CQ_ATTR_MODERATE;
   changes.moderate = {.cq_count = how.completions, .cq_period = static_cast<std::uint16_t>(period)};
-  if (const auto status = detail::call(verb, native(), &changes); status.failed)
-    return error::from_errno(status.code, verb.name(), name(),
-                             status.code == EINVAL ? "the device holds back fewer completions, or "
-                                                     "not as long: its attributes say what it takes"
-                                                   : "");
-  return {};
+  const auto status = detail::call(verb, native(), &changes);
+  if (!status.failed) return {};
+  std::string_view diagnosis;
+  if (status.code == EINVAL)
+    diagnosis =
+        "the device holds back fewer completions, or not as long: its attributes say what it takes";
+  if (status.code == EOPNOTSUPP)
+    diagnosis = "the device cannot hold notifications back: leave moderate() out";
+  return error::from_errno(status.code, verb.name(), name(), diagnosis);
 }
 
 std::optional<completion_channel> completion_queue::channel() const {

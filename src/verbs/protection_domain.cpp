@@ -55,6 +55,11 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   const bool newer =
       base.has_value() || ((rights.mask() & optional) != 0 && verbs.reg_mr_iova2.available());
   void* const address = memory.data();
+  if (newer && !verbs.reg_mr_iova2.available())
+    return error::not_supported(
+        verbs.reg_mr_iova2.name(), pd.name(),
+        "the libibverbs that was loaded lacks it, so no memory region is given an address of its "
+        "own: leave out base_address");
   const auto made =
       newer ? detail::call_create(verbs.reg_mr_iova2, pd.native(), address, memory.size(),
                                   base.value_or(reinterpret_cast<std::uintptr_t>(address)),

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// Providers with the classic verbs alone: the software device with its newer functions taken away.
+// What can be done without them is done, the rest is refused by name.
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/device_attributes.hpp"
+#include "verbena/verbs/device_clock.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/port_attributes.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
+
+namespace verbena {
+namespace {
+
+using test::take;
+using testing_support::expect_error;
+
+// How a context says that it has no newer functions: it has no table of them, a table of an older
+// libibverbs, which ends before them, or a table in which they are empty.
+enum class lack : std::uint8_t { table, length, functions };
+
+class classic_provider : public ::testing::TestWithParam<lack> {
+ protected:
+  classic_provider() {
+    if (GetParam() == lack::table) device.native()->abi_compat = nullptr;
+    if (GetParam() == lack::length) newer.sz = sizeof(ibv_context) + sizeof newer.sz;
+    if (GetParam() != lack::functions) return;
+    newer.query_port = nullptr;
+    newer.query_device_ex = nullptr;
+    newer.create_qp_ex = nullptr;
+    newer.create_srq_ex = nullptr;
+    newer.create_cq_ex = nullptr;
+    newer.modify_cq = nullptr;
+    newer.query_rt_values = nullptr;
+    newer.advise_mr = nullptr;
+  }
+  ~classic_provider() override {
+    newer = before;
+    device.native()->abi_compat = __VERBS_ABI_IS_EXTENDED;
+  }
+  classic_provider(const classic_provider&) = delete;
+  classic_provider& operator=(const classic_provider&) = delete;
+
+  // A message and what `more` adds go through it, by the interface that a neutral loop chooses.
+  template <class Transport, class More>
+  void moves_data(queue_pair<Transport>& queue, More more) {
+    EXPECT_FALSE(queue.is_extended());
+    EXPECT_FALSE(queue.extended().has_value());
+    queue.post_receive({.id = 1}, memory.slice(2048, 512)).value();
+    bool posted = false;
+    queue.with_poster([&](auto& poster) {
+      auto batch = poster.start_send();
+      more(batch);
+      posted = batch.submit().ok();
+    });
+    EXPECT_TRUE(posted);
+    for (const auto& done : take(cq, 2)) EXPECT_TRUE(done.ok()) << to_string(done);
+  }
+
+  context device = open_device("soft0").value();
+  verbs_context& newer = *verbs_get_ctx(device.native());
+  const verbs_context before = newer;
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue cq = device.create_cq(16).value();
+  memory_region memory = pd.allocate(4096, access::local_write | access::remote_write).value();
+};
+std::string name_of(const ::testing::TestParamInfo<lack>& of) {
+  if (of.param == lack::table) return "table";
+  return of.param == lack::length ? "length" : "functions";
+}
+INSTANTIATE_TEST_SUITE_P(without, classic_provider,
+                         ::testing::Values(lack::table, lack::length, lack::functions), name_of);
+
+TEST_P(classic_provider, connections_move_data_by_the_classic_interface) {
+  const auto send = [&](auto& batch) { batch.send({.signaled = true}, memory.slice(0, 8)); };
+  auto reliable = pd.create_queue_pair<rc>(cq, cq).value();
+  const auto itself = reliable.endpoint();
+  auto queue = std::move(reliable).handshake(itself).value();
+  moves_data(queue, send);
+  auto unreliable = pd.create_queue_pair<uc>(cq, cq, {.operations = send_operation::send}).value();
+  const auto itself_too = unreliable.endpoint();
+  auto other = std::move(unreliable).handshake(itself_too).value();
+  moves_data(other, send);
+}
+
+TEST_P(classic_provider, datagrams_and_shared_receives_are_made_by_the_classic_verbs) {
+  auto prepared = pd.create_queue_pair<ud>(cq, cq).value();
+  const auto way =
+      pd.create_address_handle(prepared.address_of(prepared.endpoint()).value()).value();
+  auto datagrams = std::move(prepared).activate(queue_key(9)).value();
+  moves_data(datagrams, [&](auto& batch) {
+    batch.send({.signaled = true}, memory.slice(0, 8),
+               way.destination(datagrams.number(), queue_key(9)));
+  });
+
+  const auto shared = pd.create_shared_receive_queue({}).value();
+  auto made = pd.create_queue_pair<rc>(cq, cq, shared).value();
+  const auto itself = made.endpoint();
+  auto queue = std::move(made).handshake(itself).value();
+  EXPECT_FALSE(queue.is_extended());
+  shared.post_receive({.id = 4}, memory.slice(0, 64)).value();
+  auto batch = queue.start_send();
+  batch.send({.signaled = true}, memory.slice(64, 64));
+  batch.submit().value();
+  for (const auto& done : take(cq, 2)) EXPECT_TRUE(done.ok()) << to_string(done);
+}
+
+TEST_P(classic_provider, attributes_are_those_of_the_classic_verbs) {
+  const auto basic = device.query().value();
+  const auto all = device.query_extended().value();
+  EXPECT_EQ(all.native().orig_attr.max_qp, basic.native().max_qp);
+  EXPECT_EQ(all.completion_timestamp_mask(), 0U);
+  EXPECT_FALSE(all.has_on_demand_paging());
+  const auto port = device.query_port(port_number(1)).value();
+  EXPECT_EQ(port.state(), port_state::active);
+  EXPECT_EQ(port.link_layer(), link_layer::ethernet);
+  EXPECT_TRUE(device.routable_gid(port_number(1)));
+}
+
+TEST_P(classic_provider, what_it_lacks_is_named) {
+  const auto refused = [](const auto& outcome, std::string_view call, std::string_view words) {
+    expect_error(outcome, words);
+    EXPECT_EQ(outcome.error().kind(), error_kind::not_supported);
+    EXPECT_EQ(outcome.error().call(), call);
+  };
+  refused(device.create_extended_cq(4), "ibv_create_cq_ex", "use create_cq()");
+  refused(device.read_clock(), "ibv_query_rt_values_ex", "no clock that can be read");
+  refused(cq.moderate({.completions = 4, .period = std::chrono::microseconds(5)}), "ibv_modify_cq",
+          "cannot hold notifications back");
+  const std::array slices{memory.slice(0, 64)};
+  refused(pd.advise(memory_advice::prefetch, slices), "ibv_advise_mr", "takes no advice");
+}
+
+// Functions that an older libibverbs does not export.
+class older_library : public ::testing::Test {
+ protected:
+  provider from = *soft_provider().value();
+  context device = testing_support::open_soft(from).value();
+  protection_domain pd = device.allocate_pd().value();
+  std::array<std::byte, 64> memory{};
+};
+
+TEST_F(older_library, memory_is_registered_without_the_rights_that_are_only_hints) {
+  from.verbs.reg_mr_iova2.set(nullptr);
+  const auto region =
+      pd.register_memory(memory, access::local_write | access::relaxed_ordering).value();
+  EXPECT_EQ(region.slice().length(), 64U);
+}
+
+TEST_F(older_library, memory_cannot_be_given_an_address_and_that_is_said) {
+  from.verbs.reg_mr_iova2.set(nullptr);
+  const auto refused = pd.register_memory(memory, access::local_write, {.base_address = 64});
+  expect_error(refused, "no memory region is given an address of its own");
+  EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
+  EXPECT_EQ(refused.error().call(), "ibv_reg_mr_iova2");
+}
+
+TEST_F(older_library, a_missing_verb_is_named_where_the_object_is_made) {
+  from.verbs.query_gid_table.set(nullptr);
+  from.verbs.create_srq.set(nullptr);
+  from.verbs.create_ah.set(nullptr);
+  const auto cq = device.create_cq(4).value();
+  const auto refused = [](const auto& outcome, std::string_view call) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().kind(), error_kind::not_supported);
+    EXPECT_EQ(outcome.error().call(), call);
+  };
+  refused(pd.create_queue_pair<rc>(cq, cq), "ibv_query_gid_table");
+  refused(pd.create_shared_receive_queue({}), "ibv_create_srq");
+  refused(pd.create_address_handle({.gid = parse_gid("192.0.2.1").value()}), "ibv_create_ah");
+  // Who names the entry of the GID table does not need the table.
+  EXPECT_TRUE(pd.create_queue_pair<rc>(cq, cq, {.gid_index = gid_index(0)}));
+}
+
+}  // namespace
+}  // namespace verbena

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/memory_region.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -14,6 +18,7 @@
 #include "tests/unit/verbs/counting_provider.hpp"
 #include "tests/unit/verbs/loopback.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/fd.hpp"
 #include "verbena/sys/failing_provider.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
@@ -301,6 +306,55 @@ TEST_F(dmabuf_regions, refusals_name_their_cause) {
                "different places in their pages");
   from.verbs.reg_dmabuf_mr.set(nullptr);
   EXPECT_EQ(ask({.fd = 7, .length = 1}).error().kind(), error_kind::not_supported);
+}
+
+// Nobody here has the memory mapped: what goes in by the device is seen in the file.
+TEST(dmabuf_region, is_written_read_sent_from_and_received_into) {
+  constexpr std::size_t page = 4096;
+  for (const int seals : {0, F_SEAL_SHRINK}) {
+    const unique_fd file(::memfd_create("verbena-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(file.get(), 4 * page), 0);
+    ASSERT_EQ(::fcntl(file.get(), F_ADD_SEALS, seals), 0);
+    const auto in_file = [&](std::size_t offset, std::size_t length) {
+      std::vector<std::byte> bytes(length);
+      EXPECT_EQ(::pread(file.get(), bytes.data(), length, static_cast<off_t>(offset)),
+                static_cast<ssize_t>(length));
+      return bytes;
+    };
+    test::loopback pair;
+    const auto region = pair.pd()
+                            .register_dmabuf({.fd = file.get(),
+                                              .offset = page,
+                                              .length = 2 * page,
+                                              .base_address = 0x5000'0000'0000},
+                                             all_rights)
+                            .value();
+    const auto memory = pair.memory(4 * page);
+    test::fill(memory.bytes().first(page), 50);
+    auto there = pair.a().queue.start_send();
+    there.write({.signaled = true}, memory.slice(0, page), region.remote().slice(100, page));
+    there.read({.signaled = true}, memory.slice(page, page), region.remote().slice(100, page));
+    there.submit().value();
+    for (const auto& done : test::take(pair.a().sends, 2)) done.result().value();
+    EXPECT_EQ(in_file(page + 100, page), test::pattern(page, 50));
+    EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(page, page), memory.bytes().first(page)));
+    // On its own side: it receives, and what it received is sent back.
+    pair.b().queue.post_receive({}, region.slice(page + 200, 64)).value();
+    pair.a().queue.post_receive({}, memory.slice(3 * page, 64)).value();
+    auto message = pair.a().queue.start_send();
+    message.send({}, memory.slice(8, 64));
+    message.submit().value();
+    test::take(pair.b().receives, 1).at(0).result().value();
+    EXPECT_EQ(in_file(2 * page + 200, 64), in_file(page + 108, 64));
+    auto back = pair.b().queue.start_send();
+    back.send({}, region.slice(page + 200, 64));
+    back.submit().value();
+    test::take(pair.a().receives, 1).at(0).result().value();
+    EXPECT_TRUE(
+        std::ranges::equal(memory.bytes().subspan(3 * page, 64), memory.bytes().subspan(8, 64)));
+    EXPECT_EQ(in_file(0, page), std::vector<std::byte>(page));
+    EXPECT_EQ(in_file(3 * page, page), std::vector<std::byte>(page));
+  }
 }
 
 int advice_code = 0;

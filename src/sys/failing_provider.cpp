@@ -33,6 +33,7 @@ void failing_provider::wrap(Verb& member) {
 failing_provider::failing_provider(const provider& wrapped) : provider_(wrapped) {
   VERBENA_ASSERT(instance.exchange(this) == nullptr, "at most one failing_provider exists");
   provider_.verbs.for_each([this](auto& member) { wrap(member); });
+  provider_.efa.for_each([this](auto& member) { wrap(member); });
 }
 
 failing_provider::~failing_provider() { instance = nullptr; }
@@ -47,9 +48,11 @@ void failing_provider::fail_call(std::size_t n, int code) noexcept {
 
 void failing_provider::fail_verb(std::string_view name, int code) noexcept {
   fail_call(0, code);
-  provider_.verbs.for_each([&](auto& member) {
+  const auto choose = [&](auto& member) {
     if (member.name() == name) verb_to_fail_ = member.name().data();
-  });
+  };
+  provider_.verbs.for_each(choose);
+  provider_.efa.for_each(choose);
   VERBENA_ASSERT(*verb_to_fail_.load() != '\0', "fail_verb() names a verb of the table");
 }
 

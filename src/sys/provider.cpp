@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "src/sys/context_verbs.hpp"
+#include "src/sys/efa_verbs.hpp"
 #include "verbena/sys/library.hpp"
 
 // Defined by the target `verbena::linked`: the functions of a static libibverbs.
@@ -21,10 +22,12 @@ namespace {
 // Fills every exported function from `look_up(name)`, which returns a plain function or nullptr.
 template <class LookUp>
 void fill(provider& to, LookUp&& look_up) {
-  to.verbs.for_each_exported([&](auto& member) {
+  const auto find = [&](auto& member) {
     using function = typename std::remove_reference_t<decltype(member)>::function;
     member.set(reinterpret_cast<function>(look_up(member.name())));
-  });
+  };
+  to.verbs.for_each_exported(find);
+  to.efa.for_each(find);
   sys::set_context_verbs(to.verbs);
 }
 
@@ -64,6 +67,7 @@ result<const provider*> make_system_provider() {
   VERBENA_TRY(void* const library, sys::load_system_library(sys::rdma_library::ibverbs));
   made->origin = provider_origin::system;
   fill(*made, look_up_in(library));
+  sys::set_loading_efa(made->efa);
   if (!made->verbs.get_device_list.available())
     return error::unavailable(ENOSYS, "dlsym", "libibverbs.so.1",
                               "the library that was loaded has no ibv_get_device_list: "
@@ -82,7 +86,12 @@ result<const provider*> make_soft_provider() {
                               "this library: install the two together");
   auto made = std::make_unique<provider>();
   made->origin = provider_origin::soft;
-  const auto look_up = look_up_in(*functions);
+  const auto listed = look_up_in(*functions);
+  const auto exported = look_up_in(library);
+  const auto look_up = [&](std::string_view name) {
+    const auto found = listed(name);
+    return found != nullptr ? found : exported(name);
+  };
   fill(*made, look_up);
   made->soft_allocate =
       reinterpret_cast<verbena_soft_allocate_function>(look_up("verbena_soft_allocate"));
@@ -106,6 +115,18 @@ result<const provider*> soft_provider() {
   static std::mutex mutex;
   static const provider* made = nullptr;
   return once(mutex, made, make_soft_provider);
+}
+
+result<const sys::efa_table*> efa_functions(const provider& from) {
+  if (from.origin == provider_origin::system)
+    VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::efa));
+  if (!from.efa.query_device.available())
+    return error::not_supported(
+        from.efa.query_device.name(), to_string(from.origin),
+        from.origin == provider_origin::linked
+            ? "the program was linked without the driver of EFA: see VERBENA_LINKED_DRIVERS"
+            : "the software device that was loaded has no EFA");
+  return &from.efa;
 }
 
 const char* to_string(provider_origin origin) noexcept {

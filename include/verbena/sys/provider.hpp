@@ -8,6 +8,7 @@
 
 #include "verbena/base/result.hpp"
 #include "verbena/base/soft_entry.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/verbs_table.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -24,6 +25,7 @@ enum class provider_origin : std::uint8_t {
 struct provider {
   provider_origin origin = provider_origin::system;
   sys::verbs_table verbs;
+  sys::efa_table efa;  ///< ask efa_functions() whether they can be called
 
   /// What only the software device has; nullptr elsewhere.
   verbena_soft_allocate_function soft_allocate = nullptr;
@@ -40,6 +42,11 @@ struct provider {
 /// The software device's provider. Errors: `unavailable` when libverbena-soft.so cannot be loaded
 /// or is of another version. Thread-safe; loads at the first call and remembers success.
 [[nodiscard]] result<const provider*> soft_provider();
+
+/// The functions of libefa that go with `from`. The system provider loads libefa.so.1 (or
+/// VERBENA_LIBEFA) now, if nobody did. Errors: `unavailable` when it cannot be loaded; the message
+/// names the package; `not_supported` for a provider that came without them. Thread-safe.
+[[nodiscard]] result<const sys::efa_table*> efa_functions(const provider& from);
 
 /// `system`, `linked`, `soft`.
 [[nodiscard]] const char* to_string(provider_origin origin) noexcept;

@@ -30,6 +30,13 @@ TEST(system_provider, has_every_function_of_the_header_floor) {
   EXPECT_EQ((*found)->soft_explain, nullptr);
 }
 
+TEST(system_provider, has_the_functions_of_libefa_too) {
+  const auto found = efa_functions(*system_provider().value());
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  auto table = **found;
+  table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
+}
+
 TEST(system_provider, is_one_for_the_process) {
   EXPECT_EQ(system_provider().value(), system_provider().value());
 }
@@ -51,6 +58,22 @@ TEST(provider_death, libibverbs_may_be_missing_while_the_software_device_works) 
   VERBENA_IN_FRESH_PROCESS({
     expect_unavailable(system_provider(), "VERBENA_LIBIBVERBS names this file");
     EXPECT_TRUE(soft_provider().has_value());
+  });
+}
+
+TEST(provider_death, libefa_is_loaded_when_it_is_needed_and_may_be_missing) {
+  const environment efa("VERBENA_LIBEFA", "/nowhere/libefa.so");
+  VERBENA_IN_FRESH_PROCESS({
+    const provider& system = *system_provider().value();
+    EXPECT_EQ(system.efa.query_device(nullptr, nullptr, 0), EOPNOTSUPP);
+    const auto missing = efa_functions(system);
+    EXPECT_FALSE(missing.has_value());
+    EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
+    EXPECT_NE(missing.error().message().find("VERBENA_LIBEFA names this file"), std::string::npos);
+    ::setenv("VERBENA_LIBEFA", "libm.so.6", 1);
+    EXPECT_EQ(system.efa.create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has none";
+    ::unsetenv("VERBENA_LIBEFA");
+    EXPECT_TRUE(efa_functions(system).has_value());
   });
 }
 

@@ -32,6 +32,8 @@ class counting_provider {
     creates(verbs.create_cq_ex);
     creates(verbs.create_qp);
     creates(verbs.create_qp_ex);
+    creates(provider_.efa.create_qp_ex);
+    creates(provider_.efa.create_cq);
     destroys(verbs.free_device_list);
     destroys(verbs.close_device);
     destroys(verbs.dealloc_pd);

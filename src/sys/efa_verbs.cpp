@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "src/sys/efa_verbs.hpp"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+#include <type_traits>
+
+#include "verbena/sys/library.hpp"
+
+namespace verbena::inline VERBENA_ABI::sys {
+namespace {
+
+// The function that a verb stands for, found at its first call. A failure is tried again.
+template <class Verb>
+struct loading;
+template <fixed_text Name, failure Convention, class Return, class... Arguments>
+struct loading<verb<Name, Convention, Return(Arguments...)>> {
+  using verb_type = verb<Name, Convention, Return(Arguments...)>;
+  using function = typename verb_type::function;
+  static inline std::atomic<function> known{nullptr};
+
+  static Return call(Arguments... arguments) {
+    function found = known.load();
+    if (found == nullptr) {
+      if (const auto library = load_system_library(rdma_library::efa))
+        found = reinterpret_cast<function>(::dlsym(*library, verb_type::name().data()));
+      if (found == nullptr) return verb_type::fail(EOPNOTSUPP);
+      known.store(found);
+    }
+    return found(arguments...);
+  }
+};
+
+}  // namespace
+
+void set_loading_efa(efa_table& table) noexcept {
+  table.for_each(
+      [](auto& member) { member.set(&loading<std::remove_reference_t<decltype(member)>>::call); });
+}
+
+}  // namespace verbena::inline VERBENA_ABI::sys

@@ -39,7 +39,7 @@ ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const queue_p
   out.sq_sig_all = asked.signal_all ? 1 : 0;
   out.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   out.pd = pd.native();
-  out.send_ops_flags = asked.operations.mask();
+  out.send_ops_flags = (asked.operations.empty() ? asked.possible : asked.operations).mask();
   return out;
 }
 
@@ -124,6 +124,12 @@ result<gid_entry> find_gid(const context& device, const queue_pair_request& aske
   return device.routable_gid(asked.port);
 }
 
+// On Ethernet, and on links of vendors' own that give out no LIDs, as EFA's.
+bool is_addressed_by_gid(const port_attributes& port) noexcept {
+  return port.link_layer() == link_layer::ethernet ||
+         (port.link_layer() == link_layer::unspecified && port.lid() == lid(0));
+}
+
 std::uint8_t read_depth(std::uint8_t asked, int limit) noexcept {
   return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
 }
@@ -137,29 +143,20 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
                                              const queue_pair_queues& queues,
                                              const queue_pair_request& request) {
   auto asked = native_attributes(pd, queues, request);
-  const auto& verbs = pd.provider().verbs;
-  created<ibv_qp> made;
-  std::string_view verb = verbs.create_qp.name();
-  if (request.extended) made = call_create(verbs.create_qp_ex, pd.native()->context, &asked);
-  // Only what ibv_create_qp_ex(3) made may be asked for its extended interface: libibverbs looks
-  // into it, and providers without the interface have something else there.
-  ibv_qp_ex* const extended = made ? verbs.qp_to_qp_ex(made.native) : nullptr;
-  // Providers without send_ops say so in several ways: ask again without. What is wrong in the
-  // options themselves is then refused again.
-  if (!made && (!request.extended || made.code == EOPNOTSUPP || made.code == ENOSYS ||
-                made.code == EINVAL || made.code == EPROTONOSUPPORT))
-    made = create_classic(pd, asked);
-  else if (!made)
-    verb = verbs.create_qp_ex.name();
-  if (!made) return creation_failed(pd, request, verb, made.code);
-  return created_queue_pair{
-      .state = make_queue_pair_state(made.native, pd, ownership::take, parents_of(queues)),
-      .extended = extended,
+  VERBENA_TRY(const auto made, request.create(pd, request, asked));
+  created_queue_pair created{
+      .state = make_queue_pair_state(made.made, pd, ownership::take, parents_of(queues)),
+      .extended = made.extended,
       .granted = {.max_send_wr = asked.cap.max_send_wr,
                   .max_recv_wr = asked.cap.max_recv_wr,
                   .max_send_sge = asked.cap.max_send_sge,
                   .max_recv_sge = asked.cap.max_recv_sge,
                   .max_inline_data = asked.cap.max_inline_data}};
+  if (created.extended == nullptr && !request.classic)
+    return error::not_supported(pd.provider().verbs.qp_to_qp_ex.name(), pd.name(),
+                                "the device has no extended interface, and queue pairs of " +
+                                    std::string(request.transport) + " have no other");
+  return created;
 }
 
 // Asks the device about its port, its GID and its limits.
@@ -173,7 +170,7 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
                               "the port is not up: its state is " + to_string(port.state()));
 
   local_side local;
-  if (asked.gid_index || port.link_layer() == link_layer::ethernet) {
+  if (asked.gid_index || is_addressed_by_gid(port)) {
     VERBENA_TRY(const auto entry, find_gid(device, asked));
     local.endpoint.gid = entry.gid;
     local.source_gid = entry.index;
@@ -192,6 +189,27 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
 }
 
 }  // namespace
+
+result<native_queue_pair> create_by_verbs(const protection_domain& pd,
+                                          const queue_pair_request& request,
+                                          ibv_qp_init_attr_ex& asked) {
+  const auto& verbs = pd.provider().verbs;
+  created<ibv_qp> made;
+  std::string_view verb = verbs.create_qp.name();
+  if (request.extended) made = call_create(verbs.create_qp_ex, pd.native()->context, &asked);
+  // Only what ibv_create_qp_ex(3) made may be asked for its extended interface: libibverbs looks
+  // into it, and providers without the interface have something else there.
+  if (made) return native_queue_pair{made.native, verbs.qp_to_qp_ex(made.native)};
+  // Providers without send_ops say so in several ways: ask again without. What is wrong in the
+  // options themselves is then refused again.
+  if (!request.extended || made.code == EOPNOTSUPP || made.code == ENOSYS || made.code == EINVAL ||
+      made.code == EPROTONOSUPPORT)
+    made = create_classic(pd, asked);
+  else
+    verb = verbs.create_qp_ex.name();
+  if (!made) return creation_failed(pd, request, verb, made.code);
+  return native_queue_pair{made.native, nullptr};
+}
 
 std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
                                                                const protection_domain& pd,

@@ -116,6 +116,35 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
+  /// Adds a write of `data` to the beginning of `to`, which is memory of the peer at `at`.
+  ///
+  /// *Contract.* As the datagram's send(). The peer must keep `to` registered until then, too.
+  template <message_data Data>
+    requires datagram_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline void write(send_request request, Data&& data,
+                                           const remote_region& to, const destination& at) {
+    detail::check_fits(data, to);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
+    ibv_wr_rdma_write(queue_, to.key().value(), to.address());
+    put(at);
+    put(detail::normalised(data));
+  }
+  /// Adds a write to the peer at `at` that uses up a receive there and tells it a number of 32
+  /// bits.
+  ///
+  /// *Contract.* As write().
+  template <message_data Data>
+    requires datagram_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline void write_with_immediate(send_request request,
+                                                          std::uint32_t immediate, Data&& data,
+                                                          const remote_region& to,
+                                                          const destination& at) {
+    detail::check_fits(data, to);
+    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write_imm);
+    ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
+    put(at);
+    put(detail::normalised(data));
+  }
   /// Adds a read of the beginning of `from` into `into`, which it fills.
   ///
   /// *Contract.* `into` must stay registered with local_write, and must be neither read nor
@@ -128,6 +157,19 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     detail::check_fits(into, from);
     begin(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
+    put(detail::normalised(into));
+  }
+  /// Adds a read of the beginning of `from`, which is memory of the peer at `at`, into `into`.
+  ///
+  /// *Contract.* As read() above; the address handle of `at` must live until then, too.
+  template <memory_slices Data>
+    requires datagram_transport<Transport> && reading_transport<Transport>
+  [[gnu::always_inline]] inline void read(send_request request, Data&& into,
+                                          const remote_region& from, const destination& at) {
+    detail::check_fits(into, from);
+    begin(request, false, &ibv_qp_ex::wr_rdma_read);
+    ibv_wr_rdma_read(queue_, from.key().value(), from.address());
+    put(at);
     put(detail::normalised(into));
   }
   /// Adds an atomic comparison of the 8 bytes at the beginning of `target`: if they are

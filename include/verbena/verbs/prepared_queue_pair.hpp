@@ -92,8 +92,8 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   /// The options that it was created with.
   [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
 
-  /// Makes it send and receive: RESET, INIT, RTR, RTS. It lets in datagrams that carry `key`;
-  /// others are dropped in silence.
+  /// Makes it send and receive: RESET, INIT, RTR, RTS. It lets in what carries `key`, and drops the
+  /// rest; senders of unreliable datagrams do not hear of it.
   ///
   /// Errors: those of modify(). The queue pair is then destroyed.
   [[nodiscard]] result<queue_pair<Transport>> activate(queue_key key) && {
@@ -143,7 +143,7 @@ result<prepared_queue_pair<Transport>> protection_domain::create_queue_pair(
   return prepared_queue_pair<Transport>(std::move(parts), options);
 }
 
-template <transport Transport>
+template <shared_receive_transport Transport>
 result<prepared_queue_pair<Transport>> protection_domain::create_queue_pair(
     const completion_queue& send, const completion_queue& receive,
     const shared_receive_queue& shared, queue_pair_options<Transport> options) const {

@@ -114,7 +114,7 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
       queue_pair_options<Transport> options = {}) const;
   /// The same for one that takes its receives from `shared`, which it keeps alive. Its own
   /// `max_recv_wr` and `max_recv_sge` mean nothing.
-  template <transport Transport>
+  template <shared_receive_transport Transport>
   [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
       const completion_queue& send, const completion_queue& receive,
       const shared_receive_queue& shared, queue_pair_options<Transport> options = {}) const;

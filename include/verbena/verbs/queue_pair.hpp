@@ -33,7 +33,9 @@ class queue_pair : public detail::queue_pair_base {
   /// Takes over or borrows a queue pair that the C API made from `pd`. Its completion queues must
   /// outlive it. It has no extended() interface. Precondition: it is of this transport.
   [[nodiscard]] static queue_pair adopt(ibv_qp* native, const protection_domain& pd,
-                                        ownership owner) {
+                                        ownership owner)
+    requires classic_transport<Transport>
+  {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
@@ -44,11 +46,14 @@ class queue_pair : public detail::queue_pair_base {
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
 
-  /// Opens a batch of up to `Capacity` send requests.
+  /// Opens a batch of up to `Capacity` send requests, of the classic interface: transports without
+  /// it are posted to by extended().
   ///
   /// *Contract.* The queue pair must outlive the batch. On the thread that uses the queue pair.
   template <std::size_t Capacity = 16>
-  [[nodiscard]] [[gnu::always_inline]] inline send_batch<Transport, Capacity> start_send() & {
+  [[nodiscard]] [[gnu::always_inline]] inline send_batch<Transport, Capacity> start_send() &
+    requires classic_transport<Transport>
+  {
     return send_batch<Transport, Capacity>(queue());
   }
 
@@ -71,7 +76,7 @@ class queue_pair : public detail::queue_pair_base {
   }
 
   /// The same queue pair by its extended interface; nothing where the provider has none, or when
-  /// `.extended = false` was asked.
+  /// `.extended = false` was asked. A transport without a classic interface always has it.
   ///
   /// *Contract.* The queue pair must outlive what is returned.
   [[nodiscard]] std::optional<extended_queue<Transport>> extended() & noexcept {
@@ -86,6 +91,7 @@ class queue_pair : public detail::queue_pair_base {
   ///
   /// *Contract.* The poster must not leave `loop`.
   template <class Loop>
+    requires classic_transport<Transport>
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
     if (ibv_qp_ex* const found = extended_or_null(); found != nullptr) {
       extended_queue<Transport> poster(found);
@@ -93,6 +99,14 @@ class queue_pair : public detail::queue_pair_base {
     }
     typename classic_poster<Transport>::lists lists;
     classic_poster<Transport> poster(queue(), lists);
+    return std::forward<Loop>(loop)(poster);
+  }
+  /// The same for a transport that has the extended interface alone.
+  template <class Loop>
+    requires(!classic_transport<Transport>)
+  [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
+    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair must not be used");
+    extended_queue<Transport> poster(extended_or_null());
     return std::forward<Loop>(loop)(poster);
   }
 

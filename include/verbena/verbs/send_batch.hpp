@@ -44,6 +44,8 @@ template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
 class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     : private detail::request_list<ibv_send_wr, Storage> {
+  static_assert(classic_transport<Transport>,
+                "queue pairs of this transport have the extended interface alone: use extended()");
   using list = detail::request_list<ibv_send_wr, Storage>;
 
  public:

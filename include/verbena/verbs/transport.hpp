@@ -26,7 +26,11 @@ struct ud {};
 ///   is_connected       talks to one peer, chosen at bring-up
 ///   has_destination    each request is addressed
 ///   has_write, has_read, has_atomics   one-sided operations
+///   has_classic        is posted to by ibv_post_send(3), too; else by the extended interface alone
+///   has_shared_receives  can take its receives from a shared receive queue
 ///   send_operations    mask of enum ibv_qp_create_send_ops_flags
+///   create             optional: what creates it, where that is not ibv_create_qp_ex(3)
+///                      (detail/queue_pair_request.hpp)
 template <class Transport>
 struct transport_traits;
 
@@ -39,6 +43,8 @@ struct transport_traits<rc> {
   static constexpr bool has_write = true;
   static constexpr bool has_read = true;
   static constexpr bool has_atomics = true;
+  static constexpr bool has_classic = true;
+  static constexpr bool has_shared_receives = true;
   static constexpr std::uint64_t send_operations =
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
@@ -54,6 +60,8 @@ struct transport_traits<uc> {
   static constexpr bool has_write = true;
   static constexpr bool has_read = false;
   static constexpr bool has_atomics = false;
+  static constexpr bool has_classic = true;
+  static constexpr bool has_shared_receives = true;
   static constexpr std::uint64_t send_operations =
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
@@ -68,6 +76,8 @@ struct transport_traits<ud> {
   static constexpr bool has_write = false;
   static constexpr bool has_read = false;
   static constexpr bool has_atomics = false;
+  static constexpr bool has_classic = true;
+  static constexpr bool has_shared_receives = true;
   static constexpr std::uint64_t send_operations =
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 };
@@ -89,5 +99,10 @@ template <class T>
 concept reading_transport = transport<T> && transport_traits<T>::has_read;
 template <class T>
 concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
+/// Posts by the classic interface; others by extended() alone.
+template <class T>
+concept classic_transport = transport<T> && transport_traits<T>::has_classic;
+template <class T>
+concept shared_receive_transport = transport<T> && transport_traits<T>::has_shared_receives;
 
 }  // namespace verbena::inline VERBENA_ABI

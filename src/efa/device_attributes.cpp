@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/efa/device_attributes.hpp"
+
+#include <array>
+#include <cerrno>
+
+#include "src/verbs/bit_names.hpp"
+#include "verbena/sys/provider.hpp"
+#include "verbena/verbs/detail/call.hpp"
+
+namespace verbena::inline VERBENA_ABI::efa {
+namespace {
+
+void line(std::string& text, const char* name, const std::string& value) {
+  text += text.empty() ? "" : "\n";
+  text += std::string(name) + ": " + value;
+}
+
+}  // namespace
+
+std::string to_string(capabilities of) {
+  static constexpr std::array<verbena::detail::named_bit, 4> names = {{
+      {EFADV_DEVICE_ATTR_CAPS_RDMA_READ, "RDMA_READ"},
+      {EFADV_DEVICE_ATTR_CAPS_RNR_RETRY, "RNR_RETRY"},
+      {EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID, "CQ_WITH_SGID"},
+      {static_cast<std::uint32_t>(capability::rdma_write), "RDMA_WRITE"},
+  }};
+  return verbena::detail::names_of_bits(of.mask(), names);
+}
+
+send_operations device_attributes::operations() const noexcept {
+  send_operations all = send_operation::send | send_operation::send_with_immediate;
+  if (capabilities().contains(capability::rdma_read)) all |= send_operation::read;
+  if (capabilities().contains(capability::rdma_write))
+    all |= send_operation::write | send_operation::write_with_immediate;
+  return all;
+}
+
+std::string to_string(const device_attributes& device) {
+  std::string text;
+  line(text, "max send requests", std::to_string(device.max_send_requests()));
+  line(text, "max receive requests", std::to_string(device.max_receive_requests()));
+  line(text, "max send slices", std::to_string(device.max_send_slices()));
+  line(text, "max receive slices", std::to_string(device.max_receive_slices()));
+  line(text, "max inline bytes", std::to_string(device.max_inline_data()));
+  line(text, "max RDMA bytes", std::to_string(device.max_rdma_bytes()));
+  line(text, "EFA capabilities", to_string(device.capabilities()));
+  return text;
+}
+
+result<device_attributes> query_device(const context& device) {
+  VERBENA_TRY(const auto* const functions, efa_functions(device.provider()));
+  const auto& verb = functions->query_device;
+  efadv_device_attr attributes{};
+  const auto status =
+      verbena::detail::call(verb, device.native(), &attributes, std::uint32_t{sizeof attributes});
+  if (!status.failed) return device_attributes(attributes);
+  return error::from_errno(
+      status.code, verb.name(), device.name(),
+      status.code == EOPNOTSUPP ? "the device is no Elastic Fabric Adapter" : "");
+}
+
+bool is_efa(const context& device) { return query_device(device).has_value(); }
+
+}  // namespace verbena::inline VERBENA_ABI::efa

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/efa/srd.hpp"
+
+#include <infiniband/efadv.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "src/verbs/creation.hpp"
+#include "verbena/efa/device_attributes.hpp"
+#include "verbena/sys/provider.hpp"
+#include "verbena/verbs/detail/call.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+// Which of the device's limits `asked` exceeds; empty if none.
+std::string exceeded_limits(const efa::device_attributes& device, const ibv_qp_cap& asked) {
+  std::string text;
+  const auto compare = [&text](const char* what, std::uint32_t wanted, std::uint32_t limit) {
+    if (wanted <= limit) return;
+    if (!text.empty()) text += ", ";
+    text.append(what).append(" ").append(std::to_string(wanted));
+    text.append(" > the device's maximum ").append(std::to_string(limit));
+  };
+  compare("max_send_wr", asked.max_send_wr, device.max_send_requests());
+  compare("max_recv_wr", asked.max_recv_wr, device.max_receive_requests());
+  compare("max_send_sge", asked.max_send_sge, device.max_send_slices());
+  compare("max_recv_sge", asked.max_recv_sge, device.max_receive_slices());
+  compare("max_inline_data", asked.max_inline_data, device.max_inline_data());
+  return text;
+}
+
+// What is wrong with `asked`, as far as the device's own attributes tell.
+std::string explain(const efa::device_attributes& device, const ibv_qp_init_attr_ex& asked) {
+  const auto wanted = send_operations::from_mask(asked.send_ops_flags);
+  if (const auto missing = wanted.without(device.operations()); !missing.empty())
+    return "queue pairs of SRD do not have " + to_string(missing) + " on this device, they have " +
+           to_string(device.operations());
+  return exceeded_limits(device, asked.cap);
+}
+
+}  // namespace
+
+result<native_queue_pair> create_srd(const protection_domain& pd, const queue_pair_request& request,
+                                     ibv_qp_init_attr_ex& asked) {
+  VERBENA_TRY(const auto device, efa::query_device(pd.context()));
+  if (request.operations.empty()) asked.send_ops_flags = device.operations().mask();
+  VERBENA_TRY(const auto* const functions, efa_functions(pd.provider()));
+  efadv_qp_init_attr kind{};
+  kind.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD;
+  const auto made = call_create(functions->create_qp_ex, pd.native()->context, &asked, &kind,
+                                std::uint32_t{sizeof kind});
+  if (made) return native_queue_pair{made.native, pd.provider().verbs.qp_to_qp_ex(made.native)};
+  error failed = creation_error(made.code, functions->create_qp_ex.name(), pd.name());
+  const std::string cause = explain(device, asked);
+  return cause.empty() ? failed : std::move(failed).with_diagnosis(cause);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// A queue pair of scalable reliable datagrams talks to anybody: it is activated, not connected.
+// expect: no member named .handshake
+#include <utility>
+
+#include "verbena/efa/srd.hpp"
+
+auto use(verbena::prepared_queue_pair<verbena::efa::srd>& prepared, const verbena::endpoint& peer) {
+#ifdef VERBENA_BAD
+  return std::move(prepared).handshake(peer);
+#else
+  static_cast<void>(peer);
+  return std::move(prepared).activate(verbena::queue_key(1));
+#endif
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// A key names memory of one peer: a write of scalable reliable datagrams says which peer that is.
+// expect: connected_transport|requires 4 arguments|expects 4 arguments|candidate expects
+#include "verbena/efa/srd.hpp"
+
+void use(verbena::extended_batch<verbena::efa::srd>& batch, const verbena::local_slice& slice,
+         const verbena::remote_region& remote, const verbena::destination& at) {
+#ifdef VERBENA_BAD
+  static_cast<void>(at);
+  batch.write({}, slice, remote);
+#else
+  batch.write({}, slice, remote, at);
+#endif
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/efa/device_attributes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/unit/efa/fake_efa.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/efa/srd.hpp"
+
+namespace verbena {
+namespace {
+
+using testing_support::expect_error;
+using testing_support::open_soft;
+
+TEST(efa_device, tells_its_limits_and_what_its_queue_pairs_do) {
+  test::fake_efa fake;
+  const auto context = open_soft(fake.get()).value();
+  const auto found = efa::query_device(context).value();
+  EXPECT_EQ(fake.size, sizeof(efadv_device_attr));
+  EXPECT_EQ(found.max_send_requests(), 256U);
+  EXPECT_EQ(found.max_receive_requests(), 512U);
+  EXPECT_EQ(found.max_send_slices(), 2U);
+  EXPECT_EQ(found.max_receive_slices(), 3U);
+  EXPECT_EQ(found.max_inline_data(), 32U);
+  EXPECT_EQ(found.max_rdma_bytes(), 1U << 30);
+  EXPECT_EQ(to_string(found.operations()), "SEND | SEND_WITH_IMM | RDMA_READ");
+  EXPECT_NE(to_string(found).find("max inline bytes: 32\n"), std::string::npos);
+  EXPECT_TRUE(efa::is_efa(context));
+
+  fake.attributes.device_caps |= 8 | EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID;
+  const auto newer = efa::query_device(context).value();
+  EXPECT_TRUE(newer.capabilities().contains(efa::capability::source_gid));
+  EXPECT_EQ(newer.operations(), operations_of<efa::srd>);
+  EXPECT_EQ(to_string(newer.capabilities()), "RDMA_READ | CQ_WITH_SGID | RDMA_WRITE");
+}
+
+TEST(efa_device, another_device_is_no_efa) {
+  test::fake_efa fake;
+  const auto context = open_soft(fake.get()).value();
+  fake.code = EOPNOTSUPP;
+  const auto refused = efa::query_device(context);
+  expect_error(refused, "soft0");
+  expect_error(refused, "no Elastic Fabric Adapter");
+  EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
+  EXPECT_FALSE(efa::is_efa(context));
+}
+
+// As of a software device that is older than EFA.
+TEST(efa_device, a_provider_without_the_functions_says_so) {
+  verbena::provider older = *soft_provider().value();
+  older.efa = {};
+  const auto context = open_soft(older).value();
+  expect_error(efa::query_device(context), "the software device that was loaded has no EFA");
+  older.origin = provider_origin::linked;
+  expect_error(efa::query_device(context), "VERBENA_LINKED_DRIVERS");
+}
+
+}  // namespace
+}  // namespace verbena

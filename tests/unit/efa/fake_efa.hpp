@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The software device with functions of libefa that note what they were asked, and make queue pairs
+// of unreliable datagrams: what the library does before a request is posted.
+#pragma once
+
+#include <infiniband/efadv.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "verbena/efa/device_attributes.hpp"
+#include "verbena/sys/provider.hpp"
+
+namespace verbena::test {
+
+/// At most one exists at a time; it outlives what is made through it.
+class fake_efa {
+ public:
+  fake_efa() {
+    instance = this;
+    attributes.max_sq_wr = 256;
+    attributes.max_rq_wr = 512;
+    attributes.max_sq_sge = 2;
+    attributes.max_rq_sge = 3;
+    attributes.inline_buf_size = 32;
+    attributes.max_rdma_size = 1U << 30;
+    attributes.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ;
+    provider_.efa.query_device.set(&query_device);
+    provider_.efa.query_ah.set(&query_ah);
+    provider_.efa.create_qp_ex.set(&create_queue_pair);
+  }
+  fake_efa(const fake_efa&) = delete;
+  fake_efa& operator=(const fake_efa&) = delete;
+  ~fake_efa() { instance = nullptr; }
+
+  [[nodiscard]] const provider& get() const noexcept { return provider_; }
+
+  int code = 0;                    ///< what creation and queries fail with; 0: nothing
+  efadv_device_attr attributes{};  ///< what the device tells
+  ibv_qp_init_attr_ex asked{};     ///< of the last creation
+  efadv_qp_init_attr kind{};
+  std::uint32_t size = 0;  ///< of the last structure that was handed over
+
+ private:
+  static int query_device(ibv_context* /*device*/, efadv_device_attr* out, std::uint32_t bytes) {
+    instance->size = bytes;
+    *out = instance->attributes;
+    return instance->code;
+  }
+  static int query_ah(ibv_ah* /*way*/, efadv_ah_attr* out, std::uint32_t bytes) {
+    instance->size = bytes;
+    out->ahn = 77;
+    return instance->code;
+  }
+  static ibv_qp* create_queue_pair(ibv_context* device, ibv_qp_init_attr_ex* asked,
+                                   efadv_qp_init_attr* kind, std::uint32_t bytes) {
+    instance->asked = *asked;
+    instance->kind = *kind;
+    instance->size = bytes;
+    const auto has = efa::device_attributes(instance->attributes).operations().mask();
+    errno = instance->code != 0 ? instance->code : EOPNOTSUPP;
+    if (instance->code != 0 || (asked->send_ops_flags & ~has) != 0) return nullptr;
+    ibv_qp_init_attr_ex datagrams = *asked;
+    datagrams.qp_type = IBV_QPT_UD;
+    datagrams.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    ibv_qp* const made = soft_provider().value()->verbs.create_qp_ex(device, &datagrams);
+    asked->cap = datagrams.cap;
+    return made;
+  }
+
+  static inline fake_efa* instance = nullptr;
+  provider provider_ = *soft_provider().value();
+};
+
+}  // namespace verbena::test

@@ -11,7 +11,7 @@ usage() {
   cat <<'TEXT'
 usage: scripts/dev/setup.sh [--list] GROUP...
 
-Installs the Debian packages that are missing. Groups: build, test, bench, vm (scripts/packages.txt).
+Installs the Debian packages that are missing. Groups: build, test, bench, docs, vm (scripts/packages.txt).
 As root it calls apt-get itself, else through sudo when that needs no password; otherwise it prints the command.
 
   --list   only print the missing packages
@@ -53,11 +53,11 @@ main() {
     case $argument in
       --help | -h) usage; exit 0 ;;
       --list) list=1 ;;
-      build | test | bench | vm) groups+=("$argument") ;;
+      build | test | bench | docs | vm) groups+=("$argument") ;;
       *) refuse "unknown argument '$argument'" ;;
     esac
   done
-  [[ ${#groups[@]} -gt 0 ]] || refuse "name a group: build, test, bench or vm"
+  [[ ${#groups[@]} -gt 0 ]] || refuse "name a group: build, test, bench, docs or vm"
   command -v dpkg-query >/dev/null ||
     { say "setup: no dpkg here, so nothing is installed; the packages' purposes are in scripts/packages.txt" >&2; exit 0; }
   local missing

@@ -21,7 +21,7 @@ def dev(*words):
 
 class FrontDoor(LintCase):
     def test_every_command_has_help(self):
-        for command in ("demo", "test", "bench", "lint", "fmt"):
+        for command in ("demo", "test", "bench", "docs", "lint", "fmt"):
             with self.subTest(command):
                 done = dev(command, "--help")
                 self.assertEqual(done.returncode, 0)
@@ -29,7 +29,7 @@ class FrontDoor(LintCase):
         self.assertEqual(dev("--help").returncode, 0)
 
     def test_unknown_words_are_refused(self):
-        for words in (("nonsense",), (), ("lint", "--nonsense"), ("lint", "--only", "nonsense"), ("fmt", "--nonsense")):
+        for words in (("nonsense",), (), ("lint", "--nonsense"), ("lint", "--only", "nonsense"), ("fmt", "--nonsense"), ("docs", "--nonsense")):
             with self.subTest(words):
                 done = dev(*words)
                 self.assertEqual(done.returncode, 2)

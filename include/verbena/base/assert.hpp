@@ -9,12 +9,12 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A rule of this library that a caller broke, and where that was noticed.
 struct broken_rule {
-  const char* rule;
-  const char* file;
-  int line;
+  const char* rule;  ///< what must hold, in words
+  const char* file;  ///< where the rule was found broken
+  int line;          ///< of `file`
   /// Rules about two things that do not go together: where the earlier one was done; else nullptr.
   const char* earlier_file = nullptr;
-  int earlier_line = 0;
+  int earlier_line = 0;  ///< of `earlier_file`
 };
 
 /// Called once before the program is aborted. It may log or throw (in a test); when it returns, the

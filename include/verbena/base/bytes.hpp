@@ -39,6 +39,7 @@ template <std::unsigned_integral T>
 /// Threads: one thread at a time. Borrows the bytes.
 class byte_reader {
  public:
+  /// Of `bytes`, which must outlive it.
   explicit byte_reader(std::span<const std::byte> bytes) noexcept : rest_(bytes) {}
 
   /// The next value, or nothing when too few bytes are left.
@@ -57,6 +58,7 @@ class byte_reader {
     rest_ = rest_.subspan(count);
     return taken;
   }
+  /// What was not taken yet.
   [[nodiscard]] std::span<const std::byte> rest() const noexcept { return rest_; }
 
  private:

@@ -15,11 +15,14 @@ namespace verbena::inline VERBENA_ABI {
 /// default, which is the place of their call. Threads: immutable value.
 class call_site {
  public:
+  /// Where this is called, or whose default argument it is.
   [[nodiscard]] static constexpr call_site here(
       std::source_location at = std::source_location::current()) noexcept {
     return call_site(at.file_name(), static_cast<int>(at.line()));
   }
+  /// The file's name; lives as long as the program.
   [[nodiscard]] constexpr const char* file() const noexcept { return file_; }
+  /// The line in file(), from 1.
   [[nodiscard]] constexpr int line() const noexcept { return line_; }
 
  private:
@@ -33,6 +36,7 @@ class call_site {
 /// Nothing, in builds that are not checked. Threads: immutable value.
 class call_site {
  public:
+  /// Nothing, wherever it is called.
   [[nodiscard]] static constexpr call_site here() noexcept { return {}; }
 };
 

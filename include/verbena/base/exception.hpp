@@ -12,9 +12,11 @@ namespace verbena::inline VERBENA_ABI {
 /// Carries an error through a throw; what() is the error's message. Threads: immutable value.
 class exception : public std::runtime_error {
  public:
+  /// Takes over `what`. Allocates.
   explicit exception(verbena::error what)
       : std::runtime_error(what.message()), error_(std::move(what)) {}
 
+  /// The error that was raised.
   [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
 
  private:

@@ -17,6 +17,7 @@ namespace verbena::inline VERBENA_ABI {
 class guid {
  public:
   constexpr guid() noexcept = default;
+  /// Of its bytes, the first on the wire first.
   constexpr explicit guid(std::array<std::uint8_t, 8> bytes) noexcept : bytes_(bytes) {}
   /// From a `__be64` as verbs give it: its bytes in memory are taken unchanged.
   [[nodiscard]] static guid from_network_order(std::uint64_t be64) noexcept;
@@ -28,9 +29,11 @@ class guid {
     return made;
   }
 
+  /// Its bytes, the first on the wire first.
   [[nodiscard]] constexpr const std::array<std::uint8_t, 8>& bytes() const noexcept {
     return bytes_;
   }
+  /// As a number whose most significant byte is the first on the wire.
   [[nodiscard]] constexpr std::uint64_t number() const noexcept {
     std::uint64_t number = 0;
     for (const auto byte : bytes_) number = number << 8 | byte;
@@ -56,12 +59,16 @@ class guid {
 class gid {
  public:
   constexpr gid() noexcept = default;
+  /// Of its bytes, the first on the wire first.
   constexpr explicit gid(std::array<std::uint8_t, 16> bytes) noexcept : bytes_(bytes) {}
 
+  /// Its bytes, the first on the wire first.
   [[nodiscard]] constexpr const std::array<std::uint8_t, 16>& bytes() const noexcept {
     return bytes_;
   }
+  /// The upper 64 bits, as a number.
   [[nodiscard]] std::uint64_t subnet_prefix() const noexcept;
+  /// The lower 64 bits, as a number.
   [[nodiscard]] std::uint64_t interface_id() const noexcept;
   /// `::ffff:a.b.c.d`: a RoCE GID made from an IPv4 address.
   [[nodiscard]] bool is_ipv4_mapped() const noexcept;
@@ -69,6 +76,7 @@ class gid {
   [[nodiscard]] constexpr bool is_link_local() const noexcept {
     return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
   }
+  /// All zero: an empty entry of a GID table.
   [[nodiscard]] constexpr bool is_zero() const noexcept { return *this == gid(); }
   friend constexpr auto operator<=>(const gid&, const gid&) noexcept = default;
 

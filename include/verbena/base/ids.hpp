@@ -15,10 +15,13 @@ namespace verbena::inline VERBENA_ABI {
 template <class Tag, class Representation>
 class strong_id {
  public:
+  /// The integer that it is.
   using representation = Representation;
 
   constexpr strong_id() noexcept = default;
+  /// The identifier that `value` stands for.
   constexpr explicit strong_id(Representation value) noexcept : value_(value) {}
+  /// The integer.
   [[nodiscard]] constexpr Representation value() const noexcept { return value_; }
   friend constexpr auto operator<=>(strong_id, strong_id) noexcept = default;
 
@@ -45,6 +48,7 @@ using lid = strong_id<struct lid_tag, std::uint16_t>;
 template <class Tag>
 class id24 {
  public:
+  /// The largest value.
   static constexpr std::uint32_t max = 0xff'ffff;
 
   constexpr id24() noexcept = default;
@@ -52,6 +56,7 @@ class id24 {
   constexpr explicit id24(std::uint32_t value) : value_(value) {
     VERBENA_ASSERT(value <= max, "a queue pair number or packet sequence number has 24 bits");
   }
+  /// The number.
   [[nodiscard]] constexpr std::uint32_t value() const noexcept { return value_; }
   friend constexpr auto operator<=>(id24, id24) noexcept = default;
 
@@ -66,14 +71,18 @@ using packet_sequence_number = id24<struct packet_sequence_number_tag>;
 
 }  // namespace verbena::inline VERBENA_ABI
 
+/// Hashes the value.
 template <class Tag, class Representation>
 struct std::hash<verbena::strong_id<Tag, Representation>> {
+  /// The hash of id.value().
   std::size_t operator()(verbena::strong_id<Tag, Representation> id) const noexcept {
     return std::hash<Representation>{}(id.value());
   }
 };
+/// Hashes the value.
 template <class Tag>
 struct std::hash<verbena::id24<Tag>> {
+  /// The hash of id.value().
   std::size_t operator()(verbena::id24<Tag> id) const noexcept {
     return std::hash<std::uint32_t>{}(id.value());
   }

@@ -9,7 +9,13 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-enum class log_level : std::uint8_t { debug, info, warning, error };
+/// How much a line of the log matters, from least to most.
+enum class log_level : std::uint8_t {
+  debug,    ///< for whoever looks for a fault
+  info,     ///< good to know
+  warning,  ///< works, but not as asked
+  error,    ///< failed, and nothing could be returned
+};
 
 /// Receives one line without a newline. Called on the thread that has something to say; it must not
 /// throw, and may be called from several threads at once.

@@ -15,13 +15,17 @@ namespace verbena::inline VERBENA_ABI {
 class [[nodiscard("a post can fail: check it or call value()")]] post_status {
  public:
   constexpr post_status() noexcept = default;
+  /// Of what a verb returned, and how many requests it had taken.
   constexpr post_status(int code, std::uint32_t accepted) noexcept
       : code_(code), accepted_(accepted) {}
 
   /// 0, or the errno that the verb returned. Some providers return it negated.
   [[nodiscard]] constexpr int code() const noexcept { return code_ < 0 ? -code_ : code_; }
+  /// After a failure: how many requests, from the front of the list, the device has taken.
   [[nodiscard]] constexpr std::uint32_t accepted() const noexcept { return accepted_; }
+  /// Whether all requests were taken.
   [[nodiscard]] constexpr bool ok() const noexcept { return code_ == 0; }
+  /// As ok().
   constexpr explicit operator bool() const noexcept { return ok(); }
 
   /// Raises an error that names the refused request; see `error()`.

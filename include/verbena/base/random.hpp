@@ -14,7 +14,9 @@ namespace verbena::inline VERBENA_ABI {
 /// Thread-safe; one system call.
 void fill_random(std::span<std::byte> out);
 
+/// 32 random bits; see fill_random().
 [[nodiscard]] std::uint32_t random_u32();
+/// 64 random bits; see fill_random().
 [[nodiscard]] std::uint64_t random_u64();
 
 }  // namespace verbena::inline VERBENA_ABI

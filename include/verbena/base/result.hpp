@@ -36,58 +36,77 @@ template <class T>
 template <class T>
 class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result {
  public:
+  /// What is inside on success.
   using value_type = T;
+  /// What is inside on failure.
   using error_type = verbena::error;
 
+  /// A success: the value is made from `value`.
   template <class U = T>
     requires(std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, result> &&
              !std::same_as<std::remove_cvref_t<U>, verbena::error>)
   // NOLINTNEXTLINE(google-explicit-constructor): a returned value becomes a result
   result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  /// A failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
 
+  /// Whether a value is inside.
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  /// As has_value().
   explicit operator bool() const noexcept { return has_value(); }
 
+  /// The value. Precondition: has_value().
   [[nodiscard]] T& operator*() & noexcept { return detail::present(std::get_if<0>(&state_)); }
+  /// The value. Precondition: has_value().
   [[nodiscard]] const T& operator*() const& noexcept {
     return detail::present(std::get_if<0>(&state_));
   }
+  /// The value, to be moved from. Precondition: has_value().
   [[nodiscard]] T&& operator*() && noexcept {
     return std::move(detail::present(std::get_if<0>(&state_)));
   }
+  /// The value's members. Precondition: has_value().
   [[nodiscard]] T* operator->() noexcept { return std::addressof(**this); }
+  /// The value's members. Precondition: has_value().
   [[nodiscard]] const T* operator->() const noexcept { return std::addressof(**this); }
 
+  /// The value, or raises the error.
   T& value() & { return raise_unless_value(), **this; }
+  /// The value, or raises the error.
   const T& value() const& { return raise_unless_value(), **this; }
   /// By value, unlike std::expected: `for (auto& device : list_devices().value())` must not dangle.
   T value() && {
     if (!has_value()) raise(std::move(*this).error());
     return *std::move(*this);
   }
+  /// The value, or `other` in its place.
   template <class U>
   [[nodiscard]] T value_or(U&& other) && {
     return has_value() ? *std::move(*this) : static_cast<T>(std::forward<U>(other));
   }
+  /// A copy of the value, or `other` in its place.
   template <class U>
   [[nodiscard]] T value_or(U&& other) const& {
     return has_value() ? **this : static_cast<T>(std::forward<U>(other));
   }
 
+  /// The error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const& noexcept {
     return detail::present(std::get_if<1>(&state_));
   }
+  /// The error, to be moved from. Precondition: !has_value().
   [[nodiscard]] verbena::error&& error() && noexcept {
     return std::move(detail::present(std::get_if<1>(&state_)));
   }
 
+  /// What `next` makes of the value, a result itself; or this error.
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F, T&&> {
     if (!has_value()) return std::move(*this).error();
     return std::invoke(std::forward<F>(next), *std::move(*this));
   }
+  /// A result with what `next` makes of the value, or this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F, T&&>>> {
     if (!has_value()) return std::move(*this).error();
@@ -98,11 +117,13 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
       return std::invoke(std::forward<F>(next), *std::move(*this));
     }
   }
+  /// The value, or what `next` makes of the error, a result itself.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return std::move(*this);
     return std::invoke(std::forward<F>(next), std::move(*this).error());
   }
+  /// The value, or the error that `next` makes of this one.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return std::move(*this);
@@ -121,33 +142,44 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
 template <>
 class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result<void> {
  public:
+  /// Nothing is inside on success.
   using value_type = void;
+  /// What is inside on failure.
   using error_type = verbena::error;
 
   result() noexcept : state_(std::in_place_index<0>) {}
+  /// A failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
   result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
 
+  /// Whether it is a success.
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  /// As has_value().
   explicit operator bool() const noexcept { return has_value(); }
+  /// Nothing, or raises the error.
   void value() const& {
     if (!has_value()) raise(error());
   }
+  /// Nothing, or raises the error.
   void value() && {
     if (!has_value()) raise(std::move(*this).error());
   }
+  /// The error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const& noexcept {
     return detail::present(std::get_if<1>(&state_));
   }
+  /// The error, to be moved from. Precondition: !has_value().
   [[nodiscard]] verbena::error&& error() && noexcept {
     return std::move(detail::present(std::get_if<1>(&state_)));
   }
 
+  /// What `next()` returns, a result itself, after a success; or this error.
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F> {
     if (!has_value()) return std::move(*this).error();
     return std::invoke(std::forward<F>(next));
   }
+  /// A result with what `next()` returns, after a success; or this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F>>> {
     if (!has_value()) return std::move(*this).error();
@@ -158,11 +190,13 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
       return std::invoke(std::forward<F>(next));
     }
   }
+  /// Success, or what `next` makes of the error, a result itself.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return {};
     return std::invoke(std::forward<F>(next), std::move(*this).error());
   }
+  /// Success, or the error that `next` makes of this one.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return {};
@@ -175,10 +209,12 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
 
 }  // namespace verbena::inline VERBENA_ABI
 
-/// Evaluates a result; returns its error from the enclosing function, or declares `name` with the
-/// value: `VERBENA_TRY(auto pd, context.allocate_pd());`.
+// For VERBENA_TRY: a name that two of them in one function do not share.
 #define VERBENA_TRY_CONCAT_(a, b) a##b
 #define VERBENA_TRY_NAME_(line) VERBENA_TRY_CONCAT_(verbena_try_, line)
+
+/// Evaluates a result; returns its error from the enclosing function, or declares `name` with the
+/// value: `VERBENA_TRY(auto pd, context.allocate_pd());`.
 #define VERBENA_TRY(name, expression)                                                      \
   auto VERBENA_TRY_NAME_(__LINE__) = (expression);                                         \
   if (!VERBENA_TRY_NAME_(__LINE__)) return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \

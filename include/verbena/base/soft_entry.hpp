@@ -12,15 +12,15 @@ extern "C" {
 
 /// One function of the device, cast to a plain function pointer.
 struct verbena_soft_function {
-  const char* name;
-  void (*function)();
+  const char* name;    ///< as in the C API, or beginning with `verbena_soft_`
+  void (*function)();  ///< to be cast to its own type
 };
 
 /// All functions of the device, sorted by name. Lives as long as the process.
 struct verbena_soft_functions {
-  std::uint32_t abi;  ///< verbena::soft_abi of the device
-  std::uint32_t count;
-  const struct verbena_soft_function* functions;
+  std::uint32_t abi;                              ///< verbena::soft_abi of the device
+  std::uint32_t count;                            ///< entries of `functions`
+  const struct verbena_soft_function* functions;  ///< sorted by name
 };
 
 /// The type of `verbena_soft_entry`. Returns nullptr when the device does not speak `abi`.

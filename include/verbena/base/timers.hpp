@@ -17,10 +17,12 @@ namespace verbena::inline VERBENA_ABI {
 /// or for ever (exponent 0). Threads: immutable value.
 class ack_timeout {
  public:
+  /// The largest exponent: 2.44 hours.
   static constexpr std::uint8_t max_exponent = 31;
 
   /// 2^14: 67.1 ms.
   constexpr ack_timeout() noexcept = default;
+  /// Waits for ever: a peer that is gone is never noticed.
   [[nodiscard]] static constexpr ack_timeout infinite() noexcept { return ack_timeout(0, {}); }
   /// Precondition: exponent <= 31.
   [[nodiscard]] static constexpr ack_timeout from_exponent(std::uint8_t exponent) {
@@ -35,7 +37,9 @@ class ack_timeout {
     return ack_timeout(exponent, {});
   }
 
+  /// As queue pairs take it; 0 for infinite.
   [[nodiscard]] constexpr std::uint8_t exponent() const noexcept { return exponent_; }
+  /// Whether it waits for ever.
   [[nodiscard]] constexpr bool is_infinite() const noexcept { return exponent_ == 0; }
   /// The time meant; nanoseconds::max() for infinite.
   [[nodiscard]] constexpr std::chrono::nanoseconds duration() const noexcept {
@@ -57,6 +61,7 @@ class ack_timeout {
 /// 655.36 ms. The encoding is not monotonic: 0 means the longest. Threads: immutable value.
 class rnr_timer {
  public:
+  /// The largest encoding.
   static constexpr std::uint8_t max_encoding = 31;
 
   /// 2.56 ms (encoding 16).
@@ -73,7 +78,9 @@ class rnr_timer {
     return rnr_timer(encoding <= max_encoding ? encoding : std::uint8_t{0}, {});
   }
 
+  /// As queue pairs take it; 0 is the longest delay.
   [[nodiscard]] constexpr std::uint8_t encoding() const noexcept { return encoding_; }
+  /// The delay meant.
   [[nodiscard]] constexpr std::chrono::microseconds duration() const noexcept {
     return std::chrono::microseconds(std::int64_t{delays_[encoding_]} * 10);
   }
@@ -94,6 +101,7 @@ class rnr_timer {
 
 /// `65.536us`, `67.108864ms`, `infinite`: exact, without trailing zeros.
 [[nodiscard]] std::string to_string(ack_timeout timeout);
+/// `10us`, `655.36ms`: exact, without trailing zeros.
 [[nodiscard]] std::string to_string(rnr_timer timer);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -30,25 +30,30 @@ enum class frame_type : std::uint8_t {
 /// `blob`, `endpoint`, `ready`, `refusal` or `unknown (9)`.
 [[nodiscard]] std::string to_string(frame_type type);
 
+/// One frame. Threads: one thread at a time.
 struct frame {
-  frame_type type = frame_type::blob;
-  std::vector<std::byte> payload;
+  frame_type type = frame_type::blob;  ///< what the payload is
+  std::vector<std::byte> payload;      ///< its bytes; empty for `ready`
 };
 
 /// The versions of this protocol that one side speaks.
 struct version_range {
-  std::uint16_t lowest = 1;
-  std::uint16_t highest = 1;
+  std::uint16_t lowest = 1;   ///< the first version that it speaks
+  std::uint16_t highest = 1;  ///< the last one
 
   friend bool operator==(version_range, version_range) = default;
 };
 
+/// What this library speaks.
 inline constexpr version_range spoken_versions{};
+/// Bytes of a greeting.
 inline constexpr std::size_t greeting_bytes = 8;
+/// Bytes in front of a frame's payload.
 inline constexpr std::size_t frame_header_bytes = 8;
 /// What a refusal's text is cut to.
 inline constexpr std::size_t max_refusal_bytes = 512;
 
+/// A greeting as bytes.
 [[nodiscard]] std::array<std::byte, greeting_bytes> encode_greeting(
     version_range versions) noexcept;
 
@@ -78,6 +83,7 @@ class frame_decoder {
   [[nodiscard]] result<void> filled(std::size_t count);
   /// Whether any byte of the frame was taken.
   [[nodiscard]] bool started() const noexcept { return taken_ != 0; }
+  /// Whether the frame can be taken.
   [[nodiscard]] bool complete() const noexcept { return complete_; }
   /// The type of the frame. Precondition: complete().
   [[nodiscard]] frame_type type() const noexcept { return frame_.type; }

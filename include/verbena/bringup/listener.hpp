@@ -17,6 +17,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
+/// How to listen. Threads: immutable value.
 struct listener_options {
   /// A connection that has not sent its whole greeting after this time is closed.
   std::chrono::nanoseconds greeting_timeout = std::chrono::seconds(5);
@@ -24,7 +25,7 @@ struct listener_options {
   std::size_t max_greeting = 64;
   /// What the kernel queues beyond that, see listen(2).
   int backlog = 128;
-  stream_options streams;
+  stream_options streams;  ///< of the connections that are handed out
 };
 
 /// What a listener has seen so far.
@@ -52,7 +53,9 @@ class listener {
 
   /// The address it listens at, with the port that the system chose.
   [[nodiscard]] const address& local_address() const noexcept { return local_; }
+  /// The port it listens at, also when any free one was asked for.
   [[nodiscard]] std::uint16_t port() const noexcept { return local_.port; }
+  /// What it has seen since open().
   [[nodiscard]] listener_statistics statistics() const noexcept { return statistics_; }
   /// Readable, for poll(2), when accept() has something to look at. Keep calling accept() at times
   /// even when it is not: greeting timeouts are kept there.

@@ -18,6 +18,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
+/// What a stream lets through. Threads: immutable value.
 struct stream_options {
   /// Longer blobs are refused, sent or received. A peer can make this side allocate that much.
   std::size_t max_blob_bytes = 64 * 1024;

@@ -16,33 +16,33 @@ namespace verbena::inline VERBENA_ABI::diagnose {
 
 /// A port, and what happened when it was tried.
 struct port_facts {
-  port_attributes attributes;
-  std::vector<gid_entry> gids;
+  port_attributes attributes;   ///< what the port said when it was asked
+  std::vector<gid_entry> gids;  ///< of this port
   /// Why a message from the port to itself did not arrive; nothing: it did, or it was not tried.
   std::optional<error> trial_failure = {};
-  bool tried = false;
+  bool tried = false;  ///< whether a message was sent to itself
 };
 
 /// A device that is listed. Threads: one thread at a time.
 struct device_facts {
-  std::string name;
-  provider_origin origin = provider_origin::system;
-  transport_type transport = transport_type::unknown;
-  std::optional<error> failure = {};  ///< why it cannot be opened or asked
-  std::vector<port_facts> ports = {};
+  std::string name;                                    ///< as messages call it: `mlx5_0`
+  provider_origin origin = provider_origin::system;    ///< whose it is
+  transport_type transport = transport_type::unknown;  ///< the family of its protocols
+  std::optional<error> failure = {};                   ///< why it cannot be opened or asked
+  std::vector<port_facts> ports = {};  ///< in their order; empty when it cannot be opened
 };
 
 /// What one provider lists.
 struct side_facts {
-  bool hidden = false;                ///< VERBENA_SOFTDEV says so
-  std::optional<error> failure = {};  ///< why it cannot be loaded, or cannot list
-  std::vector<device_facts> devices = {};
+  bool hidden = false;                     ///< VERBENA_SOFTDEV says so
+  std::optional<error> failure = {};       ///< why it cannot be loaded, or cannot list
+  std::vector<device_facts> devices = {};  ///< in the order they are listed in
 };
 
 /// Both sides, and what the software device needs of the kernel. Threads: one thread at a time.
 struct devices_facts {
-  side_facts system;
-  side_facts soft;
+  side_facts system;                       ///< libibverbs and what it lists
+  side_facts soft;                         ///< the software device
   std::optional<error> mode_failure = {};  ///< VERBENA_SOFTDEV makes no sense
   int shared_memory_error = 0;             ///< the errno of memfd_create(2), or 0
   int remote_copy_error = 0;               ///< the errno of process_vm_readv(2) on itself, or 0

@@ -25,9 +25,9 @@ enum class device_kind : std::uint8_t {
 
 /// A device and port on which RDMA works here.
 struct usable_port {
-  std::string device;
-  port_number port;
-  device_kind kind = device_kind::soft;
+  std::string device;                    ///< its name
+  port_number port;                      ///< of the device
+  device_kind kind = device_kind::soft;  ///< what executes its verbs
 };
 
 /// The best port that works; nothing if none does. Hardware comes before rxe and siw, these before

@@ -22,8 +22,8 @@ enum class severity : std::uint8_t {
 
 /// One thing that was looked at. Threads: one thread at a time.
 struct finding {
-  std::string topic;  ///< a fixed word, for programs: `memlock`, `gid`
-  severity level = severity::ok;
+  std::string topic;                  ///< a fixed word, for programs: `memlock`, `gid`
+  severity level = severity::ok;      ///< how much it matters
   std::string subject;                ///< what it is about: `soft0 port 1`; may be empty
   std::string looked_at;              ///< the file, the limit or the call
   std::string meaning;                ///< in words

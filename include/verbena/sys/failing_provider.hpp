@@ -16,11 +16,13 @@ namespace verbena::inline VERBENA_ABI {
 /// Threads: thread-safe.
 class failing_provider {
  public:
+  /// Wraps `wrapped`, which must outlive it. Precondition: there is no other one.
   explicit failing_provider(const provider& wrapped);
   failing_provider(const failing_provider&) = delete;
   failing_provider& operator=(const failing_provider&) = delete;
   ~failing_provider();
 
+  /// The provider to make objects through; lives as long as this.
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
   /// Lets the `n`-th countable call from now (1 is the next) fail with `code` without being

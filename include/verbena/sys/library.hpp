@@ -9,7 +9,11 @@
 namespace verbena::inline VERBENA_ABI::sys {
 
 /// The shared libraries that parts of this library need at run time.
-enum class rdma_library : std::uint8_t { ibverbs, rdmacm, efa };
+enum class rdma_library : std::uint8_t {
+  ibverbs,  ///< libibverbs.so.1
+  rdmacm,   ///< librdmacm.so.1
+  efa,      ///< libefa.so.1
+};
 
 /// The dlopen(3) handle of a system library. The environment variables VERBENA_LIBIBVERBS,
 /// VERBENA_LIBRDMACM and VERBENA_LIBEFA name a file to load instead.

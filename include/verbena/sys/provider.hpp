@@ -23,15 +23,15 @@ enum class provider_origin : std::uint8_t {
 /// An immutable set of function tables. Providers of the process live for ever; a wrapping one must
 /// outlive every object made through it. Threads: immutable.
 struct provider {
-  provider_origin origin = provider_origin::system;
-  sys::verbs_table verbs;
+  provider_origin origin = provider_origin::system;  ///< where the functions come from
+  sys::verbs_table verbs;                            ///< the functions of libibverbs
   sys::efa_table efa;  ///< ask efa_functions() whether they can be called
 
   /// What only the software device has; nullptr elsewhere.
   verbena_soft_allocate_function soft_allocate = nullptr;
-  verbena_soft_free_function soft_free = nullptr;
-  verbena_soft_explain_function soft_explain = nullptr;
-  verbena_soft_provoke_function soft_provoke = nullptr;
+  verbena_soft_free_function soft_free = nullptr;        ///< the same
+  verbena_soft_explain_function soft_explain = nullptr;  ///< the same
+  verbena_soft_provoke_function soft_provoke = nullptr;  ///< the same
 };
 
 /// The provider of the system's adapters: the linked libibverbs if the program has one, else

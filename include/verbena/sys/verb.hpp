@@ -26,12 +26,14 @@ enum class failure : std::uint8_t {
 /// Text as a template argument.
 template <std::size_t Size>
 struct fixed_text {
+  /// Of a literal, whose terminating zero is part of Size.
   // NOLINTNEXTLINE(google-explicit-constructor): a literal is the text
   consteval fixed_text(const char (&text)[Size]) { std::copy_n(text, Size, characters.begin()); }
+  /// The text without the terminating zero.
   [[nodiscard]] constexpr std::string_view view() const noexcept {
     return {characters.data(), Size - 1};
   }
-  std::array<char, Size> characters{};
+  std::array<char, Size> characters{};  ///< with the terminating zero
 };
 
 template <fixed_text Name, failure Convention, class Signature>
@@ -43,16 +45,24 @@ class verb;
 template <fixed_text Name, failure Convention, class Return, class... Arguments>
 class verb<Name, Convention, Return(Arguments...)> {
  public:
+  /// The C function's type.
   using function = Return (*)(Arguments...);
+  /// How it says that it failed.
   static constexpr failure convention = Convention;
+  /// Whether it can fail at all.
   static constexpr bool can_fail = Convention != failure::cannot_fail;
 
+  /// As in its man page: `ibv_reg_mr`.
   [[nodiscard]] static constexpr std::string_view name() noexcept { return Name.view(); }
 
+  /// Calls it. What it returns and sets is the C function's.
   Return operator()(Arguments... arguments) const { return function_(arguments...); }
 
+  /// Whether the run-time library has it.
   [[nodiscard]] bool available() const noexcept { return function_ != &report_missing; }
+  /// The C function, or one that reports EOPNOTSUPP.
   [[nodiscard]] function get() const noexcept { return function_; }
+  /// Fills the table; nullptr: the library lacks it.
   void set(function to) noexcept { function_ = to != nullptr ? to : &report_missing; }
 
   /// Reports `code` as this function would.

@@ -12,6 +12,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 
 /// Functions of one libibverbs, real or software. Threads: immutable once filled.
 struct verbs_table {
+  /// Short for the lines below.
   using f = failure;
 
   // devices
@@ -118,6 +119,7 @@ struct verbs_table {
     all(query_port, query_device_ex, create_cq_ex, create_qp_ex, req_notify_cq, modify_cq,
         query_rt_values_ex, advise_mr);
   }
+  /// Calls `visit(member)` for both.
   template <class Visitor>
   void for_each(Visitor&& visit) {
     for_each_exported(visit);

@@ -31,7 +31,9 @@ class destination {
 
   /// The way to the port.
   [[nodiscard]] ibv_ah* native() const noexcept { return way_; }
+  /// The queue pair at the end of the way.
   [[nodiscard]] queue_pair_number number() const noexcept { return number_; }
+  /// The key that the datagram carries.
   [[nodiscard]] queue_key key() const noexcept { return key_; }
 
  private:

@@ -16,30 +16,30 @@ namespace verbena::inline VERBENA_ABI {
 /// A limit of how fast packets go out, where the device can hold it. Values as in enum ibv_rate;
 /// others are kept.
 enum class static_rate : std::uint8_t {
-  unlimited = IBV_RATE_MAX,
-  gbps_2_5 = IBV_RATE_2_5_GBPS,
-  gbps_5 = IBV_RATE_5_GBPS,
-  gbps_10 = IBV_RATE_10_GBPS,
-  gbps_14 = IBV_RATE_14_GBPS,
-  gbps_20 = IBV_RATE_20_GBPS,
-  gbps_25 = IBV_RATE_25_GBPS,
-  gbps_28 = IBV_RATE_28_GBPS,
-  gbps_30 = IBV_RATE_30_GBPS,
-  gbps_40 = IBV_RATE_40_GBPS,
-  gbps_50 = IBV_RATE_50_GBPS,
-  gbps_56 = IBV_RATE_56_GBPS,
-  gbps_60 = IBV_RATE_60_GBPS,
-  gbps_80 = IBV_RATE_80_GBPS,
-  gbps_100 = IBV_RATE_100_GBPS,
-  gbps_112 = IBV_RATE_112_GBPS,
-  gbps_120 = IBV_RATE_120_GBPS,
-  gbps_168 = IBV_RATE_168_GBPS,
-  gbps_200 = IBV_RATE_200_GBPS,
-  gbps_300 = IBV_RATE_300_GBPS,
-  gbps_400 = IBV_RATE_400_GBPS,
-  gbps_600 = IBV_RATE_600_GBPS,
-  gbps_800 = IBV_RATE_800_GBPS,
-  gbps_1200 = IBV_RATE_1200_GBPS,
+  unlimited = IBV_RATE_MAX,        ///< as fast as the port is
+  gbps_2_5 = IBV_RATE_2_5_GBPS,    ///< 2.5 Gbit/s
+  gbps_5 = IBV_RATE_5_GBPS,        ///< 5 Gbit/s
+  gbps_10 = IBV_RATE_10_GBPS,      ///< 10 Gbit/s
+  gbps_14 = IBV_RATE_14_GBPS,      ///< 14 Gbit/s
+  gbps_20 = IBV_RATE_20_GBPS,      ///< 20 Gbit/s
+  gbps_25 = IBV_RATE_25_GBPS,      ///< 25 Gbit/s
+  gbps_28 = IBV_RATE_28_GBPS,      ///< 28 Gbit/s
+  gbps_30 = IBV_RATE_30_GBPS,      ///< 30 Gbit/s
+  gbps_40 = IBV_RATE_40_GBPS,      ///< 40 Gbit/s
+  gbps_50 = IBV_RATE_50_GBPS,      ///< 50 Gbit/s
+  gbps_56 = IBV_RATE_56_GBPS,      ///< 56 Gbit/s
+  gbps_60 = IBV_RATE_60_GBPS,      ///< 60 Gbit/s
+  gbps_80 = IBV_RATE_80_GBPS,      ///< 80 Gbit/s
+  gbps_100 = IBV_RATE_100_GBPS,    ///< 100 Gbit/s
+  gbps_112 = IBV_RATE_112_GBPS,    ///< 112 Gbit/s
+  gbps_120 = IBV_RATE_120_GBPS,    ///< 120 Gbit/s
+  gbps_168 = IBV_RATE_168_GBPS,    ///< 168 Gbit/s
+  gbps_200 = IBV_RATE_200_GBPS,    ///< 200 Gbit/s
+  gbps_300 = IBV_RATE_300_GBPS,    ///< 300 Gbit/s
+  gbps_400 = IBV_RATE_400_GBPS,    ///< 400 Gbit/s
+  gbps_600 = IBV_RATE_600_GBPS,    ///< 600 Gbit/s
+  gbps_800 = IBV_RATE_800_GBPS,    ///< 800 Gbit/s
+  gbps_1200 = IBV_RATE_1200_GBPS,  ///< 1200 Gbit/s
 };
 
 /// The way to a peer. Source: struct ibv_ah_attr, ibv_create_ah(3). Threads: immutable value.
@@ -49,11 +49,12 @@ struct address_vector {
   verbena::gid_index source_gid = {};    ///< of this side, if `gid` is given
   port_number port = port_number(1);     ///< of this side
   std::uint8_t service_level = 0;        ///< at most 15
-  std::uint8_t traffic_class = 0;
-  std::uint8_t hop_limit = 64;
-  std::uint32_t flow_label = 0;       ///< 20 bits; on RoCE v2 it may choose the UDP source port
-  std::uint8_t source_path_bits = 0;  ///< 7 bits, added to the port's LID, on InfiniBand
-  static_rate rate = static_rate::unlimited;
+  std::uint8_t traffic_class = 0;        ///< of the packets; on RoCE: DSCP in the upper six bits
+  std::uint8_t hop_limit = 64;           ///< of the packets
+  std::uint32_t flow_label = 0;          ///< 20 bits; on RoCE v2 it may choose the UDP source port
+  std::uint8_t source_path_bits = 0;     ///< 7 bits, added to the port's LID, on InfiniBand
+  static_rate rate =
+      static_rate::unlimited;  ///< of this way; what the device cannot hold, it may round or refuse
 
   friend bool operator==(const address_vector&, const address_vector&) noexcept = default;
 };

@@ -19,27 +19,32 @@ namespace verbena::inline VERBENA_ABI {
 /// What happened. Values as in `ibv_event_type`; unknown ones are kept.
 /// Source: ibv_get_async_event(3).
 enum class async_event_kind : std::uint32_t {
-  cq_error = IBV_EVENT_CQ_ERR,
-  qp_fatal = IBV_EVENT_QP_FATAL,
-  qp_request_error = IBV_EVENT_QP_REQ_ERR,
-  qp_access_error = IBV_EVENT_QP_ACCESS_ERR,
-  communication_established = IBV_EVENT_COMM_EST,
-  send_queue_drained = IBV_EVENT_SQ_DRAINED,
-  path_migrated = IBV_EVENT_PATH_MIG,
-  path_migration_error = IBV_EVENT_PATH_MIG_ERR,
-  device_fatal = IBV_EVENT_DEVICE_FATAL,
-  port_active = IBV_EVENT_PORT_ACTIVE,
-  port_error = IBV_EVENT_PORT_ERR,
-  lid_change = IBV_EVENT_LID_CHANGE,
-  pkey_change = IBV_EVENT_PKEY_CHANGE,
-  sm_change = IBV_EVENT_SM_CHANGE,
-  srq_error = IBV_EVENT_SRQ_ERR,
-  srq_limit_reached = IBV_EVENT_SRQ_LIMIT_REACHED,
-  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,
-  client_reregister = IBV_EVENT_CLIENT_REREGISTER,
-  gid_change = IBV_EVENT_GID_CHANGE,
-  wq_fatal = IBV_EVENT_WQ_FATAL,
-  device_speed_change = 20,  ///< IBV_EVENT_DEVICE_SPEED_CHANGE, of newer rdma-core
+  cq_error = IBV_EVENT_CQ_ERR,    ///< a completion queue overflowed or broke
+  qp_fatal = IBV_EVENT_QP_FATAL,  ///< a queue pair failed and cannot say it by a completion
+  qp_request_error = IBV_EVENT_QP_REQ_ERR,  ///< a peer's request was invalid; the queue pair failed
+  qp_access_error =
+      IBV_EVENT_QP_ACCESS_ERR,  ///< a peer tried what it may not; the queue pair failed
+  communication_established =
+      IBV_EVENT_COMM_EST,  ///< a first message came before the queue pair was ready to send
+  send_queue_drained = IBV_EVENT_SQ_DRAINED,  ///< what was under way has ended, in the state SQD
+  path_migrated = IBV_EVENT_PATH_MIG,         ///< a connection goes on by its alternate path
+  path_migration_error =
+      IBV_EVENT_PATH_MIG_ERR,             ///< a connection could not change to its alternate path
+  device_fatal = IBV_EVENT_DEVICE_FATAL,  ///< the device works no more
+  port_active = IBV_EVENT_PORT_ACTIVE,    ///< a port came up
+  port_error = IBV_EVENT_PORT_ERR,        ///< a port went down
+  lid_change = IBV_EVENT_LID_CHANGE,      ///< the subnet manager gave a port another LID
+  pkey_change = IBV_EVENT_PKEY_CHANGE,    ///< a port's table of P_Keys changed
+  sm_change = IBV_EVENT_SM_CHANGE,        ///< there is another subnet manager
+  srq_error = IBV_EVENT_SRQ_ERR,          ///< a shared receive queue failed
+  srq_limit_reached = IBV_EVENT_SRQ_LIMIT_REACHED,  ///< fewer receives are left than were armed for
+  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,  ///< a failed queue pair takes nothing more
+                                                        ///< from its shared receive queue
+  client_reregister =
+      IBV_EVENT_CLIENT_REREGISTER,    ///< the subnet manager asks for all subscriptions again
+  gid_change = IBV_EVENT_GID_CHANGE,  ///< a port's GID table changed
+  wq_fatal = IBV_EVENT_WQ_FATAL,      ///< a work queue failed
+  device_speed_change = 20,           ///< IBV_EVENT_DEVICE_SPEED_CHANGE, of newer rdma-core
 };
 
 /// `SRQ_LIMIT_REACHED`: the name of verbs.h without `IBV_EVENT_`; `unknown (77)` for other values.
@@ -71,6 +76,7 @@ class async_event {
   /// programs that call ibv_get_async_event(3) themselves.
   async_event(const ibv_async_event& pending, std::string_view device);
 
+  /// What happened.
   [[nodiscard]] async_event_kind kind() const noexcept {
     return enum_from_bits<async_event_kind>(native_.event_type);
   }

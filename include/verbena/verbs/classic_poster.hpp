@@ -24,16 +24,20 @@ class classic_poster {
   /// Requests of one batch.
   static constexpr std::size_t capacity = 16;
 
+  /// An open batch of send requests.
   using send_batch_type = send_batch<Transport, capacity, detail::send_storage<capacity>&>;
+  /// Where the list of a receive batch lies.
   using receive_storage = detail::request_storage<ibv_recv_wr, capacity>;
+  /// An open batch of receive requests.
   using receive_batch_type = receive_batch<capacity, receive_storage&>;
 
   /// The lists of one send batch and one receive batch; left uninitialised.
   struct lists {
-    detail::send_storage<capacity> sends;
-    receive_storage receives;
+    detail::send_storage<capacity> sends;  ///< of the send batch
+    receive_storage receives;              ///< of the receive batch
   };
 
+  /// Posts to `queue` with the lists in `in`; both must outlive it.
   classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
   classic_poster(const classic_poster&) = delete;
   classic_poster& operator=(const classic_poster&) = delete;

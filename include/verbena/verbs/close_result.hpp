@@ -17,10 +17,13 @@ template <class T>
 class [[nodiscard("closing can be refused; the object is then inside")]] close_result {
  public:
   close_result() noexcept = default;
+  /// A refusal: the reason, and the object.
   close_result(verbena::error why, T object)
       : refused_(std::in_place, std::move(why), std::move(object)) {}
 
+  /// Whether it was closed.
   [[nodiscard]] bool has_value() const noexcept { return !refused_.has_value(); }
+  /// As has_value().
   explicit operator bool() const noexcept { return has_value(); }
   /// Why it was refused. Precondition: it was.
   [[nodiscard]] const verbena::error& error() const {

@@ -38,12 +38,15 @@ class completion {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): poll() writes it
   completion() noexcept = default;
+  /// The same thing in the C API.
   // NOLINTNEXTLINE(google-explicit-constructor): the same thing in the C API
   completion(const ibv_wc& native) noexcept : wc_(native) {}
 
   /// The number that the work request was posted with.
   [[nodiscard]] std::uint64_t id() const noexcept { return wc_.wr_id; }
+  /// Whether the request succeeded.
   [[nodiscard]] bool ok() const noexcept { return status() == completion_status::success; }
+  /// How the request ended.
   [[nodiscard]] completion_status status() const noexcept {
     return enum_from_bits<completion_status>(wc_.status);
   }
@@ -64,6 +67,7 @@ class completion {
   }
   /// Bytes received, or moved by a read or an atomic. Defined if ok() and not a send or write.
   [[nodiscard]] std::uint32_t byte_length() const noexcept { return wc_.byte_len; }
+  /// What else it says. Defined if ok().
   [[nodiscard]] completion_flags flags() const noexcept {
     return completion_flags::from_mask(wc_.wc_flags);
   }
@@ -90,6 +94,7 @@ class completion {
   }
   /// Where it came from on InfiniBand; 0 on Ethernet.
   [[nodiscard]] lid source_lid() const noexcept { return lid(wc_.slid); }
+  /// The service level that it came with, on InfiniBand.
   [[nodiscard]] std::uint8_t service_level() const noexcept { return wc_.sl; }
   /// The low bits of the LID that it was sent to, for ports with several.
   [[nodiscard]] std::uint8_t destination_path_bits() const noexcept { return wc_.dlid_path_bits; }

@@ -27,6 +27,7 @@ class context;
 /// was acknowledged before it was delivered, so a queue can be destroyed at any time.
 /// Threads: immutable value.
 class completion_event {
+  /// Of an event of `queue` that is acknowledged already.
  public:
   explicit completion_event(ibv_cq* queue) noexcept : queue_(queue) {}
 

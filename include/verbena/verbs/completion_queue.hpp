@@ -32,7 +32,7 @@ struct completion_queue_options {
 
 /// Which completion makes an armed queue send its notification.
 enum class notify : std::uint8_t {
-  any_completion,
+  any_completion,  ///< the next one, whatever it is
   solicited_only,  ///< a receive whose sender asked for it (`.solicited`), or any failure
 };
 
@@ -54,9 +54,12 @@ namespace detail {
 /// Threads: immutable value; borrows the caller's array.
 class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
  public:
+  /// Of what ibv_poll_cq(3) returned, whose completions begin at `begin`.
   constexpr poll_result(completion* begin, int count) noexcept : begin_(begin), count_(count) {}
 
+  /// Whether polling worked, also when it found nothing.
   [[nodiscard]] constexpr bool has_value() const noexcept { return count_ >= 0; }
+  /// As has_value().
   constexpr explicit operator bool() const noexcept { return has_value(); }
   /// The completions; empty when there were none. Precondition: has_value().
   [[nodiscard]] constexpr std::span<completion> operator*() const noexcept {

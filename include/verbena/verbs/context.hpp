@@ -95,10 +95,12 @@ class context : public detail::handle<detail::context_state> {
 
   /// A new completion queue of at least `capacity` entries: see completion_queue.hpp.
   [[nodiscard]] result<completion_queue> create_cq(std::uint32_t capacity) const;
+  /// The same with options.
   [[nodiscard]] result<completion_queue> create_cq(std::uint32_t capacity,
                                                    const completion_queue_options& options) const;
   /// A new completion queue with lazy reads: see extended_completion_queue.hpp.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(std::uint32_t capacity) const;
+  /// The same with options.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(
       std::uint32_t capacity, const extended_completion_queue_options& options) const;
   /// A new completion channel: see completion_channel.hpp.

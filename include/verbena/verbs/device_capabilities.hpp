@@ -49,88 +49,89 @@ inline constexpr bool enable_flags<device_capability> = true;
 
 /// What a transport can do with memory that is registered on demand, `IBV_ODP_SUPPORT_…`.
 enum class on_demand_operation : std::uint32_t {
-  send = 1U << 0,
-  recv = 1U << 1,
-  write = 1U << 2,
-  read = 1U << 3,
-  atomic = 1U << 4,
-  srq_recv = 1U << 5,
-  flush = 1U << 6,
-  atomic_write = 1U << 7,
+  send = 1U << 0,          ///< send from it
+  recv = 1U << 1,          ///< receive into it
+  write = 1U << 2,         ///< write from or to it
+  read = 1U << 3,          ///< read from or into it
+  atomic = 1U << 4,        ///< atomics on it
+  srq_recv = 1U << 5,      ///< receive into it by a shared receive queue
+  flush = 1U << 6,         ///< flush it
+  atomic_write = 1U << 7,  ///< ATOMIC WRITE to it
 };
 template <>
 inline constexpr bool enable_flags<on_demand_operation> = true;
 
 /// What can be registered on demand, `ibv_odp_general_caps`: ranges, and a whole address space.
 enum class on_demand_capability : std::uint64_t {
-  support = std::uint64_t{1} << 0,
-  implicit = std::uint64_t{1} << 1,
+  support = std::uint64_t{1} << 0,   ///< ranges of memory
+  implicit = std::uint64_t{1} << 1,  ///< a whole address space
 };
 template <>
 inline constexpr bool enable_flags<on_demand_capability> = true;
 
 /// What raw packet queues can do, `IBV_RAW_PACKET_CAP_…`.
 enum class raw_packet_capability : std::uint32_t {
-  cvlan_stripping = 1U << 0,
-  scatter_fcs = 1U << 1,
-  ip_csum = 1U << 2,
-  delay_drop = 1U << 3,
+  cvlan_stripping = 1U << 0,  ///< takes the VLAN tag off, and reports it
+  scatter_fcs = 1U << 1,      ///< delivers the frame check sequence
+  ip_csum = 1U << 2,          ///< IP checksums
+  delay_drop = 1U << 3,       ///< waits for a receive before it drops
 };
 template <>
 inline constexpr bool enable_flags<raw_packet_capability> = true;
 
 /// What received packets are distributed by, `IBV_RX_HASH_…`.
 enum class receive_hash_field : std::uint64_t {
-  src_ipv4 = std::uint64_t{1} << 0,
-  dst_ipv4 = std::uint64_t{1} << 1,
-  src_ipv6 = std::uint64_t{1} << 2,
-  dst_ipv6 = std::uint64_t{1} << 3,
-  src_port_tcp = std::uint64_t{1} << 4,
-  dst_port_tcp = std::uint64_t{1} << 5,
-  src_port_udp = std::uint64_t{1} << 6,
-  dst_port_udp = std::uint64_t{1} << 7,
-  ipsec_spi = std::uint64_t{1} << 8,
-  inner = std::uint64_t{1} << 31,
+  src_ipv4 = std::uint64_t{1} << 0,      ///< the sender's IPv4 address
+  dst_ipv4 = std::uint64_t{1} << 1,      ///< the receiver's IPv4 address
+  src_ipv6 = std::uint64_t{1} << 2,      ///< the sender's IPv6 address
+  dst_ipv6 = std::uint64_t{1} << 3,      ///< the receiver's IPv6 address
+  src_port_tcp = std::uint64_t{1} << 4,  ///< the sender's TCP port
+  dst_port_tcp = std::uint64_t{1} << 5,  ///< the receiver's TCP port
+  src_port_udp = std::uint64_t{1} << 6,  ///< the sender's UDP port
+  dst_port_udp = std::uint64_t{1} << 7,  ///< the receiver's UDP port
+  ipsec_spi = std::uint64_t{1} << 8,     ///< the security parameters index of IPsec
+  inner = std::uint64_t{1} << 31,        ///< fields of the inner packet of a tunnel
 };
 template <>
 inline constexpr bool enable_flags<receive_hash_field> = true;
 
 /// How the fields are hashed, `IBV_RX_HASH_FUNC_…`.
 enum class receive_hash_function : std::uint8_t {
-  toeplitz = 1U << 0,
+  toeplitz = 1U << 0,  ///< Toeplitz's
 };
 template <>
 inline constexpr bool enable_flags<receive_hash_function> = true;
 
 /// Types of queue pairs as a set: bit n is the `ibv_qp_type` n.
 enum class queue_pair_kind : std::uint32_t {
-  rc = 1U << 2,
-  uc = 1U << 3,
-  ud = 1U << 4,
-  raw_packet = 1U << 8,
-  xrc_send = 1U << 9,
-  xrc_recv = 1U << 10,
+  rc = 1U << 2,          ///< reliable connections
+  uc = 1U << 3,          ///< unreliable connections
+  ud = 1U << 4,          ///< unreliable datagrams
+  raw_packet = 1U << 8,  ///< raw packets
+  xrc_send = 1U << 9,    ///< extended reliable connections, sending
+  xrc_recv = 1U << 10,   ///< extended reliable connections, receiving
 };
 template <>
 inline constexpr bool enable_flags<queue_pair_kind> = true;
 
 /// Operand sizes of PCI atomics, `ibv_pci_atomic_op_size`.
 enum class atomic_size : std::uint16_t {
-  bytes_4 = 1U << 0,
-  bytes_8 = 1U << 1,
-  bytes_16 = 1U << 2,
+  bytes_4 = 1U << 0,   ///< 4 bytes
+  bytes_8 = 1U << 1,   ///< 8 bytes
+  bytes_16 = 1U << 2,  ///< 16 bytes
 };
 template <>
 inline constexpr bool enable_flags<atomic_size> = true;
 
 /// What matches tags, `IBV_TM_CAP_…`.
 enum class tag_matching_capability : std::uint32_t {
-  rc = 1U << 0,
+  rc = 1U << 0,  ///< on reliable connections
 };
 template <>
 inline constexpr bool enable_flags<tag_matching_capability> = true;
 
 /// `xrc | mem_window | 0x8000`: names, unknown bits in hexadecimal; `none` if empty.
+/// @{
 [[nodiscard]] std::string to_string(flags<device_capability> set);
 [[nodiscard]] std::string to_string(flags<on_demand_operation> set);
 [[nodiscard]] std::string to_string(flags<on_demand_capability> set);
@@ -140,5 +141,6 @@ inline constexpr bool enable_flags<tag_matching_capability> = true;
 [[nodiscard]] std::string to_string(flags<queue_pair_kind> set);
 [[nodiscard]] std::string to_string(flags<atomic_size> set);
 [[nodiscard]] std::string to_string(flags<tag_matching_capability> set);
+/// @}
 
 }  // namespace verbena::inline VERBENA_ABI

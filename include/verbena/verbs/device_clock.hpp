@@ -19,8 +19,9 @@ using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 /// else. Threads: immutable value.
 class device_clock_time {
  public:
+  /// What the C API says of a time.
   struct parts {
-    std::uint64_t ticks = 0;
+    std::uint64_t ticks = 0;                 ///< what the clock showed
     std::uint64_t mask = ~std::uint64_t{0};  ///< the bits that the clock counts in
   };
 

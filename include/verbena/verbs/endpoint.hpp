@@ -22,9 +22,10 @@ struct endpoint {
   /// says that the GID is there), MTU (1, as in enum ibv_mtu), read depth (1), queue pair number
   /// (4), first sequence number (4), LID (2), GID (16, zero if it is not there).
   static constexpr std::size_t encoded_size = 30;
+  /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;
 
-  queue_pair_number queue_pair = {};
+  queue_pair_number queue_pair = {};      ///< its number on this side's device
   packet_sequence_number first_psn = {};  ///< of the first packet that this side sends
   verbena::lid lid = {};                  ///< of the port on InfiniBand; 0 on Ethernet
   std::optional<verbena::gid> gid = {};   ///< always there on Ethernet
@@ -32,6 +33,7 @@ struct endpoint {
   verbena::mtu mtu = verbena::mtu::bytes_1024;
   std::uint8_t read_depth = 0;  ///< reads and atomics that this side can answer at once
 
+  /// The wire format, for the peer.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Reads the wire format. Errors: `protocol` for a wrong size, an unknown version or flag, a
   /// number of more than 24 bits, an MTU that does not exist, or bytes where there should be none.

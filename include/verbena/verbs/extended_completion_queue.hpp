@@ -29,21 +29,23 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A field of completions that has to be asked for at creation. Source: ibv_create_cq_wc_flags.
 enum class completion_field : std::uint32_t {
-  byte_length = IBV_WC_EX_WITH_BYTE_LEN,
-  immediate = IBV_WC_EX_WITH_IMM,
-  queue_pair = IBV_WC_EX_WITH_QP_NUM,
-  source_queue_pair = IBV_WC_EX_WITH_SRC_QP,
-  source_lid = IBV_WC_EX_WITH_SLID,
-  service_level = IBV_WC_EX_WITH_SL,
-  destination_path_bits = IBV_WC_EX_WITH_DLID_PATH_BITS,
-  timestamp = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
-  vlan = IBV_WC_EX_WITH_CVLAN,
-  flow_tag = IBV_WC_EX_WITH_FLOW_TAG,
-  tag_matching = IBV_WC_EX_WITH_TM_INFO,
-  wall_clock = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+  byte_length = IBV_WC_EX_WITH_BYTE_LEN,  ///< lazy_completion::byte_length()
+  immediate = IBV_WC_EX_WITH_IMM,         ///< lazy_completion::immediate() and invalidated_key()
+  queue_pair = IBV_WC_EX_WITH_QP_NUM,     ///< lazy_completion::queue_pair()
+  source_queue_pair = IBV_WC_EX_WITH_SRC_QP,  ///< lazy_completion::source_queue_pair()
+  source_lid = IBV_WC_EX_WITH_SLID,           ///< lazy_completion::source_lid()
+  service_level = IBV_WC_EX_WITH_SL,          ///< lazy_completion::service_level()
+  destination_path_bits =
+      IBV_WC_EX_WITH_DLID_PATH_BITS,                ///< lazy_completion::destination_path_bits()
+  timestamp = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,  ///< lazy_completion::timestamp()
+  vlan = IBV_WC_EX_WITH_CVLAN,                      ///< lazy_completion::vlan()
+  flow_tag = IBV_WC_EX_WITH_FLOW_TAG,               ///< lazy_completion::flow_tag()
+  tag_matching = IBV_WC_EX_WITH_TM_INFO,            ///< lazy_completion::tag()
+  wall_clock = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,  ///< lazy_completion::wall_clock()
 };
 template <>
 inline constexpr bool enable_flags<completion_field> = true;
+/// A set of them.
 using completion_fields = flags<completion_field>;
 
 /// `BYTE_LEN | IMM`: the names of verbs.h without `IBV_WC_EX_WITH_`; `none` for no field.
@@ -66,8 +68,8 @@ struct extended_completion_queue_options {
 
 /// What came with a message that matched a tag. Source: struct ibv_wc_tm_info.
 struct matched_tag {
-  std::uint64_t tag = 0;
-  std::uint32_t application_data = 0;
+  std::uint64_t tag = 0;               ///< of the message
+  std::uint32_t application_data = 0;  ///< that the sender added
   friend bool operator==(const matched_tag&, const matched_tag&) noexcept = default;
 };
 
@@ -100,9 +102,11 @@ class lazy_completion {
   [[nodiscard]] std::uint64_t id(call_site where = call_site::here()) const {
     return queue(where)->wr_id;
   }
+  /// Whether the request succeeded.
   [[nodiscard]] bool ok(call_site where = call_site::here()) const {
     return status(where) == completion_status::success;
   }
+  /// How the request ended.
   [[nodiscard]] completion_status status(call_site where = call_site::here()) const {
     return enum_from_bits<completion_status>(queue(where)->status);
   }
@@ -266,20 +270,29 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   /// An input iterator: it moves the whole pass.
   class iterator {
    public:
+    /// What it points to.
     using value_type = lazy_completion;
+    /// Of iterators; they are not subtracted.
     using difference_type = std::ptrdiff_t;
+    /// One pass, and no way back.
     using iterator_concept = std::input_iterator_tag;
 
+    /// Of a pass, which must outlive it. Precondition: the pass has begun.
     explicit iterator(lazy_poll& pass) noexcept : pass_(&pass) {}
+    /// The completion that the pass stands on; gone with the next step.
     [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->at_.here(); }
+    /// Its members.
     [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->at_.here(); }
+    /// Goes to the next completion.
     iterator& operator++() {
       ibv_cq_ex* const queue = pass_->at_.here().native();
       pass_->at_.step();
       pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
       return *this;
     }
+    /// Goes to the next completion.
     void operator++(int) { ++*this; }
+    /// True when there is none left.
     [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept {
       return at.is_over();
     }
@@ -290,6 +303,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     lazy_poll* pass_;
   };
 
+  /// Begins a pass over `queue`, of a device whose clock counts in the bits of `clock_mask`.
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where) {
@@ -312,7 +326,9 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
       detail::report_unread_polling_failure(code_);
   }
 
+  /// Where the pass stands.
   [[nodiscard]] iterator begin() noexcept { return iterator(*this); }
+  /// Behind the last completion.
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
   /// True when there is no completion to stand on: none was there, or the pass is through.
@@ -347,6 +363,7 @@ class extended_completion_queue : public completion_queue {
 
   /// The optional fields that can be read.
   [[nodiscard]] completion_fields fields() const noexcept { return fields_; }
+  /// The queue of the C API, with its lazy reads.
   [[nodiscard]] ibv_cq_ex* native_extended() const noexcept { return extended_.get(); }
 
   /// Destroys the queue now, or hands it back with the reason.

@@ -30,6 +30,7 @@ namespace verbena::inline VERBENA_ABI {
 template <transport Transport>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
  public:
+  /// Begins a batch of the queue pair `queue`, which must outlive it.
   explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
     detail::open_alone(queue, "a queue pair has one open batch of the extended interface at a time",
                        where);
@@ -259,6 +260,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
 template <transport Transport>
 class extended_queue {
  public:
+  /// Posts to `queue`, which must outlive it.
   explicit extended_queue(ibv_qp_ex* queue) noexcept : queue_(queue) {}
 
   /// Opens a batch of send requests.
@@ -283,6 +285,7 @@ class extended_queue {
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
     return detail::post_one_receive(&queue_->qp_base, request, into);
   }
+  /// The queue pair of the C API.
   [[nodiscard]] ibv_qp_ex* native() const noexcept { return queue_; }
 
  private:

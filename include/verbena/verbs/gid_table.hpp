@@ -16,9 +16,9 @@ namespace verbena::inline VERBENA_ABI {
 
 /// What a GID is used with. Values as in `ibv_gid_type`; unknown ones are kept.
 enum class gid_type : std::uint32_t {
-  infiniband = IBV_GID_TYPE_IB,
-  roce_v1 = IBV_GID_TYPE_ROCE_V1,
-  roce_v2 = IBV_GID_TYPE_ROCE_V2,
+  infiniband = IBV_GID_TYPE_IB,    ///< InfiniBand
+  roce_v1 = IBV_GID_TYPE_ROCE_V1,  ///< RoCE v1: Ethernet frames of a type of their own
+  roce_v2 = IBV_GID_TYPE_ROCE_V2,  ///< RoCE v2: UDP on port 4791
 };
 
 /// `InfiniBand`, `RoCE v1`, `RoCE v2`, `unknown (7)`.
@@ -26,11 +26,11 @@ enum class gid_type : std::uint32_t {
 
 /// One entry of the table.
 struct gid_entry {
-  verbena::gid gid;
-  gid_index index;
-  port_number port;
-  gid_type type = gid_type::infiniband;
-  std::uint32_t interface_index = 0;  ///< of the network interface; 0 if there is none
+  verbena::gid gid;                      ///< the address
+  gid_index index;                       ///< its place in the port's table
+  port_number port;                      ///< that has it
+  gid_type type = gid_type::infiniband;  ///< what it is used with
+  std::uint32_t interface_index = 0;     ///< of the network interface; 0 if there is none
 
   /// The network interface's name now; nothing if there is none (any more). One system call.
   [[nodiscard]] std::optional<std::string> interface_name() const;

@@ -18,20 +18,24 @@ namespace verbena::inline VERBENA_ABI {
 /// Source: ibv_create_ah_from_wc(3), InfiniBand Architecture Specification 8.3 and A17.
 /// Threads: immutable value.
 struct global_route_header {
+  /// Bytes in front of every datagram.
   static constexpr std::size_t encoded_size = 40;
 
   /// Which of the two forms it has.
-  enum class form : std::uint8_t { ipv6, ipv4 };
+  enum class form : std::uint8_t {
+    ipv6,  ///< InfiniBand, RoCE v1, RoCE v2 over IPv6
+    ipv4,  ///< RoCE v2 over IPv4
+  };
 
-  form version = form::ipv6;
-  verbena::gid source = {};  ///< IPv4 addresses are mapped
-  verbena::gid destination = {};
-  std::uint8_t traffic_class = 0;
-  std::uint32_t flow_label = 0;  ///< 20 bits; 0 of an IPv4 header
-  std::uint16_t payload_length = 0;
+  form version = form::ipv6;         ///< the form
+  verbena::gid source = {};          ///< IPv4 addresses are mapped
+  verbena::gid destination = {};     ///< IPv4 addresses are mapped
+  std::uint8_t traffic_class = 0;    ///< on RoCE: DSCP in the upper six bits
+  std::uint32_t flow_label = 0;      ///< 20 bits; 0 of an IPv4 header
+  std::uint16_t payload_length = 0;  ///< bytes behind the header
   /// What follows: 0x1b a header of InfiniBand, 17 UDP (RoCE v2).
   std::uint8_t next_header = 0;
-  std::uint8_t hop_limit = 0;
+  std::uint8_t hop_limit = 0;  ///< how many routers it could have passed yet
 
   /// Reads the first 40 of `bytes`. Which form they have is decided as libibverbs does: it is IPv4
   /// when an IPv4 header without options and with the right checksum stands at byte 20, or when the

@@ -34,8 +34,11 @@ class local_slice {
     return {sge.addr, sge.length, local_key(sge.lkey)};
   }
 
+  /// The first byte, as work requests name it.
   [[nodiscard]] constexpr std::uint64_t address() const noexcept { return sge_.addr; }
+  /// Bytes; at least 1.
   [[nodiscard]] constexpr std::size_t length() const noexcept { return sge_.length; }
+  /// The key of the region that it lies in.
   [[nodiscard]] constexpr local_key key() const noexcept { return local_key(sge_.lkey); }
   /// The same as verbs take it.
   [[nodiscard]] constexpr const ibv_sge& native() const noexcept { return sge_; }

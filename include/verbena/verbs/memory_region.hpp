@@ -48,8 +48,10 @@ using memory_region_state = native_state<ibv_mr, memory_region_parents>;
 /// Threads: one thread at a time; the bytes are shared with the device and perhaps with peers.
 class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_state> {
  public:
+  /// Takes over the region of `other`, which must not be used afterwards.
   memory_region(memory_region&& other) noexcept
       : handle(static_cast<handle&&>(other)), view_(std::exchange(other.view_, {})) {}
+  /// Drops its own region and takes over that of `other`, which must not be used afterwards.
   memory_region& operator=(memory_region&& other) noexcept {
     handle::operator=(static_cast<handle&&>(other));
     view_ = std::exchange(other.view_, {});
@@ -74,10 +76,14 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
   }
   /// True when the library allocated the memory; false when it is the caller's.
   [[nodiscard]] bool owns_memory() const noexcept { return view_.memory != nullptr; }
+  /// Bytes of the region.
   [[nodiscard]] std::size_t length() const noexcept { return view_.length; }
 
+  /// The key that work requests here name it by.
   [[nodiscard]] verbena::local_key local_key() const noexcept { return view_.lkey; }
+  /// The key that peers name it by.
   [[nodiscard]] verbena::remote_key remote_key() const noexcept { return view_.rkey; }
+  /// What it was registered with.
   [[nodiscard]] access_flags rights() const noexcept { return view_.rights; }
 
   /// The whole region, for work requests. Precondition: length() <= local_slice::max_length.

@@ -11,11 +11,11 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Payload bytes of the largest packet. The values are those of `ibv_mtu`; unknown ones are kept.
 enum class mtu : std::uint8_t {
-  bytes_256 = 1,
-  bytes_512 = 2,
-  bytes_1024 = 3,
-  bytes_2048 = 4,
-  bytes_4096 = 5,
+  bytes_256 = 1,   ///< 256 bytes
+  bytes_512 = 2,   ///< 512 bytes
+  bytes_1024 = 3,  ///< 1024 bytes
+  bytes_2048 = 4,  ///< 2048 bytes
+  bytes_4096 = 5,  ///< 4096 bytes
 };
 
 /// Payload bytes of a packet; 0 for a value that is none of the enumerators.

@@ -13,44 +13,44 @@ namespace verbena::inline VERBENA_ABI {
 
 /// What a port's management can do, `IBV_PORT_…` of `ibv_port_attr::port_cap_flags`.
 enum class port_capability : std::uint32_t {
-  sm = 1U << 1,
-  notice_sup = 1U << 2,
-  trap_sup = 1U << 3,
-  opt_ipd_sup = 1U << 4,
-  auto_migr_sup = 1U << 5,
-  sl_map_sup = 1U << 6,
-  mkey_nvram = 1U << 7,
-  pkey_nvram = 1U << 8,
-  led_info_sup = 1U << 9,
-  sys_image_guid_sup = 1U << 11,
-  pkey_sw_ext_port_trap_sup = 1U << 12,
-  extended_speeds_sup = 1U << 14,
-  cap_mask2_sup = 1U << 15,
-  cm_sup = 1U << 16,
-  snmp_tunnel_sup = 1U << 17,
-  reinit_sup = 1U << 18,
-  device_mgmt_sup = 1U << 19,
-  vendor_class_sup = 1U << 20,
-  dr_notice_sup = 1U << 21,
-  cap_mask_notice_sup = 1U << 22,
-  boot_mgmt_sup = 1U << 23,
-  link_latency_sup = 1U << 24,
-  client_reg_sup = 1U << 25,
-  ip_based_gids = 1U << 26,
+  sm = 1U << 1,                          ///< a subnet manager runs here
+  notice_sup = 1U << 2,                  ///< notices
+  trap_sup = 1U << 3,                    ///< traps
+  opt_ipd_sup = 1U << 4,                 ///< optional inter-packet delays
+  auto_migr_sup = 1U << 5,               ///< automatic path migration
+  sl_map_sup = 1U << 6,                  ///< maps service levels to virtual lanes
+  mkey_nvram = 1U << 7,                  ///< keeps the management key
+  pkey_nvram = 1U << 8,                  ///< keeps the P_Keys
+  led_info_sup = 1U << 9,                ///< LED information
+  sys_image_guid_sup = 1U << 11,         ///< a system image GUID
+  pkey_sw_ext_port_trap_sup = 1U << 12,  ///< traps for P_Keys at a switch's external ports
+  extended_speeds_sup = 1U << 14,        ///< FDR and faster
+  cap_mask2_sup = 1U << 15,              ///< has more capabilities: port_capability2
+  cm_sup = 1U << 16,                     ///< the connection manager
+  snmp_tunnel_sup = 1U << 17,            ///< tunnels SNMP
+  reinit_sup = 1U << 18,                 ///< initialises nodes again
+  device_mgmt_sup = 1U << 19,            ///< device management
+  vendor_class_sup = 1U << 20,           ///< management classes of the vendor
+  dr_notice_sup = 1U << 21,              ///< notices with a directed route
+  cap_mask_notice_sup = 1U << 22,        ///< notices when capabilities change
+  boot_mgmt_sup = 1U << 23,              ///< boot management
+  link_latency_sup = 1U << 24,           ///< measures the link's latency
+  client_reg_sup = 1U << 25,             ///< asks clients to register again
+  ip_based_gids = 1U << 26,              ///< GIDs are made from IP addresses
 };
 template <>
 inline constexpr bool enable_flags<port_capability> = true;
 
 /// More of it, of `ibv_port_attr::port_cap_flags2`. Filled on InfiniBand only.
 enum class port_capability2 : std::uint16_t {
-  set_node_desc_sup = 1U << 0,
-  info_ext_sup = 1U << 1,
-  virt_sup = 1U << 2,
-  switch_port_state_table_sup = 1U << 3,
-  link_width_2x_sup = 1U << 4,
-  link_speed_hdr_sup = 1U << 5,
-  link_speed_ndr_sup = 1U << 10,
-  link_speed_xdr_sup = 1U << 12,
+  set_node_desc_sup = 1U << 0,            ///< the node's description can be set
+  info_ext_sup = 1U << 1,                 ///< extended information on ports
+  virt_sup = 1U << 2,                     ///< virtualisation
+  switch_port_state_table_sup = 1U << 3,  ///< a table of the states of a switch's ports
+  link_width_2x_sup = 1U << 4,            ///< links of two lanes
+  link_speed_hdr_sup = 1U << 5,           ///< HDR
+  link_speed_ndr_sup = 1U << 10,          ///< NDR
+  link_speed_xdr_sup = 1U << 12,          ///< XDR
 };
 template <>
 inline constexpr bool enable_flags<port_capability2> = true;
@@ -63,8 +63,10 @@ template <>
 inline constexpr bool enable_flags<port_flag> = true;
 
 /// `xrc | mem_window | 0x8000`: names, unknown bits in hexadecimal; `none` if empty.
+/// @{
 [[nodiscard]] std::string to_string(flags<port_capability> set);
 [[nodiscard]] std::string to_string(flags<port_capability2> set);
 [[nodiscard]] std::string to_string(flags<port_flag> set);
+/// @}
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -57,10 +57,12 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
 
   /// What handshake() sets to go to INIT, to RTR and to RTS.
   [[nodiscard]] queue_pair_attributes init_attributes() const { return connected_init(); }
+  /// What handshake() sets to go to RTR. Errors: as address_of().
   [[nodiscard]] result<queue_pair_attributes> rtr_attributes(
       const verbena::endpoint& remote) const {
     return connected_rtr(remote);
   }
+  /// What handshake() sets to go to RTS.
   [[nodiscard]] queue_pair_attributes rts_attributes(const verbena::endpoint& remote) const {
     return connected_rts(remote);
   }
@@ -106,7 +108,9 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   [[nodiscard]] queue_pair_attributes init_attributes(queue_key key) const {
     return datagram_init(key);
   }
+  /// What activate() sets to go to RTR.
   [[nodiscard]] queue_pair_attributes rtr_attributes() const { return datagram_rtr(); }
+  /// What activate() sets to go to RTS.
   [[nodiscard]] queue_pair_attributes rts_attributes() const { return datagram_rts(); }
 
   /// The queue pair as it is, in the state that modify() has brought it to.

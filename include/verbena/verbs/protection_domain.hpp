@@ -41,7 +41,7 @@ enum class huge_pages : std::uint8_t {
 
 /// How to allocate.
 struct allocate_options {
-  verbena::huge_pages huge_pages = verbena::huge_pages::no;
+  verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< of what the memory consists
 };
 
 /// How to register.

@@ -20,12 +20,10 @@ struct queue_pair_options;
 /// Options of reliable connections.
 template <>
 struct queue_pair_options<rc> {
-  /// Requests that may be outstanding in the send and in the receive queue.
-  std::uint32_t max_send_wr = 64;
-  std::uint32_t max_recv_wr = 64;
-  /// Slices that one request may have.
-  std::uint32_t max_send_sge = 1;
-  std::uint32_t max_recv_sge = 1;
+  std::uint32_t max_send_wr = 64;  ///< requests that may be outstanding in the send queue
+  std::uint32_t max_recv_wr = 64;  ///< and in the receive queue
+  std::uint32_t max_send_sge = 1;  ///< slices that one request to send may have
+  std::uint32_t max_recv_sge = 1;  ///< and one to receive
   /// Bytes that one request may carry inline; 0: none.
   std::uint32_t max_inline_data = 0;
   /// Whether every request reports its completion, also those that are not `.signaled`.
@@ -40,6 +38,7 @@ struct queue_pair_options<rc> {
   /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
   access_flags access = {};
 
+  /// The port to send and receive by.
   port_number port = port_number(1);
   /// The entry of the port's GID table to send from. Not given: context::routable_gid() on
   /// Ethernet, no GID on InfiniBand.
@@ -63,19 +62,17 @@ struct queue_pair_options<rc> {
 
   std::uint8_t service_level = 0;  ///< at most 15
   std::uint8_t traffic_class = 0;  ///< on RoCE: DSCP in the upper six bits
-  std::uint8_t hop_limit = 64;
-  std::uint16_t pkey_index = 0;
+  std::uint8_t hop_limit = 64;     ///< how many routers packets may pass
+  std::uint16_t pkey_index = 0;    ///< the place of the partition key in the port's table
 };
 
 /// Options of unreliable connections.
 template <>
 struct queue_pair_options<uc> {
-  /// Requests that may be outstanding in the send and in the receive queue.
-  std::uint32_t max_send_wr = 64;
-  std::uint32_t max_recv_wr = 64;
-  /// Slices that one request may have.
-  std::uint32_t max_send_sge = 1;
-  std::uint32_t max_recv_sge = 1;
+  std::uint32_t max_send_wr = 64;  ///< requests that may be outstanding in the send queue
+  std::uint32_t max_recv_wr = 64;  ///< and in the receive queue
+  std::uint32_t max_send_sge = 1;  ///< slices that one request to send may have
+  std::uint32_t max_recv_sge = 1;  ///< and one to receive
   /// Bytes that one request may carry inline; 0: none.
   std::uint32_t max_inline_data = 0;
   /// Whether every request reports its completion, also those that are not `.signaled`.
@@ -90,6 +87,7 @@ struct queue_pair_options<uc> {
   /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
   access_flags access = {};
 
+  /// The port to send and receive by.
   port_number port = port_number(1);
   /// The entry of the port's GID table to send from. Not given: context::routable_gid() on
   /// Ethernet, no GID on InfiniBand.
@@ -102,19 +100,17 @@ struct queue_pair_options<uc> {
 
   std::uint8_t service_level = 0;  ///< at most 15
   std::uint8_t traffic_class = 0;  ///< on RoCE: DSCP in the upper six bits
-  std::uint8_t hop_limit = 64;
-  std::uint16_t pkey_index = 0;
+  std::uint8_t hop_limit = 64;     ///< how many routers packets may pass
+  std::uint16_t pkey_index = 0;    ///< the place of the partition key in the port's table
 };
 
 /// Options of unreliable datagrams. The way to a peer is said by its address handle.
 template <>
 struct queue_pair_options<ud> {
-  /// Requests that may be outstanding in the send and in the receive queue.
-  std::uint32_t max_send_wr = 64;
-  std::uint32_t max_recv_wr = 64;
-  /// Slices that one request may have.
-  std::uint32_t max_send_sge = 1;
-  std::uint32_t max_recv_sge = 1;
+  std::uint32_t max_send_wr = 64;  ///< requests that may be outstanding in the send queue
+  std::uint32_t max_recv_wr = 64;  ///< and in the receive queue
+  std::uint32_t max_send_sge = 1;  ///< slices that one request to send may have
+  std::uint32_t max_recv_sge = 1;  ///< and one to receive
   /// Bytes that one request may carry inline; 0: none.
   std::uint32_t max_inline_data = 0;
   /// Whether every request reports its completion, also those that are not `.signaled`.
@@ -126,23 +122,24 @@ struct queue_pair_options<ud> {
   /// Empty: all of the transport.
   send_operations operations = {};
 
+  /// The port to send and receive by.
   port_number port = port_number(1);
   /// The entry of the port's GID table that endpoint() tells peers. Not given:
   /// context::routable_gid() on Ethernet, no GID on InfiniBand.
   std::optional<verbena::gid_index> gid_index = {};
   /// The sequence number of the first packet. Not given: random.
   std::optional<packet_sequence_number> first_psn = {};
-  std::uint16_t pkey_index = 0;
+  std::uint16_t pkey_index = 0;  ///< the place of the partition key in the port's table
 };
 
 /// What a queue pair was granted; at least what was asked.
 /// Source: ibv_create_qp(3). Threads: immutable value.
 struct queue_pair_capabilities {
-  std::uint32_t max_send_wr = 0;
-  std::uint32_t max_recv_wr = 0;
-  std::uint32_t max_send_sge = 0;
-  std::uint32_t max_recv_sge = 0;
-  std::uint32_t max_inline_data = 0;
+  std::uint32_t max_send_wr = 0;      ///< requests outstanding in the send queue
+  std::uint32_t max_recv_wr = 0;      ///< requests outstanding in the receive queue
+  std::uint32_t max_send_sge = 0;     ///< slices of a request to send
+  std::uint32_t max_recv_sge = 0;     ///< slices of a request to receive
+  std::uint32_t max_inline_data = 0;  ///< bytes that a request may carry inline
 };
 
 }  // namespace verbena::inline VERBENA_ABI

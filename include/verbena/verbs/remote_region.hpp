@@ -31,12 +31,14 @@ class remote_region {
   /// Bytes of the wire format, version 1: version (1), address (8), length (8), key (4), integers
   /// in network order.
   static constexpr std::size_t encoded_size = 21;
+  /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;
 
+  /// What a region consists of.
   struct parts {
-    std::uint64_t address = 0;
-    std::uint64_t length = 0;
-    remote_key key;
+    std::uint64_t address = 0;  ///< the first byte, as the peer's device names it
+    std::uint64_t length = 0;   ///< bytes
+    remote_key key;             ///< the key of the peer's device
   };
 
   constexpr remote_region() noexcept = default;
@@ -46,8 +48,11 @@ class remote_region {
     VERBENA_ASSERT(fits(of), "a remote region ends within the 64-bit address space");
   }
 
+  /// The first byte, as the peer's device names it.
   [[nodiscard]] constexpr std::uint64_t address() const noexcept { return target_.address; }
+  /// Bytes.
   [[nodiscard]] constexpr std::uint64_t length() const noexcept { return length_; }
+  /// The key of the peer's device.
   [[nodiscard]] constexpr remote_key key() const noexcept { return remote_key(target_.key); }
 
   /// Address and key, as work requests have them.
@@ -72,6 +77,7 @@ class remote_region {
   /// that ends beyond the address space or is larger than this machine can address.
   [[nodiscard]] static result<remote_region> decode(std::span<const std::byte> bytes);
 
+  /// Whether address, length and key are the same.
   friend constexpr bool operator==(const remote_region& a, const remote_region& b) noexcept {
     return a.address() == b.address() && a.length() == b.length() && a.key() == b.key();
   }

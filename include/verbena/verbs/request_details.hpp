@@ -21,8 +21,8 @@ struct request_details {
 
 /// A request that was refused when it was posted. Threads: immutable value.
 struct request_shape {
-  std::size_t slices = 1;
-  std::size_t inline_bytes = 0;
+  std::size_t slices = 1;        ///< that it named
+  std::size_t inline_bytes = 0;  ///< that it carried itself
 };
 
 }  // namespace verbena::inline VERBENA_ABI

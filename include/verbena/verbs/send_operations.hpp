@@ -14,16 +14,17 @@ namespace verbena::inline VERBENA_ABI {
 /// An operation of the extended interface that a queue pair is created for.
 /// Source: enum ibv_qp_create_send_ops_flags, ibv_create_qp_ex(3).
 enum class send_operation : std::uint64_t {
-  write = IBV_QP_EX_WITH_RDMA_WRITE,
-  write_with_immediate = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
-  send = IBV_QP_EX_WITH_SEND,
-  send_with_immediate = IBV_QP_EX_WITH_SEND_WITH_IMM,
-  read = IBV_QP_EX_WITH_RDMA_READ,
-  compare_and_swap = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
-  fetch_and_add = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+  write = IBV_QP_EX_WITH_RDMA_WRITE,                          ///< write()
+  write_with_immediate = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,  ///< write_with_immediate()
+  send = IBV_QP_EX_WITH_SEND,                                 ///< send()
+  send_with_immediate = IBV_QP_EX_WITH_SEND_WITH_IMM,         ///< send_with_immediate()
+  read = IBV_QP_EX_WITH_RDMA_READ,                            ///< read()
+  compare_and_swap = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,       ///< compare_and_swap()
+  fetch_and_add = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,        ///< fetch_and_add()
 };
 template <>
 inline constexpr bool enable_flags<send_operation> = true;
+/// A set of them.
 using send_operations = flags<send_operation>;
 
 /// All that the transport has.

@@ -30,9 +30,9 @@ struct shared_receive_queue_options {
 
 /// What a shared receive queue is like now. Source: ibv_query_srq(3).
 struct shared_receive_queue_attributes {
-  std::uint32_t max_wr = 0;
-  std::uint32_t max_sge = 0;
-  std::uint32_t limit = 0;  ///< as armed; 0 when it is not armed
+  std::uint32_t max_wr = 0;   ///< receives that may be outstanding
+  std::uint32_t max_sge = 0;  ///< slices that one receive may have
+  std::uint32_t limit = 0;    ///< as armed; 0 when it is not armed
 };
 
 /// A batch of receives of a shared receive queue.

@@ -34,8 +34,11 @@ struct ud {};
 template <class Transport>
 struct transport_traits;
 
+/// What reliable connections can do; transport_traits says what each member means.
 template <>
 struct transport_traits<rc> {
+  /// See transport_traits.
+  /// @{
   static constexpr ibv_qp_type type = IBV_QPT_RC;
   static constexpr std::string_view name = "RC";
   static constexpr bool is_connected = true;
@@ -49,10 +52,14 @@ struct transport_traits<rc> {
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
       IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+  /// @}
 };
 
+/// What unreliable connections can do; transport_traits says what each member means.
 template <>
 struct transport_traits<uc> {
+  /// See transport_traits.
+  /// @{
   static constexpr ibv_qp_type type = IBV_QPT_UC;
   static constexpr std::string_view name = "UC";
   static constexpr bool is_connected = true;
@@ -65,10 +72,14 @@ struct transport_traits<uc> {
   static constexpr std::uint64_t send_operations =
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+  /// @}
 };
 
+/// What unreliable datagrams can do; transport_traits says what each member means.
 template <>
 struct transport_traits<ud> {
+  /// See transport_traits.
+  /// @{
   static constexpr ibv_qp_type type = IBV_QPT_UD;
   static constexpr std::string_view name = "UD";
   static constexpr bool is_connected = false;
@@ -80,6 +91,7 @@ struct transport_traits<ud> {
   static constexpr bool has_shared_receives = true;
   static constexpr std::uint64_t send_operations =
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  /// @}
 };
 
 /// A tag of a kind of queue pairs.
@@ -89,14 +101,19 @@ concept transport = requires {
   { transport_traits<T>::name } -> std::convertible_to<std::string_view>;
   { transport_traits<T>::send_operations } -> std::convertible_to<std::uint64_t>;
 };
+/// A transport whose queue pairs have one peer.
 template <class T>
 concept connected_transport = transport<T> && transport_traits<T>::is_connected;
+/// A transport whose requests are addressed one by one.
 template <class T>
 concept datagram_transport = transport<T> && transport_traits<T>::has_destination;
+/// A transport that can write the memory of a peer.
 template <class T>
 concept writing_transport = transport<T> && transport_traits<T>::has_write;
+/// A transport that can read the memory of a peer.
 template <class T>
 concept reading_transport = transport<T> && transport_traits<T>::has_read;
+/// A transport that can do atomic operations on the memory of a peer.
 template <class T>
 concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
 /// Posts by the classic interface; others by extended() alone.

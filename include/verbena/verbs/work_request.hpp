@@ -32,8 +32,8 @@ struct receive_request {
 
 /// Operands of an atomic comparison: the memory becomes `desired` if it is `expected`.
 struct compare_and_swap_operands {
-  std::uint64_t expected;
-  std::uint64_t desired;
+  std::uint64_t expected;  ///< what the memory must be
+  std::uint64_t desired;   ///< what it then becomes
 };
 
 /// Bytes that travel inside the request and need no registration; laid out as `ibv_data_buf`. The
@@ -41,10 +41,13 @@ struct compare_and_swap_operands {
 /// Threads: immutable value; borrows the bytes.
 class inline_data {
  public:
+  /// Of `bytes`, which must stay until the batch was submitted.
   explicit inline_data(std::span<const std::byte> bytes) noexcept
       // The C API has no const here; providers only read.
       : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {}
+  /// How many bytes.
   [[nodiscard]] std::size_t length() const noexcept { return buffer_.length; }
+  /// The same as the C API takes it.
   [[nodiscard]] const ibv_data_buf& native() const noexcept { return buffer_; }
 
  private:

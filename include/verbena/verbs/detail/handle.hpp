@@ -24,6 +24,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 template <class State>
 class handle {
  public:
+  /// The type of the object in the C API.
   using native_type = typename State::native_type;
 
   /// The object of the C API, for verbs that this library does not cover. It stays owned by this

@@ -31,7 +31,9 @@ struct created_queue_pair {
 /// Base of prepared_queue_pair and queue_pair. Threads: one thread at a time.
 class queue_pair_base : public handle<queue_pair_state_object> {
  public:
+  /// Takes over the queue pair of the other, which must not be used afterwards.
   queue_pair_base(queue_pair_base&&) noexcept = default;
+  /// Drops its own queue pair and takes over that of the other.
   queue_pair_base& operator=(queue_pair_base&&) noexcept = default;
   ~queue_pair_base() = default;
 
@@ -88,10 +90,10 @@ class queue_pair_base : public handle<queue_pair_state_object> {
   queue_pair_capabilities granted_;
 };
 
-/// Takes a queue pair of the C API, made from `pd`, into a handle of ours; the second one with its
-/// extended interface.
+/// Takes a queue pair of the C API, made from `pd`, into a handle of ours.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
                                                   ownership owner, ibv_qp_type type);
+/// The same with its extended interface.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd,
                                                   ownership owner, ibv_qp_type type);
 

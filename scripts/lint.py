@@ -29,7 +29,7 @@ CHECKS = [
     ("c-verbs", "functions of verbs.h that docs/guide/from-c-verbs.md leaves out", False,
      [PYTHON, "scripts/check_c_verbs.py"]),
     ("safety", "a rule that docs/guide/safety.md does not list", False, [PYTHON, "scripts/safety_rules.py"]),
-    ("reference", "public names without a comment, and comments that Doxygen does not understand", False,
+    ("reference", "public names without a comment, and names in documents that do not exist", False,
      [PYTHON, "scripts/reference.py", "--check"]),
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),

@@ -3,10 +3,12 @@
 """Makes the reference of the public names with Doxygen, or (--check) only looks whether all of them are documented.
 
 Doxygen reports undocumented functions, types, members and macros, and what it cannot make sense of. It says nothing of
-enumerators and concepts: those are looked up in its XML.
+enumerators and concepts: those are looked up in its XML, and so are the names `owner::member` of the documents.
 """
 import argparse
+import collections
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +16,8 @@ import xml.etree.ElementTree as ElementTree
 
 # Headers in detail whose classes public ones inherit from: the public members of those are public names.
 BASES = ("handle.hpp", "queue_pair_base.hpp", "prepared_base.hpp")
-UNNAMED_BY_DOXYGEN = ("enumvalue", "concept")
+CODE = re.compile(r"`([^`]+)`")
+QUALIFIED = re.compile(r"(?<![\w:])(?:\w+::)+\w+")
 
 
 def settings(root, output, check):
@@ -34,23 +37,64 @@ def described(element):
                for part in (element.find("briefdescription"), element.find("detaileddescription")) if part is not None)
 
 
-def undocumented(xml):
+def compounds(xml):
+    """Classes, namespaces, concepts and files of Doxygen's XML."""
+    for path in sorted(xml.glob("*.xml")):
+        if not path.name.startswith(("dir_", "index")):
+            yield from ElementTree.parse(path).getroot().iter("compounddef")
+
+
+def undocumented(all_compounds):
     """One line for each enumerator and each concept without a description."""
     found = set()
-    for path in sorted(xml.glob("*.xml")):
-        if path.name.startswith(("dir_", "index")):
-            continue
-        for compound in ElementTree.parse(path).getroot().iter("compounddef"):
-            if compound.get("kind") == "concept" and not described(compound):
-                place = compound.find("location")
-                found.add((place.get("file"), int(place.get("line")), f"Concept {compound.findtext('compoundname')}"))
-            for member in compound.iter("memberdef"):
-                place = member.find("location")
-                for value in member.findall("enumvalue"):
-                    if member.get("prot") == "public" and not described(value):
-                        found.add((place.get("file"), int(place.get("line")),
-                                   f"Enumerator {value.findtext('name')} of {member.findtext('qualifiedname')}"))
+    for compound in all_compounds:
+        if compound.get("kind") == "concept" and not described(compound):
+            place = compound.find("location")
+            found.add((place.get("file"), int(place.get("line")), f"Concept {compound.findtext('compoundname')}"))
+        for member in compound.iter("memberdef"):
+            place = member.find("location")
+            for value in member.findall("enumvalue"):
+                if member.get("prot") == "public" and not described(value):
+                    found.add((place.get("file"), int(place.get("line")),
+                               f"Enumerator {value.findtext('name')} of {member.findtext('qualifiedname')}"))
     return [f"{file}:{line}: {what} is not documented." for file, line, what in sorted(found)]
+
+
+def members(all_compounds):
+    """The last names of classes, namespaces and enumerations, and what each has."""
+    found = collections.defaultdict(set)
+    for compound in all_compounds:
+        name = re.sub(r"<.*", "", compound.findtext("compoundname"))
+        if compound.get("kind") == "file":
+            continue
+        outer, _, own = name.rpartition("::")
+        found[outer.rpartition("::")[2]].add(own)
+        for member in compound.iter("member"):
+            if member.get("prot") == "public":
+                found[own].add(member.findtext("name"))
+        for member in compound.iter("memberdef"):
+            if member.get("prot") == "public":
+                found[own].add(member.findtext("name"))
+                found[member.findtext("name")].update(value.findtext("name") for value in member.findall("enumvalue"))
+    return found
+
+
+def dead_names(root, known):
+    """One line for each `owner::member` of a document whose owner has no such member."""
+    targets = set()  # of CMake; their names look the same
+    for lists in [*root.glob("CMakeLists.txt"), *(root / "cmake").glob("*.cmake"),
+                  *(root / "softdev").rglob("CMakeLists.txt")]:
+        targets.update(re.findall(r"verbena::(\w+)", lists.read_text()))
+    found = []
+    for document in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            for name in QUALIFIED.findall(" ".join(CODE.findall(line))):
+                owner, member = name.split("::")[-2:]
+                if name.startswith("std::") or not known.get(owner) or member in known[owner]:
+                    continue
+                if owner != "verbena" or member not in targets:
+                    found.append(f"{document.relative_to(root)}:{number}: there is no {name}")
+    return found
 
 
 def run(root, output, check):
@@ -60,7 +104,8 @@ def run(root, output, check):
                           check=False)
     complaints = [line.replace(f"{root}/", "") for line in done.stderr.splitlines() if line.strip()]
     if (output / "xml" / "index.xml").is_file():
-        complaints += undocumented(output / "xml")
+        all_compounds = list(compounds(output / "xml"))
+        complaints += undocumented(all_compounds) + dead_names(root, members(all_compounds))
     elif not complaints:
         complaints.append("doxygen wrote nothing")
     if done.returncode and not complaints:

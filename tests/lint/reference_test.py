@@ -56,6 +56,7 @@ class Reference(LintCase):
     def setUp(self):
         super().setUp()
         self.copy("docs/reference", "include/verbena/base/config.hpp")
+        self.write("docs/reference/README.md", "# Reference\n\n`shown::member`\n")
         self.write("include/verbena/verbs/detail/handle.hpp", BASE)
 
     def check(self, header=HEADER):
@@ -82,6 +83,16 @@ class Reference(LintCase):
     def test_inherited_names_are_public(self):
         self.write("include/verbena/verbs/detail/handle.hpp", BASE.replace("  /// Its number.\n", ""))
         self.assert_finds(self.check(), "Member number() const")
+
+    def test_names_in_documents_exist(self):
+        self.write("docs/guide/page.md", "`shown::member`, `shown::number()`, `kind::first`, `verbena::function`, `std::x`\n")
+        self.assert_clean(self.check())
+        self.write("docs/guide/page.md", "`verbena::shown::lost()`, `kind::second`\n\n`verbena::gone` and `shown::secret`\n")
+        done = self.check()
+        for complaint in ("page.md:1: there is no verbena::shown::lost", "page.md:1: there is no kind::second",
+                          "page.md:3: there is no verbena::gone", "page.md:3: there is no shown::secret"):
+            with self.subTest(complaint):
+                self.assert_finds(done, complaint)
 
     def test_comments_make_sense(self):
         self.assert_finds(self.check(HEADER.replace("/// Does it.", "/// Does it. @param none There is none.")), "none")

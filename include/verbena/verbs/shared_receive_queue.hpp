@@ -83,7 +83,7 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
   [[nodiscard]] result<void> arm_limit(std::uint32_t limit) const;
   /// Changes how many receives may be outstanding, to at least `max_wr`.
   ///
-  /// Errors: `unsupported` where the device cannot; otherwise the errno of ibv_modify_srq(3):
+  /// Errors: `not_supported` where the device cannot; otherwise the errno of ibv_modify_srq(3):
   /// EINVAL beyond the device's limit, or for less than is outstanding or armed as limit.
   [[nodiscard]] result<void> resize(std::uint32_t max_wr) const;
 

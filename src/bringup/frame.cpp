@@ -32,6 +32,25 @@ std::string to_text(version_range range) {
   return std::to_string(range.lowest) + " to " + std::to_string(range.highest);
 }
 
+// Bytes of the character that `text` begins with; 0 when they are no UTF-8. Source: RFC 3629.
+std::size_t character_bytes(std::span<const std::byte> text) {
+  const auto byte = [&](std::size_t at) { return std::to_integer<unsigned>(text[at]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t count = lead < 0xc2   ? 0
+                            : lead < 0xe0 ? 2
+                            : lead < 0xf0 ? 3
+                            : lead < 0xf5 ? 4
+                                          : 0;
+  if (count == 0 || count > text.size()) return 0;
+  for (std::size_t at = 1; at < count; ++at)
+    if ((byte(at) & 0xc0U) != 0x80) return 0;
+  // Written longer than needed, a surrogate, or beyond the last character.
+  const bool too_small = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool too_large = (lead == 0xed && byte(1) >= 0xa0) || (lead == 0xf4 && byte(1) >= 0x90);
+  return too_small || too_large ? 0 : count;
+}
+
 bool is_known(frame_type type) { return type >= frame_type::blob && type <= frame_type::refusal; }
 
 }  // namespace
@@ -141,9 +160,17 @@ frame frame_decoder::take() {
 
 std::string printable_refusal(std::span<const std::byte> payload) {
   std::string text;
-  for (const auto byte : payload.first(std::min(payload.size(), max_refusal_bytes))) {
-    const auto c = std::to_integer<unsigned char>(byte);
-    text += c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c);
+  auto rest = payload.first(std::min(payload.size(), max_refusal_bytes));
+  while (!rest.empty()) {
+    const std::size_t count = character_bytes(rest);
+    const auto first = std::to_integer<unsigned>(rest[0]);
+    const bool control =
+        first < 0x20 || first == 0x7f || (first == 0xc2 && count == 2 && rest[1] < std::byte{0xa0});
+    if (count == 0 || control)
+      text += '?';
+    else
+      for (const auto byte : rest.first(count)) text += std::to_integer<char>(byte);
+    rest = rest.subspan(std::max<std::size_t>(count, 1));
   }
   return text.empty() ? "it gave no reason" : text;
 }

@@ -117,6 +117,8 @@ std::array<std::byte, global_route_header::encoded_size> global_route_header::en
   }
   VERBENA_ASSERT(source.is_ipv4_mapped() && destination.is_ipv4_mapped(),
                  "the addresses of an IPv4 header are mapped ones");
+  VERBENA_ASSERT(payload_length <= 0xffff - ipv4_bytes,
+                 "an IPv4 header has at most 65,515 bytes behind it");
   const auto ipv4 = out.subspan(ipv4_at, ipv4_bytes);
   ipv4[0] = std::byte{0x45};
   store_network_order(ipv4.data() + 1, traffic_class);

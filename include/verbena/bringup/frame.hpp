@@ -100,7 +100,8 @@ class frame_decoder {
   frame frame_;
 };
 
-/// A refusal's text as it may be shown: cut to max_refusal_bytes, control characters as `?`.
+/// A refusal's text as it may be shown: cut to max_refusal_bytes, control characters and what is
+/// no UTF-8 as `?`.
 [[nodiscard]] std::string printable_refusal(std::span<const std::byte> payload);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

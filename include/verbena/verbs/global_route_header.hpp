@@ -44,7 +44,8 @@ struct global_route_header {
   /// Errors: `protocol` for fewer than 40 bytes, and for bytes that are neither.
   [[nodiscard]] static result<global_route_header> decode(std::span<const std::byte> bytes);
   /// The bytes that decode() reads. Of an IPv4 header, the parts that are not here are zero, and
-  /// so are the 20 bytes in front of it. Precondition: with form::ipv4 both GIDs are mapped.
+  /// so are the 20 bytes in front of it. Precondition: with form::ipv4 both GIDs are mapped, and
+  /// `payload_length` is at most 65,515.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const;
 
   friend bool operator==(const global_route_header&, const global_route_header&) noexcept = default;

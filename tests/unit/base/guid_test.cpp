@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <string>
+#include <string_view>
 
 namespace verbena {
 namespace {
@@ -44,6 +46,28 @@ TEST(gid, parses_ipv6_and_maps_ipv4) {
   EXPECT_EQ(parse_gid("fe80::1")->bytes()[0], 0xfe);
   for (const char* text : {"", "soft0", "192.0.2", "192.0.2.1.5", "fe80::1::2", "fe80::1%eth0"})
     EXPECT_FALSE(parse_gid(text).has_value()) << text;
+}
+
+TEST(gid, text_that_goes_on_behind_a_zero_is_no_address) {
+  using namespace std::string_literals;
+  EXPECT_FALSE(parse_gid("fe80::1\0x"s));
+  EXPECT_FALSE(parse_gid("192.0.2.1\0"s));
+  EXPECT_FALSE(parse_gid("\0"s));
+}
+
+TEST(gid, any_text_is_refused_or_is_an_address_that_survives_its_text) {
+  std::mt19937_64 random(20261121);
+  constexpr std::string_view letters = "::::....0127fFx%\0";
+  int addresses = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text(random() % 12, ':');
+    for (auto& letter : text) letter = letters[random() % (letters.size() + 1)];
+    const auto parsed = parse_gid(text);
+    if (!parsed) continue;
+    ++addresses;
+    EXPECT_EQ(parse_gid(to_string(*parsed)), parsed) << text;
+  }
+  EXPECT_GT(addresses, 50);
 }
 
 TEST(gid, every_address_survives_its_text) {

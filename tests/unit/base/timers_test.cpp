@@ -68,9 +68,19 @@ TEST(rnr_timer, every_encoding_survives_the_way_through_its_duration) {
   }
 }
 
-TEST(rnr_timer, never_waits_shorter_than_asked) {
+TEST(rnr_timer, never_waits_shorter_than_asked_nor_longer_than_it_must) {
   EXPECT_EQ(rnr_timer::at_least(10'001ns).duration(), 20us);
   EXPECT_EQ(rnr_timer::at_least(491'521us).encoding(), 0);
+  for (std::uint8_t encoding = 0; encoding < 32; ++encoding)
+    for (const auto off : {-1ns, 1ns, 333ns, 5'001ns}) {
+      const auto wait = rnr_timer::from_encoding(encoding).duration() + off;
+      const auto chosen = rnr_timer::at_least(wait).duration();
+      EXPECT_TRUE(chosen >= wait || chosen == 655'360us) << wait.count();
+      for (std::uint8_t other = 0; other < 32; ++other) {
+        const auto instead = rnr_timer::from_encoding(other).duration();
+        EXPECT_FALSE(instead >= wait && instead < chosen) << wait.count();
+      }
+    }
 }
 
 TEST(rnr_timer, clamps_at_both_ends) {

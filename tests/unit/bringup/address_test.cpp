@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+#include <string>
+#include <string_view>
+
 namespace {
 
 using verbena::bringup::address;
@@ -39,6 +43,21 @@ TEST(address, refuses_what_is_none_and_says_how_to_write_it) {
 TEST(address, prints_what_it_reads) {
   for (const std::string text : {"host:1", "127.0.0.1:80", "[::1]:80"})
     EXPECT_EQ(to_string(parse_address(text).value()), text);
+}
+
+TEST(address, any_text_is_refused_or_is_an_address_that_survives_its_text) {
+  std::mt19937 random(20261121);
+  constexpr std::string_view letters = "::::[]a1.09%/ \0\n";
+  int addresses = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text(random() % 10, ':');
+    for (auto& letter : text) letter = letters[random() % (letters.size() + 1)];
+    const auto parsed = parse_address(text, 7);
+    if (!parsed) continue;
+    ++addresses;
+    EXPECT_EQ(parse_address(to_string(*parsed)).value(), *parsed) << text;
+  }
+  EXPECT_GT(addresses, 1000);
 }
 
 }  // namespace

@@ -50,6 +50,16 @@ TEST(greeting, names_what_another_protocol_said) {
   EXPECT_THAT(decoded.error().diagnosis(), HasSubstr("47 45 54 20 2f 20 48 54"));
 }
 
+TEST(greeting, flipped_bits_are_read_as_other_versions_or_refused) {
+  const auto greeting = encode_greeting({.lowest = 3, .highest = 0x1234});
+  for (std::size_t bit = 0; bit < greeting_bytes * 8; ++bit) {
+    auto flipped = greeting;
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    const auto decoded = decode_greeting(flipped);
+    EXPECT_TRUE(!decoded || (bit >= 32 && encode_greeting(*decoded) == flipped)) << bit;
+  }
+}
+
 TEST(greeting, without_versions_is_refused) {
   EXPECT_FALSE(decode_greeting(encode_greeting({.lowest = 2, .highest = 1})));
 }
@@ -81,6 +91,18 @@ TEST(frame_decoder, puts_frames_together_from_pieces_of_any_size) {
       EXPECT_EQ(got.type, frame_type::blob);
       EXPECT_EQ(got.payload, payload);
     }
+  }
+}
+
+TEST(frame_decoder, waits_for_the_rest_of_a_frame_that_is_cut_anywhere) {
+  const auto encoded = encode_frame(frame_type::blob, from_text("seven b"));
+  for (std::size_t length = 0; length < encoded.size(); ++length) {
+    frame_decoder decoder(limit);
+    EXPECT_EQ(feed(decoder, std::span(encoded).first(length), 5).value(), length);
+    EXPECT_FALSE(decoder.complete());
+    EXPECT_EQ(decoder.started(), length != 0);
+    feed(decoder, std::span(encoded).subspan(length), 5).value();
+    EXPECT_EQ(decoder.take().payload, from_text("seven b"));
   }
 }
 
@@ -166,6 +188,15 @@ TEST(refusal, is_shown_without_control_characters_and_cut) {
   EXPECT_EQ(printable_refusal(from_text("disk\x1b[2Jfull\n")), "disk?[2Jfull?");
   EXPECT_EQ(printable_refusal({}), "it gave no reason");
   EXPECT_EQ(printable_refusal(bytes(2000, std::byte{'a'})), std::string(512, 'a'));
+}
+
+TEST(refusal, keeps_letters_of_utf_8_and_nothing_else_above_ascii) {
+  const std::string letters = "größer, \u65e5\u672c, \U0001f600";
+  EXPECT_EQ(printable_refusal(from_text(letters)), letters);
+  EXPECT_EQ(printable_refusal(from_text("\xc2\x9b[2J")), "?[2J");  // a control sequence, too
+  for (const std::string_view wrong :
+       {"\x9b", "\xff", "\xc3", "\xe6\x97", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
+    EXPECT_EQ(printable_refusal(from_text(wrong)), std::string(wrong.size(), '?'));
 }
 
 TEST(frame_decoder_death, stops_on_broken_rules) {

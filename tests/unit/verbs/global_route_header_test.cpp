@@ -24,7 +24,7 @@ header some(std::mt19937& random, form version) {
               .destination = ipv6_b,
               .traffic_class = static_cast<std::uint8_t>(random()),
               .flow_label = static_cast<std::uint32_t>(random() & 0xf'ffff),
-              .payload_length = static_cast<std::uint16_t>(random() % 60000),
+              .payload_length = static_cast<std::uint16_t>(random() % 65516),
               .next_header = static_cast<std::uint8_t>(random()),
               .hop_limit = static_cast<std::uint8_t>(random())};
   if (version == form::ipv6) return made;
@@ -116,6 +116,27 @@ TEST(global_route_header, flipped_bits_of_an_ipv6_header_change_what_is_read_or_
   }
 }
 
+TEST(global_route_header, what_was_read_of_any_bytes_is_written_and_read_again) {
+  std::mt19937 random(6);
+  std::array<std::size_t, 2> read_as{};
+  for (int i = 0; i < 5000; ++i) {
+    std::array<std::byte, header::encoded_size> bytes{};
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random());
+    if (i % 2 == 0) bytes[0] = static_cast<std::byte>(0x60U | (random() & 0xfU));
+    if (i % 2 == 1) bytes[20] = static_cast<std::byte>(0x40U | (random() & 0xfU));
+    const auto read = header::decode(bytes);
+    const auto version_at = [&](std::size_t at) { return std::to_integer<int>(bytes[at]) >> 4; };
+    ASSERT_TRUE(read || (version_at(0) != 6 && version_at(20) != 4)) << i;
+    if (!read) continue;
+    ++read_as[static_cast<std::size_t>(read->version)];
+    EXPECT_EQ(header::decode(read->encode()).value(), *read) << i;
+    if (read->version == form::ipv6) {
+      EXPECT_EQ(read->encode(), bytes) << i;
+    }
+  }
+  EXPECT_GT(std::ranges::min(read_as), 2000U);
+}
+
 TEST(global_route_header, bytes_that_are_neither_form_are_refused) {
   std::vector<std::byte> bytes(40);
   bytes[0] = std::byte{0x50};
@@ -129,6 +150,9 @@ TEST(global_route_header, bytes_that_are_neither_form_are_refused) {
 TEST(global_route_header_death, only_mapped_addresses_fit_into_an_ipv4_header) {
   const header wrong{.version = form::ipv4, .source = ipv6_a, .destination = ipv4_a};
   EXPECT_DEATH(static_cast<void>(wrong.encode()), "addresses of an IPv4 header are mapped ones");
+  const header long_one{
+      .version = form::ipv4, .source = ipv4_a, .destination = ipv4_b, .payload_length = 65516};
+  EXPECT_DEATH(static_cast<void>(long_one.encode()), "at most 65,515 bytes behind it");
 }
 
 }  // namespace

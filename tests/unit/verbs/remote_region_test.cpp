@@ -60,6 +60,16 @@ TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
   expect_refused(bytes, "ends beyond the address space");
 }
 
+TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {
+  for (std::size_t bit = 0; bit < remote_region::encoded_size * 8; ++bit) {
+    auto flipped = sample.encode();
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    const auto decoded = remote_region::decode(flipped);
+    EXPECT_EQ(decoded.has_value(), bit >= 8) << "only the version is wrong: bit " << bit;
+    EXPECT_TRUE(!decoded || (decoded->encode() == flipped && *decoded != sample)) << bit;
+  }
+}
+
 TEST(remote_region, garbage_never_becomes_a_region_that_overflows) {
   std::mt19937_64 random(20240607);
   for (int i = 0; i < 20000; ++i) {

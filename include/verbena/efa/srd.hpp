@@ -42,8 +42,11 @@ namespace detail {
                                                    ibv_qp_init_attr_ex& asked);
 }  // namespace detail
 
+/// What scalable reliable datagrams can do; transport_traits says what each member means.
 template <>
 struct transport_traits<efa::srd> {
+  /// See transport_traits.
+  /// @{
   static constexpr ibv_qp_type type = IBV_QPT_DRIVER;
   static constexpr std::string_view name = "SRD";
   static constexpr bool is_connected = false;
@@ -57,17 +60,16 @@ struct transport_traits<efa::srd> {
       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
       IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
   static constexpr detail::queue_pair_creator create = &detail::create_srd;
+  /// @}
 };
 
 /// Options of scalable reliable datagrams. The way to a peer is said by its address handle.
 template <>
 struct queue_pair_options<efa::srd> {
-  /// Requests that may be outstanding in the send and in the receive queue.
-  std::uint32_t max_send_wr = 64;
-  std::uint32_t max_recv_wr = 64;
-  /// Slices that one request may have.
-  std::uint32_t max_send_sge = 1;
-  std::uint32_t max_recv_sge = 1;
+  std::uint32_t max_send_wr = 64;  ///< requests that may be outstanding in the send queue
+  std::uint32_t max_recv_wr = 64;  ///< and in the receive queue
+  std::uint32_t max_send_sge = 1;  ///< slices that one request to send may have
+  std::uint32_t max_recv_sge = 1;  ///< and one to receive
   /// Bytes that one request may carry inline; 0: none. Devices have little room, and none in
   /// writes.
   std::uint32_t max_inline_data = 0;
@@ -78,12 +80,13 @@ struct queue_pair_options<efa::srd> {
   /// that is named here and missing in the device is an error of creation.
   send_operations operations = {};
 
+  /// The port to send and receive by.
   port_number port = port_number(1);
   /// The entry of the port's GID table that endpoint() tells peers; EFA ports have one.
   std::optional<verbena::gid_index> gid_index = verbena::gid_index(0);
   /// The sequence number of the first packet. Not given: random.
   std::optional<packet_sequence_number> first_psn = {};
-  std::uint16_t pkey_index = 0;
+  std::uint16_t pkey_index = 0;  ///< the place of the partition key in the port's table
 };
 
 }  // namespace verbena::inline VERBENA_ABI

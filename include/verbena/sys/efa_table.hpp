@@ -21,6 +21,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 /// Functions of one libefa, real or software. Each takes the size of its last structure, so that
 /// library and header may be of different ages. Source: efadv(7). Threads: immutable once filled.
 struct efa_table {
+  /// Short for the lines below.
   using f = failure;
 
   verb<"efadv_query_device", f::positive_errno,

@@ -119,6 +119,7 @@ concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
 /// Posts by the classic interface; others by extended() alone.
 template <class T>
 concept classic_transport = transport<T> && transport_traits<T>::has_classic;
+/// A transport whose queue pairs can take their receives from a shared receive queue.
 template <class T>
 concept shared_receive_transport = transport<T> && transport_traits<T>::has_shared_receives;
 

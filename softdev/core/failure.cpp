@@ -204,9 +204,9 @@ void add_drop(sentence& out, const failure& f) {
       return;
     default: {
       const auto name = [](std::uint32_t kind) {
-        static constexpr const char* names[] = {"RC", "UC", "UD"};
+        static constexpr const char* names[] = {"RC", "UC", "UD", "?", "SRD"};
         const std::uint32_t place = kind - static_cast<std::uint32_t>(transport::rc);
-        return place < 3 ? names[place] : "?";
+        return place < 5 ? names[place] : "?";
       };
       out.add("the message came from a queue pair of transport %s, this one is %s", name(f.detail),
               name(f.extra));

@@ -36,6 +36,7 @@ struct message {
   std::uint32_t remote_key = 0;  ///< of a datagram: its Q_Key
   softdev::transport transport = softdev::transport::rc;
   datagram_origin origin;
+  std::uint32_t qkey = 0;  ///< of SRD
   std::uint64_t remote_address = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
@@ -60,7 +61,7 @@ struct response {
   verdict outcome = verdict::done;
   std::uint8_t rnr_timer = 0;  ///< code; with receiver_not_ready
   bool direct = false;         ///< with done: the responder knows nothing of it, nor of its psn
-  std::uint64_t original = 0;  ///< of an atomic
+  std::uint64_t original = 0;  ///< of an atomic; of a pending request of SRD, bytes on their way
   failure why;                 ///< unless done
 };
 

@@ -19,6 +19,19 @@ sge element(sge_list list, std::uint32_t index) noexcept {
   return one;
 }
 
+/// What requests have besides their data.
+std::size_t extra_bytes(transport kind) noexcept {
+  if (kind == transport::srd) return sizeof(delivery);
+  return is_addressed(kind) ? sizeof(datagram_destination) : 0;
+}
+
+void begin_extra(transport kind, std::byte* room) noexcept {
+  if (kind == transport::srd)
+    ::new (room) delivery;
+  else
+    ::new (room) datagram_destination;
+}
+
 bool takes_sends(queue_pair_state state) {
   return state == queue_pair_state::rts || state == queue_pair_state::sqd ||
          state == queue_pair_state::sqe || state == queue_pair_state::error;
@@ -30,9 +43,9 @@ queue_pair::queue_pair(engine& home, std::uint32_t number, const queue_pair_opti
     : home_(home),
       number_(number),
       options_(options),
+      attributes_(initial_attributes(options.transport)),
       requester_(*this, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
-                 options.capabilities.max_inline_bytes,
-                 is_addressed(options.transport) ? sizeof(datagram_destination) : 0),
+                 options.capabilities.max_inline_bytes, extra_bytes(options.transport)),
       responder_(*this, options) {}
 
 void queue_pair::open_send() noexcept {
@@ -46,7 +59,7 @@ int queue_pair::add_send(const send_request& request) noexcept {
     return EINVAL;
   send_queue& queue = requester_.queue();
   if (queue.full()) return ENOMEM;
-  if (is_addressed(transport())) ::new (queue.extra(queue.posted())) datagram_destination;
+  if (is_addressed(transport())) begin_extra(transport(), queue.extra(queue.posted()));
   send_entry& entry = queue.next();
   entry.request = request;
   entry.request.flags = request.flags.without(send_flag::inline_data);
@@ -259,7 +272,7 @@ void queue_pair::reset() noexcept {
   options_.receive_queue->remove(&responder_.queue().released());
   requester_.clear();
   responder_.clear();
-  attributes_ = {};
+  attributes_ = initial_attributes(transport());
   failed_by_itself_.store(false);
   state_.store(queue_pair_state::reset, std::memory_order_release);
 }

@@ -39,6 +39,8 @@ struct queue_pair_options {
   shared_receive_queue* shared_receives = nullptr;  ///< instead of one of its own; outlives it
   queue_pair_capabilities capabilities;             ///< those of receives only without it
   bool signal_all = false;
+  /// Of SRD: how many address handles the protection domain has; outlives the queue pair.
+  const std::atomic<std::uint32_t>* addresses = nullptr;
   void* owner = nullptr;  ///< for the event sink's use
 };
 
@@ -54,6 +56,14 @@ class queue_pair {
 
   [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
   [[nodiscard]] domain_id domain() const noexcept { return options_.domain; }
+  /// What completions of SRD call the sender's address: its number when the protection domain has a
+  /// handle for it, which any is (there is one port), else `unknown_sender`.
+  static constexpr std::uint16_t known_sender = 1;
+  static constexpr std::uint16_t unknown_sender = 0xffff;
+  [[nodiscard]] std::uint16_t sender_number() const noexcept {
+    const auto* const known = options_.addresses;
+    return known != nullptr && known->load() > 0 ? known_sender : unknown_sender;
+  }
   [[nodiscard]] softdev::transport transport() const noexcept { return options_.transport; }
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
   [[nodiscard]] void* owner() const noexcept { return options_.owner; }

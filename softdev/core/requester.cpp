@@ -102,6 +102,10 @@ bool requester::ready() noexcept {
     return false;
   }
   if (waiting_ == wait::none) return true;
+  if (waiting_ == wait::deliveries) {
+    retry_deliveries();
+    return true;
+  }
   if (self_.home().now() < deadline_) {
     self_.home().schedule(self_, deadline_);
     return false;
@@ -134,7 +138,8 @@ bool requester::may_start(const send_entry& entry) const noexcept {
 
 /// Hands the request at `submitted_` to its path. False when the queue stops here for now.
 bool requester::start(send_entry& entry) noexcept {
-  if (!is_reliable(self_.transport())) return start_unreliable(entry);
+  if (self_.transport() != transport::rc)
+    return is_reliable(self_.transport()) ? start_delivery(entry) : start_unreliable(entry);
   const send_request& request = entry.request;
   if (is_read_or_atomic(request.opcode) && self_.attributes().max_rd_atomic == 0) {
     end(entry, completion_status::local_qp_operation_error, {.why = reason::no_read_depth});
@@ -428,15 +433,16 @@ void requester::complete(std::uint64_t index) noexcept {
   const send_entry& entry = queue_.at(index);
   if (entry.status == completion_status::success) {
     if (self_.options().signal_all || entry.request.flags.contains(send_flag::signaled))
-      push(index, entry.status, reason::none);
+      push(index, index + 1, entry.status, reason::none);
     return;
   }
   self_.home().failures().record(self_.number(), entry.request.wr_id, failure_);
-  push(index, entry.status, failure_.why);
+  push(index, index + 1, entry.status, failure_.why);
   self_.fail_sends();
 }
 
-void requester::push(std::uint64_t index, completion_status status, reason why) noexcept {
+void requester::push(std::uint64_t index, std::uint64_t released, completion_status status,
+                     reason why) noexcept {
   const send_entry& entry = queue_.at(index);
   const bool kept =
       self_.options().send_queue->push({.wr_id = entry.request.wr_id,
@@ -445,13 +451,15 @@ void requester::push(std::uint64_t index, completion_status status, reason why) 
                                         .byte_count = entry.byte_count,
                                         .qp_num = self_.number(),
                                         .vendor_error = static_cast<std::uint32_t>(why)},
-                                       {&queue_.released(), index + 1}, false);
+                                       {&queue_.released(), released}, false);
   if (!kept && self_.fail()) self_.home().report(self_, queue_pair_event::fatal);
 }
 
 void requester::flush() noexcept {
   const reason why = self_.flush_reason();
-  for (; retired_ < queue_.posted(); ++retired_) push(retired_, completion_status::flushed, why);
+  if (self_.transport() == transport::srd) flush_deliveries(why);
+  for (; retired_ < queue_.posted(); ++retired_)
+    push(retired_, retired_ + 1, completion_status::flushed, why);
   submitted_ = retired_;
   reads_in_flight_ = 0;
   ++attempt_;

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "softdev/core/datagram.hpp"
+#include "softdev/core/delivery.hpp"
 #include "softdev/core/failure.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
@@ -50,6 +51,15 @@ class requester {
   /// caller calls `run` afterwards.
   void peer_lost(const failure& why) noexcept;
 
+  // SRD, whose requests are answered one by one, in any order; requester_delivery.cpp.
+  /// As `answer`.
+  bool answer_delivery(const delivery_part& part, const response& what) noexcept;
+  /// As `place`; `offset` counts in the part that is on its way.
+  bool place_delivery(const delivery_part& part, std::uint64_t offset,
+                      std::span<const std::byte> bytes) noexcept;
+  /// The process that has the queue pairs from `first` on is gone, or out of reach.
+  void process_lost(std::uint32_t first, const failure& why) noexcept;
+
   [[nodiscard]] bool idle() const noexcept { return retired_ == queue_.posted(); }
   [[nodiscard]] bool window_empty() const noexcept { return retired_ == submitted_; }
   [[nodiscard]] std::uint64_t ignored_answers() const noexcept { return ignored_answers_; }
@@ -62,7 +72,7 @@ class requester {
   void notify_when_drained() noexcept;
 
  private:
-  enum class wait : std::uint8_t { none, receiver, answer };
+  enum class wait : std::uint8_t { none, receiver, answer, deliveries };
 
   [[nodiscard]] static message message_of(const send_request& request, std::uint32_t psn,
                                           std::uint64_t length) noexcept;
@@ -78,6 +88,20 @@ class requester {
   [[nodiscard]] response send_unreliable(const message& what,
                                          std::span<const segment> local) noexcept;
   bool settle_unreliable(send_entry& entry, const response& what) noexcept;
+  // SRD; requester_delivery.cpp
+  [[nodiscard]] delivery& delivery_of(std::uint64_t index) noexcept {
+    return *std::launder(reinterpret_cast<delivery*>(queue_.extra(index)));
+  }
+  [[nodiscard]] bool start_delivery(send_entry& entry) noexcept;
+  [[nodiscard]] bool deliver(std::uint64_t index) noexcept;
+  [[nodiscard]] response send_delivery(message& what, std::span<const segment> local) noexcept;
+  [[nodiscard]] bool settle_delivery(std::uint64_t index, const response& what) noexcept;
+  void wait_for_delivery(std::uint64_t index, time_ns when) noexcept;
+  void try_again_or_end(std::uint64_t index, const failure& why) noexcept;
+  void retry_deliveries() noexcept;
+  void end_delivery(std::uint64_t index, completion_status status, const failure& why) noexcept;
+  [[nodiscard]] bool find_delivery(const delivery_part& part, std::uint64_t& index) noexcept;
+  void flush_deliveries(reason why) noexcept;
   void end(send_entry& entry, completion_status status, const failure& why) noexcept;
   void wait_for_receiver(send_entry& entry, const response& what) noexcept;
   void wait_for_answer(const failure& why) noexcept;
@@ -90,7 +114,9 @@ class requester {
   void rewind_to(std::uint64_t index) noexcept;
   void retire() noexcept;
   void complete(std::uint64_t index) noexcept;
-  void push(std::uint64_t index, completion_status status, reason why) noexcept;
+  /// `released` is the first entry that is still needed when the completion has been polled.
+  void push(std::uint64_t index, std::uint64_t released, completion_status status,
+            reason why) noexcept;
   void report_drained() noexcept;
 
   queue_pair& self_;

@@ -92,9 +92,9 @@ response responder::check_connection(const message& what) const noexcept {
     return silence(
         {.why = reason::partition_mismatch, .detail = what.partition, .extra = partition});
   if (is_addressed(what.transport)) {
-    if (what.remote_key == attributes.qkey) return {};
-    return silence(
-        {.why = reason::qkey_mismatch, .detail = what.remote_key, .extra = attributes.qkey});
+    const std::uint32_t qkey = is_reliable(what.transport) ? what.qkey : what.remote_key;
+    if (qkey == attributes.qkey) return {};
+    return silence({.why = reason::qkey_mismatch, .detail = qkey, .extra = attributes.qkey});
   }
   if (attributes.destination_qpn != what.source_qpn)
     return silence({.why = reason::peer_not_connected,
@@ -161,9 +161,11 @@ response responder::take_receive() noexcept {
   const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
   // Without answers the message is dropped, and the receive request waits for the next one.
   if (!is_reliable(self_.transport())) return silence(mine);
-  complete_receive(completion_status::local_length_error, mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
+  // One sender's mistake is not to spoil what others send.
+  if (!is_addressed(self_.transport()))
+    complete_receive(completion_status::local_length_error, mine);
   return refuse({.outcome = verdict::invalid_request, .why = theirs});
 }
 
@@ -265,6 +267,7 @@ response responder::refuse(const response& answer) noexcept {
   busy_ = receive_taken_ = false;
   if (!is_reliable(self_.transport()) && answer.outcome != verdict::operation_error)
     return silence(answer.why);
+  if (self_.transport() == transport::srd) return answer;
   if (self_.fail()) {
     const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
                        : answer.outcome == verdict::invalid_request

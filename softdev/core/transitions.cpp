@@ -15,6 +15,7 @@ struct table {
   attribute_mask rts_optional;  ///< RTR, RTS or SQD to RTS
   attribute_mask sqd_optional;  ///< SQD to SQD
   attribute_mask recovery;      ///< optional from SQE to RTS
+  attribute_mask start;         ///< optional from RTR to RTS, besides
   bool has_send_error = true;   ///< there is a state SQE
 };
 
@@ -63,12 +64,24 @@ constexpr table unreliable_datagram{
     .sqd_optional = unconnected,
     .recovery = attribute::current_state | attribute::qkey};
 
+/// From the kernel's driver of EFA (drivers/infiniband/hw/efa/efa_verbs.c, srd_qp_state_table).
+constexpr table reliable_datagram{.init = attribute::pkey_index | attribute::port | attribute::qkey,
+                                  .rtr_required = {},
+                                  .rtr_optional = unconnected,
+                                  .rts_required = attribute::send_psn,
+                                  .rts_optional = attribute::current_state | attribute::qkey,
+                                  .sqd_optional = unconnected,
+                                  .recovery = attribute::current_state | attribute::qkey,
+                                  .start = attribute::rnr_retry};
+
 constexpr const table& table_of(transport kind) {
   switch (kind) {
     case transport::uc:
       return unreliable_connected;
     case transport::ud:
       return unreliable_datagram;
+    case transport::srd:
+      return reliable_datagram;
     default:
       return reliable_connected;
   }
@@ -88,7 +101,7 @@ std::optional<transition> find_transition(transport kind, state from, state to) 
       if (to == state::rtr) return transition{rows.rtr_required, rows.rtr_optional};
       break;
     case state::rtr:
-      if (to == state::rts) return transition{rows.rts_required, rows.rts_optional};
+      if (to == state::rts) return transition{rows.rts_required, rows.rts_optional | rows.start};
       break;
     case state::rts:
       if (to == state::rts) return transition{{}, rows.rts_optional};

@@ -27,6 +27,8 @@ inline constexpr std::uint32_t max_regions = 131072;
 inline constexpr std::uint32_t max_rd_atomic = 16;
 inline constexpr std::uint32_t max_message_bytes = 1U << 30U;
 inline constexpr std::uint32_t max_datagram_bytes = 4096;  ///< the MTU of the port
+/// Of a send over SRD; the payload of one packet of EFA.
+inline constexpr std::uint32_t max_reliable_datagram_bytes = 8928;
 }  // namespace limits
 
 /// What a send work request does (ibv_wr_opcode).
@@ -60,14 +62,20 @@ enum class opcode : std::uint8_t {
   return op == opcode::send || op == opcode::send_with_imm;
 }
 
-/// What queue pairs promise about their messages (ibv_qp_type).
-enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4 };
+/// What queue pairs promise about their messages (ibv_qp_type, but for SRD: that is a driver's own
+/// type, so its number is ours; it makes the two questions below one comparison each).
+enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4, srd = 6 };
 /// True when responders answer: a message arrives, or its sender learns that it did not.
-[[nodiscard]] constexpr bool is_reliable(transport kind) noexcept { return kind == transport::rc; }
+[[nodiscard]] constexpr bool is_reliable(transport kind) noexcept {
+  return kind == transport::rc || kind == transport::srd;
+}
 /// True when each request names its destination; else the queue pair has one peer.
-[[nodiscard]] constexpr bool is_addressed(transport kind) noexcept { return kind == transport::ud; }
+[[nodiscard]] constexpr bool is_addressed(transport kind) noexcept {
+  return kind == transport::ud || kind == transport::srd;
+}
 [[nodiscard]] constexpr bool carries(transport kind, opcode op) noexcept {
   if (kind == transport::rc) return true;
+  if (kind == transport::srd) return !is_atomic(op);
   return is_send(op) || (kind == transport::uc && is_write(op));
 }
 
@@ -89,7 +97,9 @@ enum class completion_status : std::uint8_t {
   remote_operation_error = 11,
   retry_exceeded = 12,
   rnr_retry_exceeded = 13,
+  remote_invalid_read_request = 15,  ///< of SRD: there is no such queue pair
   fatal_error = 19,
+  response_timeout = 20,
 };
 
 /// What completed (ibv_wc_opcode).

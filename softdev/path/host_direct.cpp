@@ -64,11 +64,14 @@ bool host_path::may_execute(const queue_pair& sender, peer& at, const message& w
   const std::uint64_t port = at.segment().line(what.destination_qpn).notes[1].load();
   const bool arrives = port >> 16U == (std::uint64_t{1} << 16U | what.destination_lid) &&
                        same_partition(what.partition, static_cast<std::uint16_t>(port));
-  return arrives && target.peer_qpn == what.source_qpn &&
-         static_cast<std::uint32_t>(note) ==
-             sequence_note(sender.transport(), sender.attributes().send_psn) &&
+  const bool expected = target.peer_qpn == what.source_qpn
+                            ? static_cast<std::uint32_t>(note) ==
+                                  sequence_note(sender.transport(), sender.attributes().send_psn)
+                            : what.transport == transport::srd &&
+                                  note == (std::uint64_t{what.qkey} << 32U | delivery_note);
+  return arrives && expected &&
          access_flags::from_mask(target.access).contains(rights_for(what.opcode)) &&
-         (reads || !is_read_or_atomic(what.opcode));
+         (reads || !is_read_or_atomic(what.opcode) || what.transport == transport::srd);
 }
 
 bool host_path::find_target(peer& at, const message& what, std::uint32_t domain,

@@ -52,7 +52,10 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
                            bool earlier_done) noexcept {
   connection* by = connection_of(sender.number());
   if (by == nullptr) return silence(reason::peer_unreachable, what);
-  if (is_addressed(what.transport)) find_peer(sender, *by, what);
+  if (is_addressed(what.transport)) {
+    if (is_reliable(what.transport)) return submit_delivery(sender, *by, what, local);
+    find_peer(sender, *by, what);
+  }
   peer& to = *by->to;
   if (to.state() == peer_state::connecting) wait_for_room(sender);
   switch (to.state()) {
@@ -106,21 +109,21 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
     by.reading = true;
     by.reading_psn = what.psn;
   }
-  if (consumes_receive(what.opcode)) signal_receiver(by, what);
+  if (consumes_receive(what.opcode)) signal_receiver(*by.to, by, what);
   count(by_ring_);
   return {.outcome = is_reliable(what.transport) ? verdict::pending : verdict::done};
 }
 
 /// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
 /// was announced before: either we see the arming, or who armed sees the request.
-void host_path::signal_receiver(connection& by, const message& what) noexcept {
-  const queue_pair_line& line = by.to->segment().line(what.destination_qpn);
+void host_path::signal_receiver(peer& to, connection& by, const message& what) noexcept {
+  const queue_pair_line& line = to.segment().line(what.destination_qpn);
   const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
   const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
   if (!wanted || (word == by.signalled && what.destination_qpn == by.signalled_qpn)) return;
   const std::uint32_t channel = line.channel.load(std::memory_order_relaxed);
-  if (channel != 0 && by.to->signal_channel(channel)) {
+  if (channel != 0 && to.signal_channel(channel)) {
     by.signalled = word;
     by.signalled_qpn = what.destination_qpn;
   }
@@ -185,14 +188,13 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
 }
 
 /// The notes say what an initiator needs besides: about the sequence, and how many reads are
-/// allowed; whether the port is up, its LID and the P_Key.
+/// allowed (of SRD the Q_Key); whether the port is up, its LID and the P_Key.
 void host_path::publish(queue_pair& which) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const std::uint32_t sequence = sequence_note(which.transport(), attributes.receive_psn);
-  link_.segment()
-      .line(which.number())
-      .notes[0]
-      .store(std::uint64_t{attributes.max_dest_rd_atomic} << 32U | sequence);
+  const std::uint64_t more =
+      which.transport() == transport::srd ? attributes.qkey : attributes.max_dest_rd_atomic;
+  link_.segment().line(which.number()).notes[0].store(more << 32U | sequence);
   const port_state& port = home_.port();
   link_.segment()
       .line(which.number())
@@ -261,6 +263,7 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
   const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
   if (!receive) return false;
   connection* mine = connection_of(which.number());
+  if (mine != nullptr) tell_deliveries_lost(which, *mine);
   if (mine == nullptr || mine->to == nullptr || mine->to->state() != peer_state::dead) return true;
   const peer_end why = mine->to->end();
   if (why == peer_end::timed_out || why == peer_end::out_of_resources) {

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/engine.hpp"
@@ -77,6 +78,7 @@ class host_path final : public remote_path {
     std::uint32_t reading_psn = 0;
     std::uint32_t signalled = 0;  ///< the peer's arming that was answered by a signal
     std::uint32_t signalled_qpn = 0;
+    std::vector<std::shared_ptr<peer>> peers;  ///< of SRD, instead of `to`
 
     bool answering = false;      ///< a read of the peer is being answered
     std::uint64_t answered = 0;  ///< bytes of it
@@ -91,7 +93,7 @@ class host_path final : public remote_path {
   [[nodiscard]] bool push_parts(connection& by, const message& what,
                                 std::span<const segment> local) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
-  void signal_receiver(connection& by, const message& what) noexcept;
+  static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home_.find(link_.slot() * limits::max_queue_pairs + index);
@@ -112,9 +114,12 @@ class host_path final : public remote_path {
   /// What the first note of a queue pair says in its low half: the sequence number that is expected
   /// first, or that none is (UC), or that nobody may execute there (UD).
   [[nodiscard]] static std::uint32_t sequence_note(transport kind, std::uint32_t psn) noexcept {
-    if (is_reliable(kind)) return psn;
+    if (kind == transport::rc) return psn;
+    if (kind == transport::srd) return delivery_note;
     return is_addressed(kind) ? ~std::uint32_t{0} : 1U << 31U;
   }
+  /// Of SRD, whose notes say the Q_Key in the high half.
+  static constexpr std::uint32_t delivery_note = 1U << 30U;
   [[nodiscard]] static bool may_execute(const queue_pair& sender, peer& at, const message& what,
                                         std::uint32_t& domain) noexcept;
   [[nodiscard]] static bool find_target(peer& at, const message& what, std::uint32_t domain,
@@ -143,6 +148,24 @@ class host_path final : public remote_path {
   enum class pushed : std::uint8_t { all, no_room, refused };
   [[nodiscard]] pushed push_data(queue_pair& target, connection& by) noexcept;
   void run_answering() noexcept;
+
+  // SRD; host_delivery.cpp
+  response submit_delivery(queue_pair& sender, connection& by, const message& what,
+                           std::span<const segment> local) noexcept;
+  [[nodiscard]] peer& find_delivery_peer(const queue_pair& sender, connection& by,
+                                         std::uint32_t qpn) noexcept;
+  response push_delivery(queue_pair& sender, peer& to, const message& what,
+                         std::span<const segment> local) noexcept;
+  [[nodiscard]] bool push_delivery_part(peer& to, const message& part,
+                                        std::span<const segment> local) noexcept;
+  void receive_delivery(queue_pair& target, peer& from, const message& what,
+                        std::span<const std::byte> payload) noexcept;
+  void answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept;
+  handled receive_delivery_answer(queue_pair& asked,
+                                  const host_records::taken_answer& taken) noexcept;
+  handled receive_delivery_data(queue_pair& asked, const host_records::fragment_header& header,
+                                std::span<const std::byte> bytes) noexcept;
+  void tell_deliveries_lost(queue_pair& which, connection& mine) noexcept;
 
   // Answers; host_answer.cpp
   [[nodiscard]] bool room_for_answer(peer& to) noexcept;

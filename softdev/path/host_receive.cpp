@@ -77,6 +77,9 @@ handled host_path::receive_request(peer& from, std::span<const std::byte> bytes)
     if (by == nullptr || by->to.get() != &from)
       return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
     if (by->answering) return keep();
+  } else if (what->transport == transport::srd) {
+    receive_delivery(*target, from, *what, bytes);
+    return handled::consumed;
   }
   begin_request(*target, from, *what, bytes);
   return handled::consumed;
@@ -217,7 +220,7 @@ handled host_path::receive_answer(peer& from, std::span<const std::byte> bytes) 
   connection* by = connection_of(asked->number());
   if (by == nullptr || by->to.get() != &from ||
       asked->attributes().destination_qpn != taken->to.source_qpn)
-    return drop();
+    return receive_delivery_answer(*asked, *taken);
   const auto attempt = static_cast<std::uint16_t>(taken->to.attempt);
   if (!asked->sender().answer(taken->to.psn, attempt, taken->what)) return drop();
   // Anything but success ends or begins anew what was under way after it, too.
@@ -238,7 +241,7 @@ handled host_path::receive_data(peer& from, std::span<const std::byte> bytes) no
   const connection* by = connection_of(asked->number());
   if (by == nullptr || by->to.get() != &from || !by->reading || by->reading_psn != header->psn ||
       asked->attributes().destination_qpn != header->source_qpn)
-    return drop();
+    return receive_delivery_data(*asked, *header, bytes);
   const auto attempt = static_cast<std::uint16_t>(header->attempt);
   if (!asked->sender().place(header->psn, attempt, header->offset, bytes)) return drop();
   return handled::consumed;

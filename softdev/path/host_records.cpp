@@ -33,15 +33,49 @@ std::uint8_t transport_of(const request_header& header) noexcept {
 
 bool makes_sense(const request_header& header) noexcept {
   const std::uint8_t number = transport_of(header);
-  if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) ||
-      number < static_cast<std::uint8_t>(transport::rc) ||
-      number > static_cast<std::uint8_t>(transport::ud))
-    return false;
+  const bool exists = (number >= static_cast<std::uint8_t>(transport::rc) &&
+                       number <= static_cast<std::uint8_t>(transport::ud)) ||
+                      number == static_cast<std::uint8_t>(transport::srd);
+  if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) || !exists) return false;
   const auto kind = static_cast<transport>(number);
-  if (!carries(kind, static_cast<opcode>(header.opcode))) return false;
+  const auto op = static_cast<opcode>(header.opcode);
+  if (!carries(kind, op)) return false;
   if (!is_addressed(kind)) return header.length <= limits::max_message_bytes;
+  if (kind == transport::srd)
+    return header.length <=
+           (is_send(op) ? limits::max_reliable_datagram_bytes : limits::max_message_bytes);
   return header.length >= route_header_bytes &&
          header.length <= route_header_bytes + limits::max_datagram_bytes;
+}
+
+request_header header_of(const message& what) noexcept {
+  return {.destination_qpn = what.destination_qpn,
+          .source_qpn = what.source_qpn,
+          .psn = what.psn,
+          .attempt = what.attempt,
+          .opcode = static_cast<std::uint8_t>(what.opcode),
+          .kind = kind_of(what),
+          .length = what.length,
+          .immediate = what.immediate,
+          .remote_address =
+              what.transport == transport::ud ? origin_word(what.origin) : what.remote_address,
+          .remote_key = what.remote_key,
+          .partition = what.partition,
+          .destination_lid = what.destination_lid};
+}
+
+/// What only datagrams have; false when it is not there.
+bool take_address(const request_header& header, std::span<const std::byte>& bytes,
+                  message& what) noexcept {
+  if (what.transport == transport::ud) {
+    what.origin = to_origin(header.remote_address);
+    return true;
+  }
+  const auto more = take<delivery_header>(bytes);
+  if (!more) return false;
+  what.qkey = more->qkey;
+  // In parts, but each of them whole.
+  return bytes.size() == (is_read_or_atomic(what.opcode) ? 0 : what.length);
 }
 
 }  // namespace
@@ -51,20 +85,13 @@ std::uint32_t request_bytes(opcode op) noexcept {
 }
 
 void put_request(std::span<std::byte>& room, const message& what) noexcept {
-  put(room, request_header{.destination_qpn = what.destination_qpn,
-                           .source_qpn = what.source_qpn,
-                           .psn = what.psn,
-                           .attempt = what.attempt,
-                           .opcode = static_cast<std::uint8_t>(what.opcode),
-                           .kind = kind_of(what),
-                           .length = what.length,
-                           .immediate = what.immediate,
-                           .remote_address = is_addressed(what.transport) ? origin_word(what.origin)
-                                                                          : what.remote_address,
-                           .remote_key = what.remote_key,
-                           .partition = what.partition,
-                           .destination_lid = what.destination_lid});
+  put(room, header_of(what));
   if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
+}
+
+void put_delivery(std::span<std::byte>& room, const message& what) noexcept {
+  put(room, header_of(what));
+  put(room, delivery_header{what.qkey, 0});
 }
 
 std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept {
@@ -83,7 +110,7 @@ std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept 
                .remote_key = header->remote_key,
                .transport = static_cast<transport>(transport_of(*header)),
                .remote_address = header->remote_address};
-  if (is_addressed(what.transport)) what.origin = to_origin(header->remote_address);
+  if (is_addressed(what.transport) && !take_address(*header, bytes, what)) return std::nullopt;
   if (is_atomic(what.opcode)) {
     const auto values = take<operands>(bytes);
     if (!values || what.length != 8) return std::nullopt;

@@ -44,6 +44,13 @@ struct operands {
   std::uint64_t swap;
 };
 
+/// Follows a request over SRD. Such a request comes whole, or in parts each of which is a request
+/// of its own.
+struct delivery_header {
+  std::uint32_t qkey;
+  std::uint32_t reserved;
+};
+
 /// More of a message: which one, and where the bytes belong in it.
 struct fragment_header {
   std::uint32_t destination_qpn;
@@ -97,6 +104,9 @@ void put(std::span<std::byte>& room, const Header& header) noexcept {
 /// The bytes that a request's headers take.
 [[nodiscard]] std::uint32_t request_bytes(opcode op) noexcept;
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
+/// The same for SRD, whose headers take `delivery_bytes`.
+inline constexpr std::uint32_t delivery_bytes = sizeof(request_header) + sizeof(delivery_header);
+void put_delivery(std::span<std::byte>& room, const message& what) noexcept;
 /// Nothing when the bytes are no request that a correct process sends.
 [[nodiscard]] std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept;
 

@@ -120,6 +120,11 @@ persona describe_host(persona_kind kind) {
     describe_subnet(mac, result);
     return result;
   }
+  if (kind == persona_kind::efa) {
+    result.lid = efa_identity::own_lid;
+    result.gids.push_back(subnet_gid(result.node_guid));
+    return result;
+  }
   auto addresses = host_addresses();
   const gid_entry local{mapped({htonl(INADDR_LOOPBACK)}), if_nametoindex("lo")};
   const auto is_local = [&](const gid_entry& known) { return known.gid == local.gid; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What soft0 says about itself: a RoCE v2 adapter with one P_Key and a GID table with the host's
-// addresses, or an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID. One port. Plain
-// values; the shim puts them into the structs of verbs.h.
+// addresses, an InfiniBand adapter with LIDs, P_Keys and GIDs made of its GUID, or an EFA with one
+// such GID. One port. Plain values; the shim puts them into the structs of verbs.h.
 #pragma once
 
 #include <array>
@@ -39,11 +39,31 @@ struct device_identity {
 };
 
 /// What kind of adapter soft0 looks like.
-enum class persona_kind : std::uint8_t { roce, infiniband };
+enum class persona_kind : std::uint8_t { roce, infiniband, efa };
+
+/// What is different when soft0 looks like an Elastic Fabric Adapter: the numbers by which programs
+/// know one, and the sizes of its queues (rdma-core's providers/efa, the kernel's efa_verbs.c).
+struct efa_identity {
+  static constexpr std::uint32_t vendor_id = 0x1d0f;
+  static constexpr std::uint32_t vendor_part_id = 0xefa1;
+  static constexpr std::uint32_t max_send_wr = 4096;
+  static constexpr std::uint32_t max_receive_wr = 8192;
+  static constexpr std::uint32_t max_send_sge = 2;
+  static constexpr std::uint32_t max_receive_sge = 3;
+  static constexpr std::uint32_t max_rdma_sge = 2;
+  static constexpr std::uint32_t max_inline_bytes = 32;
+  /// The port has no LID. Between the processes of the host this stands in its place, so that no
+  /// message comes from, or goes to, a port of another kind.
+  static constexpr std::uint16_t own_lid = 0xffff;
+};
 
 /// What depends on the host and on the kind of adapter. Threads: immutable.
 struct persona {
   static constexpr int gid_table_length = gid_table::length;
+  /// Entries of the GID table that the port tells of.
+  [[nodiscard]] int gid_count() const noexcept {
+    return kind == persona_kind::efa ? 1 : gid_table_length;
+  }
 
   persona_kind kind = persona_kind::roce;
   std::uint16_t lid = 0;     ///< 0 on Ethernet

@@ -33,8 +33,10 @@ settings read_settings(const char* (*lookup)(const char* name)) {
     const std::string_view value = text;
     if (value == "infiniband") {
       result.looks = persona_kind::infiniband;
+    } else if (value == "efa") {
+      result.looks = persona_kind::efa;
     } else if (value != "roce" && !value.empty()) {
-      ignored("VERBENA_SOFTDEV_PERSONA is roce or infiniband", value);
+      ignored("VERBENA_SOFTDEV_PERSONA is roce, infiniband or efa", value);
     }
   }
   return result;

@@ -49,6 +49,7 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
   // Ethernet has no LIDs, and completions there tell no service level.
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);
+  if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
   return made;
 }
 

@@ -3,6 +3,7 @@
 // whose address is the handle; what follows is ours.
 #pragma once
 
+#include <infiniband/efadv.h>
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -72,6 +73,7 @@ void leave(context_object& context) noexcept;
 
 struct pd_object : ibv_pd {
   dependants children;
+  std::atomic<std::uint32_t> addresses{0};  ///< its address handles
 };
 
 /// An address handle. What it says is copied into requests when they are posted.
@@ -97,6 +99,12 @@ struct channel_object : ibv_comp_channel {
   wake_channels::created wake;
 };
 
+struct cq_object;
+/// The functions that EFA adds to completion queues.
+struct efa_cq_functions : efadv_cq {
+  cq_object* of = nullptr;
+};
+
 /// A completion queue, always of the extended kind.
 struct cq_object : ibv_cq_ex {
   context_object* context_of = nullptr;
@@ -113,6 +121,7 @@ struct cq_object : ibv_cq_ex {
   std::vector<const queue_pair*> receivers;
 
   idle_polls idle;
+  efa_cq_functions efa{};
 
   // The lazy interface: the entry that start_poll or next_poll stands on.
   completion now;
@@ -124,6 +133,7 @@ struct cq_object : ibv_cq_ex {
 /// A queue pair; wr_* functions are there if it was created with their flags.
 struct qp_object : ibv_qp_ex {
   /// rdma-core keeps such a mask here; its ibv_qp_to_qp_ex() looks for bit 1.
+  static constexpr std::uint32_t has_extended_interface = 1U << 1U;  ///< VERBS_QP_EX there
   std::uint32_t private_mask = 0;
   context_object* context_of = nullptr;
   queue_pair* core = nullptr;

@@ -31,8 +31,18 @@ void remove_receiver(qp_object& qp) noexcept;
 /// Puts the functions of the lazy interface into a completion queue that is being made.
 void fill_lazy_interface(cq_object& cq, std::uint64_t wc_flags) noexcept;
 
+struct queue_pair_creation {
+  ibv_pd* pd = nullptr;
+  ibv_qp_init_attr wanted{};
+  bool extended = false;
+  std::uint64_t operations = 0;
+  bool scalable = false;  ///< SRD
+};
+/// NULL and errno. `granted` becomes the sizes of its queues.
+ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
+int post_send_to_efa(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request);
 int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes);
 int post_shared_receive(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad_request);

@@ -9,7 +9,7 @@
 namespace verbena::softdev {
 
 /// The errno that refuses these rights (ibv_access_flags), or 0.
-[[nodiscard]] int check_access(unsigned access) noexcept;
+[[nodiscard]] int check_access(ibv_context& context, unsigned access) noexcept;
 
 /// Registers what was checked and makes its object, a child of `pd`; nullptr and errno when that
 /// fails. Allocates.

@@ -40,6 +40,8 @@ static_assert(same(completion_status::remote_access_error, IBV_WC_REM_ACCESS_ERR
 static_assert(same(completion_status::remote_operation_error, IBV_WC_REM_OP_ERR));
 static_assert(same(completion_status::retry_exceeded, IBV_WC_RETRY_EXC_ERR));
 static_assert(same(completion_status::rnr_retry_exceeded, IBV_WC_RNR_RETRY_EXC_ERR));
+static_assert(same(completion_status::remote_invalid_read_request, IBV_WC_REM_INV_RD_REQ_ERR));
+static_assert(same(completion_status::response_timeout, IBV_WC_RESP_TIMEOUT_ERR));
 static_assert(same(completion_status::fatal_error, IBV_WC_FATAL_ERR));
 
 static_assert(same(completion_opcode::send, IBV_WC_SEND));

@@ -106,11 +106,13 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   object->pd = pd;
   object->address = to_datagram_address(*context.host, *attr);
   object_of(pd).children.add();
+  object_of(pd).addresses.fetch_add(1);
   return object;
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {
   if (!usable(object_of(ah->context))) return ENODEV;
+  object_of(ah->pd).addresses.fetch_sub(1);
   object_of(ah->pd).children.remove();
   delete &object_of(ah);
   handles.fetch_sub(1);

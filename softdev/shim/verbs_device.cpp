@@ -10,6 +10,7 @@
 #include <string>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
@@ -27,10 +28,15 @@ void copy_text(char* out, std::size_t capacity, const char* text) noexcept {
   std::strncpy(out, text, capacity - 1);
 }
 
+void set_kind(device_object& device, persona_kind looks) noexcept {
+  const bool efa = looks == persona_kind::efa;
+  device.node_type = efa ? IBV_NODE_UNSPECIFIED : IBV_NODE_CA;
+  device.transport_type = efa ? IBV_TRANSPORT_UNSPECIFIED : IBV_TRANSPORT_IB;
+}
+
 device_object* make_device() {
   auto* const device = new device_object{};
-  device->node_type = IBV_NODE_CA;
-  device->transport_type = IBV_TRANSPORT_IB;
+  set_kind(*device, current_settings().looks);
   copy_text(device->name, sizeof device->name, device_identity::name);
   // Names that no kernel uses: programs that look for files below them find none.
   copy_text(device->dev_name, sizeof device->dev_name, "verbena-soft0");
@@ -65,7 +71,7 @@ void fill(context_object& object) noexcept {
   base.ops._compat_query_port = &::ibv_query_port;
   base.ops.poll_cq = &poll_cq;
   base.ops.req_notify_cq = &req_notify_cq;
-  base.ops.post_send = &post_send;
+  base.ops.post_send = is_efa(base) ? &post_send_to_efa : &post_send;
   base.ops.post_recv = &post_receive;
   base.ops.post_srq_recv = &post_shared_receive;
 }
@@ -205,6 +211,10 @@ ibv_context* ibv_open_device(ibv_device* device) {
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
   object->users.add();
   prepare_events(*object);
+  // A child may choose another persona than the process that it was forked from.
+  const persona_kind looks = (*host)->looks().kind;
+  if ((looks == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
+    set_kind(the_device(), looks);
   fill(*object);
   (*host)->listeners().add({.context = object, .tell = &tell_context});
   return &object->context;

@@ -79,7 +79,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, 
                           int fd, int access) {
   if (!working(object_of(pd->context))) return nullptr;
   const auto rights = static_cast<unsigned>(access);
-  if (const int refused = check_access(rights)) return fail(refused);
+  if (const int refused = check_access(*pd->context, rights)) return fail(refused);
   if ((rights & IBV_ACCESS_ON_DEMAND) != 0) return fail(EOPNOTSUPP);
   placement where;
   if (const int refused = place(fd, offset, length, iova, where)) return fail(refused);

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
@@ -75,7 +76,7 @@ void set_access(memory_region& region, unsigned access) noexcept {
 ibv_mr* register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access) {
   if (!working(object_of(pd->context))) return nullptr;
-  if (const int refused = check_access(access)) return fail(refused);
+  if (const int refused = check_access(*pd->context, access)) return fail(refused);
   memory_region described{.base = static_cast<std::byte*>(address),
                           .length = length,
                           .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
@@ -103,7 +104,7 @@ int check_change(const ibv_mr& mr, const change& wanted) noexcept {
       (wanted.pd == nullptr || wanted.pd->context != mr.context))
     return EINVAL;
   if (wanted.of(IBV_REREG_MR_CHANGE_ACCESS)) {
-    if (const int refused = check_access(wanted.access)) return refused;
+    if (const int refused = check_access(*mr.context, wanted.access)) return refused;
   }
   return 0;
 }
@@ -124,7 +125,9 @@ memory_region changed(const memory_region& now, const change& wanted) noexcept {
 
 }  // namespace
 
-int check_access(unsigned access) noexcept {
+int check_access(ibv_context& context, unsigned access) noexcept {
+  constexpr unsigned not_of_efa = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND;
+  if ((access & not_of_efa) != 0 && is_efa(context)) return EOPNOTSUPP;
   if (has_unsupported_access(access)) return EOPNOTSUPP;
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !can_fault_in()) return EOPNOTSUPP;
   // Flags of the optional range are hints: those that mean nothing here are ignored.

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -35,7 +36,10 @@ int set_destination(qp_object& qp, const destination_handle& to) noexcept {
   return 0;
 }
 
-int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
+namespace {
+
+template <int (*Check)(const qp_object&, const ibv_send_wr&)>
+int post(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   qp_object& object = object_of(qp);
   if (!object.context_of->host->usable()) {
     *bad_request = request;
@@ -45,7 +49,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   int refused = 0;
   core.open_send();
   for (; request != nullptr; request = request->next) {
-    refused = add(object, *request);
+    if constexpr (Check != nullptr) refused = Check(object, *request);
+    if (refused == 0) refused = add(object, *request);
     if (refused != 0) {
       *bad_request = request;
       break;
@@ -53,6 +58,16 @@ int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   }
   core.submit_send();
   return refused;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
+  return post<nullptr>(qp, request, bad_request);
+}
+
+int post_send_to_efa(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
+  return post<&check_efa_request>(qp, request, bad_request);
 }
 
 int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request) {

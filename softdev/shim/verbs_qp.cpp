@@ -9,6 +9,7 @@
 #include <string>
 
 #include "softdev/shim/address.hpp"
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
@@ -18,24 +19,16 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t has_extended_interface = 1U << 1U;  // rdma-core's VERBS_QP_EX
-
 ibv_qp* fail(int code) noexcept {
   errno = code;
   return nullptr;
 }
 
-struct creation {
-  ibv_pd* pd = nullptr;
-  ibv_qp_init_attr wanted{};
-  bool extended = false;
-  std::uint64_t operations = 0;
-};
-
 // The errno that refuses these attributes, or 0.
-int check(const creation& what) noexcept {
+int check(const queue_pair_creation& what) noexcept {
   const ibv_qp_init_attr& wanted = what.wanted;
   if (what.pd == nullptr) return EINVAL;
+  if (is_efa(*what.pd->context)) return check_efa(what);
   if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD)
     return is_unsupported_transport(wanted.qp_type) ? EOPNOTSUPP : EINVAL;
   if (wanted.srq != nullptr &&
@@ -82,7 +75,7 @@ ibv_qp_cap granted_by(queue_pair& core) noexcept {
           .max_inline_data = sends.max_inline_bytes()};
 }
 
-void fill(qp_object& object, const creation& what) noexcept {
+void fill(qp_object& object, const queue_pair_creation& what) noexcept {
   ibv_qp& base = object.qp_base;
   base.context = what.pd->context;
   base.qp_context = what.wanted.qp_context;
@@ -95,56 +88,13 @@ void fill(qp_object& object, const creation& what) noexcept {
   base.state = IBV_QPS_RESET;
   base.qp_type = what.wanted.qp_type;
   if (what.extended) {
-    object.private_mask = has_extended_interface;
+    object.private_mask = qp_object::has_extended_interface;
     fill_extended_interface(object, what.operations);
   }
 }
 
-ibv_qp* create(creation& what, ibv_qp_cap& granted_out) {
-  context_object& context = object_of(what.pd->context);
-  if (!working(context)) return nullptr;
-  if (const int refused = check(what)) return fail(refused);
-  auto* const object = new (std::nothrow) qp_object{};
-  if (object == nullptr) return fail(ENOMEM);
-  what.wanted.cap = at_least_one(what.wanted);
-  object->context_of = &context;
-  object->created = what.wanted;
-  pthread_mutex_init(&object->qp_base.mutex, nullptr);
-  pthread_cond_init(&object->qp_base.cond, nullptr);
-  prepare_events(*object);
-  const ibv_qp_cap& cap = what.wanted.cap;
-  auto core =
-      context.host->core().create({.domain = static_cast<domain_id>(what.pd->handle),
-                                   .transport = static_cast<transport>(what.wanted.qp_type),
-                                   .send_queue = object_of(what.wanted.send_cq).queue.get(),
-                                   .receive_queue = object_of(what.wanted.recv_cq).queue.get(),
-                                   .shared_receives = shared_by(what.wanted),
-                                   .capabilities = {.max_send_wr = cap.max_send_wr,
-                                                    .max_receive_wr = cap.max_recv_wr,
-                                                    .max_send_sge = cap.max_send_sge,
-                                                    .max_receive_sge = cap.max_recv_sge,
-                                                    .max_inline_bytes = cap.max_inline_data},
-                                   .signal_all = what.wanted.sq_sig_all != 0,
-                                   .owner = object});
-  if (!core) {
-    pthread_mutex_destroy(&object->qp_base.mutex);
-    pthread_cond_destroy(&object->qp_base.cond);
-    delete object;
-    return fail(core.error().code());
-  }
-  object->core = *core;
-  object->created.cap = granted_by(**core);
-  fill(*object, what);
-  object_of(what.pd).children.add();
-  object_of(what.wanted.send_cq).children.add();
-  object_of(what.wanted.recv_cq).children.add();
-  if (what.wanted.srq != nullptr) object_of(what.wanted.srq).children.add();
-  {
-    const std::lock_guard lock(context.working.lock);
-    context.working.queue_pairs.insert(object);
-  }
-  granted_out = object->created.cap;
-  return &object->qp_base;
+transport transport_of(const queue_pair_creation& what) noexcept {
+  return what.scalable ? transport::srd : static_cast<transport>(what.wanted.qp_type);
 }
 
 int check_attributes(const ibv_qp_attr& wanted, int mask) {
@@ -176,6 +126,54 @@ void entered(qp_object& object, ibv_qp_state state) {
 
 }  // namespace
 
+ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
+  context_object& context = object_of(what.pd->context);
+  if (!working(context)) return nullptr;
+  if (const int refused = check(what)) return fail(refused);
+  auto* const object = new (std::nothrow) qp_object{};
+  if (object == nullptr) return fail(ENOMEM);
+  what.wanted.cap = at_least_one(what.wanted);
+  object->context_of = &context;
+  object->created = what.wanted;
+  pthread_mutex_init(&object->qp_base.mutex, nullptr);
+  pthread_cond_init(&object->qp_base.cond, nullptr);
+  prepare_events(*object);
+  const ibv_qp_cap& cap = what.wanted.cap;
+  auto core =
+      context.host->core().create({.domain = static_cast<domain_id>(what.pd->handle),
+                                   .transport = transport_of(what),
+                                   .send_queue = object_of(what.wanted.send_cq).queue.get(),
+                                   .receive_queue = object_of(what.wanted.recv_cq).queue.get(),
+                                   .shared_receives = shared_by(what.wanted),
+                                   .capabilities = {.max_send_wr = cap.max_send_wr,
+                                                    .max_receive_wr = cap.max_recv_wr,
+                                                    .max_send_sge = cap.max_send_sge,
+                                                    .max_receive_sge = cap.max_recv_sge,
+                                                    .max_inline_bytes = cap.max_inline_data},
+                                   .signal_all = what.wanted.sq_sig_all != 0,
+                                   .addresses = &object_of(what.pd).addresses,
+                                   .owner = object});
+  if (!core) {
+    pthread_mutex_destroy(&object->qp_base.mutex);
+    pthread_cond_destroy(&object->qp_base.cond);
+    delete object;
+    return fail(core.error().code());
+  }
+  object->core = *core;
+  object->created.cap = granted_by(**core);
+  fill(*object, what);
+  object_of(what.pd).children.add();
+  object_of(what.wanted.send_cq).children.add();
+  object_of(what.wanted.recv_cq).children.add();
+  if (what.wanted.srq != nullptr) object_of(what.wanted.srq).children.add();
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.queue_pairs.insert(object);
+  }
+  granted = object->created.cap;
+  return &object->qp_base;
+}
+
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   constexpr std::uint32_t known = (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS << 1) - 1;
   constexpr std::uint32_t supported =
@@ -188,17 +186,17 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes->create_flags != 0)
     return fail(EOPNOTSUPP);
   const bool extended = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  creation what{.pd = attributes->pd,
-                .wanted = {.qp_context = attributes->qp_context,
-                           .send_cq = attributes->send_cq,
-                           .recv_cq = attributes->recv_cq,
-                           .srq = attributes->srq,
-                           .cap = attributes->cap,
-                           .qp_type = attributes->qp_type,
-                           .sq_sig_all = attributes->sq_sig_all},
-                .extended = extended,
-                .operations = extended ? attributes->send_ops_flags : 0};
-  return create(what, attributes->cap);
+  queue_pair_creation what{.pd = attributes->pd,
+                           .wanted = {.qp_context = attributes->qp_context,
+                                      .send_cq = attributes->send_cq,
+                                      .recv_cq = attributes->recv_cq,
+                                      .srq = attributes->srq,
+                                      .cap = attributes->cap,
+                                      .qp_type = attributes->qp_type,
+                                      .sq_sig_all = attributes->sq_sig_all},
+                           .extended = extended,
+                           .operations = extended ? attributes->send_ops_flags : 0};
+  return create_queue_pair(what, attributes->cap);
 }
 
 }  // namespace verbena::softdev
@@ -208,19 +206,21 @@ using namespace verbena::softdev;
 extern "C" {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
-  creation what{.pd = pd, .wanted = *qp_init_attr};
-  return create(what, qp_init_attr->cap);
+  queue_pair_creation what{.pd = pd, .wanted = *qp_init_attr};
+  return create_queue_pair(what, qp_init_attr->cap);
 }
 
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
   qp_object& object = object_of(qp);
-  return (object.private_mask & has_extended_interface) != 0 ? &object : nullptr;
+  return (object.private_mask & qp_object::has_extended_interface) != 0 ? &object : nullptr;
 }
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
   if (const int refused = check_attributes(*attr, attr_mask)) return refused;
+  if (is_efa(*qp->context))
+    if (const int refused = check_efa_attributes(*attr, attr_mask)) return refused;
   const bool has_partition =
       (attr_mask & IBV_QP_PKEY_INDEX) == 0 ||
       object.context_of->host->core().port().partition(attr->pkey_index) != 0;

@@ -25,6 +25,19 @@ constexpr std::uint8_t physical_disabled = 3;
 constexpr std::uint8_t physical_link_up = 5;
 constexpr std::uint8_t width_4x = 2;
 
+// Neither atomics nor shared receive queues; small requests.
+void look_like_efa(ibv_device_attr& attr) {
+  attr.vendor_id = efa_identity::vendor_id;
+  attr.vendor_part_id = efa_identity::vendor_part_id;
+  attr.max_qp_wr = efa_identity::max_send_wr;
+  attr.device_cap_flags = 0;
+  attr.max_sge = efa_identity::max_send_sge;
+  attr.max_sge_rd = efa_identity::max_rdma_sge;
+  attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = attr.max_res_rd_atom = 0;
+  attr.atomic_cap = IBV_ATOMIC_NONE;
+  attr.max_srq = attr.max_srq_wr = attr.max_srq_sge = 0;
+}
+
 ibv_device_attr device_attributes(const host& home) {
   ibv_device_attr attr{};
   std::strncpy(attr.fw_ver, VERBENA_VERSION, sizeof attr.fw_ver - 1);
@@ -55,6 +68,7 @@ ibv_device_attr device_attributes(const host& home) {
   attr.max_srq_sge = limits::max_sges;
   attr.max_pkeys = static_cast<std::uint16_t>(home.looks().partitions.size());
   attr.phys_port_cnt = 1;
+  if (home.looks().kind == persona_kind::efa) look_like_efa(attr);
   return attr;
 }
 
@@ -77,7 +91,7 @@ ibv_port_attr port_attributes(host& home) {
   attr.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
   attr.active_mtu = IBV_MTU_4096;
-  attr.gid_tbl_len = persona::gid_table_length;
+  attr.gid_tbl_len = home.looks().gid_count();
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = limits::max_message_bytes;
   attr.pkey_tbl_len = static_cast<std::uint16_t>(home.looks().partitions.size());
@@ -90,6 +104,13 @@ ibv_port_attr port_attributes(host& home) {
     attr.port_cap_flags |= IBV_PORT_IP_BASED_GIDS;
     return attr;
   }
+  if (home.looks().kind == persona_kind::efa) {
+    attr.port_cap_flags = 0;
+    attr.max_msg_sz = limits::max_reliable_datagram_bytes;
+    attr.lmc = 1;
+    attr.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+    return attr;
+  }
   attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
   attr.phys_state = up ? physical_link_up : physical_polling;
   attr.lid = home.core().port().lid();
@@ -98,12 +119,16 @@ ibv_port_attr port_attributes(host& home) {
   return attr;
 }
 
-bool is_infiniband(ibv_context* context) noexcept {
-  return object_of(context).host->looks().kind == persona_kind::infiniband;
+int gid_count(ibv_context* context) noexcept {
+  return object_of(context).host->looks().gid_count();
+}
+
+bool is_roce(ibv_context* context) noexcept {
+  return object_of(context).host->looks().kind == persona_kind::roce;
 }
 
 std::uint32_t gid_type_of(ibv_context* context) noexcept {
-  return is_infiniband(context) ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
+  return is_roce(context) ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
 }
 
 struct gid_place {
@@ -145,9 +170,11 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (size < sizeof(ibv_device_attr)) return EINVAL;
   ibv_device_attr_ex attr{};
   attr.orig_attr = device_attributes(*object_of(context).host);
-  attr.odp_caps = on_demand_paging();
-  attr.completion_timestamp_mask = device_clock::mask;
-  attr.hca_core_clock = device_clock::khz;
+  if (object_of(context).host->looks().kind != persona_kind::efa) {
+    attr.odp_caps = on_demand_paging();
+    attr.completion_timestamp_mask = device_clock::mask;
+    attr.hca_core_clock = device_clock::khz;
+  }
   attr.device_cap_flags_ex = attr.orig_attr.device_cap_flags;
   attr.phys_port_cnt_ex = 1;
   copy_sized(attr, attributes, size);
@@ -184,7 +211,7 @@ int ibv_query_port(ibv_context* context, std::uint8_t port_num,
 
 int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gid* gid) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || index < 0 || index >= persona::gid_table_length) {
+  if (port_num != only_port || index < 0 || index >= gid_count(context)) {
     errno = EINVAL;
     return -1;
   }
@@ -195,12 +222,11 @@ int ibv_query_gid(ibv_context* context, std::uint8_t port_num, int index, ibv_gi
 
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int index, int* type) {
   if (!usable(object_of(context))) return -1;
-  if (port_num != only_port || index >= persona::gid_table_length) {
+  if (port_num != only_port || index >= static_cast<unsigned>(gid_count(context))) {
     errno = EINVAL;
     return -1;
   }
-  const bool is_roce_v2 =
-      !is_infiniband(context) && !object_of(context).host->gids().at(index).empty();
+  const bool is_roce_v2 = is_roce(context) && !object_of(context).host->gids().at(index).empty();
   *type = is_roce_v2 ? 1 : 0;
   return 0;
 }
@@ -208,7 +234,8 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, unsigned int
 int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port_num, std::uint32_t gid_index,
                       ibv_gid_entry* entry, std::uint32_t flags, std::size_t entry_size) {
   if (!usable(object_of(context))) return ENODEV;
-  if (port_num != only_port || gid_index >= persona::gid_table_length || flags != 0) return EINVAL;
+  if (port_num != only_port || gid_index >= static_cast<unsigned>(gid_count(context)) || flags != 0)
+    return EINVAL;
   const gid_entry known = object_of(context).host->gids().at(gid_index);
   if (known.empty()) return ENODATA;
   ibv_gid_entry found;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
@@ -66,6 +67,7 @@ enum class srq_kind : std::uint32_t {
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (pd == nullptr) return fail(EINVAL);
   if (!working(object_of(pd->context))) return nullptr;
+  if (is_efa(*pd->context)) return fail(EOPNOTSUPP);
   if (attributes.max_wr == 0 || attributes.max_wr > limits::max_work_requests ||
       attributes.max_sge > limits::max_sges)
     return fail(EINVAL);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <type_traits>
 
+#include "softdev/shim/efa.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -143,6 +144,29 @@ void set(Function*& member, bool wanted, Function* function) noexcept {
   member = wanted ? function : &refused<EINVAL, Function>::call;
 }
 
+// A request as EFA takes it: every one of them is signaled, and few flags mean something.
+template <auto Function>
+struct checked;
+template <class... Arguments, void (*Function)(ibv_qp_ex*, Arguments...)>
+struct checked<Function> {
+  static void call(ibv_qp_ex* handle, Arguments... arguments) {
+    qp_object& qp = object_of(handle);
+    if (qp.batch_error == 0) qp.batch_error = check_efa_request(qp, handle->wr_flags);
+    Function(handle, arguments...);
+  }
+};
+
+void fill_efa_requests(qp_object& qp, std::uint64_t operations) noexcept {
+  const auto has = [operations](std::uint64_t flag) { return (operations & flag) != 0; };
+  set(qp.wr_rdma_read, has(IBV_QP_EX_WITH_RDMA_READ), &checked<&rdma<opcode::rdma_read>>::call);
+  set(qp.wr_rdma_write, has(IBV_QP_EX_WITH_RDMA_WRITE), &checked<&rdma<opcode::rdma_write>>::call);
+  set(qp.wr_rdma_write_imm, has(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM),
+      &checked<&rdma_write_imm>::call);
+  set(qp.wr_send, has(IBV_QP_EX_WITH_SEND), &checked<&send>::call);
+  set(qp.wr_send_imm, has(IBV_QP_EX_WITH_SEND_WITH_IMM), &checked<&send_imm>::call);
+  qp.wr_set_ud_addr = &set_ud_addr;
+}
+
 }  // namespace
 
 std::uint64_t supported_send_operations(ibv_qp_type type) noexcept {
@@ -150,6 +174,7 @@ std::uint64_t supported_send_operations(ibv_qp_type type) noexcept {
   constexpr std::uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
   if (type == IBV_QPT_UD) return sends;
   if (type == IBV_QPT_UC) return sends | writes;
+  if (type == IBV_QPT_DRIVER) return sends | writes | IBV_QP_EX_WITH_RDMA_READ;
   return sends | writes | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
@@ -172,6 +197,7 @@ void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
   set(qp.wr_send, has(IBV_QP_EX_WITH_SEND), &send);
   set(qp.wr_send_imm, has(IBV_QP_EX_WITH_SEND_WITH_IMM), &send_imm);
   set(qp.wr_set_ud_addr, qp.qp_base.qp_type == IBV_QPT_UD, &set_ud_addr);
+  if (is_efa(*qp.qp_base.context)) fill_efa_requests(qp, operations);
   qp.wr_set_inline_data = &set_inline_data;
   qp.wr_set_inline_data_list = &set_inline_data_list;
   qp.wr_set_sge = &set_sge;

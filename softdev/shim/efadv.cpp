@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// The functions of libefa. On another persona they report EOPNOTSUPP, as libefa does on devices
+// that are none of its own.
+#include "softdev/shim/efadv.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <span>
+
+#include "softdev/shim/efa.hpp"
+#include "softdev/shim/objects.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+template <class T = void>
+T* fail(int code) noexcept {
+  errno = code;
+  return nullptr;
+}
+
+// What a newer program says behind the struct that is known here.
+template <class T>
+bool says_more(const void* given, std::uint32_t size) noexcept {
+  if (size <= sizeof(T)) return false;
+  const std::span bytes(static_cast<const std::byte*>(given), size);
+  return std::ranges::any_of(bytes.subspan(sizeof(T)),
+                             [](std::byte one) { return one != std::byte{}; });
+}
+
+// Writes an answer to a caller whose struct has `size` bytes.
+template <class T>
+void put_sized(const T& answer, void* out, std::uint32_t size) noexcept {
+  std::memset(out, 0, size);
+  std::memcpy(out, &answer, std::min<std::size_t>(size, sizeof answer));
+}
+
+ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
+  constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((wanted.comp_mask & ~known) != 0) return fail<ibv_qp>(EOPNOTSUPP);
+  if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted.pd == nullptr ||
+      wanted.pd->context != &context)
+    return fail<ibv_qp>(EINVAL);
+  const bool extended = (wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  queue_pair_creation what{.pd = wanted.pd,
+                           .wanted = {.qp_context = wanted.qp_context,
+                                      .send_cq = wanted.send_cq,
+                                      .recv_cq = wanted.recv_cq,
+                                      .srq = wanted.srq,
+                                      .cap = wanted.cap,
+                                      .qp_type = wanted.qp_type,
+                                      .sq_sig_all = wanted.sq_sig_all},
+                           .extended = extended,
+                           .operations = extended ? wanted.send_ops_flags : 0,
+                           .scalable = true};
+  return create_queue_pair(what, wanted.cap);
+}
+
+// The sender's GID; only of senders whose address has no number here.
+int read_sgid(efadv_cq* cq, ibv_gid* sgid) {
+  const cq_object& of = *static_cast<efa_cq_functions*>(cq)->of;
+  if (of.now.source_lid != queue_pair::unknown_sender) return -ENOENT;
+  const gid_entry only = of.context_of->host->gids().at(0);
+  std::memcpy(sgid->raw, only.gid.data(), sizeof sgid->raw);
+  return 0;
+}
+
+}  // namespace
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attributes,
+                               std::uint32_t driver_qp_type) {
+  if (!is_efa(*pd->context)) return fail<ibv_qp>(EOPNOTSUPP);
+  if (attributes->qp_type != IBV_QPT_DRIVER) return fail<ibv_qp>(EINVAL);
+  if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail<ibv_qp>(EOPNOTSUPP);
+  queue_pair_creation what{.pd = pd, .wanted = *attributes, .scalable = true};
+  return create_queue_pair(what, attributes->cap);
+}
+
+ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
+                           efadv_qp_init_attr* efa_wanted, std::uint32_t size) {
+  if (!is_efa(*context)) return fail<ibv_qp>(EOPNOTSUPP);
+  efa_qp_init_attr more{};
+  if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail<ibv_qp>(EINVAL);
+  std::memcpy(&more, efa_wanted, sizeof more);
+  if (more.comp_mask != 0 || more.reserved != 0 || says_more<efa_qp_init_attr>(efa_wanted, size))
+    return fail<ibv_qp>(EINVAL);
+  if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0)
+    return fail<ibv_qp>(EOPNOTSUPP);
+  return create_scalable(*context, *wanted);
+}
+
+int efadv_query_device(ibv_context* context, efadv_device_attr* attributes, std::uint32_t size) {
+  if (!is_efa(*context)) return EOPNOTSUPP;
+  if (size < offsetof(efadv_device_attr, reserved)) return EINVAL;
+  efadv_device_attr answer{};
+  answer.max_sq_wr = efa_identity::max_send_wr;
+  answer.max_rq_wr = efa_identity::max_receive_wr;
+  answer.max_sq_sge = efa_identity::max_send_sge;
+  answer.max_rq_sge = efa_identity::max_receive_sge;
+  answer.inline_buf_size = efa_identity::max_inline_bytes;
+  if (size >= sizeof answer) {
+    answer.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ | EFADV_DEVICE_ATTR_CAPS_RNR_RETRY |
+                         EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID | efa_caps_rdma_write;
+    answer.max_rdma_size = limits::max_message_bytes;
+  }
+  put_sized(answer, attributes, size);
+  return 0;
+}
+
+int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) {
+  if (!is_efa(*ah->context)) return EOPNOTSUPP;
+  if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
+  efadv_ah_attr answer{};
+  answer.ahn = queue_pair::known_sender;
+  put_sized(answer, attributes, size);
+  return 0;
+}
+
+ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
+                           efadv_cq_init_attr* efa_wanted, std::uint32_t size) {
+  if (!is_efa(*context)) return fail<ibv_cq_ex>(EOPNOTSUPP);
+  efadv_cq_init_attr more{};
+  if (size < sizeof more) return fail<ibv_cq_ex>(EINVAL);
+  std::memcpy(&more, efa_wanted, sizeof more);
+  if (more.comp_mask != 0 || says_more<efadv_cq_init_attr>(efa_wanted, size))
+    return fail<ibv_cq_ex>(EINVAL);
+  if ((more.wc_flags & ~std::uint64_t{EFADV_WC_EX_WITH_SGID}) != 0)
+    return fail<ibv_cq_ex>(EOPNOTSUPP);
+  ibv_cq_ex* const cq = create_cq_ex(context, wanted);
+  if (cq != nullptr && (more.wc_flags & EFADV_WC_EX_WITH_SGID) != 0)
+    object_of(cq).efa.wc_read_sgid = &read_sgid;
+  return cq;
+}
+
+efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) {
+  object_of(cq).efa.of = &object_of(cq);
+  return &object_of(cq).efa;
+}
+
+// Memory is reached by no interconnect that has a number.
+int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
+  if (!is_efa(*mr->context)) return EOPNOTSUPP;
+  if (size < sizeof(efa_mr_attr)) return EINVAL;
+  put_sized(efa_mr_attr{}, attributes, size);
+  return 0;
+}
+
+// There are no queues that a program could fill or read by itself.
+int efa_query_qp_wqs(ibv_qp* /*qp*/, void* /*sends*/, void* /*receives*/, std::uint32_t /*size*/) {
+  return EOPNOTSUPP;
+}
+int efa_query_cq(ibv_cq* /*cq*/, void* /*attributes*/, std::uint32_t /*size*/) {
+  return EOPNOTSUPP;
+}
+
+int efa_get_max_sq_depth(ibv_context* context, void* attributes, std::uint32_t size) {
+  if (!is_efa(*context)) return -EOPNOTSUPP;
+  efa_sq_depth_attr wanted{};
+  if (size < sizeof wanted) return -EINVAL;
+  std::memcpy(&wanted, attributes, sizeof wanted);
+  if (wanted.comp_mask != 0 || says_more<efa_sq_depth_attr>(attributes, size)) return -EINVAL;
+  if ((wanted.flags & ~efa_sq_depth_inline_write) != 0) return -EOPNOTSUPP;
+  const bool fits = wanted.max_send_sge <= efa_identity::max_send_sge &&
+                    wanted.max_rdma_sge <= efa_identity::max_rdma_sge &&
+                    wanted.max_inline_data <= efa_identity::max_inline_bytes;
+  return fits ? static_cast<int>(efa_identity::max_send_wr) : -EINVAL;
+}
+
+int efa_get_max_rq_depth(ibv_context* context, void* attributes, std::uint32_t size) {
+  if (!is_efa(*context)) return -EOPNOTSUPP;
+  // The struct ends in padding, which an older caller may not count.
+  constexpr std::uint32_t needed =
+      offsetof(efa_rq_depth_attr, max_recv_sge) + sizeof(efa_rq_depth_attr::max_recv_sge);
+  efa_rq_depth_attr wanted{};
+  if (size < needed) return -EINVAL;
+  std::memcpy(&wanted, attributes, needed);
+  if (wanted.comp_mask != 0 || says_more<efa_rq_depth_attr>(attributes, size)) return -EINVAL;
+  const bool fits = wanted.max_recv_sge <= efa_identity::max_receive_sge;
+  return fits ? static_cast<int>(efa_identity::max_receive_wr) : -EINVAL;
+}
+
+// Processing hints and completion counters cannot be asked for at creation either.
+void* efa_qp_from_ibv_qp_ex(ibv_qp_ex* /*qp*/) { return fail(EOPNOTSUPP); }
+void* efa_create_comp_cntr(ibv_context* /*context*/, void* /*attributes*/, void* /*more*/,
+                           std::uint32_t /*size*/) {
+  return fail(EOPNOTSUPP);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "softdev/abi/failure.hpp"
-#include "softdev/forward/engine.hpp"
+#include "softdev/forward/dispatch.hpp"
 #include "softdev/forward/real.hpp"
 #include "softdev/forward/slots.hpp"
 
@@ -16,17 +16,6 @@ namespace verbena::forward {
 using softdev::convention;
 using softdev::not_supported;
 namespace {
-
-bool owned_by_soft(const ibv_device* device) noexcept { return is_soft(device); }
-bool owned_by_soft(const ibv_context* context) noexcept { return is_soft(context->device); }
-
-// Objects of kinds that the software device does not have.
-bool owned_by_soft(const void* /*object*/) noexcept { return false; }
-
-template <class Object>
-bool owned_by_soft(const Object* object) noexcept {
-  return is_soft(object->context->device);
-}
 
 template <slot Which, class Signature, convention How>
 struct dispatcher;

@@ -79,6 +79,7 @@ void load() noexcept {
   }
   for (std::size_t i = 0; i < slot_count; ++i)
     loaded_engine.table.functions[i] = find(*all, name_of(static_cast<slot>(i)));
+  loaded_engine.library = library;
   loaded_engine.device = device();
 }
 

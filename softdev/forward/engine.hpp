@@ -18,6 +18,7 @@ enum class listing : std::uint8_t { on, off, only };
 struct engine {
   const ibv_device* device = nullptr;  ///< nullptr: there is no software device
   function_table table;
+  void* library = nullptr;  ///< a handle for dlsym
 };
 
 /// The engine, loaded at the first call: the copy that the process has, else

@@ -17,4 +17,7 @@ namespace verbena::forward {
 /// way of finding it: real_next.cpp and real_search.cpp. Called once.
 [[nodiscard]] void* find_real_library() noexcept;
 
+/// The same for libefa, which the forwarders of its functions call once.
+[[nodiscard]] void* find_real_efa() noexcept;
+
 }  // namespace verbena::forward

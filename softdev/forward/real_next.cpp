@@ -29,4 +29,13 @@ void* find_real_library() noexcept {
   return dlopen("libibverbs.so.1", load_flags);
 }
 
+void* find_real_efa() noexcept {
+  const char* const chosen = secure_getenv("VERBENA_LIBEFA");
+  const bool named = chosen != nullptr && *chosen != '\0';
+  void* const handle =
+      dlopen(named ? chosen : "libefa.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (handle == nullptr && named) complain("VERBENA_LIBEFA cannot be loaded: ", chosen);
+  return handle;
+}
+
 }  // namespace verbena::forward

@@ -16,16 +16,19 @@
 #include "softdev/forward/message.hpp"
 #include "softdev/forward/real.hpp"
 
-// Marks a library as one of these forwarders.
+// Marks a library as one of these forwarders: verbena_forwarder, verbena_efa_forwarder.
 extern "C" {
-__attribute__((visibility("default"))) extern const int verbena_forwarder;
-constinit const int verbena_forwarder = 1;
+__attribute__((visibility("default"))) extern const int VERBENA_MARK;
+constinit const int VERBENA_MARK = 1;
 }
 
 namespace verbena::forward {
 namespace {
 
-constexpr const char* soname = "libibverbs.so.1";
+// What the build says of the library that this one stands in for.
+constexpr const char* soname = VERBENA_STANDS_FOR;
+constexpr const char* choice = VERBENA_CHOICE;  // the variable that names the real one's file
+constexpr const char* mark = VERBENA_MARK_NAME;
 constexpr int load_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
 
 // The library at `path`, unless it is a forwarder: this one, or a copy of it.
@@ -34,12 +37,12 @@ void* open_real(const char* path) noexcept {
   if (stat(path, &candidate) != 0) return nullptr;
   Dl_info self;
   struct stat own;
-  if (dladdr(&verbena_forwarder, &self) != 0 && self.dli_fname != nullptr &&
+  if (dladdr(&VERBENA_MARK, &self) != 0 && self.dli_fname != nullptr &&
       stat(self.dli_fname, &own) == 0 && own.st_dev == candidate.st_dev &&
       own.st_ino == candidate.st_ino)
     return nullptr;
   void* const handle = dlopen(path, load_flags);
-  if (handle == nullptr || dlsym(handle, "verbena_forwarder") != nullptr) return nullptr;
+  if (handle == nullptr || dlsym(handle, mark) != nullptr) return nullptr;
   return handle;
 }
 
@@ -82,11 +85,11 @@ void* search_own_directories() noexcept {
 }  // namespace
 
 void* find_real_library() noexcept {
-  const char* const chosen = secure_getenv("VERBENA_LIBIBVERBS");
+  const char* const chosen = secure_getenv(choice);
   if (chosen != nullptr && *chosen != '\0') {
     void* const handle = open_real(chosen);
     if (handle == nullptr)
-      complain("VERBENA_LIBIBVERBS cannot be used as the real libibverbs: ", chosen);
+      complain(VERBENA_CHOICE " cannot be used as the real " VERBENA_STANDS_FOR ": ", chosen);
     return handle;
   }
   if (void* const handle = search_library_path()) return handle;

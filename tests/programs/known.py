@@ -37,7 +37,7 @@ def perftest():
     measures = module(FOLDER / "perftest" / "measures_test.py")
     measures.foreign.Setting.full = True
     programs = {}
-    for one in [*measures.plain(), *measures.variants()]:
+    for one in [*measures.plain(), *measures.variants(), *measures.scalable()]:
         words = list(map(str, one.options))
         count = words.index("-n")
         del words[count:count + 2]
@@ -51,7 +51,7 @@ def upstream():
     tests = module(FOLDER / "pyverbs" / "upstream_test.py")
     missing = tests.expected()
     lines = ["", "| module of rdma-core's tests | do not pass |", "|---|---|"]
-    for name in tests.MODULES:
+    for name in (*tests.MODULES, *tests.EFA_MODULES):
         reasons = [reason for test, (_, reason) in missing.items() if test.split(".")[1] == f"test_{name}"]
         counted = (f"{reasons.count(reason)}: {reason}" for reason in sorted(set(reasons)))
         lines.append(row(f"`test_{name}`", "; ".join(counted) or "none"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""perftest over RC, UC and UD: what it measures is there, for the sizes and counts asked for, and without a complaint.
+"""perftest over RC, UC, UD and SRD: what it measures is there, for the sizes and counts asked for, and without a complaint.
 
 Every program runs plainly in each combination of way and user; the variants go round the combinations. Some variants
 take long, because perftest measures the processor's clock for 0.2 s at each of its sizes: these only with --full.
@@ -86,6 +86,20 @@ def variants():
     yield Run("ib_write_bw", ("--odp", "-n", 200), (65536,), 200)
 
 
+def scalable():
+    """SRD, on soft0 as an Elastic Fabric Adapter, whose addresses are GIDs: -x. perftest has SRD for sends and reads."""
+    srd = ("-c", "SRD", "-x", 0)
+    yield Run("ib_send_lat", (*srd, "-n", 200), (2,), 200)
+    yield Run("ib_send_bw", (*srd, "-n", 200, "-s", 4096), (4096,), 200)
+    yield Run("ib_read_lat", (*srd, "-n", 200), (2,), 200)
+    yield Run("ib_read_bw", (*srd, "-n", 200), (65536,), 200)
+    if foreign.Setting.full:
+        yield Run("ib_send_bw", (*srd, "-b", "-n", 200, "-s", 4096), (4096,), 200)
+        yield Run("ib_send_lat", (*srd, "-I", 32, "-s", 32, "-n", 200), (32,), 200)
+        yield Run("ib_send_lat", (*srd, "-a", "-n", 10), tuple(2 ** power for power in range(1, 13)), 10)
+        yield Run("ib_read_bw", (*srd, "-q", 4, "-n", 100), (65536,), 400)
+
+
 class Measures(foreign.Case):
     def check(self, one):
         with foreign.reserved_port() as port:
@@ -111,6 +125,13 @@ class Measures(foreign.Case):
             if foreign.Setting.runs(index):
                 with self.subTest(run=str(one)):
                     self.check(one)
+
+    def test_scalable_datagrams(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_PERSONA="efa"):
+            for index, one in enumerate(scalable()):
+                if foreign.Setting.runs(index):
+                    with self.subTest(run=str(one)):
+                        self.check(one)
 
 
 if __name__ == "__main__":

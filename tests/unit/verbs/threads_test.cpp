@@ -13,8 +13,11 @@
 #include <vector>
 
 #include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/global_route_header.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena::test {
 namespace {
@@ -110,6 +113,87 @@ TEST(threads, make_and_end_objects_of_one_context) {
   });
 }
 
+// Each thread sends to a queue pair of its own. Its message takes whichever receive is first, and
+// whoever got the receive posts it again: memory goes from thread to thread.
+TEST(threads, post_to_a_shared_receive_queue_and_poll_the_queue_pairs_that_take_from_it) {
+  const auto shared_context = open_device("soft0").value();
+  const auto shared_pd = shared_context.allocate_pd().value();
+  const auto shared_receives =
+      shared_pd.create_shared_receive_queue({.max_wr = thread_count}).value();
+  const auto sink = shared_pd.allocate(slot * thread_count, access::local_write).value();
+  const auto source = shared_pd.allocate(slot * thread_count, {}).value();
+  std::atomic<std::uint64_t> received{0};
+  on_threads([&](std::size_t i) {
+    const shared_receive_queue own_receives = shared_receives;
+    const protection_domain own_pd = shared_pd;
+    const auto own_cq = shared_context.create_cq(16).value();
+    auto prepared = own_pd.create_queue_pair<rc>(own_cq, own_cq, own_receives).value();
+    const auto self = prepared.endpoint();
+    auto qp = std::move(prepared).handshake(self).value();
+    const auto sent = source.bytes().subspan(i * slot, slot);
+    ASSERT_TRUE(own_receives.post_receive({.id = i}, sink.slice(i * slot, slot)));
+    for (std::uint64_t n = 0; n < messages; ++n) {
+      fill(sent, static_cast<std::uint32_t>(i * messages + n));
+      auto batch = qp.start_send();
+      batch.send({.id = thread_count, .signaled = true}, source.slice(i * slot, slot));
+      ASSERT_TRUE(batch.submit());
+      for (const auto& done : take(own_cq, 2)) {
+        ASSERT_TRUE(done.ok()) << to_string(done);
+        if (!done.is_receive()) continue;
+        EXPECT_EQ(done.queue_pair(), qp.number());
+        EXPECT_TRUE(std::ranges::equal(sink.bytes().subspan(done.id() * slot, slot), sent));
+        received.fetch_add(1);
+        auto again = own_receives.start_receive();
+        again.receive({.id = done.id()}, sink.slice(done.id() * slot, slot));
+        ASSERT_TRUE(again.submit());
+      }
+    }
+  });
+  EXPECT_EQ(received.load(), thread_count * messages);
+}
+
+TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
+  constexpr std::uint32_t datagrams = 25;  // of each thread
+  constexpr std::uint32_t all = datagrams * thread_count;
+  constexpr std::size_t room = global_route_header::encoded_size + slot;
+  const queue_key key(0x77);
+  const auto context = open_device("soft0").value();
+  const auto pd = context.allocate_pd().value();
+  const auto cq = context.create_cq(all).value();
+  auto prepared = pd.create_queue_pair<ud>(cq, cq, {.max_recv_wr = all}).value();
+  const auto way =
+      pd.create_address_handle(prepared.address_of(prepared.endpoint()).value()).value();
+  auto target = std::move(prepared).activate(key).value();
+  const auto sink = pd.allocate(all * room, access::local_write).value();
+  for (std::uint32_t id = 0; id < all; ++id)
+    ASSERT_TRUE(target.post_receive({.id = id}, sink.slice(id * room, room)));
+  const auto source = pd.allocate(slot * thread_count, {}).value();
+  on_threads([&](std::size_t i) {
+    const address_handle own_way = way;
+    const auto own_cq = context.create_cq(16).value();
+    auto qp = std::move(pd.create_queue_pair<ud>(own_cq, own_cq).value()).activate(key).value();
+    fill(source.bytes().subspan(i * slot, slot), static_cast<std::uint32_t>(i));
+    for (std::uint32_t n = 0; n < datagrams; ++n) {
+      auto batch = qp.start_send();
+      batch.send_with_immediate({.signaled = true}, static_cast<std::uint32_t>(i * datagrams + n),
+                                source.slice(i * slot, slot),
+                                own_way.destination(target.number(), key));
+      ASSERT_TRUE(batch.submit());
+      EXPECT_TRUE(take(own_cq, 1).front().ok());
+    }
+  });
+  std::array<int, all> times{};
+  for (const auto& done : take(cq, all)) {
+    ASSERT_TRUE(done.ok()) << to_string(done);
+    const std::uint32_t number = done.immediate().value();
+    ++times.at(number);
+    EXPECT_TRUE(std::ranges::equal(
+        sink.bytes().subspan(done.id() * room + global_route_header::encoded_size, slot),
+        pattern(slot, number / datagrams)));
+  }
+  EXPECT_EQ(std::ranges::count(times, 1), all);
+}
+
 /// What `make` returns on one thread is used by `use` on another, and ends on a third.
 template <class Make, class Use>
 void from_thread_to_thread(Make make, Use use) {
@@ -151,6 +235,16 @@ TEST(threads, hand_queues_to_each_other) {
                           EXPECT_TRUE(prepared.modify(prepared.init_attributes()).has_value());
                         });
   const auto region = pd.allocate(slot, access::local_write).value();
+  from_thread_to_thread([&] { return pd.create_shared_receive_queue({}).value(); },
+                        [&](shared_receive_queue& queue) {
+                          EXPECT_TRUE(queue.post_receive({.id = 1}, region.slice()));
+                        });
+  from_thread_to_thread(
+      [&] {
+        const auto datagrams = pd.create_queue_pair<ud>(cq, cq).value();
+        return pd.create_address_handle(datagrams.address_of(datagrams.endpoint()).value()).value();
+      },
+      [](address_handle& way) { EXPECT_NE(way.native(), nullptr); });
   from_thread_to_thread([&] { return connected_to_itself(pd, cq); },
                         [&](queue_pair<rc>& qp) {
                           ASSERT_TRUE(qp.post_receive({.id = 1}, region.slice()));

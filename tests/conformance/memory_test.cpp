@@ -90,9 +90,20 @@ TEST(registration, keeps_its_domain_from_closing) {
 TEST(memory_advice, is_taken_where_the_device_has_on_demand_paging) {
   const auto pd = make_pd();
   const bool on_demand = tested().context.query_extended().value().has_on_demand_paging();
-  std::vector<std::byte> mine(3 * 4096);
+  constexpr std::size_t bytes = 3 * 4096;
+  void* const fresh =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(fresh, MAP_FAILED);
+  const auto resident_pages = [&] {
+    std::array<unsigned char, 3> pages{};
+    EXPECT_EQ(mincore(fresh, bytes, pages.data()), 0);
+    return std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; });
+  };
   const auto rights = on_demand ? access::local_write | access::on_demand : access::local_write;
-  const auto region = pd.register_memory(mine, rights).value();
+  auto region = pd.register_memory({static_cast<std::byte*>(fresh), bytes}, rights).value();
+  if (on_demand) {
+    EXPECT_EQ(resident_pages(), 0);
+  }
   for (const auto advice : {memory_advice::prefetch, memory_advice::prefetch_write}) {
     const std::array parts{region.slice(0, 4096), region.slice(5000, 100)};
     const auto given = pd.advise(advice, parts, {.wait = true});
@@ -101,6 +112,11 @@ TEST(memory_advice, is_taken_where_the_device_has_on_demand_paging) {
       EXPECT_EQ(given.error().kind(), error_kind::not_supported) << given.error().message();
     }
   }
+  if (on_demand) {
+    EXPECT_EQ(resident_pages(), 2) << "those of the slices, and no others";
+  }
+  std::move(region).close().value();
+  ASSERT_EQ(munmap(fresh, bytes), 0);
 }
 
 class memory : public data_test {};

@@ -11,6 +11,7 @@
 
 #include "tests/conformance/ends.hpp"
 #include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena::conformance {
@@ -183,24 +184,46 @@ TEST_P(shared_receives, live_as_long_as_queue_pairs_that_take_them) {
 
 TEST_P(shared_receives, take_datagrams_as_well) {
   VERBENA_OPEN();
-  maker<ud> datagrams;
+  const maker<ud> datagrams;
   const auto queue_of_datagrams = datagrams.pd().create_shared_receive_queue({}).value();
-  auto made =
-      datagrams.prepare(queue_of_datagrams, {.extended = GetParam() == interface_kind::extended});
-  const auto way = datagrams.pd()
-                       .create_address_handle(made.queue.address_of(made.queue.endpoint()).value())
-                       .value();
   const queue_key key(5);
-  auto queue = std::move(made.queue).activate(key).value();
+  std::vector<endpoint> endpoints;
+  std::vector<address_handle> ways;
+  std::vector<end<ud>> ends;
+  for (int i = 0; i < 2; ++i) {
+    auto made =
+        datagrams.prepare(queue_of_datagrams, {.extended = GetParam() == interface_kind::extended});
+    endpoints.push_back(made.queue.endpoint());
+    ways.push_back(datagrams.pd()
+                       .create_address_handle(made.queue.address_of(endpoints.back()).value())
+                       .value());
+    ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
+  }
+  constexpr std::size_t header_bytes = global_route_header::encoded_size;
   const auto memory = datagrams.pd().allocate(4096, every_right()).value();
-  queue_of_datagrams.post_receive({.id = 6}, memory.slice(0, 200)).value();
-  post_by(GetParam(), queue, [&](auto& batch) {
-    batch.send({.signaled = true}, memory.slice(1000, 50), way.destination(queue.number(), key));
-  });
-  const completion arrived = take_one(made.receives);
-  EXPECT_EQ(arrived.id(), 6U);
-  EXPECT_EQ(arrived.byte_length(), 90U);
-  EXPECT_TRUE(take_one(made.sends).ok());
+  for (std::size_t i = 0; i < 2; ++i)
+    queue_of_datagrams.post_receive({.id = i}, memory.slice(i * 512, 512)).value();
+  // Each end sends to the other one; the receives are taken in order.
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto payload = memory.bytes().subspan(2048, 50 + i);
+    fill(payload, static_cast<std::uint32_t>(i));
+    auto& from = ends[1 - i];
+    post_by(GetParam(), from.queue, [&](auto& batch) {
+      batch.send({.id = 9, .signaled = true}, memory.slice(2048, payload.size()),
+                 ways[i].destination(ends[i].queue.number(), key));
+    });
+    const completion arrived = take_one(ends[i].receives);
+    ASSERT_TRUE(arrived.ok()) << to_string(arrived);
+    EXPECT_EQ(arrived.id(), i);
+    EXPECT_EQ(arrived.byte_length(), header_bytes + payload.size());
+    EXPECT_EQ(arrived.queue_pair(), ends[i].queue.number());
+    EXPECT_EQ(arrived.source_queue_pair(), from.queue.number());
+    const auto header = global_route_header::decode(memory.bytes().subspan(i * 512)).value();
+    EXPECT_EQ(header.source, endpoints[1 - i].gid);
+    EXPECT_EQ(header.destination, endpoints[i].gid);
+    EXPECT_TRUE(holds(memory, i * 512 + header_bytes, payload));
+    EXPECT_EQ(take_one(from.sends).id(), 9U);
+  }
 }
 
 }  // namespace

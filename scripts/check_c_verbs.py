@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h has one row, every row is about one
-that is there, and what a row names of this library exists in its headers."""
+"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h and efadv.h has one row, every row is
+about one that is there, and what a row names of this library exists in its headers."""
 import argparse
 import pathlib
 import re
@@ -28,7 +28,7 @@ def functions(text):
             depth = max(0, depth - 1)  # the one of extern "C" has lost its partner
         elif depth == 0:
             outside.append(piece)
-    return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs)_\w+)\s*\(", "".join(outside)))
+    return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs|efadv)_\w+)\s*\(", "".join(outside)))
 
 
 def rows(text):
@@ -36,6 +36,10 @@ def rows(text):
     for number, line in enumerate(text.splitlines(), 1):
         if match := ROW.fullmatch(line):
             yield number, re.findall(r"`([^`]+)`", match.group(1)), match.group(2)
+
+
+def header_of(name):
+    return "efadv.h" if name.startswith("efadv") else "verbs.h"
 
 
 def check(header, page, words):
@@ -46,14 +50,14 @@ def check(header, page, words):
             if name in seen:
                 yield f"{PAGE}:{number}: {name} has a row already, in line {seen[name]}"
             elif name not in known:
-                yield f"{PAGE}:{number}: verbs.h has no {name}"
+                yield f"{PAGE}:{number}: {header_of(name)} has no {name}"
             seen[name] = number
         for mark in re.findall(r"`([^`]+)`", here):
             for word in re.findall(r"[a-z_][a-z_0-9]*", mark):
                 if word not in words and word not in NOT_OURS:
                     yield f"{PAGE}:{number}: no header of the library has {word}"
     for name in sorted(known - seen.keys()):
-        yield f"{PAGE}: {name} of verbs.h has no row"
+        yield f"{PAGE}: {name} of {header_of(name)} has no row"
     if not known:
         yield "the header declares no verbs"
 
@@ -61,15 +65,18 @@ def check(header, page, words):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
-    parser.add_argument("--header", type=pathlib.Path, default=pathlib.Path("/usr/include/infiniband/verbs.h"))
+    parser.add_argument("--header", type=pathlib.Path, nargs="+", help="in place of the installed ones",
+                        default=[pathlib.Path("/usr/include/infiniband") / name for name in ("verbs.h", "efadv.h")])
     options = parser.parse_args()
-    if not options.header.is_file():
-        print(f"{options.header} is missing; scripts/dev/setup.sh build installs it")
-        return 1
+    for header in options.header:
+        if not header.is_file():
+            print(f"{header} is missing; scripts/dev/setup.sh build installs it")
+            return 1
     words = set()
     for path in (options.root / "include").rglob("*.hpp"):
         words.update(re.findall(r"\w+", path.read_text()))
-    complaints = list(check(options.header.read_text(), (options.root / PAGE).read_text(), words))
+    headers = "\n".join(header.read_text() for header in options.header)
+    complaints = list(check(headers, (options.root / PAGE).read_text(), words))
     print("\n".join(complaints), end="\n" if complaints else "")
     return 1 if complaints else 0
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Everything but the optional adapters.
+// Everything but what is for one vendor's adapters (verbena/efa).
 #pragma once
 
 #include "verbena/base/assert.hpp"

@@ -12,6 +12,8 @@
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/detail/call.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
@@ -30,5 +32,15 @@ struct completion_queue_request {
 [[nodiscard]] std::shared_ptr<completion_queue_state> make_completion_queue_state(
     ibv_cq* native, const context& of, ownership owner,
     const std::optional<completion_channel>& channel);
+
+/// A verb that creates completion queues with lazy reads.
+struct extended_queue_creator {
+  std::string_view call;
+  created<ibv_cq_ex> (*create)(const context& of, ibv_cq_init_attr_ex& asked);
+};
+/// Creates one by `with`.
+[[nodiscard]] result<extended_completion_queue> create_extended_queue(
+    const context& of, std::uint32_t capacity, const extended_completion_queue_options& options,
+    const extended_queue_creator& with);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

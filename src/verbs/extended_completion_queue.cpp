@@ -138,28 +138,37 @@ result<extended_completion_queue> context::create_extended_cq(std::uint32_t capa
 
 result<extended_completion_queue> context::create_extended_cq(
     std::uint32_t capacity, const extended_completion_queue_options& options) const {
-  const detail::completion_queue_request request{"ibv_create_cq_ex", capacity,
-                                                 options.completion_vector};
-  VERBENA_TRY_VOID(detail::check_completion_queue(*this, request));
+  return detail::create_extended_queue(
+      *this, capacity, options,
+      {"ibv_create_cq_ex", [](const context& of, ibv_cq_init_attr_ex& asked) {
+         return detail::call_create(of.provider().verbs.create_cq_ex, of.native(), &asked);
+       }});
+}
+
+result<extended_completion_queue> detail::create_extended_queue(
+    const context& of, std::uint32_t capacity, const extended_completion_queue_options& options,
+    const extended_queue_creator& with) {
+  const completion_queue_request request{with.call, capacity, options.completion_vector};
+  VERBENA_TRY_VOID(check_completion_queue(of, request));
   ibv_cq_init_attr_ex asked{};
   asked.cqe = capacity;
   asked.channel = options.channel ? options.channel->native() : nullptr;
   asked.comp_vector = options.completion_vector;
   asked.wc_flags = options.fields.mask();
   set_flags(asked, options);
-  const auto made = detail::call_create(state().verbs().create_cq_ex, native(), &asked);
+  const auto made = with.create(of, asked);
   if (!made && made.code == EOPNOTSUPP)
-    return error::not_supported("ibv_create_cq_ex", name(),
+    return error::not_supported(with.call, of.name(),
                                 "the device has no extended completion queues, or not the fields " +
                                     to_string(options.fields) +
                                     (asked.flags != 0 ? " or the flags asked for" : "") +
                                     ": use create_cq()");
-  if (!made) return detail::completion_queue_error(*this, request, made.code);
+  if (!made) return completion_queue_error(of, request, made.code);
   guard_fields(*made.native, options.fields);
-  return extended_completion_queue(
-      detail::make_completion_queue_state(ibv_cq_ex_to_cq(made.native), *this, ownership::take,
-                                          options.channel),
-      made.native, options.fields, clock_mask_for(options.fields, *this));
+  return internals::make<extended_completion_queue>(
+      make_completion_queue_state(ibv_cq_ex_to_cq(made.native), of, ownership::take,
+                                  options.channel),
+      made.native, options.fields, clock_mask_for(options.fields, of));
 }
 
 extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,

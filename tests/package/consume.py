@@ -102,19 +102,20 @@ def raw_verbs(options, folder):
 
 
 def names_of_the_table():
-    """The exported functions of libibverbs that the library's table has."""
+    """The exported functions of libibverbs and libefa that the library's tables have."""
     text = (ROOT / "include/verbena/sys/verbs_table.hpp").read_text()
     exported = text[:text.index("// Inline functions of verbs.h")]
+    exported += (ROOT / "include/verbena/sys/efa_table.hpp").read_text()
     return set(re.findall(r'verb<"(\w+)"', exported))
 
 
 def linked(options, folder):
-    given = set(re.findall(r'(?:VERBENA_LINKED\(|named\(")(_?ibv_\w+)', (ROOT / "cmake/linked.cpp.in").read_text()))
+    given = set(re.findall(r'(?:VERBENA_LINKED\(|named\(")(_?(?:ibv|efadv)_\w+)', (ROOT / "cmake/linked.cpp.in").read_text()))
     if given != names_of_the_table():
-        raise Failed(f"cmake/linked.cpp.in and verbs_table.hpp differ in: {given ^ names_of_the_table()}")
+        raise Failed(f"cmake/linked.cpp.in and the tables of sys differ in: {given ^ names_of_the_table()}")
     prefix = install(options, folder)
     cmake_project(HERE / "linked", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}",
-                  "-DVERBENA_LINKED_DRIVERS=rxe;siw;mlx5")
+                  "-DVERBENA_LINKED_DRIVERS=rxe;siw;efa")
     program = folder / "build" / "consumer"
     refuse_rdma_core(program)
     # With the shared one out of reach, only the functions inside the program are left.
@@ -122,7 +123,7 @@ def linked(options, folder):
     if not said.rstrip().endswith("system verbs: linked"):
         raise Failed(f"the program does not use the libibverbs inside it:\n{said}")
     symbols = run("nm", program)
-    for driver, wanted in (("rxe", True), ("mlx5", True), ("efa", False)):
+    for driver, wanted in (("rxe", True), ("efa", True), ("mlx5", False)):
         if (f"verbs_provider_{driver}" in symbols) != wanted:
             raise Failed(f"the driver {driver} is {'not ' if wanted else ''}inside the program")
 

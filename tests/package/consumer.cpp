@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What every consumer project builds: finds the software device through the installed (or included)
 // library and registers memory with it. Prints one line that the tests look for.
+#include <verbena/efa/device_attributes.hpp>
+#include <verbena/efa/srd.hpp>
 #include <verbena/verbena.hpp>
 
 #include <cstdio>
@@ -12,5 +14,6 @@ int main() {
   auto system = verbena::system_provider();
   std::printf("consumer: soft0 registered %zu bytes; system verbs: %s\n", region.bytes().size(),
               system ? verbena::to_string((*system)->origin) : "none");
-  return 0;
+  // By default soft0 is no EFA; asking it needs no libefa.
+  return verbena::efa::is_efa(context) ? 1 : 0;
 }

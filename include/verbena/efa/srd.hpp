@@ -12,8 +12,9 @@
 //   batch.submit().value();
 //
 // There is no header in front of what is received. A message has at most the port's MTU; reads and
-// writes have the limit of efa::query_device(). There is no classic interface, no shared receive
-// queue and no atomic operation.
+// writes have the limit of efa::query_device(). Every request reports its completion, whether it is
+// `.signaled` or not; `.fenced` and `.solicited` do not exist: submit() refuses them with EINVAL.
+// There is no classic interface, no shared receive queue and no atomic operation.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -73,8 +74,6 @@ struct queue_pair_options<efa::srd> {
   /// Bytes that one request may carry inline; 0: none. Devices have little room, and none in
   /// writes.
   std::uint32_t max_inline_data = 0;
-  /// Whether every request reports its completion, also those that are not `.signaled`.
-  bool signal_all = false;
   /// The operations that the queue pair shall have. Empty: all that the device has, which
   /// device_attributes::operations() tells; using another one breaks the contract of posting. One
   /// that is named here and missing in the device is an error of creation.

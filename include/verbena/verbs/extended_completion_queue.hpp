@@ -370,7 +370,7 @@ class extended_completion_queue : public completion_queue {
   [[nodiscard]] close_result<extended_completion_queue> close() &&;
 
  private:
-  friend class context;
+  friend struct detail::internals;
   extended_completion_queue(std::shared_ptr<detail::completion_queue_state> state,
                             ibv_cq_ex* extended, completion_fields fields,
                             std::uint64_t clock_mask) noexcept

@@ -7,6 +7,7 @@
 
 #include "tests/unit/efa/fake_efa.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/efa/completion_queue.hpp"
 #include "verbena/efa/srd.hpp"
 
 namespace verbena {
@@ -46,6 +47,15 @@ TEST(efa_device, another_device_is_no_efa) {
   expect_error(refused, "no Elastic Fabric Adapter");
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
   EXPECT_FALSE(efa::is_efa(context));
+}
+
+TEST(efa_device, an_older_adapter_tells_no_senders) {
+  test::fake_efa fake;
+  const auto context = open_soft(fake.get()).value();
+  const auto refused = efa::create_completion_queue(context, 4);
+  expect_error(refused, "efadv_create_cq on soft0");
+  expect_error(refused, "older EFA");
+  EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
 }
 
 // As of a software device that is older than EFA.

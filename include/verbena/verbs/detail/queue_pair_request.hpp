@@ -98,7 +98,7 @@ template <transport Transport>
                 .max_send_sge = options.max_send_sge,
                 .max_recv_sge = options.max_recv_sge,
                 .max_inline_data = options.max_inline_data},
-      .signal_all = options.signal_all,
+      .signal_all = true,
       .extended = true,
       .port = options.port,
       .gid_index = options.gid_index,
@@ -107,6 +107,7 @@ template <transport Transport>
       .path = {},
       .reliability = {},
   };
+  if constexpr (requires { options.signal_all; }) request.signal_all = options.signal_all;
   if constexpr (requires { options.extended; }) request.extended = options.extended;
   if constexpr (requires { options.path_mtu; })
     request.path = {.access = options.access,

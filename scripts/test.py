@@ -152,6 +152,12 @@ def labelled(label, *presets, needs_build=True, environment=None):
     return stage
 
 
+def parity(run):
+    """Judges the results of the stages before: alone (--stage parity) it takes those of the last run."""
+    run.step("./dev parity", sys.executable, "scripts/parity.py", "--logs", LOGS)
+    run.outcome.passed.append("parity")
+
+
 def floor(run):
     run.configure("floor")
     run.build("floor", "floor_tests")
@@ -180,7 +186,8 @@ STAGES = [
     Stage("vm", 240, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
     Stage("asan", 330, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 240, "clang 19: the suites labelled tsan under TSan", tsan_subset),
+    Stage("tsan", 235, "clang 19: the suites labelled tsan under TSan", tsan_subset),
+    Stage("parity", 5, "./dev parity: what docs/parity promises has passed", parity),
     Stage("clang", 600, "clang 19: every suite, plain",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),
     Stage("tsan-all", 900, "everything under TSan",

@@ -3,6 +3,7 @@
 """Compares what the forwarders export with the installed libibverbs and with the list of a newer one.
 
   exports_test.py --dropin FILE --preload FILE --ibverbs FILE --installed FILE --newer LIST
+               --efa FILE --installed-efa FILE
 
 The drop-in must have every name in every version node of the installed library, and every public name and node of the
 newer one; the two others every public name of both, without versions. The preload library may leave to the real
@@ -71,7 +72,7 @@ def missing_without_versions(library, installed, newer, leaves):
 
 def main(arguments):
     parser = argparse.ArgumentParser()
-    for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer"):
+    for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer", "--efa", "--installed-efa"):
         parser.add_argument(option, required=True)
     options = parser.parse_args(arguments)
     installed, newer = exports(options.installed), newer_list(options.newer)
@@ -96,6 +97,16 @@ def main(arguments):
             if not any("ibv_not_there" in symbol for symbol in missing(one, other)):
                 print(f"the comparison of {what} does not notice that {kind} is missing")
                 failed = True
+    of_efa = exports(options.installed_efa)
+    assert len(of_efa) > 5, "libefa has more functions"
+    for name, node, _ in sorted(of_efa - exports(options.efa)):
+        print(f"the drop-in libefa does not export {name}@@{node} of the installed library")
+        failed = True
+    for library in (options.preload, options.ibverbs):
+        for name in sorted({name for name, _, _ in exports(options.efa) if name.startswith("efadv_")}
+                           - {name for name, _, _ in exports(library)}):
+            print(f"{library} does not export {name}")
+            failed = True
     nodes = [("a version", {("ibv_open_device", "IBVERBS_1.7", True)}, set()),
              ("an old version", {("ibv_open_device", "IBVERBS_1.1", False)}, set()),
              ("a node of the newer library", set(), {("ibv_alloc_buf", "IBVERBS_1.18")}),

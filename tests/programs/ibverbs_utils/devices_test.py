@@ -48,6 +48,9 @@ def fields(text):
             found.setdefault(name, value.strip())
     return found
 
+ELASTIC = {"transport": "unspecified (4)", "vendor_id": "0x1d0f", "vendor_part_id": str(0xefa1), "max_srq": "0",
+           "atomic_cap": "ATOMIC_NONE (0)", "link_layer": "Unspecified", "gid_tbl_len": "1", "port_lid": "0"}
+
 
 class Devices(foreign.Case):
     def test_soft0_is_listed_once(self):
@@ -96,6 +99,15 @@ class Devices(foreign.Case):
         gids = re.findall(r"^\s*GID\[\s*\d+\]:\s+([0-9a-f:]+)", port, flags=re.MULTILINE)
         self.assertEqual(gids[0], f"fe80:0000:0000:0000:{fields(device)['node_guid']}", done)
         self.assertEqual(len(gids), 2, done)
+
+    def test_devinfo_shows_an_elastic_fabric_adapter(self):
+        with foreign.Setting.also(VERBENA_SOFTDEV_PERSONA="efa"):
+            done = foreign.run("ibv_devinfo", "-v", "-d", "soft0")
+        self.assert_succeeded(done)
+        device, port = re.split(r"^\s*port:\s+1$", done.output, maxsplit=1, flags=re.MULTILINE)
+        self.assertEqual(ELASTIC, {name: {**fields(device), **fields(port)}.get(name) for name in ELASTIC}, done)
+        gids = re.findall(r"^\s*GID\[\s*\d+\]:\s+([0-9a-f:]+)", port, flags=re.MULTILINE)
+        self.assertEqual(gids, [f"fe80:0000:0000:0000:{fields(device)['node_guid']}"], done)
 
     def test_asyncwatch_tells_what_happens(self):
         helper = foreign.Setting.libraries / "tests" / "libprovoke.so"

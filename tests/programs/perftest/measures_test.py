@@ -96,7 +96,7 @@ def scalable():
     if foreign.Setting.full:
         yield Run("ib_send_bw", (*srd, "-b", "-n", 200, "-s", 4096), (4096,), 200)
         yield Run("ib_send_lat", (*srd, "-I", 32, "-s", 32, "-n", 200), (32,), 200)
-        yield Run("ib_send_lat", (*srd, "-a", "-n", 10), tuple(2 ** power for power in range(1, 13)), 10)
+        yield Run("ib_send_lat", (*srd, "-a", "-n", 10), tuple(2 ** power for power in range(1, 14)), 10)
         yield Run("ib_read_bw", (*srd, "-q", 4, "-n", 100), (65536,), 400)
 
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // SRD between two devices: every operation on every route, long ones in parts; refusals; the end of
 // a peer.
+#include <csignal>
+#include <thread>
+
 #include "tests/unit/softdev/path/host_pair.hpp"
 
 namespace verbena::softdev::testing {
@@ -106,6 +109,109 @@ TEST_P(delivery_routes, refusals_come_back_and_receivers_are_waited_for) {
   EXPECT_TRUE(target.holds(1, 0, 8, 100));
   EXPECT_EQ(pair.a->qp->state(), queue_pair_state::rts);
   EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
+}
+
+TEST(host_records, requests_over_srd_survive_the_ring_whole_or_not_at_all) {
+  for (const opcode op : {opcode::send, opcode::send_with_imm, opcode::rdma_write,
+                          opcode::rdma_write_with_imm, opcode::rdma_read}) {
+    const message what{.opcode = op,
+                       .solicited = true,
+                       .attempt = 7,
+                       .source_qpn = 11,
+                       .destination_qpn = 12,
+                       .psn = 13,
+                       .immediate = 14,
+                       .length = 9,
+                       .remote_key = 15,
+                       .transport = transport::srd,
+                       .qkey = 0x8765'4321,
+                       .remote_address = 0x1234'5678'9abc};
+    std::vector<std::byte> all(host_records::delivery_bytes + 10);
+    std::span<std::byte> room = all;
+    host_records::put_delivery(room, what);
+    EXPECT_EQ(room.size(), 10U);
+    const std::size_t payload = op == opcode::rdma_read ? 0 : 9;
+    for (std::size_t size = 0; size <= all.size(); ++size) {
+      std::span<const std::byte> rest = std::span(all).first(size);
+      const auto taken = host_records::take_request(rest);
+      EXPECT_EQ(taken.has_value(), size == host_records::delivery_bytes + payload) << size;
+      if (!taken) continue;
+      EXPECT_TRUE(taken->opcode == op && taken->transport == transport::srd && taken->solicited);
+      EXPECT_TRUE(taken->qkey == what.qkey && taken->remote_address == what.remote_address);
+      EXPECT_TRUE(taken->attempt == 7 && taken->psn == 13 && taken->length == 9);
+      EXPECT_EQ(rest.size(), payload);
+    }
+  }
+}
+
+struct place {
+  std::uint32_t qpn = 0;
+  std::uint32_t key = 0;
+  std::uint64_t address = 0;
+};
+
+[[noreturn]] void serve(int pipe, const link_options& options) {
+  device mine(options);
+  end_point& end = mine.make({.transport = transport::srd});
+  const shared_buffer memory(mine, memory_kind::ordinary, 4096, 9);
+  connect(*end.qp, connection_to(0));
+  tell(pipe, place{end.qp->number(), memory.key(), memory.address()});
+  for (;;) {
+    mine.turn();
+    std::this_thread::yield();
+  }
+}
+
+TEST(delivery_processes, a_killed_peer_ends_what_goes_to_it_and_nothing_else) {
+  const link_options options{.route = route_policy::ring};
+  virtual_now = 1'000'000;
+  device mine(options);
+  end_point& end = mine.make({.transport = transport::srd});
+  child other([&](int pipe) -> int { serve(pipe, options); });
+  const auto there = other.read<place>();
+  shared_buffer local(mine, memory_kind::ordinary, 4096, 1);
+  connect(*end.qp, connection_to(0));
+  const auto post_to = [&](std::uint32_t qpn, const send_request& request) {
+    end.qp->open_send();
+    const sge data = local.slice(0, 100);
+    EXPECT_EQ(end.qp->add_send(request, {&data, 1}), 0);
+    end.qp->set_send_destination({.address = {}, .qpn = qpn, .qkey = 0x1234, .known = true});
+    end.qp->submit_send();
+  };
+  const auto wait = [&] {
+    std::vector<completion> all;
+    for (const auto give_up = clock::now() + patience; all.empty() && clock::now() < give_up;) {
+      mine.turn();
+      all = drain(*end.sent);
+    }
+    return all.empty() ? completion{} : all.front();
+  };
+  send_request write{.wr_id = 1,
+                     .opcode = opcode::rdma_write,
+                     .flags = signaled,
+                     .remote_address = there.address,
+                     .remote_key = there.key};
+  post_to(there.qpn, write);
+  EXPECT_EQ(wait().status, completion_status::success);
+  other.send(SIGSTOP);
+  write.wr_id = 2;
+  post_to(there.qpn, write);
+  write.wr_id = 3;
+  write.remote_address = local.address() + 1000;
+  write.remote_key = local.key();
+  post_to(end.qp->number(), write);
+  EXPECT_EQ(wait().wr_id, 3U);
+  other.send(SIGKILL);
+  for (const std::uint64_t id : {2U, 4U}) {
+    const completion lost = wait();
+    EXPECT_EQ(lost.wr_id, id);
+    EXPECT_EQ(lost.status, completion_status::remote_invalid_read_request);
+    EXPECT_EQ(lost.vendor_error, static_cast<std::uint32_t>(reason::peer_gone));
+    write.wr_id = 4;
+    if (id == 2) post_to(there.qpn, write);
+  }
+  EXPECT_EQ(end.qp->state(), queue_pair_state::rts);
+  EXPECT_TRUE(local.holds(1, 1000, 100, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(all, delivery_routes,

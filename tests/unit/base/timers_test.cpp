@@ -68,7 +68,7 @@ TEST(rnr_timer, every_encoding_survives_the_way_through_its_duration) {
   }
 }
 
-TEST(rnr_timer, never_waits_shorter_than_asked) {
+TEST(rnr_timer, never_waits_shorter_than_asked_nor_longer_than_it_must) {
   EXPECT_EQ(rnr_timer::at_least(10'001ns).duration(), 20us);
   EXPECT_EQ(rnr_timer::at_least(491'521us).encoding(), 0);
   for (std::uint8_t encoding = 0; encoding < 32; ++encoding)

@@ -87,9 +87,12 @@ class request_list {
   }
   [[gnu::always_inline]] inline void take() { ++at_.count; }
 
+  // Where the slice of the request that next() gave is copied to.
+  [[gnu::always_inline]] inline ibv_sge& slice_of_next() { return storage_.slices[at_.count]; }
+
   // The memory of next(): a slice is copied, a list is named where it lies.
   [[gnu::always_inline]] inline void put(Request& added, const ibv_sge& slice) {
-    ibv_sge& copy = storage_.slices[at_.count];
+    ibv_sge& copy = slice_of_next();
     copy = slice;
     added.sg_list = &copy;
     added.num_sge = 1;

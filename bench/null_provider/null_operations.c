@@ -57,6 +57,42 @@ static void wr_rdma_write(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_a
   (void)remote_address;
   ((struct null_qp*)qp)->posted += 1;
 }
+static void wr_rdma_write_imm(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address,
+                              __be32 immediate) {
+  (void)rkey;
+  (void)remote_address;
+  (void)immediate;
+  ((struct null_qp*)qp)->posted += 1;
+}
+static void wr_rdma_read(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address) {
+  (void)rkey;
+  (void)remote_address;
+  ((struct null_qp*)qp)->posted += 1;
+}
+static void wr_atomic_cmp_swp(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address,
+                              uint64_t compare, uint64_t swap) {
+  (void)rkey;
+  (void)remote_address;
+  (void)compare;
+  (void)swap;
+  ((struct null_qp*)qp)->posted += 1;
+}
+static void wr_atomic_fetch_add(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address,
+                                uint64_t add) {
+  (void)rkey;
+  (void)remote_address;
+  (void)add;
+  ((struct null_qp*)qp)->posted += 1;
+}
+static void wr_send_imm(struct ibv_qp_ex* qp, __be32 immediate) {
+  (void)immediate;
+  ((struct null_qp*)qp)->posted += 1;
+}
+static void wr_set_inline_data(struct ibv_qp_ex* qp, void* address, size_t length) {
+  (void)address;
+  (void)length;
+  ((struct null_qp*)qp)->posted += 1;
+}
 static void wr_send(struct ibv_qp_ex* qp) { ((struct null_qp*)qp)->posted += 1; }
 static void wr_set_ud_addr(struct ibv_qp_ex* qp, struct ibv_ah* ah, uint32_t qpn, uint32_t qkey) {
   (void)ah;
@@ -81,6 +117,12 @@ void null_set_qp_operations(struct ibv_qp_ex* qp) {
   qp->wr_complete = wr_complete;
   qp->wr_abort = wr_abort;
   qp->wr_rdma_write = wr_rdma_write;
+  qp->wr_rdma_write_imm = wr_rdma_write_imm;
+  qp->wr_rdma_read = wr_rdma_read;
+  qp->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+  qp->wr_atomic_fetch_add = wr_atomic_fetch_add;
+  qp->wr_send_imm = wr_send_imm;
+  qp->wr_set_inline_data = wr_set_inline_data;
   qp->wr_send = wr_send;
   qp->wr_set_ud_addr = wr_set_ud_addr;
   qp->wr_set_sge = wr_set_sge;
@@ -117,6 +159,10 @@ static unsigned int read_wc_flags(struct ibv_cq_ex* cq) {
   ((struct null_cq*)cq)->polled += 1;
   return 0;
 }
+static __be32 read_imm_data(struct ibv_cq_ex* cq) {
+  ((struct null_cq*)cq)->polled += 1;
+  return 0;
+}
 static uint32_t read_vendor_err(struct ibv_cq_ex* cq) {
   ((struct null_cq*)cq)->polled += 1;
   return 0;
@@ -129,5 +175,6 @@ void null_set_cq_operations(struct ibv_cq_ex* cq) {
   cq->read_byte_len = read_byte_len;
   cq->read_opcode = read_opcode;
   cq->read_wc_flags = read_wc_flags;
+  cq->read_imm_data = read_imm_data;
   cq->read_vendor_err = read_vendor_err;
 }

@@ -27,8 +27,11 @@ struct null_record {
   uint32_t rkey;
   uint32_t remote_qpn; /* of datagrams */
   uint32_t remote_qkey;
+  uint32_t immediate; /* as the device gets it */
+  uint64_t compare_add;
+  uint64_t swap;
   int sge_count;
-  struct ibv_sge sge; /* the first one */
+  struct ibv_sge sge; /* the first one; without a key if the bytes are in the request */
 };
 
 /* Called for every work request while recording. */

@@ -17,6 +17,8 @@
 
 static uint64_t sink; /* keeps results alive */
 
+uint64_t overhead_failed(int code) { return (uint64_t)code; }
+
 static void call(const struct overhead_case* one, struct overhead_objects* objects, long times) {
   for (long i = 0; i < times; ++i) sink += one->function(objects);
 }
@@ -57,11 +59,12 @@ static void print_record(const struct null_record* record, void* argument) {
     region_start = &first;
   }
   printf("%s %s id=%" PRIu64 " opcode=%" PRIu32 " flags=%" PRIu32 " remote=%#" PRIx64
-         " rkey=%#" PRIx32 " to=%#" PRIx32 "/%#" PRIx32 " sges=%d offset=%" PRIu64
-         " length=%" PRIu32 " lkey=%#" PRIx32 "\n",
+         " rkey=%#" PRIx32 " to=%#" PRIx32 "/%#" PRIx32 " immediate=%#" PRIx32 " operands=%#" PRIx64
+         "/%#" PRIx64 " sges=%d offset=%" PRIu64 " length=%" PRIu32 " lkey=%#" PRIx32 "\n",
          *(const char**)argument, record->operation, record->wr_id, record->opcode, record->flags,
          record->remote_address, record->rkey, record->remote_qpn, record->remote_qkey,
-         record->sge_count, record->sge.addr - *region_start, record->sge.length, record->sge.lkey);
+         record->immediate, record->compare_add, record->swap, record->sge_count,
+         record->sge.addr - *region_start, record->sge.length, record->sge.lkey);
 }
 
 static void record_all(struct overhead_objects* objects, const struct overhead_queues* queues) {

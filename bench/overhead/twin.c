@@ -38,7 +38,7 @@ CASE(write_1) {
   set_sge(&sge, &objects->local[0]);
   wr.next = NULL;
   set_write(&wr, &sge, OVERHEAD_FIRST_ID, &objects->remote[0]);
-  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, &wr, &bad_wr));
 }
 
 CASE(send_1) {
@@ -48,7 +48,7 @@ CASE(send_1) {
   set_sge(&sge, &objects->local[0]);
   wr.next = NULL;
   set_send(&wr, &sge, OVERHEAD_FIRST_ID);
-  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, &wr, &bad_wr));
 }
 
 CASE(write_16) {
@@ -61,7 +61,7 @@ CASE(write_16) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, wr, &bad_wr));
 }
 
 static inline uint64_t write_one(struct overhead_objects* objects, unsigned slot) {
@@ -71,7 +71,7 @@ static inline uint64_t write_one(struct overhead_objects* objects, unsigned slot
   set_sge(&sge, &objects->local[slot]);
   wr.next = NULL;
   set_write(&wr, &sge, OVERHEAD_FIRST_ID + slot, &objects->remote[slot]);
-  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, &wr, &bad_wr));
 }
 
 CASE(write_2) {
@@ -89,7 +89,7 @@ CASE(write_loop) {
     set_sge(&sge, &objects->local[i]);
     wr.next = NULL;
     set_write(&wr, &sge, OVERHEAD_FIRST_ID + i, &objects->remote[i]);
-    codes |= (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+    codes |= outcome_of(ibv_post_send(objects->qp, &wr, &bad_wr));
   }
   return codes;
 }
@@ -99,7 +99,7 @@ CASE(write_1_span) {
   struct ibv_send_wr* bad_wr;
   wr.next = NULL;
   set_write(&wr, &objects->local[0], OVERHEAD_FIRST_ID, &objects->remote[0]);
-  return (uint64_t)ibv_post_send(objects->qp, &wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, &wr, &bad_wr));
 }
 
 CASE(write_16_span) {
@@ -110,7 +110,7 @@ CASE(write_16_span) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, wr, &bad_wr));
 }
 
 CASE(send_16) {
@@ -123,7 +123,7 @@ CASE(send_16) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_send(objects->qp, wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->qp, wr, &bad_wr));
 }
 
 static inline void extended_write(struct ibv_qp_ex* qp, uint64_t id, const struct ibv_sge* local,
@@ -145,14 +145,14 @@ CASE(write_1_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   extended_write(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->remote[0]);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 static inline uint64_t write_one_extended(struct overhead_objects* objects, unsigned slot) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   extended_write(qp, OVERHEAD_FIRST_ID + slot, &objects->local[slot], &objects->remote[slot]);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 CASE(write_2_ex) {
@@ -167,7 +167,7 @@ CASE(write_loop_ex) {
   for (unsigned i = 0; i < overhead_slots; ++i) {
     ibv_wr_start(qp);
     extended_write(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->remote[i]);
-    codes |= (uint64_t)ibv_wr_complete(qp);
+    codes |= outcome_of(ibv_wr_complete(qp));
   }
   return codes;
 }
@@ -176,7 +176,7 @@ CASE(send_1_ex) {
   struct ibv_qp_ex* qp = objects->qp_ex;
   ibv_wr_start(qp);
   extended_send(qp, OVERHEAD_FIRST_ID, &objects->local[0]);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 CASE(write_16_ex) {
@@ -184,7 +184,7 @@ CASE(write_16_ex) {
   ibv_wr_start(qp);
   for (unsigned i = 0; i < overhead_slots; ++i)
     extended_write(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->remote[i]);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 CASE(send_16_ex) {
@@ -192,7 +192,7 @@ CASE(send_16_ex) {
   ibv_wr_start(qp);
   for (unsigned i = 0; i < overhead_slots; ++i)
     extended_send(qp, OVERHEAD_FIRST_ID + i, &objects->local[i]);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 static inline void set_datagram(struct ibv_send_wr* wr, struct ibv_sge* sge, uint64_t id,
@@ -210,7 +210,7 @@ CASE(datagram_1) {
   set_sge(&sge, &objects->local[0]);
   wr.next = NULL;
   set_datagram(&wr, &sge, OVERHEAD_FIRST_ID, &objects->to);
-  return (uint64_t)ibv_post_send(objects->datagrams, &wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->datagrams, &wr, &bad_wr));
 }
 
 CASE(datagram_16) {
@@ -223,7 +223,7 @@ CASE(datagram_16) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_send(objects->datagrams, wr, &bad_wr);
+  return outcome_of(ibv_post_send(objects->datagrams, wr, &bad_wr));
 }
 
 static inline void extended_datagram(struct ibv_qp_ex* qp, uint64_t id, const struct ibv_sge* local,
@@ -239,7 +239,7 @@ CASE(datagram_1_ex) {
   struct ibv_qp_ex* qp = objects->datagrams_ex;
   ibv_wr_start(qp);
   extended_datagram(qp, OVERHEAD_FIRST_ID, &objects->local[0], &objects->to);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 CASE(datagram_16_ex) {
@@ -247,7 +247,7 @@ CASE(datagram_16_ex) {
   ibv_wr_start(qp);
   for (unsigned i = 0; i < overhead_slots; ++i)
     extended_datagram(qp, OVERHEAD_FIRST_ID + i, &objects->local[i], &objects->to);
-  return (uint64_t)ibv_wr_complete(qp);
+  return outcome_of(ibv_wr_complete(qp));
 }
 
 static inline void set_receive(struct ibv_recv_wr* wr, struct ibv_sge* sge, uint64_t id) {
@@ -263,7 +263,7 @@ CASE(receive_1) {
   set_sge(&sge, &objects->local[0]);
   wr.next = NULL;
   set_receive(&wr, &sge, OVERHEAD_FIRST_ID);
-  return (uint64_t)ibv_post_recv(objects->qp, &wr, &bad_wr);
+  return outcome_of(ibv_post_recv(objects->qp, &wr, &bad_wr));
 }
 
 CASE(receive_16) {
@@ -276,7 +276,7 @@ CASE(receive_16) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_recv(objects->qp, wr, &bad_wr);
+  return outcome_of(ibv_post_recv(objects->qp, wr, &bad_wr));
 }
 
 CASE(shared_receive_1) {
@@ -286,7 +286,7 @@ CASE(shared_receive_1) {
   set_sge(&sge, &objects->local[0]);
   wr.next = NULL;
   set_receive(&wr, &sge, OVERHEAD_FIRST_ID);
-  return (uint64_t)ibv_post_srq_recv(objects->srq, &wr, &bad_wr);
+  return outcome_of(ibv_post_srq_recv(objects->srq, &wr, &bad_wr));
 }
 
 CASE(shared_receive_16) {
@@ -299,7 +299,7 @@ CASE(shared_receive_16) {
     wr[i].next = &wr[i + 1];
   }
   wr[overhead_slots - 1].next = NULL;
-  return (uint64_t)ibv_post_srq_recv(objects->srq, wr, &bad_wr);
+  return outcome_of(ibv_post_srq_recv(objects->srq, wr, &bad_wr));
 }
 
 CASE(poll_1) {

@@ -32,6 +32,12 @@ struct overhead_objects {
   struct ibv_qp_ex* datagrams_ex;
   struct ibv_srq* srq;
   struct twin_destination to;
+  struct ibv_sge words[overhead_slots]; /* the first eight bytes of each slot */
+  struct ibv_data_buf inlined[overhead_slots];
 };
+
+static inline uint64_t outcome_of(int code) {
+  return __builtin_expect(code == 0, 1) ? 0 : overhead_failed(code);
+}
 
 #endif

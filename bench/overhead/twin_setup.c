@@ -35,6 +35,10 @@ struct overhead_objects* overhead_set_up(struct overhead_queues* queues) {
     objects->local[i] = (struct ibv_sge){.addr = (uintptr_t)&region[i * overhead_slot_bytes],
                                          .length = overhead_slot_bytes,
                                          .lkey = null_local_key};
+    objects->words[i] = objects->local[i];
+    objects->words[i].length = 8;
+    objects->inlined[i] = (struct ibv_data_buf){.addr = &region[i * overhead_slot_bytes],
+                                                .length = overhead_slot_bytes};
     objects->remote[i] =
         (struct twin_remote){.address = OVERHEAD_REMOTE_ADDRESS + (uint64_t)i * overhead_slot_bytes,
                              .length = overhead_slot_bytes,

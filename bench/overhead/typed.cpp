@@ -9,10 +9,6 @@
 
 namespace {
 
-std::uint64_t code_of(verbena::post_status status) {
-  return static_cast<std::uint64_t>(status.code());
-}
-
 // The body of every case that posts one or sixteen, for both interfaces.
 template <class Queue>
 [[gnu::always_inline]] inline std::uint64_t write_one(Queue& queue, const overhead_objects& objects,
@@ -20,7 +16,7 @@ template <class Queue>
   auto batch = queue.start_send();
   batch.write({.id = OVERHEAD_FIRST_ID + slot, .signaled = true}, objects.local[slot],
               objects.remote[slot]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 template <class Queue>
@@ -30,7 +26,7 @@ template <class Queue>
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i],
                 objects.remote[i]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 template <class Queue>
@@ -41,7 +37,7 @@ template <class Queue>
     auto batch = queue.start_send();
     batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i],
                 objects.remote[i]);
-    codes |= code_of(batch.submit());
+    codes |= outcome_of(batch.submit());
   }
   return codes;
 }
@@ -51,7 +47,7 @@ template <class Queue>
                                                      const overhead_objects& objects) {
   auto batch = queue.start_send();
   batch.send({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 template <class Queue>
@@ -60,7 +56,7 @@ template <class Queue>
   auto batch = queue.start_send();
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.send({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 template <class Queue>
@@ -68,7 +64,7 @@ template <class Queue>
                                                          const overhead_objects& objects) {
   auto batch = queue.start_send();
   batch.send({.id = OVERHEAD_FIRST_ID, .signaled = true}, objects.local[0], objects.to);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 template <class Queue>
@@ -77,7 +73,7 @@ template <class Queue>
   auto batch = queue.start_send();
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.send({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, objects.local[i], objects.to);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 }  // namespace
@@ -104,7 +100,7 @@ CASE(write_1_span) {
   auto batch = objects->qp.start_send();
   batch.write({.id = OVERHEAD_FIRST_ID, .signaled = true}, std::span(&objects->local[0], 1),
               objects->remote[0]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 CASE(write_16_span) {
@@ -112,7 +108,7 @@ CASE(write_16_span) {
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.write({.id = OVERHEAD_FIRST_ID + i, .signaled = true}, std::span(&objects->local[i], 1),
                 objects->remote[i]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 CASE(send_1) { return send_one(objects->qp, *objects); }
@@ -128,24 +124,24 @@ CASE(datagram_1_ex) { return datagram_one(objects->datagrams_extended, *objects)
 CASE(datagram_16_ex) { return datagram_sixteen(objects->datagrams_extended, *objects); }
 
 CASE(shared_receive_1) {
-  return code_of(objects->shared.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
+  return outcome_of(objects->shared.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
 }
 CASE(shared_receive_16) {
   auto batch = objects->shared.start_receive();
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.receive({.id = OVERHEAD_FIRST_ID + i}, objects->local[i]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 CASE(receive_1) {
-  return code_of(objects->qp.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
+  return outcome_of(objects->qp.post_receive({.id = OVERHEAD_FIRST_ID}, objects->local[0]));
 }
 
 CASE(receive_16) {
   auto batch = objects->qp.start_receive();
   for (unsigned i = 0; i < overhead_slots; ++i)
     batch.receive({.id = OVERHEAD_FIRST_ID + i}, objects->local[i]);
-  return code_of(batch.submit());
+  return outcome_of(batch.submit());
 }
 
 CASE(poll_1) {

@@ -26,4 +26,12 @@ struct overhead_objects {
   verbena::shared_receive_queue shared;
   verbena::address_handle way;
   verbena::destination to;
+  std::array<verbena::local_slice, overhead_slots> words;  // the first eight bytes of each slot
+  std::array<verbena::inline_data, overhead_slots> inlined;
 };
+
+[[gnu::always_inline]] inline std::uint64_t outcome_of(verbena::post_status status) {
+  if (!status) [[unlikely]]
+    return overhead_failed(status.code());
+  return 0;
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Makes the C++ side's objects: native ones of the null provider, adopted. Cold.
+#include <span>
 #include <utility>
 
 #include "bench/null_provider/null_provider.h"
@@ -28,8 +29,15 @@ verbena::provider make_null_provider() {
 }
 
 template <std::size_t... Slot>
-auto make_slices(const verbena::memory_region& region, std::index_sequence<Slot...>) {
-  return std::array{region.slice(Slot * overhead_slot_bytes, overhead_slot_bytes)...};
+auto make_slices(const verbena::memory_region& region, std::size_t bytes,
+                 std::index_sequence<Slot...>) {
+  return std::array{region.slice(Slot * overhead_slot_bytes, bytes)...};
+}
+
+template <std::size_t... Slot>
+auto make_inlined(std::span<const std::byte> bytes, std::index_sequence<Slot...>) {
+  return std::array{
+      verbena::inline_data(bytes.subspan(Slot * overhead_slot_bytes, overhead_slot_bytes))...};
 }
 
 template <std::size_t... Slot>
@@ -72,15 +80,17 @@ overhead_objects* overhead_set_up(overhead_queues* queues) {
   const auto to = way.destination(verbena::queue_pair_number(overhead_remote_number),
                                   verbena::queue_key(overhead_remote_qkey));
   auto region = pd.register_memory(bytes, verbena::access::local_write).value();
-  const auto local = make_slices(region, slots);
+  const auto local = make_slices(region, overhead_slot_bytes, slots);
+  const auto words = make_slices(region, 8, slots);
   // Lives until the program ends.
   return new overhead_objects{
       .qp = std::move(qp),
       .qp_with_extended = std::move(qp_with_extended),
       .extended = extended_queue,
       .cq = verbena::completion_queue::adopt(cq, context, take),
-      .lazy_cq = verbena::extended_completion_queue::adopt(null_create_cq_ex(native), context, take,
-                                                           verbena::completion_field::byte_length),
+      .lazy_cq = verbena::extended_completion_queue::adopt(
+          null_create_cq_ex(native), context, take,
+          verbena::completion_field::byte_length | verbena::completion_field::immediate),
       .region = std::move(region),
       .local = local,
       .remote = make_remotes(slots),
@@ -88,5 +98,7 @@ overhead_objects* overhead_set_up(overhead_queues* queues) {
       .datagrams_extended = datagrams_extended,
       .shared = verbena::shared_receive_queue::adopt(queues->shared, pd, take),
       .way = way,
-      .to = to};
+      .to = to,
+      .words = words,
+      .inlined = make_inlined(bytes, slots)};
 }

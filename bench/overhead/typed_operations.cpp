@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// Further operations with this library's public functions: one request, and one batch of sixteen,
+// by both interfaces.
+#include "bench/overhead/typed.hpp"
+
+#define CASE(name) [[gnu::noinline]] std::uint64_t case_##name(overhead_objects* objects)
+
+namespace {
+
+verbena::send_request request(unsigned i) {
+  return {.id = OVERHEAD_FIRST_ID + i, .signaled = true};
+}
+
+struct send_immediate {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.send_with_immediate(request(i), overhead_immediate, objects.local[i]);
+  }
+};
+struct write_immediate {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.write_with_immediate(request(i), overhead_immediate, objects.local[i], objects.remote[i]);
+  }
+};
+struct remote_read {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.read(request(i), objects.local[i], objects.remote[i]);
+  }
+};
+struct compare_swap {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.compare_and_swap(request(i), objects.words[i], objects.remote[i],
+                           {.expected = 5, .desired = 6});
+  }
+};
+struct fetch_add {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.fetch_and_add(request(i), objects.words[i], objects.remote[i], i);
+  }
+};
+struct inline_bytes {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.send(request(i), objects.inlined[i]);
+  }
+};
+struct datagram_immediate {
+  template <class Batch>
+  static void add(Batch& batch, const overhead_objects& objects, unsigned i) {
+    batch.send_with_immediate(request(i), overhead_immediate, objects.local[i], objects.to);
+  }
+};
+
+template <class Operation, class Queue>
+[[gnu::always_inline]] inline std::uint64_t one(Queue& queue, const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  Operation::add(batch, objects, 0);
+  return outcome_of(batch.submit());
+}
+
+template <class Operation, class Queue>
+[[gnu::always_inline]] inline std::uint64_t sixteen(Queue& queue, const overhead_objects& objects) {
+  auto batch = queue.start_send();
+  for (unsigned i = 0; i < overhead_slots; ++i) Operation::add(batch, objects, i);
+  return outcome_of(batch.submit());
+}
+
+}  // namespace
+
+#define POSTED_CASES(name, operation, queue, extended_queue)                      \
+  CASE(name##_1) { return one<operation>(objects->queue, *objects); }             \
+  CASE(name##_16) { return sixteen<operation>(objects->queue, *objects); }        \
+  CASE(name##_1_ex) { return one<operation>(objects->extended_queue, *objects); } \
+  CASE(name##_16_ex) { return sixteen<operation>(objects->extended_queue, *objects); }
+
+POSTED_CASES(send_immediate, send_immediate, qp, extended)
+POSTED_CASES(write_immediate, write_immediate, qp, extended)
+POSTED_CASES(read, remote_read, qp, extended)
+POSTED_CASES(compare_swap, compare_swap, qp, extended)
+POSTED_CASES(fetch_add, fetch_add, qp, extended)
+POSTED_CASES(inline, inline_bytes, qp, extended)
+POSTED_CASES(datagram_immediate, datagram_immediate, datagrams, datagrams_extended)
+
+CASE(lazy_fields_16) {
+  std::uint64_t sum = 0;
+  auto pass = objects->lazy_cq.poll();
+  for (const auto& done : pass) {
+    if (!done.ok()) {
+      sum += done.vendor_error();
+      continue;
+    }
+    sum += done.id() + static_cast<std::uint64_t>(done.opcode());
+    if (done.flags().contains(verbena::completion_flag::with_immediate)) sum += done.byte_length();
+  }
+  return pass.result() ? sum : UINT64_MAX;
+}

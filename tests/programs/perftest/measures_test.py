@@ -64,7 +64,9 @@ def variants():
             yield Run(program, ("-e", "-n", 200, "-s", 64), (64,), 200)
         if program in WITH_INLINE:
             yield Run(program, ("-I", 64, "-s", 64, "-n", 200), (64,), 200)
-    yield Run("ib_send_bw", ("-e", "-b", "-q", 4, "-n", 100), (65536,), 400)
+    # With events, both ways, on one queue pair only: perftest polls once for each event, and takes at most as many
+    # completions as one queue pair has receives. With four, the rest may stay behind without another event: 322 of 400.
+    yield Run("ib_send_bw", ("-e", "-b", "-n", 200), (65536,), 200)
     yield Run("ib_send_lat", ("-n", 5000), (2,), 5000)
     for operation in ATOMIC:
         yield Run("ib_atomic_lat", ("-A", operation, "-e", "-n", 200), (8,), 200)

@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,15 +195,17 @@ class fabric : public ::testing::Test {
  protected:
   fabric() {
     virtual_now = 1'000'000;
-    home = std::make_unique<engine>(engine_options{
-        .process_slot = 5,
-        .clock = +[] { return virtual_now; },
-        .sink = {.context = this,
-                 .event =
-                     [](void* self, queue_pair& which, queue_pair_event what) {
-                       static_cast<fabric*>(self)->events.emplace_back(which.number(), what);
-                     },
-                 .wake = [](void* self) { ++static_cast<fabric*>(self)->wakes; }}});
+    home = std::make_unique<engine>(
+        engine_options{.process_slot = 5,
+                       .clock = +[] { return virtual_now; },
+                       .sink = {.context = this,
+                                .event =
+                                    [](void* self, queue_pair& which, queue_pair_event what) {
+                                      auto& of = *static_cast<fabric*>(self);
+                                      const std::scoped_lock one_at_a_time(of.events_mutex);
+                                      of.events.emplace_back(which.number(), what);
+                                    },
+                                .wake = [](void* self) { ++static_cast<fabric*>(self)->wakes; }}});
   }
   ~fabric() override {
     for (auto& end : ends) home->destroy(end->qp);
@@ -255,8 +259,10 @@ class fabric : public ::testing::Test {
 
   std::unique_ptr<engine> home;
   std::vector<std::unique_ptr<end_point>> ends;
+  /// Events of several queue pairs come from several threads.
+  std::mutex events_mutex;
   std::vector<std::pair<std::uint32_t, queue_pair_event>> events;
-  int wakes = 0;
+  std::atomic<int> wakes = 0;
 };
 
 /// Two connected queue pairs with a source buffer at `a` and a target buffer at `b`.

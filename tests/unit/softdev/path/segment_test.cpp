@@ -190,7 +190,7 @@ TEST(segment, readers_never_see_a_mixture_of_two_registrations) {
     }
   });
   int seen = 0;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < 100'000 || seen == 0; ++i) {  // the writer may start late
     region_record out;
     const auto status = s.seen.find_region(1, out);
     if (status == lookup::busy || out.iova == 0) continue;
@@ -204,7 +204,6 @@ TEST(segment, readers_never_see_a_mixture_of_two_registrations) {
   }
   stop = true;
   writer.join();
-  EXPECT_GT(seen, 0);
 }
 
 TEST(segment, queue_pair_line_appears_changes_and_goes) {

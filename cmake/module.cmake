@@ -50,7 +50,8 @@ function(verbena_module name)
   endif()
   add_library(verbena_${name} OBJECT ${sources})
   target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers)
-  set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(verbena_${name} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${VERBENA_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   # Where libverbena-soft.so is looked for after the loader's own places.
   set(soft_library "VERBENA_SOFT_LIBRARY_PATHS=\"${CMAKE_INSTALL_FULL_LIBDIR}/libverbena-soft.so.0\"")
   target_compile_definitions(verbena_${name} PRIVATE "${soft_library}")

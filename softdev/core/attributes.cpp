@@ -11,11 +11,9 @@
 namespace verbena::softdev {
 namespace {
 
-using state = queue_pair_state;
-
 constexpr std::array<std::string_view, 7> state_names = {"RESET", "INIT", "RTR", "RTS",
                                                          "SQD",   "SQE",  "ERR"};
-std::string_view name_of(state which) {
+std::string_view name_of(queue_pair_state which) {
   const auto index = static_cast<std::size_t>(which);
   return index < state_names.size() ? state_names[index] : "an unknown state";
 }
@@ -110,7 +108,7 @@ result<void> check_modification(queue_pair_state current, const queue_pair_attri
   if (mask.contains(attribute::current_state) && wanted.current_state != current)
     return refused("CUR_STATE says " + std::string(name_of(wanted.current_state)) +
                    ", the queue pair is in " + std::string(name_of(current)));
-  const state next = mask.contains(attribute::state) ? wanted.state : current;
+  const queue_pair_state next = mask.contains(attribute::state) ? wanted.state : current;
   const auto known = find_transition(kind, current, next);
   if (!known)
     return refused("there is no transition from " + std::string(name_of(current)) + " to " +

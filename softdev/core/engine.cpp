@@ -17,13 +17,13 @@ static_assert(limits::max_queue_pairs == 1U << index_bits);
 /// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
 constexpr std::size_t quarantined = 1024;
 
-error refused(const std::string& text) {
+error not_created(const std::string& text) {
   return error::invalid_argument("ibv_create_qp", "software device", text);
 }
 
 result<void> check(const queue_pair_options& options) {
   if (options.send_queue == nullptr || options.receive_queue == nullptr)
-    return refused("a completion queue is missing");
+    return not_created("a completion queue is missing");
   const auto& c = options.capabilities;
   const struct {
     const char* name;
@@ -36,8 +36,8 @@ result<void> check(const queue_pair_options& options) {
                  {"max_inline_data", c.max_inline_bytes, limits::max_inline_bytes}};
   for (const auto& [name, value, limit] : limited)
     if (value > limit)
-      return refused(std::string(name) + " " + std::to_string(value) + " > device max " +
-                     std::to_string(limit));
+      return not_created(std::string(name) + " " + std::to_string(value) + " > device max " +
+                         std::to_string(limit));
   return {};
 }
 

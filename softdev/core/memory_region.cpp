@@ -13,7 +13,7 @@
 namespace verbena::softdev {
 namespace {
 constexpr std::size_t places = std::size_t{limits::max_regions} * 2;
-constexpr std::size_t quarantined = 1024;
+constexpr std::size_t quarantined_keys = 1024;
 static_assert((places & (places - 1)) == 0);
 
 bool writes(access_flags needed) noexcept {
@@ -74,7 +74,7 @@ void memory_region_table::release(std::uint32_t key) {
                  "a key is invalidated before it is released");
   count_.fetch_sub(1, std::memory_order_relaxed);
   quarantine_.push_back(key);
-  if (quarantine_.size() <= quarantined) return;
+  if (quarantine_.size() <= quarantined_keys) return;
   slot_of(quarantine_.front()).taken = false;
   quarantine_.pop_front();
 }

@@ -13,7 +13,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t psn_mask = 0xff'ffff;
 /// How often a request without a timeout looks whether somebody answers.
 constexpr time_ns patient_retry = 100'000'000;
 

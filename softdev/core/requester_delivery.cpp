@@ -13,7 +13,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t psn_mask = 0xff'ffff;
 constexpr std::uint32_t own_qkey = 0x8000'0000;  ///< IBTA 10.2.5: the sender's own Q_Key is meant
 /// How long a request waits for a queue pair or a process that does not answer.
 constexpr time_ns patience = 1'000'000'000;

@@ -12,7 +12,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t psn_mask = 0xff'ffff;
 constexpr std::uint32_t own_qkey = 0x8000'0000;  ///< IBTA 10.2.5: the sender's own Q_Key is meant
 /// How long a message waits for a path that has no room, or to a process that does not answer yet.
 constexpr time_ns patience = 1'000'000'000;

@@ -14,8 +14,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t psn_mask = 0xff'ffff;
-
 access_flags rights_for(opcode op) {
   if (is_write(op)) return access::remote_write;
   if (op == opcode::rdma_read) return access::remote_read;

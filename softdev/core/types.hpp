@@ -11,6 +11,9 @@
 
 namespace verbena::softdev {
 
+/// Packet sequence numbers have 24 bits and wrap around.
+inline constexpr std::uint32_t psn_mask = 0xff'ffff;
+
 /// A point on the engine's clock, in nanoseconds.
 using time_ns = std::uint64_t;
 /// Later than every point in time.

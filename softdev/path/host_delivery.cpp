@@ -15,11 +15,9 @@ namespace {
 
 using namespace host_records;
 
-constexpr std::uint32_t chunk_bytes = 32768;
-
 /// The longest payload of a part between two processes. Both have rings of one size.
 std::uint32_t longest_part(const peer& to) noexcept {
-  return std::min(chunk_bytes, to.max_record() / 2 - delivery_bytes);
+  return std::min(payload_bytes, to.max_record() / 2 - delivery_bytes);
 }
 
 void copy_front(std::span<std::byte> to, std::span<const segment> pieces) noexcept {

@@ -11,9 +11,6 @@ namespace {
 
 using namespace host_records;
 
-/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
-constexpr std::uint32_t chunk_bytes = 32768;
-
 /// Copies `bytes` from `offset` of what `pieces` make up.
 void gather(std::byte* to, std::span<const segment> pieces, std::uint64_t offset,
             std::uint64_t bytes) noexcept {
@@ -135,7 +132,7 @@ bool host_path::push_parts(connection& by, const message& what,
   const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
   const auto lock = by.to->lock_sends();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
-  const std::uint32_t chunk = std::min(chunk_bytes, by.to->max_record() / 2);
+  const std::uint32_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
   bool complete = false;
   while (!complete) {
     const std::uint32_t header = by.sending ? static_cast<std::uint32_t>(sizeof(fragment_header))

@@ -14,8 +14,6 @@ namespace {
 
 using namespace host_records;
 
-constexpr std::uint32_t chunk_bytes = 32768;
-
 /// Takes a lock that is held for long only by somebody who should not be waited for.
 std::unique_lock<spin_lock> try_for_a_while(spin_lock& lock) noexcept {
   for (int attempt = 0; attempt < 200; ++attempt)
@@ -165,7 +163,7 @@ host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexc
   responder& receiver = target.receiver();
   const message what = receiver.current();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
-  const std::uint64_t chunk = std::min(chunk_bytes, by.to->max_record() / 2);
+  const std::uint64_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
   pushed result = pushed::all;
   while (by.answered < what.length && result == pushed::all) {
     const std::uint64_t part = std::min<std::uint64_t>(what.length - by.answered, chunk);

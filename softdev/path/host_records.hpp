@@ -105,6 +105,8 @@ void put(std::span<std::byte>& room, const Header& header) noexcept {
 [[nodiscard]] std::uint32_t request_bytes(opcode op) noexcept;
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
 /// The same for SRD, whose headers take `delivery_bytes`.
+/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
+inline constexpr std::uint32_t payload_bytes = 32768;
 inline constexpr std::uint32_t delivery_bytes = sizeof(request_header) + sizeof(delivery_header);
 void put_delivery(std::span<std::byte>& room, const message& what) noexcept;
 /// Nothing when the bytes are no request that a correct process sends.

@@ -141,7 +141,7 @@ def pkg_config(options, folder):
 
 def add_subdirectory(options, folder):
     build = folder / "build"
-    cmake_project(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}")
+    cmake_project(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}", "-DVERBENA_UNITY=ON")
     if (build / "verbena" / "tests").exists():
         raise Failed("the tests are configured inside the user's build")
     if options.full:

@@ -174,7 +174,7 @@ class Stage:
 
 
 STAGES = [
-    Stage("setup", 150, "install missing packages", setup),
+    Stage("setup", 120, "install missing packages", setup),
     Stage("lint", 110, "./dev lint, and each lint broken on purpose", lint_bites),
     Stage("gcc", 450, "g++ 12: every suite on soft0", suites("dev")),
     Stage("compile-fail", 90, "what must not compile, g++ 12 and clang 19",
@@ -184,7 +184,7 @@ STAGES = [
     Stage("programs", 100, "programs that we did not write, by preload and drop-in, as root and as nobody",
           labelled("programs", "dev")),
     Stage("vm", 210, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
-    Stage("asan", 390, "clang 19: every suite under ASan and UBSan",
+    Stage("asan", 420, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
     Stage("tsan", 215, "clang 19: the suites labelled tsan under TSan", tsan_subset),
     Stage("parity", 5, "./dev parity: what docs/parity promises has passed", parity),

@@ -100,7 +100,7 @@ TEST_F(threads, no_byte_arrives_after_deregistration) {
     }
   });
   int changed = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 300 || changed == 0; ++round) {  // the writer may start late
     const std::uint32_t mine = home->register_region({.base = memory.data(),
                                                       .length = memory.size(),
                                                       .iova = 0,
@@ -118,7 +118,6 @@ TEST_F(threads, no_byte_arrives_after_deregistration) {
   }
   stop.store(true);
   writer.join();
-  EXPECT_GT(changed, 0) << "the test must have raced";
 }
 
 TEST_F(threads, target_may_be_destroyed_while_requests_come) {

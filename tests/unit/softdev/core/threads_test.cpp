@@ -164,6 +164,7 @@ TEST_F(threads, atomics_of_many_threads_lose_nothing) {
     sources.push_back(&from);
   }
   std::vector<std::thread> running;
+  running.reserve(sources.size());
   for (end_point* from : sources)
     running.emplace_back([&, from] {
       for (std::uint64_t i = 0; i < each; ++i) {

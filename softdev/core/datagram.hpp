@@ -59,8 +59,13 @@ class datagram_address {
 struct datagram_destination {
   datagram_address address;
   std::uint32_t qpn = 0;
-  std::uint32_t qkey = 0;  ///< with the top bit set: the sender's own is meant
+  std::uint32_t qkey = 0;  ///< with the top bit set: the sender's own is meant (IBTA 10.2.5)
   bool known = false;      ///< somebody has set it
+
+  /// The Q_Key that travels, when the sender's is `own`.
+  [[nodiscard]] std::uint32_t key_of(std::uint32_t own) const noexcept {
+    return (qkey & 0x8000'0000) != 0 ? own : qkey;
+  }
 };
 
 }  // namespace verbena::softdev

@@ -56,6 +56,20 @@ enum class verdict : std::uint8_t {
   operation_error,     ///< refused: the responder cannot
 };
 
+/// What the requester's completion says of a refusal; of any other verdict, that the answer is bad.
+[[nodiscard]] constexpr completion_status status_of(verdict refusal) noexcept {
+  switch (refusal) {
+    case verdict::invalid_request:
+      return completion_status::remote_invalid_request;
+    case verdict::access_error:
+      return completion_status::remote_access_error;
+    case verdict::operation_error:
+      return completion_status::remote_operation_error;
+    default:
+      return completion_status::bad_response_error;
+  }
+}
+
 /// A verdict with what goes with it.
 struct response {
   verdict outcome = verdict::done;

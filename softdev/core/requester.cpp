@@ -237,13 +237,9 @@ bool requester::settle(send_entry& entry, const response& what) noexcept {
       end(entry, completion_status::retry_exceeded, what.why);
       return false;
     case verdict::invalid_request:
-      end(entry, completion_status::remote_invalid_request, what.why);
-      return false;
     case verdict::access_error:
-      end(entry, completion_status::remote_access_error, what.why);
-      return false;
     case verdict::operation_error:
-      end(entry, completion_status::remote_operation_error, what.why);
+      end(entry, status_of(what.outcome), what.why);
       return false;
   }
   if (!what.direct) next_psn_ = (next_psn_ + 1) & psn_mask;
@@ -334,7 +330,6 @@ bool requester::answer(std::uint32_t psn, std::uint16_t attempt, const response&
   }
   if (!finish_earlier(index)) return true;
   const bool whole = index < submitted_;
-  completion_status status = completion_status::bad_response_error;
   switch (what.outcome) {
     case verdict::done:
       if (!whole) break;
@@ -352,20 +347,11 @@ bool requester::answer(std::uint32_t psn, std::uint16_t attempt, const response&
       rewind_to(index);
       wait_for_answer(what.why);
       return true;
-    case verdict::invalid_request:
-      status = completion_status::remote_invalid_request;
-      break;
-    case verdict::access_error:
-      status = completion_status::remote_access_error;
-      break;
-    case verdict::operation_error:
-      status = completion_status::remote_operation_error;
-      break;
     default:
       break;
   }
   if (whole) finish_in_flight(*entry);
-  end(*entry, status, what.why);
+  end(*entry, status_of(what.outcome), what.why);
   return true;
 }
 

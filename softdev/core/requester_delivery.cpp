@@ -13,9 +13,8 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t own_qkey = 0x8000'0000;  ///< IBTA 10.2.5: the sender's own Q_Key is meant
 /// How long a request waits for a queue pair or a process that does not answer.
-constexpr time_ns patience = 1'000'000'000;
+constexpr time_ns longest_silence = 1'000'000'000;
 constexpr time_ns between_tries = 1'000'000;
 /// When a path that had no room is asked again, unless it says before that it has.
 constexpr time_ns short_while = 50'000;
@@ -39,26 +38,13 @@ bool is_final(reason why) noexcept {
          why == reason::transport_mismatch || why == reason::qkey_mismatch;
 }
 
-completion_status status_of(verdict refusal) noexcept {
-  switch (refusal) {
-    case verdict::invalid_request:
-      return completion_status::remote_invalid_request;
-    case verdict::access_error:
-      return completion_status::remote_access_error;
-    case verdict::operation_error:
-      return completion_status::remote_operation_error;
-    default:
-      return completion_status::bad_response_error;
-  }
-}
-
 }  // namespace
 
 /// Takes the request at `submitted_` into the window. False when its path has no room now.
 bool requester::start_delivery(send_entry& entry) noexcept {
   const std::uint64_t index = submitted_;
   entry.psn = next_psn_;
-  delivery_of(index).give_up_at = self_.home().now() + patience;
+  delivery_of(index).give_up_at = self_.home().now() + longest_silence;
   ++submitted_;
   if (!deliver(index)) {
     --submitted_;
@@ -99,7 +85,7 @@ bool requester::deliver(std::uint64_t index) noexcept {
   what.destination_qpn = how.to.qpn;
   what.partition = self_.home().port().partition(self_.attributes().pkey_index);
   what.destination_lid = how.to.address.lid();
-  what.qkey = (how.to.qkey & own_qkey) != 0 ? self_.attributes().qkey : how.to.qkey;
+  what.qkey = how.to.key_of(self_.attributes().qkey);
   what.remote_address += how.done_bytes;
   return settle_delivery(
       index, send_delivery(what, without_front({pieces.data(), count}, how.done_bytes)));
@@ -149,7 +135,7 @@ bool requester::settle_delivery(std::uint64_t index, const response& what) noexc
         return true;
       }
       const time_ns now = self_.home().now();
-      how.give_up_at = now + patience;
+      how.give_up_at = now + longest_silence;
       wait_for_delivery(index, now + rnr_time(what.rnr_timer));
       return true;
     }
@@ -249,7 +235,7 @@ bool requester::answer_delivery(const delivery_part& part, const response& what)
     case verdict::done:
       how.done_bytes += how.part_bytes;
       how.receiver_retries = 0;
-      how.give_up_at = now + patience;
+      how.give_up_at = now + longest_silence;
       if (how.done_bytes == queue_.at(index).byte_count)
         end_delivery(index, completion_status::success, {});
       else if (!deliver(index))

@@ -12,7 +12,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t own_qkey = 0x8000'0000;  ///< IBTA 10.2.5: the sender's own Q_Key is meant
 /// How long a message waits for a path that has no room, or to a process that does not answer yet.
 constexpr time_ns patience = 1'000'000'000;
 
@@ -58,7 +57,7 @@ bool requester::start_unreliable(send_entry& entry) noexcept {
   to.address.write(route, entry.byte_count, has_immediate(what.opcode));
   what.length += route_header_bytes;
   what.destination_qpn = to.qpn;
-  what.remote_key = (to.qkey & own_qkey) != 0 ? self_.attributes().qkey : to.qkey;
+  what.remote_key = to.key_of(self_.attributes().qkey);
   what.origin = to.address.origin();
   what.origin.lid = self_.home().port().lid();
   what.destination_lid = to.address.lid();

@@ -20,18 +20,6 @@ std::uint32_t longest_part(const peer& to) noexcept {
   return std::min(payload_bytes, to.max_record() / 2 - delivery_bytes);
 }
 
-void copy_front(std::span<std::byte> to, std::span<const segment> pieces) noexcept {
-  for (const auto& [data, bytes] : pieces) {
-    const std::size_t part = std::min(bytes, to.size());
-    copy_payload(to.data(), data, part);
-    to = to.subspan(part);
-  }
-}
-
-bool is_out_of_reach(const peer& which) noexcept {
-  return which.end() == peer_end::timed_out || which.end() == peer_end::out_of_resources;
-}
-
 delivery_part part_of(const fragment_header& header) noexcept {
   return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
 }
@@ -59,11 +47,7 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
     case peer_state::dead:
       // It is looked for anew when what was on its way to it has ended.
       some_lost_.store(true, std::memory_order_release);
-      if (is_out_of_reach(to))
-        return {.outcome = verdict::no_answer,
-                .why = {.why = reason::no_acknowledgement, .detail = what.destination_qpn}};
-      return {.outcome = verdict::peer_gone,
-              .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+      return from_dead(to, what);
     case peer_state::paired:
       break;
   }
@@ -106,7 +90,7 @@ bool host_path::push_delivery_part(peer& to, const message& part,
   if (record.status != ring_status::ok) return false;
   std::span<std::byte> room = record.payload;
   put_delivery(room, part);
-  copy_front(room.first(payload), local);
+  put_payload(room.first(payload), local, 0);
   to.commit();
   to.announce();
   return true;
@@ -174,7 +158,8 @@ void host_path::tell_deliveries_lost(queue_pair& which, connection& mine) noexce
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;
     const std::uint32_t first = known->slot() * limits::max_queue_pairs;
-    const reason why = is_out_of_reach(*known) ? reason::no_acknowledgement : reason::peer_gone;
+    const reason why =
+        is_out_of_reach(known->end()) ? reason::no_acknowledgement : reason::peer_gone;
     which.sender().process_lost(first, {.why = why, .detail = first});
     home_.ring(which);
   }

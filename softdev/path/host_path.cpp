@@ -11,28 +11,17 @@ namespace {
 
 using namespace host_records;
 
-/// Copies `bytes` from `offset` of what `pieces` make up.
-void gather(std::byte* to, std::span<const segment> pieces, std::uint64_t offset,
-            std::uint64_t bytes) noexcept {
-  for (const auto& [data, size] : pieces) {
-    if (bytes == 0) return;
-    if (offset >= size) {
-      offset -= size;
-      continue;
-    }
-    const auto part = std::min<std::uint64_t>(size - offset, bytes);
-    copy_payload(to, data + offset, part);
-    to += part;
-    bytes -= part;
-    offset = 0;
-  }
-}
-
 response silence(reason why, const message& what) noexcept {
   return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
 }
 
 }  // namespace
+
+response host_path::from_dead(const peer& to, const message& what) noexcept {
+  if (is_out_of_reach(to.end())) return silence(reason::no_acknowledgement, what);
+  return {.outcome = verdict::peer_gone,
+          .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+}
 
 host_path::host_path(engine& home, link& neighbours)
     : home_(home),
@@ -59,10 +48,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
     case peer_state::connecting:
       return {.outcome = verdict::blocked};
     case peer_state::dead:
-      if (to.end() == peer_end::timed_out || to.end() == peer_end::out_of_resources)
-        return silence(reason::no_acknowledgement, what);
-      return {.outcome = verdict::peer_gone,
-              .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+      return from_dead(to, what);
     case peer_state::paired:
       break;
   }
@@ -148,7 +134,7 @@ bool host_path::push_parts(connection& by, const message& what,
     } else {
       put_request(room, what);
     }
-    gather(room.data(), local, by.sent, part);
+    put_payload(room.first(part), local, by.sent);
     by.to->commit();
     by.sending = true;
     by.sent += part;
@@ -262,8 +248,7 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
   connection* mine = connection_of(which.number());
   if (mine != nullptr) tell_deliveries_lost(which, *mine);
   if (mine == nullptr || mine->to == nullptr || mine->to->state() != peer_state::dead) return true;
-  const peer_end why = mine->to->end();
-  if (why == peer_end::timed_out || why == peer_end::out_of_resources) {
+  if (is_out_of_reach(mine->to->end())) {
     // It may only have been busy. The requests' own timeouts say when it is enough.
     mine->to = link_.connect(mine->to->slot());
   } else if (is_reliable(which.transport())) {

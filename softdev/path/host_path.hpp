@@ -93,6 +93,8 @@ class host_path final : public remote_path {
   [[nodiscard]] bool push_parts(connection& by, const message& what,
                                 std::span<const segment> local) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
+  /// What becomes of a request to a process that is dead, or counts as dead.
+  [[nodiscard]] static response from_dead(const peer& to, const message& what) noexcept;
   static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/path/host_records.hpp"
 
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+
 namespace verbena::softdev::host_records {
 namespace {
 
@@ -79,6 +83,21 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
 }
 
 }  // namespace
+
+void put_payload(std::span<std::byte> room, std::span<const segment> pieces,
+                 std::uint64_t offset) noexcept {
+  for (const auto& [data, size] : pieces) {
+    if (room.empty()) return;
+    if (offset >= size) {
+      offset -= size;
+      continue;
+    }
+    const std::size_t part = std::min<std::uint64_t>(size - offset, room.size());
+    copy_payload(room.data(), data + offset, part);
+    room = room.subspan(part);
+    offset = 0;
+  }
+}
 
 std::uint32_t request_bytes(opcode op) noexcept {
   return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0);

@@ -101,12 +101,16 @@ void put(std::span<std::byte>& room, const Header& header) noexcept {
   room = room.subspan(sizeof header);
 }
 
+/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
+inline constexpr std::uint32_t payload_bytes = 32768;
+/// Fills `room` from `offset` of what `pieces` make up; they have at least so many bytes there.
+void put_payload(std::span<std::byte> room, std::span<const segment> pieces,
+                 std::uint64_t offset) noexcept;
+
 /// The bytes that a request's headers take.
 [[nodiscard]] std::uint32_t request_bytes(opcode op) noexcept;
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
 /// The same for SRD, whose headers take `delivery_bytes`.
-/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
-inline constexpr std::uint32_t payload_bytes = 32768;
 inline constexpr std::uint32_t delivery_bytes = sizeof(request_header) + sizeof(delivery_header);
 void put_delivery(std::span<std::byte>& room, const message& what) noexcept;
 /// Nothing when the bytes are no request that a correct process sends.

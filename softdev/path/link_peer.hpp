@@ -44,6 +44,10 @@ enum class peer_end : std::uint8_t {
   out_of_resources,  ///< descriptors or memory are missing here
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
+/// True when it may live and only be busy, or here something is missing: it may be found again.
+[[nodiscard]] constexpr bool is_out_of_reach(peer_end why) noexcept {
+  return why == peer_end::timed_out || why == peer_end::out_of_resources;
+}
 
 /// While it lives, this thread may access the peer's memory and public words; the peer's fence
 /// waits for it. Keep it short: at most one posted list. Movable. Threads: thread-bound.

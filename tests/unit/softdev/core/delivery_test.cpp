@@ -21,12 +21,7 @@ class deliveries : public fabric {
   }
   int post_to(const datagram_destination& where, const send_request& request,
               const std::vector<sge>& data) {
-    a.qp->open_send();
-    const int code =
-        a.qp->add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-    if (code == 0) a.qp->set_send_destination(where);
-    a.qp->submit_send();
-    return code;
+    return testing::post_to(*a.qp, request, where, data);
   }
   send_request rdma(opcode op, std::uint64_t wr_id, std::size_t at = 0) {
     return {.wr_id = wr_id,

@@ -171,6 +171,15 @@ inline int post(queue_pair& qp, const send_request& request, const std::vector<s
   qp.submit_send();
   return code;
 }
+/// Posts a request that names its destination.
+inline int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
+                   const std::vector<sge>& data) {
+  qp.open_send();
+  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  if (code == 0) qp.set_send_destination(where);
+  qp.submit_send();
+  return code;
+}
 inline int post_receive(queue_pair& qp, std::uint64_t wr_id, const std::vector<sge>& sinks) {
   qp.open_receive();
   const int code = qp.add_receive(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});

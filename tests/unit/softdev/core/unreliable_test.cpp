@@ -21,15 +21,6 @@ datagram_destination to(const queue_pair& target, std::uint32_t qkey = 0x1234) {
   return {.address = {route, {}}, .qpn = target.number(), .qkey = qkey, .known = true};
 }
 
-int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
-            const std::vector<sge>& data) {
-  qp.open_send();
-  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-  if (code == 0) qp.set_send_destination(where);
-  qp.submit_send();
-  return code;
-}
-
 class unreliable : public fabric {
  protected:
   unreliable() {

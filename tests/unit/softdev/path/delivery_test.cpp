@@ -18,13 +18,8 @@ class delivery_routes : public ::testing::TestWithParam<route_policy> {
   }
   int post_to(std::uint32_t qpn, const send_request& request, const sge& data,
               std::uint32_t qkey = 0x1234) {
-    queue_pair& qp = *pair.a->qp;
-    qp.open_send();
-    const int code = qp.add_send(request, {&data, 1});
-    if (code == 0)
-      qp.set_send_destination({.address = {}, .qpn = qpn, .qkey = qkey, .known = true});
-    qp.submit_send();
-    return code;
+    return testing::post_to(*pair.a->qp, request,
+                            {.address = {}, .qpn = qpn, .qkey = qkey, .known = true}, {data});
   }
   completion run(const send_request& request, const sge& data, std::uint32_t qkey = 0x1234) {
     EXPECT_EQ(post_to(pair.b->qp->number(), request, data, qkey), 0);
@@ -172,11 +167,8 @@ TEST(delivery_processes, a_killed_peer_ends_what_goes_to_it_and_nothing_else) {
   shared_buffer local(mine, memory_kind::ordinary, 4096, 1);
   connect(*end.qp, connection_to(0));
   const auto post_to = [&](std::uint32_t qpn, const send_request& request) {
-    end.qp->open_send();
-    const sge data = local.slice(0, 100);
-    EXPECT_EQ(end.qp->add_send(request, {&data, 1}), 0);
-    end.qp->set_send_destination({.address = {}, .qpn = qpn, .qkey = 0x1234, .known = true});
-    end.qp->submit_send();
+    const datagram_destination to{.address = {}, .qpn = qpn, .qkey = 0x1234, .known = true};
+    EXPECT_EQ(testing::post_to(*end.qp, request, to, {local.slice(0, 100)}), 0);
   };
   const auto wait = [&] {
     std::vector<completion> all;

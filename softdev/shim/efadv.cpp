@@ -10,17 +10,12 @@
 #include <new>
 #include <span>
 
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
 namespace {
-
-template <class T = void>
-T* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 // What a newer program says behind the struct that is known here.
 template <class T>
@@ -31,31 +26,14 @@ bool says_more(const void* given, std::uint32_t size) noexcept {
                              [](std::byte one) { return one != std::byte{}; });
 }
 
-// Writes an answer to a caller whose struct has `size` bytes.
-template <class T>
-void put_sized(const T& answer, void* out, std::uint32_t size) noexcept {
-  std::memset(out, 0, size);
-  std::memcpy(out, &answer, std::min<std::size_t>(size, sizeof answer));
-}
-
 ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
   constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  if ((wanted.comp_mask & ~known) != 0) return fail<ibv_qp>(EOPNOTSUPP);
+  if ((wanted.comp_mask & ~known) != 0) return fail(EOPNOTSUPP);
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted.pd == nullptr ||
       wanted.pd->context != &context)
-    return fail<ibv_qp>(EINVAL);
-  const bool extended = (wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  queue_pair_creation what{.pd = wanted.pd,
-                           .wanted = {.qp_context = wanted.qp_context,
-                                      .send_cq = wanted.send_cq,
-                                      .recv_cq = wanted.recv_cq,
-                                      .srq = wanted.srq,
-                                      .cap = wanted.cap,
-                                      .qp_type = wanted.qp_type,
-                                      .sq_sig_all = wanted.sq_sig_all},
-                           .extended = extended,
-                           .operations = extended ? wanted.send_ops_flags : 0,
-                           .scalable = true};
+    return fail(EINVAL);
+  queue_pair_creation what = creation_of(wanted);
+  what.scalable = true;
   return create_queue_pair(what, wanted.cap);
 }
 
@@ -78,23 +56,22 @@ extern "C" {
 
 ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attributes,
                                std::uint32_t driver_qp_type) {
-  if (!is_efa(*pd->context)) return fail<ibv_qp>(EOPNOTSUPP);
-  if (attributes->qp_type != IBV_QPT_DRIVER) return fail<ibv_qp>(EINVAL);
-  if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail<ibv_qp>(EOPNOTSUPP);
+  if (!is_efa(*pd->context)) return fail(EOPNOTSUPP);
+  if (attributes->qp_type != IBV_QPT_DRIVER) return fail(EINVAL);
+  if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail(EOPNOTSUPP);
   queue_pair_creation what{.pd = pd, .wanted = *attributes, .scalable = true};
   return create_queue_pair(what, attributes->cap);
 }
 
 ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
                            efadv_qp_init_attr* efa_wanted, std::uint32_t size) {
-  if (!is_efa(*context)) return fail<ibv_qp>(EOPNOTSUPP);
+  if (!is_efa(*context)) return fail(EOPNOTSUPP);
   efa_qp_init_attr more{};
-  if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail<ibv_qp>(EINVAL);
+  if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail(EINVAL);
   std::memcpy(&more, efa_wanted, sizeof more);
   if (more.comp_mask != 0 || more.reserved != 0 || says_more<efa_qp_init_attr>(efa_wanted, size))
-    return fail<ibv_qp>(EINVAL);
-  if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0)
-    return fail<ibv_qp>(EOPNOTSUPP);
+    return fail(EINVAL);
+  if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0) return fail(EOPNOTSUPP);
   return create_scalable(*context, *wanted);
 }
 
@@ -112,7 +89,7 @@ int efadv_query_device(ibv_context* context, efadv_device_attr* attributes, std:
                          EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID | efa_caps_rdma_write;
     answer.max_rdma_size = limits::max_message_bytes;
   }
-  put_sized(answer, attributes, size);
+  copy_sized(answer, attributes, size);
   return 0;
 }
 
@@ -121,20 +98,18 @@ int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) {
   if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
   efadv_ah_attr answer{};
   answer.ahn = queue_pair::known_sender;
-  put_sized(answer, attributes, size);
+  copy_sized(answer, attributes, size);
   return 0;
 }
 
 ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
                            efadv_cq_init_attr* efa_wanted, std::uint32_t size) {
-  if (!is_efa(*context)) return fail<ibv_cq_ex>(EOPNOTSUPP);
+  if (!is_efa(*context)) return fail(EOPNOTSUPP);
   efadv_cq_init_attr more{};
-  if (size < sizeof more) return fail<ibv_cq_ex>(EINVAL);
+  if (size < sizeof more) return fail(EINVAL);
   std::memcpy(&more, efa_wanted, sizeof more);
-  if (more.comp_mask != 0 || says_more<efadv_cq_init_attr>(efa_wanted, size))
-    return fail<ibv_cq_ex>(EINVAL);
-  if ((more.wc_flags & ~std::uint64_t{EFADV_WC_EX_WITH_SGID}) != 0)
-    return fail<ibv_cq_ex>(EOPNOTSUPP);
+  if (more.comp_mask != 0 || says_more<efadv_cq_init_attr>(efa_wanted, size)) return fail(EINVAL);
+  if ((more.wc_flags & ~std::uint64_t{EFADV_WC_EX_WITH_SGID}) != 0) return fail(EOPNOTSUPP);
   ibv_cq_ex* const cq = create_cq_ex(context, wanted);
   if (cq != nullptr && (more.wc_flags & EFADV_WC_EX_WITH_SGID) != 0)
     object_of(cq).efa.wc_read_sgid = &read_sgid;
@@ -150,7 +125,7 @@ efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) {
 int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
   if (!is_efa(*mr->context)) return EOPNOTSUPP;
   if (size < sizeof(efa_mr_attr)) return EINVAL;
-  put_sized(efa_mr_attr{}, attributes, size);
+  copy_sized(efa_mr_attr{}, attributes, size);
   return 0;
 }
 

@@ -38,6 +38,8 @@ struct queue_pair_creation {
   std::uint64_t operations = 0;
   bool scalable = false;  ///< SRD
 };
+/// What the extended attributes ask for; their comp_mask was checked.
+[[nodiscard]] queue_pair_creation creation_of(const ibv_qp_init_attr_ex& wanted) noexcept;
 /// NULL and errno. `granted` becomes the sizes of its queues.
 ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes);

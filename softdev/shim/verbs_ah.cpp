@@ -10,6 +10,7 @@
 #include <span>
 
 #include "softdev/shim/address.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -20,11 +21,6 @@ constexpr std::uint8_t udp_protocol = 17;
 constexpr std::uint8_t infiniband_transport = 0x1b;
 
 std::atomic<int> handles{0};
-
-ibv_ah* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) noexcept {
   return std::uint32_t{bytes[at]} << 24U | std::uint32_t{bytes[at + 1]} << 16U |

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "softdev/host/device_clock.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -22,11 +23,6 @@ namespace verbena::softdev {
 namespace {
 
 std::atomic<int> queues{0};
-
-ibv_cq_ex* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 struct creation {
   ibv_context* context = nullptr;

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/registration.hpp"
 
@@ -19,11 +20,6 @@ namespace {
 
 constexpr unsigned writing_access =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
-ibv_mr* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 // Where a mapping begins and ends in a file, and the first byte wanted within it.
 struct placement {

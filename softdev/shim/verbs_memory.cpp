@@ -11,6 +11,7 @@
 #include <new>
 
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
@@ -29,11 +30,6 @@ std::atomic<std::uint32_t> last_domain{0};
 constexpr unsigned known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-
-ibv_mr* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 // True when the page at `address` is mapped. One system call.
 bool is_mapped(std::uintptr_t address, std::uintptr_t page) noexcept {

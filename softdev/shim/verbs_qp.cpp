@@ -9,6 +9,7 @@
 #include <string>
 
 #include "softdev/shim/address.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/not_supported.hpp"
@@ -18,11 +19,6 @@
 
 namespace verbena::softdev {
 namespace {
-
-ibv_qp* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 // The errno that refuses these attributes, or 0.
 int check(const queue_pair_creation& what) noexcept {
@@ -126,6 +122,20 @@ void entered(qp_object& object, ibv_qp_state state) {
 
 }  // namespace
 
+queue_pair_creation creation_of(const ibv_qp_init_attr_ex& wanted) noexcept {
+  const bool extended = (wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  return {.pd = wanted.pd,
+          .wanted = {.qp_context = wanted.qp_context,
+                     .send_cq = wanted.send_cq,
+                     .recv_cq = wanted.recv_cq,
+                     .srq = wanted.srq,
+                     .cap = wanted.cap,
+                     .qp_type = wanted.qp_type,
+                     .sq_sig_all = wanted.sq_sig_all},
+          .extended = extended,
+          .operations = extended ? wanted.send_ops_flags : 0};
+}
+
 ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
   context_object& context = object_of(what.pd->context);
   if (!working(context)) return nullptr;
@@ -185,17 +195,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   if (attributes->pd->context != context) return fail(EINVAL);
   if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes->create_flags != 0)
     return fail(EOPNOTSUPP);
-  const bool extended = (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-  queue_pair_creation what{.pd = attributes->pd,
-                           .wanted = {.qp_context = attributes->qp_context,
-                                      .send_cq = attributes->send_cq,
-                                      .recv_cq = attributes->recv_cq,
-                                      .srq = attributes->srq,
-                                      .cap = attributes->cap,
-                                      .qp_type = attributes->qp_type,
-                                      .sq_sig_all = attributes->sq_sig_all},
-                           .extended = extended,
-                           .operations = extended ? attributes->send_ops_flags : 0};
+  queue_pair_creation what = creation_of(*attributes);
   return create_queue_pair(what, attributes->cap);
 }
 

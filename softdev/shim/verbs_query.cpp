@@ -11,6 +11,7 @@
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
 
@@ -143,14 +144,6 @@ void fill_entry(const gid_place& where, const gid_entry& from, ibv_gid_entry& to
   to.port_num = only_port;
   to.gid_type = where.type;
   to.ndev_ifindex = from.interface_index;
-}
-
-// Copies `value` to a caller whose struct has `size` bytes, older or newer than ours.
-template <class T>
-void copy_sized(const T& value, void* out, std::size_t size) noexcept {
-  std::memcpy(out, &value, std::min(size, sizeof value));
-  if (size > sizeof value)
-    std::memset(static_cast<char*>(out) + sizeof value, 0, size - sizeof value);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/operations.hpp"
@@ -19,11 +20,6 @@ namespace verbena::softdev {
 namespace {
 
 std::atomic<int> queues{0};
-
-ibv_srq* fail(int code) noexcept {
-  errno = code;
-  return nullptr;
-}
 
 // On the thread that brings a message, with the lock of its queue pair's receives held.
 void on_limit(void* self, shared_receive_queue& /*queue*/) {

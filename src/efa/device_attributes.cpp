@@ -5,18 +5,11 @@
 #include <cerrno>
 
 #include "src/verbs/bit_names.hpp"
+#include "src/verbs/text.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::efa {
-namespace {
-
-void line(std::string& text, const char* name, const std::string& value) {
-  text += text.empty() ? "" : "\n";
-  text += std::string(name) + ": " + value;
-}
-
-}  // namespace
 
 std::string to_string(capabilities of) {
   static constexpr std::array<verbena::detail::named_bit, 4> names = {{
@@ -37,14 +30,15 @@ send_operations device_attributes::operations() const noexcept {
 }
 
 std::string to_string(const device_attributes& device) {
+  using verbena::detail::add_line;
   std::string text;
-  line(text, "max send requests", std::to_string(device.max_send_requests()));
-  line(text, "max receive requests", std::to_string(device.max_receive_requests()));
-  line(text, "max send slices", std::to_string(device.max_send_slices()));
-  line(text, "max receive slices", std::to_string(device.max_receive_slices()));
-  line(text, "max inline bytes", std::to_string(device.max_inline_data()));
-  line(text, "max RDMA bytes", std::to_string(device.max_rdma_bytes()));
-  line(text, "EFA capabilities", to_string(device.capabilities()));
+  add_line(text, "max send requests", std::to_string(device.max_send_requests()));
+  add_line(text, "max receive requests", std::to_string(device.max_receive_requests()));
+  add_line(text, "max send slices", std::to_string(device.max_send_slices()));
+  add_line(text, "max receive slices", std::to_string(device.max_receive_slices()));
+  add_line(text, "max inline bytes", std::to_string(device.max_inline_data()));
+  add_line(text, "max RDMA bytes", std::to_string(device.max_rdma_bytes()));
+  add_line(text, "EFA capabilities", to_string(device.capabilities()));
   return text;
 }
 

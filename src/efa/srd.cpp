@@ -17,19 +17,13 @@ namespace {
 
 // Which of the device's limits `asked` exceeds; empty if none.
 std::string exceeded_limits(const efa::device_attributes& device, const ibv_qp_cap& asked) {
-  std::string text;
-  const auto compare = [&text](const char* what, std::uint32_t wanted, std::uint32_t limit) {
-    if (wanted <= limit) return;
-    if (!text.empty()) text += ", ";
-    text.append(what).append(" ").append(std::to_string(wanted));
-    text.append(" > the device's maximum ").append(std::to_string(limit));
-  };
-  compare("max_send_wr", asked.max_send_wr, device.max_send_requests());
-  compare("max_recv_wr", asked.max_recv_wr, device.max_receive_requests());
-  compare("max_send_sge", asked.max_send_sge, device.max_send_slices());
-  compare("max_recv_sge", asked.max_recv_sge, device.max_receive_slices());
-  compare("max_inline_data", asked.max_inline_data, device.max_inline_data());
-  return text;
+  const auto limit = [](std::uint32_t most) { return static_cast<int>(most); };
+  return above_limits(
+      {{"max_send_wr", asked.max_send_wr, limit(device.max_send_requests())},
+       {"max_recv_wr", asked.max_recv_wr, limit(device.max_receive_requests())},
+       {"max_send_sge", asked.max_send_sge, limit(device.max_send_slices())},
+       {"max_recv_sge", asked.max_recv_sge, limit(device.max_receive_slices())},
+       {"max_inline_data", asked.max_inline_data, limit(device.max_inline_data())}});
 }
 
 // What is wrong with `asked`, as far as the device's own attributes tell.

@@ -7,14 +7,6 @@
 #include "src/verbs/text.hpp"
 
 namespace verbena::inline VERBENA_ABI {
-namespace {
-
-void line(std::string& text, const char* name, const std::string& value) {
-  text += text.empty() ? "" : "\n";
-  text += std::string(name) + ": " + value;
-}
-
-}  // namespace
 
 std::string to_string(atomic_scope scope) {
   switch (scope) {
@@ -51,35 +43,38 @@ std::optional<std::chrono::nanoseconds> extended_device_attributes::duration_of(
 }
 
 std::string to_string(const device_attributes& device) {
+  using detail::add_line;
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
   std::string text;
-  line(text, "node GUID", to_string(device.node_guid()));
-  line(text, "system image GUID", to_string(device.system_image_guid()));
-  line(text, "firmware", device.firmware_version());
-  line(text, "vendor", detail::hexadecimal(device.vendor_id()));
-  line(text, "part", std::to_string(device.vendor_part_id()));
-  line(text, "hardware version", detail::hexadecimal(device.hardware_version()));
-  line(text, "ports", std::to_string(device.port_count()));
-  line(text, "max queue pairs", std::to_string(device.max_queue_pairs()));
-  line(text, "max work requests", std::to_string(device.max_work_requests()));
-  line(text, "max slices", std::to_string(device.max_slices()));
-  line(text, "max completion queues", std::to_string(device.max_completion_queues()));
-  line(text, "max completions", std::to_string(device.max_completions()));
-  line(text, "max memory regions", std::to_string(device.max_memory_regions()));
-  line(text, "max memory region bytes", number(device.max_memory_region_bytes()));
-  line(text, "max protection domains", std::to_string(device.max_protection_domains()));
-  line(text, "max reads as target", std::to_string(device.max_reads_as_target()));
-  line(text, "max reads as initiator", std::to_string(device.max_reads_as_initiator()));
-  line(text, "atomics", to_string(device.atomics()));
+  add_line(text, "node GUID", to_string(device.node_guid()));
+  add_line(text, "system image GUID", to_string(device.system_image_guid()));
+  add_line(text, "firmware", device.firmware_version());
+  add_line(text, "vendor", detail::hexadecimal(device.vendor_id()));
+  add_line(text, "part", std::to_string(device.vendor_part_id()));
+  add_line(text, "hardware version", detail::hexadecimal(device.hardware_version()));
+  add_line(text, "ports", std::to_string(device.port_count()));
+  add_line(text, "max queue pairs", std::to_string(device.max_queue_pairs()));
+  add_line(text, "max work requests", std::to_string(device.max_work_requests()));
+  add_line(text, "max slices", std::to_string(device.max_slices()));
+  add_line(text, "max completion queues", std::to_string(device.max_completion_queues()));
+  add_line(text, "max completions", std::to_string(device.max_completions()));
+  add_line(text, "max memory regions", std::to_string(device.max_memory_regions()));
+  add_line(text, "max memory region bytes", number(device.max_memory_region_bytes()));
+  add_line(text, "max protection domains", std::to_string(device.max_protection_domains()));
+  add_line(text, "max reads as target", std::to_string(device.max_reads_as_target()));
+  add_line(text, "max reads as initiator", std::to_string(device.max_reads_as_initiator()));
+  add_line(text, "atomics", to_string(device.atomics()));
   return text;
 }
 
 std::string to_string(const extended_device_attributes& device) {
+  using detail::add_line;
   std::string text = to_string(device.basic());
-  line(text, "completion timestamp mask", detail::hexadecimal(device.completion_timestamp_mask()));
-  line(text, "clock kHz", std::to_string(device.clock_khz()));
-  line(text, "on-demand paging", device.has_on_demand_paging() ? "yes" : "no");
-  line(text, "device memory bytes", std::to_string(device.device_memory_bytes()));
+  add_line(text, "completion timestamp mask",
+           detail::hexadecimal(device.completion_timestamp_mask()));
+  add_line(text, "clock kHz", std::to_string(device.clock_khz()));
+  add_line(text, "on-demand paging", device.has_on_demand_paging() ? "yes" : "no");
+  add_line(text, "device memory bytes", std::to_string(device.device_memory_bytes()));
   return text;
 }
 

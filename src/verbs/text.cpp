@@ -24,6 +24,11 @@ std::string byte_text(std::uint64_t bytes) {
   return std::to_string(bytes) + " " + units[unit];
 }
 
+void add_line(std::string& text, std::string_view name, std::string_view value) {
+  if (!text.empty()) text += '\n';
+  text.append(name).append(": ").append(value);
+}
+
 std::string counted(std::uint64_t count, std::string_view what) {
   std::string text = std::to_string(count) + " ";
   text += what;

@@ -16,6 +16,8 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] std::string hexadecimal(std::uint64_t value);
 /// `64 KiB`, `1000 bytes`: the largest unit that is exact.
 [[nodiscard]] std::string byte_text(std::uint64_t bytes);
+/// Appends `name: value` as a line of its own.
+void add_line(std::string& text, std::string_view name, std::string_view value);
 /// `1 port`, `2 ports`.
 [[nodiscard]] std::string counted(std::uint64_t count, std::string_view what);
 

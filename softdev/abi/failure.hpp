@@ -32,7 +32,7 @@ struct not_supported<Return(Arguments...), How> {
     } else if constexpr (How == convention::code) {
       return EOPNOTSUPP;
     } else if constexpr (How == convention::minus_one) {
-      return -1;
+      return static_cast<Return>(-1);
     } else if constexpr (How == convention::negative) {
       return -EOPNOTSUPP;
     } else if constexpr (How == convention::zero) {

@@ -20,4 +20,7 @@ namespace verbena::forward {
 /// The same for libefa, which the forwarders of its functions call once.
 [[nodiscard]] void* find_real_efa() noexcept;
 
+/// The same for librdmacm.
+[[nodiscard]] void* find_real_rdmacm() noexcept;
+
 }  // namespace verbena::forward

@@ -9,16 +9,27 @@
 #include "softdev/forward/real.hpp"
 
 namespace verbena::forward {
+namespace {
 
-void* find_real_library() noexcept {
-  constexpr int load_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
-  const char* const chosen = secure_getenv("VERBENA_LIBIBVERBS");
+constexpr int load_flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+
+// A library that stands behind this one: its name, one of its functions, the variable that names
+// another file, and what is said when that cannot be loaded.
+struct behind {
+  const char* soname;
+  const char* function;
+  const char* choice;
+  const char* complaint;
+};
+
+void* find(const behind& wanted) noexcept {
+  const char* const chosen = secure_getenv(wanted.choice);
   if (chosen != nullptr && *chosen != '\0') {
     void* const handle = dlopen(chosen, load_flags);
-    if (handle == nullptr) complain("VERBENA_LIBIBVERBS cannot be loaded: ", chosen);
+    if (handle == nullptr) complain(wanted.complaint, chosen);
     return handle;
   }
-  const void* const next = dlsym(RTLD_NEXT, "ibv_get_device_list");
+  const void* const next = dlsym(RTLD_NEXT, wanted.function);
   if (next != nullptr) {
     // By its own handle, whatever is between it and this library.
     Dl_info found;
@@ -26,16 +37,30 @@ void* find_real_library() noexcept {
       if (void* const handle = dlopen(found.dli_fname, load_flags | RTLD_NOLOAD)) return handle;
     return RTLD_NEXT;
   }
-  return dlopen("libibverbs.so.1", load_flags);
+  return dlopen(wanted.soname, load_flags);
+}
+
+}  // namespace
+
+void* find_real_library() noexcept {
+  return find({.soname = "libibverbs.so.1",
+               .function = "ibv_get_device_list",
+               .choice = "VERBENA_LIBIBVERBS",
+               .complaint = "VERBENA_LIBIBVERBS cannot be loaded: "});
 }
 
 void* find_real_efa() noexcept {
-  const char* const chosen = secure_getenv("VERBENA_LIBEFA");
-  const bool named = chosen != nullptr && *chosen != '\0';
-  void* const handle =
-      dlopen(named ? chosen : "libefa.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr && named) complain("VERBENA_LIBEFA cannot be loaded: ", chosen);
-  return handle;
+  return find({.soname = "libefa.so.1",
+               .function = "efadv_query_device",
+               .choice = "VERBENA_LIBEFA",
+               .complaint = "VERBENA_LIBEFA cannot be loaded: "});
+}
+
+void* find_real_rdmacm() noexcept {
+  return find({.soname = "librdmacm.so.1",
+               .function = "rdma_create_event_channel",
+               .choice = "VERBENA_LIBRDMACM",
+               .complaint = "VERBENA_LIBRDMACM cannot be loaded: "});
 }
 
 }  // namespace verbena::forward

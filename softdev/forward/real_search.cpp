@@ -16,7 +16,8 @@
 #include "softdev/forward/message.hpp"
 #include "softdev/forward/real.hpp"
 
-// Marks a library as one of these forwarders: verbena_forwarder, verbena_efa_forwarder.
+// Marks a library as one of these forwarders: verbena_forwarder, verbena_efa_forwarder,
+// verbena_rdmacm_forwarder.
 extern "C" {
 __attribute__((visibility("default"))) extern const int VERBENA_MARK;
 constinit const int VERBENA_MARK = 1;

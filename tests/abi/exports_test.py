@@ -3,7 +3,7 @@
 """Compares what the forwarders export with the installed libibverbs and with the list of a newer one.
 
   exports_test.py --dropin FILE --preload FILE --ibverbs FILE --installed FILE --newer LIST
-               --efa FILE --installed-efa FILE
+               --efa FILE --installed-efa FILE --rdmacm FILE --installed-rdmacm FILE --newer-rdmacm LIST
 
 The drop-in must have every name in every version node of the installed library, and every public name and node of the
 newer one; the two others every public name of both, without versions. The preload library may leave to the real
@@ -70,9 +70,27 @@ def missing_without_versions(library, installed, newer, leaves):
             if name not in names | leaves and (not is_private(node) or name in PRIVATE_FUNCTIONS_THAT_PROGRAMS_CALL)]
 
 
+def check_rdmacm(options):
+    """The drop-in librdmacm has both lists with their nodes, the two others have all its names."""
+    installed, newer = exports(options.installed_rdmacm), newer_list(options.newer_rdmacm)
+    assert len(installed) > 60 and len(newer) > 60, "the lists to compare with are not complete"
+    problems = [f"the drop-in librdmacm does not export {symbol}"
+                for symbol in missing_from_dropin(options.rdmacm, installed, newer)]
+    names = {name for name, node, _ in exports(options.rdmacm) if node.startswith("RDMACM_")}
+    for library in (options.preload, options.ibverbs):
+        problems += [f"{library} does not export {name}"
+                     for name in sorted(names - {name for name, _, _ in exports(library)})]
+    for kind, one, other in [("a version", {("rdma_connect", "RDMACM_1.3", True)}, set()),
+                             ("a node of the newer library", set(), {("rdma_connect", "RDMACM_1.4")})]:
+        if not missing_from_dropin(options.rdmacm, one, other):
+            problems.append(f"the comparison of the drop-in librdmacm does not notice that {kind} is missing")
+    return problems
+
+
 def main(arguments):
     parser = argparse.ArgumentParser()
-    for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer", "--efa", "--installed-efa"):
+    for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer", "--efa", "--installed-efa",
+                   "--rdmacm", "--installed-rdmacm", "--newer-rdmacm"):
         parser.add_argument(option, required=True)
     options = parser.parse_args(arguments)
     installed, newer = exports(options.installed), newer_list(options.newer)
@@ -107,6 +125,9 @@ def main(arguments):
                            - {name for name, _, _ in exports(library)}):
             print(f"{library} does not export {name}")
             failed = True
+    for problem in check_rdmacm(options):
+        print(problem)
+        failed = True
     nodes = [("a version", {("ibv_open_device", "IBVERBS_1.7", True)}, set()),
              ("an old version", {("ibv_open_device", "IBVERBS_1.1", False)}, set()),
              ("a node of the newer library", set(), {("ibv_alloc_buf", "IBVERBS_1.18")}),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Functions that need no device: ours must answer as the installed libibverbs does. Arguments: our
-// library, the installed one.
+// Functions that need no device: ours must answer as the installed libibverbs or librdmacm does.
+// Arguments: our library, the installed one.
 #include <dlfcn.h>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_cma.h>
 
 #include <array>
 #include <cstddef>
@@ -44,10 +45,10 @@ struct libraries {
 };
 
 template <class Enumeration>
-void compare_texts(const libraries& both, const char* name) {
+void compare_texts(const libraries& both, const char* name, int last = 200) {
   using function = const char*(Enumeration);
   const pair<function> texts(both.ours, both.theirs, name);
-  for (int i = -3; i < 200; ++i) {
+  for (int i = -3; i <= last; ++i) {
     const auto value = static_cast<Enumeration>(i);
     expect(std::strcmp(texts.ours(value), texts.theirs(value)) == 0, name, i);
   }
@@ -105,6 +106,11 @@ void compare_files(const libraries& both) {
   }
 }
 
+int report() {
+  std::printf("%d checks, %d failures\n", checks, failures);
+  return failures == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,6 +119,10 @@ int main(int argc, char** argv) {
   if (both.ours == nullptr || both.theirs == nullptr || both.ours == both.theirs) {
     std::fprintf(stderr, "two libraries are needed\n");
     return 2;
+  }
+  if (dlsym(both.theirs, "rdma_event_str") != nullptr) {  // librdmacm, which has no more of them
+    compare_texts<rdma_cm_event_type>(both, "rdma_event_str", RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    return report();
   }
   compare_texts<ibv_event_type>(both, "ibv_event_type_str");
   compare_texts<ibv_node_type>(both, "ibv_node_type_str");
@@ -128,6 +138,5 @@ int main(int argc, char** argv) {
   expect(fork_init.ours() == fork_init.theirs(), "ibv_fork_init", 0);
   const pair<int()> fork_state(both.ours, both.theirs, "ibv_is_fork_initialized");
   expect(fork_state.ours() == fork_state.theirs(), "ibv_is_fork_initialized", 0);
-  std::printf("%d checks, %d failures\n", checks, failures);
-  return failures == 0 ? 0 : 1;
+  return report();
 }

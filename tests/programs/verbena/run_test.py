@@ -15,7 +15,8 @@ import harness
 
 LIBRARIES = pathlib.Path(harness.VERBENA).resolve().parent.parent / "lib"
 PRELOAD = str(LIBRARIES / "libverbena-preload.so")
-DROPIN = str(LIBRARIES / "dropin" / "libibverbs.so.1")
+DROPIN_FOLDER = str(LIBRARIES / "dropin")
+DROPIN = f"{DROPIN_FOLDER}/libibverbs.so.1:{DROPIN_FOLDER}/librdmacm.so.1"
 NOBODY = 65534
 AS_NOBODY = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
 
@@ -144,7 +145,7 @@ class Environment(harness.Case):
         done = run("--", "env", "-0", env=odd)
         found = variables(done)
         self.assertEqual(found.pop("LD_PRELOAD"), DROPIN)
-        self.assertEqual(found.pop("LD_LIBRARY_PATH"), str(pathlib.Path(DROPIN).parent))
+        self.assertEqual(found.pop("LD_LIBRARY_PATH"), DROPIN_FOLDER)
         found.pop("_", None)
         wanted = harness.environment(**odd)
         wanted.pop("_", None)
@@ -159,7 +160,7 @@ class Environment(harness.Case):
         mine = {"LD_PRELOAD": "libm.so.6", "LD_LIBRARY_PATH": "/opt/mine:/opt/more"}
         found = variables(run("--", "env", "-0", env=mine))
         self.assertEqual(found["LD_PRELOAD"], f"{DROPIN}:libm.so.6")
-        self.assertEqual(found["LD_LIBRARY_PATH"], f"{pathlib.Path(DROPIN).parent}:/opt/mine:/opt/more")
+        self.assertEqual(found["LD_LIBRARY_PATH"], f"{DROPIN_FOLDER}:/opt/mine:/opt/more")
         self.assertEqual(variables(run("--preload", "--", "env", "-0", env=mine))["LD_PRELOAD"], f"{PRELOAD}:libm.so.6")
 
     def test_has_no_entry_twice(self):
@@ -168,7 +169,7 @@ class Environment(harness.Case):
 
     def test_of_an_empty_list_names_no_working_folder(self):
         found = variables(run("--", "env", "-0", env={"LD_LIBRARY_PATH": "", "LD_PRELOAD": ""}))
-        self.assertEqual(found["LD_LIBRARY_PATH"], str(pathlib.Path(DROPIN).parent))
+        self.assertEqual(found["LD_LIBRARY_PATH"], DROPIN_FOLDER)
 
 
 class Choice(harness.Case):
@@ -381,7 +382,8 @@ class Refusal(harness.Case):
         (place / "bin").mkdir(parents=True)
         shutil.copy(harness.VERBENA, place / "bin")
         (place / "lib" / "dropin").mkdir(parents=True)
-        for name in ("libverbena-preload.so", "libverbena-soft.so.0", "dropin/libibverbs.so.1"):
+        for name in ("libverbena-preload.so", "libverbena-soft.so.0", "dropin/libibverbs.so.1",
+                     "dropin/librdmacm.so.1"):
             shutil.copy(LIBRARIES / name, place / "lib" / name)
         return place
 

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <vector>
@@ -17,17 +18,20 @@ constexpr const char* variable = "VERBENA_RUN_LIBRARIES";
 artefacts in_folder(const files::path& folder) {
   return {.folder = folder.string(),
           .preload = (folder / "libverbena-preload.so").string(),
-          .dropin = (folder / "dropin" / "libibverbs.so.1").string()};
+          .dropin = (folder / "dropin" / "libibverbs.so.1").string(),
+          .connecting_dropin = (folder / "dropin" / "librdmacm.so.1").string()};
 }
 
 bool can_be_read(const std::string& file) { return ::access(file.c_str(), R_OK) == 0; }
 
 // The file that `chosen` cannot do without and that is not there; empty if all are.
 std::string missing_file(const artefacts& found, way chosen) {
-  const auto& library = chosen == way::preload ? found.preload : found.dropin;
-  if (!can_be_read(library)) return library;
   const auto device = found.folder + "/libverbena-soft.so.0";
-  return can_be_read(device) ? "" : device;
+  const auto needed = chosen == way::preload
+                          ? std::vector{found.preload, device}
+                          : std::vector{found.dropin, found.connecting_dropin, device};
+  const auto missing = std::ranges::find_if_not(needed, can_be_read);
+  return missing != needed.end() ? *missing : "";
 }
 
 // Folders that may have the libraries, first the one that the user named.

@@ -11,9 +11,10 @@ namespace verbena::tool {
 
 /// Where they are. Threads: immutable value.
 struct artefacts {
-  std::string folder;   ///< that of libverbena-soft.so.0
-  std::string preload;  ///< libverbena-preload.so
-  std::string dropin;   ///< libibverbs.so.1
+  std::string folder;             ///< that of libverbena-soft.so.0
+  std::string preload;            ///< libverbena-preload.so
+  std::string dropin;             ///< libibverbs.so.1
+  std::string connecting_dropin;  ///< librdmacm.so.1, in the same folder
 };
 
 /// Finds the libraries beside this program (../lib, or where they are installed);

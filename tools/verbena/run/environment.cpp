@@ -25,7 +25,8 @@ settings environment_for(way chosen, const artefacts& from) {
     return {{"LD_PRELOAD", put_first(from.preload, environment("LD_PRELOAD"))}};
   // By its path for programs whose own search path comes first, by its folder for all others.
   const auto folder = std::filesystem::path(from.dropin).parent_path().string();
-  return {{"LD_PRELOAD", put_first(from.dropin, environment("LD_PRELOAD"))},
+  const auto both = from.dropin + ':' + from.connecting_dropin;
+  return {{"LD_PRELOAD", put_first(both, environment("LD_PRELOAD"))},
           {"LD_LIBRARY_PATH", put_first(folder, environment("LD_LIBRARY_PATH"))}};
 }
 

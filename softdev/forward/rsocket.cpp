@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// The sockets of librdmacm (rsocket.h). They look behind the identifiers of librdmacm's own
+// connection manager, so they exist only where that is the one that was chosen.
+#include <fcntl.h>
+#include <rdma/rsocket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+
+#include "softdev/abi/failure.hpp"
+#include "softdev/forward/connection_manager.hpp"
+#include "softdev/forward/message.hpp"
+
+namespace verbena::forward {
+namespace {
+
+using softdev::convention;
+using softdev::not_supported;
+
+// The real library's function; nullptr where connections are soft0's, which is said once.
+plain_function socket_function(std::atomic<plain_function>& known, const char* name) noexcept {
+  static constinit std::atomic<bool> said{false};
+  if (!chosen_manager().soft) return manager_function(known, name);
+  if (!said.exchange(true))
+    complain(name,
+             " is refused: librdmacm's sockets need the kernel's connection manager, and this "
+             "process has soft0's; use TCP sockets, or rdma_connect and rdma_accept");
+  return nullptr;
+}
+
+template <class Signature, convention How>
+struct socket_dispatcher;
+
+template <class Return, class... Arguments, convention How>
+struct socket_dispatcher<Return(Arguments...), How> {
+  using signature = Return(Arguments...);
+
+  static Return call(std::atomic<plain_function>& known, const char* name, Arguments... arguments) {
+    auto* function = reinterpret_cast<signature*>(socket_function(known, name));
+    if (function == nullptr) function = &not_supported<signature, How>::call;
+    return function(arguments...);
+  }
+};
+
+}  // namespace
+}  // namespace verbena::forward
+
+using namespace verbena::forward;
+
+#define SOCKET_CALL(type, how, name, ...)                      \
+  static constinit std::atomic<plain_function> known{nullptr}; \
+  return socket_dispatcher<type, convention::how>::call(known, #name, __VA_ARGS__)
+#define SOCKET_ARGUMENTS(...) __VA_ARGS__
+#define SOCKET_APPLY(macro, type, how, name, arguments) \
+  macro(type, how, name, SOCKET_ARGUMENTS arguments)
+
+#define CM(how, result, name, parameters, arguments)        // rdmacm.cpp
+#define CM_NEWER(how, result, name, parameters, arguments)  // rdmacm.cpp
+#define SOCKET(how, result, name, parameters, arguments)                     \
+  extern "C" __attribute__((visibility("default"))) result name parameters { \
+    SOCKET_APPLY(SOCKET_CALL, decltype(::name), how, name, arguments);       \
+  }
+#define SOCKET_NEWER(how, result, name, parameters, arguments)                       \
+  extern "C" result newer_##name parameters __asm__(#name);                          \
+  extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \
+    SOCKET_APPLY(SOCKET_CALL, decltype(newer_##name), how, name, arguments);         \
+  }
+#include "softdev/forward/rdmacm.inc"
+#undef CM
+#undef CM_NEWER
+#undef SOCKET
+#undef SOCKET_NEWER
+
+extern "C" __attribute__((visibility("default"))) int rfcntl(int socket, int cmd, ...) {
+  static constinit std::atomic<plain_function> known{nullptr};
+  auto* function = reinterpret_cast<decltype(rfcntl)*>(socket_function(known, "rfcntl"));
+  if (function == nullptr) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  if (cmd == F_GETFL) return function(socket, cmd);
+  // What the real function knows besides is F_SETFL, whose argument some of its releases read as a
+  // long.
+  va_list arguments;
+  va_start(arguments, cmd);
+  const long argument = va_arg(arguments, int);
+  va_end(arguments);
+  return function(socket, cmd, argument);
+}

@@ -14,8 +14,8 @@ def main(library):
     undefined = [line.split()[-1] for line in output("nm", "-D", "-u", library).splitlines()]
     dynamic = output("readelf", "-d", library)
     problems = []
-    if {name for name in defined if not name.startswith("efadv_")} != {"verbena_soft_entry"}:
-        problems.append(f"exports {sorted(defined)[:10]}, not verbena_soft_entry and libefa's functions alone")
+    if {name for name in defined if not name.startswith(("efadv_", "rdma_"))} != {"verbena_soft_entry"}:
+        problems.append(f"exports {sorted(defined)[:10]}, not verbena_soft_entry and the functions of libefa and librdmacm alone")
     for name in undefined:
         if name.lstrip("_").startswith(("ibv_", "rdma_", "verbs_", "efadv_", "mlx5dv_")):
             problems.append(f"needs {name}, a function of rdma-core")

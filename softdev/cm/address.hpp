@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Addresses of the connection manager: an IP address of this host and a port number.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace verbena::softdev::cm {
+
+enum class address_family : std::uint8_t { none, ipv4, ipv6 };
+
+/// An IP address with a port. Threads: immutable value.
+struct address {
+  address_family family = address_family::none;
+  /// Network order; of IPv4 the first four.
+  std::array<std::uint8_t, 16> bytes{};
+  std::uint16_t port = 0;   ///< host order
+  std::uint32_t scope = 0;  ///< the interface of a link-local IPv6 address
+
+  bool operator==(const address&) const = default;
+};
+
+[[nodiscard]] bool is_wildcard(const address& which) noexcept;
+[[nodiscard]] bool is_loopback(const address& which) noexcept;
+/// True when both have the same family and bytes, whatever the ports.
+[[nodiscard]] bool same_host(const address& one, const address& other) noexcept;
+[[nodiscard]] address with_port(address which, std::uint16_t port) noexcept;
+/// The address of the loopback interface.
+[[nodiscard]] address loopback_of(address_family family) noexcept;
+
+/// True when the address is one of this host. Asks the kernel.
+[[nodiscard]] bool is_local(const address& which) noexcept;
+
+}  // namespace verbena::softdev::cm

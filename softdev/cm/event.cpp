@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/cm/event.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace verbena::softdev::cm {
+
+void channel::push(event what) {
+  events_.push_back(std::move(what));
+  settle();
+}
+
+event channel::pop() {
+  event first = std::move(events_.front());
+  events_.pop_front();
+  settle();
+  return first;
+}
+
+void channel::settle() noexcept {
+  if (raised_ == !events_.empty()) return;
+  raised_ = !raised_;
+  // The value is 0 before, and 1 after: neither call can block or fail.
+  std::uint64_t value = 1;
+  const ssize_t done =
+      raised_ ? ::write(fd_.get(), &value, sizeof value) : ::read(fd_.get(), &value, sizeof value);
+  static_cast<void>(done);
+}
+
+}  // namespace verbena::softdev::cm

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// What two processes say to each other while they connect: one fixed-size frame for each message of
+// InfiniBand's communication management, in host byte order, since both are on one machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "softdev/cm/address.hpp"
+
+namespace verbena::softdev::cm {
+
+enum class frame_kind : std::uint16_t {
+  request = 1,   ///< REQ
+  reply,         ///< REP
+  ready,         ///< RTU
+  rejection,     ///< REJ
+  disconnect,    ///< DREQ
+  disconnected,  ///< DREP
+  lookup,        ///< SIDR REQ
+  lookup_reply,  ///< SIDR REP
+};
+
+/// Port spaces, with the numbers of rdma_cma.h.
+enum class port_space : std::uint16_t { ipoib = 0x0002, tcp = 0x0106, udp = 0x0111, ib = 0x013f };
+
+/// Why a request is refused: the numbers that programs know from InfiniBand (IBTA 12.6.7.2).
+struct reject_reason {
+  static constexpr std::uint32_t timeout = 4;
+  static constexpr std::uint32_t no_listener = 8;
+  static constexpr std::uint32_t consumer = 28;
+  static constexpr std::uint32_t other_version = 31;
+  static constexpr std::uint32_t vendor_option = 35;
+};
+/// How a look-up of a datagram service ends (IBTA 12.11.2).
+struct lookup_status {
+  static constexpr std::uint32_t found = 0;
+  static constexpr std::uint32_t no_listener = 1;
+  static constexpr std::uint32_t rejected = 2;
+};
+
+/// What the consumer of each message may add to it.
+struct private_limits {
+  static constexpr std::uint8_t request = 56;
+  static constexpr std::uint8_t reply = 196;
+  static constexpr std::uint8_t rejection = 148;
+  static constexpr std::uint8_t lookup = 180;
+  static constexpr std::uint8_t lookup_reply = 136;
+};
+[[nodiscard]] std::uint8_t private_limit(frame_kind kind) noexcept;
+
+/// Bytes of the consumer. Threads: value.
+struct private_data {
+  static constexpr std::size_t capacity = 196;
+  std::array<std::uint8_t, capacity> bytes{};
+  std::uint8_t length = 0;
+};
+
+/// What one side says about its queue pair.
+struct side {
+  std::uint32_t queue_pair = 0;
+  std::uint32_t starting_psn = 0;
+  std::uint32_t queue_key = 0;
+  std::array<std::uint8_t, 16> gid{};
+  std::uint16_t lid = 0;
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t flow_control = 0;
+  std::uint8_t retry_count = 0;
+  std::uint8_t rnr_retry_count = 0;
+  std::uint8_t shared_receives = 0;
+  std::uint32_t vendor = 0;   ///< enhanced connection establishment
+  std::uint32_t options = 0;  ///< the same
+};
+
+struct frame {
+  frame_kind kind = frame_kind::request;
+  port_space space = port_space::tcp;
+  address source;
+  address destination;
+  side from;
+  std::uint32_t reason = 0;  ///< of a rejection, or the status of a look-up
+  private_data data;
+};
+
+enum class send_outcome : std::uint8_t { sent, lost };
+/// Sends one frame; never blocks. A peer that has not read what came before is `lost`. Thread-safe.
+[[nodiscard]] send_outcome send_frame(int socket, const frame& what) noexcept;
+
+enum class receive_outcome : std::uint8_t { received, nothing, ended, malformed, other_version };
+/// Receives one frame; never blocks. Every member is checked: an unknown kind, port space or
+/// family, numbers out of range, too much private data or a wrong size are `malformed`.
+[[nodiscard]] receive_outcome receive_frame(int socket, frame& out) noexcept;
+
+}  // namespace verbena::softdev::cm

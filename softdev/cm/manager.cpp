@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+// Channels, endpoints and their events.
+#include "softdev/cm/manager.hpp"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "verbena/base/random.hpp"
+
+namespace verbena::softdev::cm {
+
+result<std::unique_ptr<manager>> manager::open(const manager_options& options) {
+  std::unique_ptr<manager> made(new manager(options));
+  if (const int failed = made->start())
+    return error::from_errno(failed, "rdma_create_event_channel", "soft0");
+  return made;
+}
+
+int manager::start() {
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return errno;
+  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return errno;
+  if (const int failed = watch(wake_.get(), source_kind::wake, 0)) return failed;
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  // Signals are the program's: the thread is created with all of them blocked.
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int failed = pthread_create(&thread_, nullptr, &manager::enter, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return failed;
+  pthread_setname_np(thread_, "verbena-cm");
+  running_ = true;
+  return 0;
+}
+
+manager::~manager() {
+  if (!running_) return;
+  {
+    const lock guard(mutex_);
+    stop_ = true;
+  }
+  const std::uint64_t one = 1;
+  const ssize_t written = ::write(wake_.get(), &one, sizeof one);
+  static_cast<void>(written);
+  pthread_join(thread_, nullptr);
+}
+
+void manager::abandon() noexcept {
+  for (auto& [number, each] : endpoints_) each->socket_.reset();
+  for (auto& [key, each] : ports_) each.socket.reset();
+  for (auto& [number, each] : newcomers_) each.socket.reset();
+  numbers_.clear();
+  epoll_.reset();
+  wake_.reset();
+  mutex_.unlock();
+}
+
+result<channel_ptr> manager::create_channel() {
+  unique_fd fd(::eventfd(0, EFD_CLOEXEC));
+  if (!fd) return error::from_errno(errno, "rdma_create_event_channel", "soft0");
+  return std::make_shared<channel>(std::move(fd));
+}
+
+endpoint_ptr manager::make_endpoint(port_space space) {
+  auto made = std::make_shared<endpoint>(space, next_number_++);
+  constexpr std::uint32_t psn_mask = 0xff'ffff;
+  made->local_.starting_psn = random_u32() & psn_mask;
+  return made;
+}
+
+endpoint_ptr manager::create(const channel_ptr& events, port_space space) {
+  const lock guard(mutex_);
+  const endpoint_ptr made = make_endpoint(space);
+  made->channel_ = events;
+  endpoints_.emplace(made->number_, made);
+  return made;
+}
+
+std::uint32_t manager::migrate(const endpoint_ptr& which, const channel_ptr& events) {
+  const lock guard(mutex_);
+  const channel_ptr before = std::exchange(which->channel_, events);
+  if (before == events) return which->events_taken_;
+  const auto concerns = [&](const event& each) {
+    return (each.kind == event_kind::connect_request ? each.listener : each.about) == which;
+  };
+  for (event& each : before->events_)
+    if (concerns(each)) events->events_.push_back(each);
+  std::erase_if(before->events_, concerns);
+  before->settle();
+  events->settle();
+  return which->events_taken_;
+}
+
+void manager::set_options(const endpoint_ptr& which, const endpoint_options& options) {
+  const lock guard(mutex_);
+  which->options_ = options;
+}
+
+endpoint_options manager::options_of(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  return which->options_;
+}
+
+endpoint_view manager::look(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  return {.state = which->phase_,
+          .active = which->active_,
+          .source = which->source_,
+          .destination = which->destination_,
+          .local = which->local_,
+          .remote = which->remote_};
+}
+
+std::optional<event> manager::take(channel& from) {
+  const lock guard(mutex_);
+  if (from.events_.empty()) return std::nullopt;
+  event first = from.pop();
+  endpoint& counted = *(first.listener != nullptr ? first.listener : first.about);
+  ++counted.events_taken_;
+  if (first.kind == event_kind::connect_request) --counted.waiting_requests_;
+  return first;
+}
+
+void manager::post(const endpoint_ptr& which, event_kind kind, int status) {
+  const lock guard(mutex_);
+  tell(which, kind, status);
+}
+
+void manager::tell(const endpoint_ptr& which, event what) {
+  // Of a request that the program has not answered, only the request itself is told.
+  if (!which->adopted_) return;
+  what.about = which;
+  which->channel_->push(std::move(what));
+}
+
+void manager::tell(const endpoint_ptr& which, event_kind kind, int status) {
+  event what;
+  what.kind = kind;
+  what.status = status;
+  tell(which, std::move(what));
+}
+
+void manager::drop_events(endpoint& which, std::vector<endpoint_ptr>& orphans) {
+  auto& waiting = which.channel_->events_;
+  for (const event& each : waiting)
+    if (each.listener.get() == &which) orphans.push_back(each.about);
+  std::erase_if(waiting, [&](const event& each) {
+    return each.listener.get() == &which ||
+           (each.listener == nullptr && each.about.get() == &which);
+  });
+  which.channel_->settle();
+}
+
+void manager::end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans) {
+  drop_events(*which, orphans);
+  farewell(*which);
+  release_port(*which);
+  finish(*which);
+  endpoints_.erase(which->number_);
+}
+
+std::uint32_t manager::destroy(const endpoint_ptr& which) {
+  const lock guard(mutex_);
+  std::vector<endpoint_ptr> orphans;
+  end(which, orphans);
+  std::vector<endpoint_ptr> none;  // what nobody took is no listener
+  for (const endpoint_ptr& each : orphans) end(each, none);
+  return which->events_taken_;
+}
+
+// Tells the peer that this end goes away.
+void manager::farewell(endpoint& which) {
+  if (!which.socket_) return;
+  frame_kind kind = frame_kind::rejection;
+  std::uint32_t reason = reject_reason::consumer;
+  switch (which.phase_) {
+    case phase::requesting:
+      if (which.datagram()) return;
+      reason = reject_reason::timeout;
+      break;
+    case phase::requested:
+      if (which.datagram()) {
+        kind = frame_kind::lookup_reply;
+        reason = lookup_status::rejected;
+      }
+      break;
+    case phase::answered:
+    case phase::replied:
+      break;
+    case phase::connected:
+      kind = frame_kind::disconnect;
+      break;
+    default:
+      return;
+  }
+  static_cast<void>(say(which, kind, reason));
+}
+
+// It has no conversation any more.
+void manager::finish(endpoint& which) {
+  unwatch(which.socket_);
+  which.socket_.reset();
+  set_deadline(which, time_point::max());
+  which.phase_ = phase::closed;
+}
+
+send_outcome manager::say(const endpoint& which, frame_kind kind, std::uint32_t reason,
+                          const private_data& data) {
+  frame what;
+  what.kind = kind;
+  what.space = which.space_;
+  what.source = which.source_;
+  what.destination = which.destination_;
+  what.from = which.local_;
+  what.reason = reason;
+  what.data = data;
+  return send_frame(which.socket_.get(), what);
+}
+
+}  // namespace verbena::softdev::cm

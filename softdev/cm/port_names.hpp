@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The names by which processes of one user on this host find each other: a port of a port space is
+// an abstract socket, which belongs to a network namespace and goes with its process.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "softdev/cm/frame.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::softdev::cm {
+
+/// A descriptor, or why there is none.
+struct socket_or_error {
+  unique_fd socket;
+  int error = 0;
+};
+
+/// Takes a port for this process: EADDRINUSE when it has an owner. Nobody can connect before
+/// `open_port`.
+[[nodiscard]] socket_or_error claim_port(port_space space, std::uint16_t port) noexcept;
+/// From now on peers can connect. 0 or an errno.
+[[nodiscard]] int open_port(int socket) noexcept;
+/// The next connection of this user; connections of other users are closed. Empty when there is
+/// none, or no descriptor for it (`error` is EMFILE or ENFILE then).
+[[nodiscard]] socket_or_error accept_peer(int socket) noexcept;
+/// Connects to the process that listens there. Never blocks: ECONNREFUSED when nobody does, EAGAIN
+/// when it has too much to do, EACCES when it is another user's.
+[[nodiscard]] socket_or_error connect_to_port(port_space space, std::uint16_t port) noexcept;
+
+/// Numbers for ports that nobody asked for by number. They come in blocks, each held by one process
+/// by a name, so that no two processes use one number. One thread at a time.
+class ephemeral_ports {
+ public:
+  static constexpr std::uint16_t first = 32768;
+  static constexpr std::uint16_t block_ports = 64;
+  static constexpr std::uint16_t block_count = 441;
+
+  /// A free number, or 0 when there is none.
+  [[nodiscard]] std::uint16_t take();
+  /// The number is free again; others are ignored.
+  void give_back(std::uint16_t port) noexcept;
+  /// Closes what holds the blocks.
+  void clear() noexcept { blocks_.clear(); }
+
+ private:
+  struct block {
+    unique_fd holder;
+    std::uint16_t number = 0;
+    std::uint64_t taken = 0;
+    std::uint16_t next = 0;
+  };
+  static_assert(block_ports == 64);
+  [[nodiscard]] static std::uint16_t take_from(block& from) noexcept;
+  std::vector<block> blocks_;
+};
+
+}  // namespace verbena::softdev::cm

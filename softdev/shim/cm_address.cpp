@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/shim/cm_address.hpp"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace verbena::softdev {
+namespace {
+
+using gid_bytes = std::array<std::uint8_t, 16>;
+constexpr gid_bytes mapped_prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0};
+
+gid_bytes gid_of(const cm::address& of) noexcept {
+  if (of.family != cm::address_family::ipv4) return of.bytes;
+  gid_bytes out = mapped_prefix;
+  std::copy_n(of.bytes.begin(), 4, out.begin() + 12);
+  return out;
+}
+
+bool is_mapped(const gid_entry& entry) noexcept {
+  return std::equal(mapped_prefix.begin(), mapped_prefix.begin() + 12, entry.gid.begin());
+}
+
+}  // namespace
+
+socklen_t cm_address_length(const sockaddr* from) noexcept {
+  if (from == nullptr) return 0;
+  if (from->sa_family == AF_INET) return sizeof(sockaddr_in);
+  return from->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : 0;
+}
+
+std::optional<cm::address> to_cm_address(const sockaddr* from) noexcept {
+  cm::address out;
+  if (cm_address_length(from) == sizeof(sockaddr_in)) {
+    sockaddr_in address{};
+    std::memcpy(&address, from, sizeof address);
+    out.family = cm::address_family::ipv4;
+    out.port = ntohs(address.sin_port);
+    std::memcpy(out.bytes.data(), &address.sin_addr, sizeof address.sin_addr);
+    return out;
+  }
+  if (cm_address_length(from) != sizeof(sockaddr_in6)) return std::nullopt;
+  sockaddr_in6 address{};
+  std::memcpy(&address, from, sizeof address);
+  out.family = cm::address_family::ipv6;
+  out.port = ntohs(address.sin6_port);
+  out.scope = address.sin6_scope_id;
+  std::memcpy(out.bytes.data(), &address.sin6_addr, sizeof address.sin6_addr);
+  return out;
+}
+
+void to_sockaddr(const cm::address& from, sockaddr_storage& out) noexcept {
+  out = {};
+  if (from.family == cm::address_family::ipv4) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(from.port);
+    std::memcpy(&address.sin_addr, from.bytes.data(), sizeof address.sin_addr);
+    std::memcpy(&out, &address, sizeof address);
+  } else if (from.family == cm::address_family::ipv6) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(from.port);
+    address.sin6_scope_id = from.scope;
+    std::memcpy(&address.sin6_addr, from.bytes.data(), sizeof address.sin6_addr);
+    std::memcpy(&out, &address, sizeof address);
+  }
+}
+
+std::uint16_t cm_port_of(const sockaddr& from) noexcept {
+  const auto known = to_cm_address(&from);
+  return known ? htons(known->port) : std::uint16_t{0};
+}
+
+std::uint8_t cm_gid_index(host& home, const cm::address& of) {
+  const gid_bytes wanted = gid_of(of);
+  const bool looks_again = home.looks().kind == persona_kind::roce && !cm::is_loopback(of) &&
+                           of.family == cm::address_family::ipv4 && !home.gids().contains(wanted);
+  if (looks_again) home.refresh_gids();
+  const gid_table::entries all = home.gids().all();
+  auto found = std::ranges::find(all, wanted, &gid_entry::gid);
+  if (found == all.end()) found = std::ranges::find_if(all, is_mapped);
+  if (found == all.end())
+    found = std::ranges::find_if(all, [](const gid_entry& each) { return !each.empty(); });
+  return found == all.end() ? std::uint8_t{0} : static_cast<std::uint8_t>(found - all.begin());
+}
+
+ibv_gid cm_gid(const host& home, std::uint8_t index) noexcept {
+  ibv_gid out{};
+  const gid_entry entry = home.gids().at(index);
+  std::ranges::copy(entry.gid, out.raw);
+  return out;
+}
+
+}  // namespace verbena::softdev

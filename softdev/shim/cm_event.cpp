@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// Event channels, events, and what an event does before the program sees it.
+#include <rdma/rdma_cma.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "softdev/host/event_queue.hpp"
+#include "softdev/shim/answers.hpp"
+#include "softdev/shim/cm_address.hpp"
+#include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/objects.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr bool same(cm::event_kind ours, rdma_cm_event_type theirs) noexcept {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+static_assert(same(cm::event_kind::address_resolved, RDMA_CM_EVENT_ADDR_RESOLVED));
+static_assert(same(cm::event_kind::connect_request, RDMA_CM_EVENT_CONNECT_REQUEST));
+static_assert(same(cm::event_kind::unreachable, RDMA_CM_EVENT_UNREACHABLE));
+static_assert(same(cm::event_kind::timewait_exit, RDMA_CM_EVENT_TIMEWAIT_EXIT));
+
+void complete(cm_id_object& id) {
+  const std::lock_guard lock(id.lock);
+  ++id.events_completed;
+  id.completed.notify_all();
+}
+
+// The peer's two depths change places: what it begins is what this side answers.
+void fill_connection(const cm::event& from, cm_event_object& to) noexcept {
+  rdma_conn_param& out = to.param.conn;
+  const cm::side& peer = from.remote;
+  out.private_data = from.data.length != 0 ? to.data.data() : nullptr;
+  out.private_data_len = from.data.length;
+  out.responder_resources = peer.initiator_depth;
+  out.initiator_depth = peer.responder_resources;
+  out.flow_control = peer.flow_control;
+  out.retry_count = peer.retry_count;
+  out.rnr_retry_count = peer.rnr_retry_count;
+  out.srq = peer.shared_receives;
+  out.qp_num = peer.queue_pair;
+}
+
+void fill_datagram(const cm::event& from, const cm_id_object& id, cm_event_object& to) {
+  rdma_ud_param& out = to.param.ud;
+  out.private_data = from.data.length != 0 ? to.data.data() : nullptr;
+  out.private_data_len = from.data.length;
+  out.qp_num = from.remote.queue_pair;
+  out.qkey = from.remote.queue_key;
+  if (from.kind != cm::event_kind::established) return;
+  host& home = *object_of(id.home->context).host;
+  const bool infiniband = home.looks().kind == persona_kind::infiniband;
+  ibv_ah_attr& address = out.ah_attr;
+  address.port_num = 1;
+  address.dlid = from.remote.lid;
+  address.is_global = infiniband ? 0 : 1;
+  address.grh.sgid_index = cm_gid_index(home, id.home->manager->look(id.end).source);
+  address.grh.hop_limit = 64;
+  address.grh.traffic_class = id.type_of_service;
+  std::ranges::copy(from.remote.gid, address.grh.dgid.raw);
+}
+
+void fill(const cm::event& from, const cm_id_object& id, cm_event_object& to) {
+  to.event = static_cast<rdma_cm_event_type>(from.kind);
+  to.status = from.status;
+  std::copy_n(from.data.bytes.begin(), from.data.length, to.data.begin());
+  if (id.qp_type == IBV_QPT_UD) {
+    fill_datagram(from, id, to);
+  } else {
+    fill_connection(from, to);
+  }
+}
+
+// A request makes an identifier. False when that fails: then the request is gone.
+bool adopt(const cm::event& from, cm_id_object& listener, cm_event_object& to) {
+  cm_id_object* const made = cm_adopt(listener, from.about);
+  if (made == nullptr) {
+    listener.home->manager->destroy(from.about);
+    complete(listener);
+    return false;
+  }
+  to.id = made;
+  to.listen_id = &listener;
+  made->responder_resources = from.remote.initiator_depth;
+  made->initiator_depth = from.remote.responder_resources;
+  made->remote_ece = {
+      .vendor_id = from.remote.vendor, .options = from.remote.options, .comp_mask = 0};
+  return true;
+}
+
+// Does what librdmacm does before it hands an event out. False when the program is not to see it.
+bool process(const cm::event& from, cm_id_object& id, cm_event_object& to) {
+  switch (from.kind) {
+    case cm::event_kind::connect_request:
+      return adopt(from, id, to);
+    case cm::event_kind::address_resolved:
+      cm_refresh(id);
+      return true;
+    case cm::event_kind::route_resolved:
+      cm_fill_path(id);
+      return true;
+    case cm::event_kind::connect_response:
+      id.remote_ece = {
+          .vendor_id = from.remote.vendor, .options = from.remote.options, .comp_mask = 0};
+      if (id.qp == nullptr) return true;
+      to.event = RDMA_CM_EVENT_ESTABLISHED;
+      if (cm_confirm(id) == 0) return true;
+      to.event = RDMA_CM_EVENT_CONNECT_ERROR;
+      to.status = -errno;
+      id.connect_error = true;
+      return true;
+    case cm::event_kind::rejected:
+    case cm::event_kind::disconnected:
+      if (id.connect_error) {
+        complete(id);
+        return false;
+      }
+      if (from.kind == cm::event_kind::rejected) static_cast<void>(cm_to_error(id));
+      return true;
+    default:
+      return true;
+  }
+}
+
+// The next event: 0, or an errno. Waits as the descriptor's flags say.
+int take(cm_channel_object& channel, cm::event& out) {
+  while (true) {
+    if (!cm_usable(*channel.home)) return ENODEV;
+    std::optional<cm::event> found = channel.home->manager->take(*channel.events);
+    if (found) {
+      out = *std::move(found);
+      return 0;
+    }
+    if (const int failed = wait_readable(channel.fd)) return failed;
+  }
+}
+
+}  // namespace
+
+cm_channel_object* cm_create_channel(cm_process& home) {
+  auto events = home.manager->create_channel();
+  if (!events) return fail(events.error().code());
+  auto* const made = new (std::nothrow) cm_channel_object{};
+  if (made == nullptr) return fail(ENOMEM);
+  made->home = &home;
+  made->events = *std::move(events);
+  made->fd = made->events->fd();
+  return made;
+}
+
+void cm_destroy_channel(rdma_event_channel* channel) noexcept { delete &object_of(channel); }
+
+int cm_get_event(rdma_event_channel* channel, rdma_cm_event** out) {
+  if (out == nullptr) return cm_result(EINVAL);
+  cm::event next;
+  while (true) {
+    if (const int failed = take(object_of(channel), next)) return cm_result(failed);
+    std::unique_ptr<cm_event_object> made(new (std::nothrow) cm_event_object{});
+    if (made == nullptr) return cm_result(ENOMEM);
+    const cm::endpoint_ptr& counted = next.listener != nullptr ? next.listener : next.about;
+    auto& id = *static_cast<cm_id_object*>(counted->owner);
+    made->counted = &id;
+    made->id = &id;
+    fill(next, id, *made);
+    if (!process(next, id, *made)) continue;
+    *out = made.release();
+    return 0;
+  }
+}
+
+int cm_acknowledge(rdma_cm_event* event) {
+  if (event == nullptr) return cm_result(EINVAL);
+  auto* const object = static_cast<cm_event_object*>(event);
+  complete(*object->counted);
+  delete object;
+  return 0;
+}
+
+int cm_complete(cm_id_object& id) {
+  if (!id.synchronous) return 0;
+  if (id.event != nullptr) {
+    static_cast<void>(cm_acknowledge(id.event));
+    id.event = nullptr;
+  }
+  if (cm_get_event(id.channel, &id.event) != 0) return -1;
+  const int status = id.event->status;
+  if (status == 0) return 0;
+  if (id.event->event == RDMA_CM_EVENT_REJECTED) return cm_result(ECONNREFUSED);
+  return cm_result(status < 0 ? -status : status);
+}
+
+}  // namespace verbena::softdev
+
+using namespace verbena::softdev;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+rdma_event_channel* rdma_create_event_channel(void) {
+  cm_process* const home = cm_here();
+  return home != nullptr ? cm_create_channel(*home) : nullptr;
+}
+
+void rdma_destroy_event_channel(rdma_event_channel* channel) { cm_destroy_channel(channel); }
+
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  return cm_get_event(channel, event);
+}
+
+int rdma_ack_cm_event(rdma_cm_event* event) { return cm_acknowledge(event); }
+
+}  // extern "C"
+#pragma GCC visibility pop

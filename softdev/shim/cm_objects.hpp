@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The objects behind the handles of rdma_cma.h. Each begins with the public struct, whose address
+// is the handle; what follows is ours.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "softdev/cm/manager.hpp"
+#include "softdev/shim/cm_process.hpp"
+
+namespace verbena::softdev {
+
+struct cm_channel_object : rdma_event_channel {
+  cm_process* home = nullptr;
+  cm::channel_ptr events;
+};
+
+/// Threads: the public members belong to the program and to calls with the identifier, as in
+/// librdmacm; `events_completed` is guarded by `lock`.
+struct cm_id_object : rdma_cm_id {
+  cm_process* home = nullptr;
+  cm::endpoint_ptr end;
+  bool synchronous = false;    ///< has its own channel, and calls wait for what they begin
+  bool connect_error = false;  ///< its queue pair could not be connected: no more is told
+  std::uint8_t responder_resources = 0;
+  std::uint8_t initiator_depth = 0;
+  std::uint8_t type_of_service = 0;
+  std::optional<std::uint8_t> acknowledge_timeout;
+  ibv_ece local_ece{};
+  ibv_ece remote_ece{};
+  std::unique_ptr<ibv_qp_init_attr> wanted_queue_pair;  ///< of accepted ones, from rdma_create_ep
+  cm::private_data prefix;                              ///< goes before what the program sends
+  std::unique_ptr<ibv_sa_path_rec> path;
+
+  std::mutex lock;
+  std::condition_variable completed;
+  std::uint32_t events_completed = 0;
+};
+
+struct cm_event_object : rdma_cm_event {
+  cm_id_object* counted = nullptr;
+  std::array<std::uint8_t, cm::private_data::capacity> data{};
+};
+
+[[nodiscard]] inline cm_channel_object& object_of(rdma_event_channel* channel) noexcept {
+  return *static_cast<cm_channel_object*>(channel);
+}
+[[nodiscard]] inline cm_id_object& object_of(rdma_cm_id* id) noexcept {
+  return *static_cast<cm_id_object*>(id);
+}
+
+}  // namespace verbena::softdev

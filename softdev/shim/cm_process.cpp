@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/shim/cm_process.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "softdev/host/generation.hpp"
+#include "softdev/host/settings.hpp"
+#include "softdev/shim/efa.hpp"
+#include "softdev/shim/objects.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+// Never destroyed: threads of the program may use it while the program exits.
+std::atomic<cm_process*> current{nullptr};
+cm_process* in_fork = nullptr;
+
+std::mutex& creation_mutex() {
+  static std::mutex* const made = new std::mutex;
+  return *made;
+}
+
+void before_fork() {
+  creation_mutex().lock();
+  in_fork = current.load();
+  if (in_fork != nullptr && !is_current_generation(in_fork->generation)) in_fork = nullptr;
+  if (in_fork != nullptr) in_fork->manager->lock_for_fork();
+}
+void after_fork_in_parent() {
+  if (in_fork != nullptr) in_fork->manager->unlock_after_fork();
+  creation_mutex().unlock();
+}
+// A child that kept its parent's sockets would hide its parent's end from the peers.
+void after_fork_in_child() {
+  if (in_fork != nullptr) in_fork->manager->abandon();
+  creation_mutex().unlock();
+}
+
+int make(std::unique_ptr<cm_process>& out) {
+  out = std::make_unique<cm_process>();
+  out->generation = current_generation();
+  out->context = ibv_open_device(&the_device());
+  if (out->context == nullptr) return errno;
+  if (is_efa(*out->context)) {
+    ibv_close_device(out->context);
+    return ENODEV;
+  }
+  out->domain = ibv_alloc_pd(out->context);
+  if (out->domain == nullptr) {
+    const int failed = errno;
+    ibv_close_device(out->context);
+    return failed;
+  }
+  auto manager = cm::manager::open();
+  if (!manager) {
+    ibv_dealloc_pd(out->domain);
+    ibv_close_device(out->context);
+    return manager.error().code();
+  }
+  out->manager = *std::move(manager);
+  return 0;
+}
+
+cm_process* known() noexcept {
+  cm_process* const found = current.load(std::memory_order_acquire);
+  return found != nullptr && is_current_generation(found->generation) ? found : nullptr;
+}
+
+}  // namespace
+
+cm_process* cm_here() {
+  if (cm_process* const found = known()) return found;
+  if (current_settings().listed == listing::off) {
+    errno = ENODEV;
+    return nullptr;
+  }
+  static const bool hears_of_forks =
+      pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) == 0;
+  static_cast<void>(hears_of_forks);
+  const std::lock_guard lock(creation_mutex());
+  if (cm_process* const found = known()) return found;
+  std::unique_ptr<cm_process> made;
+  if (const int failed = make(made)) {
+    errno = failed;
+    return nullptr;
+  }
+  current.store(made.release(), std::memory_order_release);
+  return known();
+}
+
+bool cm_usable(const cm_process& of) noexcept {
+  if (is_current_generation(of.generation)) return true;
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true))
+    log(log_level::warning,
+        "soft0: this process was forked from the one that made the connection manager's objects; "
+        "it has to make its own (ENODEV)");
+  errno = ENODEV;
+  return false;
+}
+
+}  // namespace verbena::softdev

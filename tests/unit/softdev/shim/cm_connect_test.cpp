@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+// Connections by the connection manager: between two processes and within one.
+#include <fcntl.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <list>
+#include <string_view>
+#include <thread>
+
+#include "tests/unit/softdev/shim/cm_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+std::string_view data_of(const rdma_conn_param& what) {
+  return {static_cast<const char*>(what.private_data), what.private_data_len};
+}
+std::string padded(std::string text, std::size_t length) {
+  text.resize(length);
+  return text;
+}
+
+// The next completion of a queue of an identifier.
+ibv_wc wait(ibv_cq* queue) {
+  ibv_wc entry{};
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (queue->context->ops.poll_cq(queue, 1, &entry) == 0)
+    if (std::chrono::steady_clock::now() > give_up) throw std::runtime_error("no completion");
+  return entry;
+}
+
+void post_receive(rdma_cm_id* id, buffer& to) {
+  ibv_sge slice = to.slice(0, 8);
+  ibv_recv_wr request{.wr_id = 1, .next = nullptr, .sg_list = &slice, .num_sge = 1};
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(id->verbs->ops.post_recv(id->qp, &request, &bad), 0);
+}
+void send(rdma_cm_id* id, buffer& from) {
+  ibv_sge slice = from.slice(0, 8);
+  ibv_send_wr request{};
+  request.sg_list = &slice;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(id->verbs->ops.post_send(id->qp, &request, &bad), 0);
+  EXPECT_EQ(wait(id->send_cq).status, IBV_WC_SUCCESS);
+}
+
+// A server with one listener, one connection at a time, within this process.
+struct server {
+  cm_channel channel;
+  cm_id listener{channel};
+  std::uint16_t port = listener.listen();
+
+  cm_id request() {
+    const cm_event event = channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT_EQ(event->listen_id, listener.get());
+    return cm_id(event->id);
+  }
+};
+
+// A client of that server, resolved.
+struct client {
+  explicit client(std::uint16_t port, bool queue_pair = true) {
+    id.resolve(channel, port);
+    if (queue_pair) id.create_queue_pair();
+  }
+  cm_channel channel;
+  cm_id id{channel};
+};
+
+TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_part) {
+  child_process passive([](stream& parent) {
+    server here;
+    parent.put(here.port);
+    const cm_event event = here.channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    const rdma_conn_param& asked = event->param.conn;
+    EXPECT_EQ(data_of(asked), padded("hello", 56));
+    EXPECT_EQ(asked.responder_resources, 3);  // what the peer begins is what this side answers
+    EXPECT_EQ(asked.initiator_depth, 2);
+    EXPECT_EQ(asked.retry_count, 5);
+    EXPECT_EQ(asked.rnr_retry_count, 6);
+    cm_id id(event->id);
+    EXPECT_NE(id->verbs, nullptr);
+    id.create_queue_pair();
+    buffer memory(id->pd, 8);
+    post_receive(id.get(), memory);
+    EXPECT_EQ(id.accept("welcome"), 0);
+    here.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(wait(id->recv_cq).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(memory.copy(0, 8), pattern(5, 8));
+    here.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(CM(rdma_disconnect)(id.get()), 0);
+    here.channel.expect(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    return 0;
+  });
+  client active(passive.to().take<std::uint16_t>());
+  EXPECT_NE(active.id->route.path_rec, nullptr);
+  EXPECT_EQ(active.id->route.num_paths, 1);
+  EXPECT_NE(CM(rdma_get_src_port)(active.id.get()), 0);
+  EXPECT_EQ(active.id.connect("hello"), 0);
+  {
+    const cm_event event = active.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(data_of(event->param.conn), padded("welcome", 196));
+  }
+  EXPECT_EQ(active.id->qp->state, IBV_QPS_RTS);
+  buffer memory(active.id->pd, 8, 5);
+  send(active.id.get(), memory);
+  EXPECT_EQ(CM(rdma_disconnect)(active.id.get()), 0);
+  EXPECT_EQ(active.id->qp->state, IBV_QPS_ERR);
+  active.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(passive.join(), 0);
+}
+
+TEST(cm_connect, a_program_may_move_its_queue_pairs_itself) {
+  server here;
+  client active(here.port, false);
+  EXPECT_EQ(active.id.connect(), 0);
+  cm_id id = here.request();
+  ibv_qp_attr attributes{};
+  int mask = 0;
+  attributes.qp_state = IBV_QPS_RTR;
+  ASSERT_EQ(CM(rdma_init_qp_attr)(id.get(), &attributes, &mask), 0);
+  EXPECT_EQ(attributes.dest_qp_num, 77U);
+  EXPECT_EQ(attributes.max_dest_rd_atomic, 3);
+  EXPECT_EQ(CM(rdma_establish)(active.id.get()), -1);
+  EXPECT_EQ(errno, EINVAL);  // nothing to confirm yet
+  EXPECT_EQ(id.accept(), 0);
+  active.channel.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  attributes.qp_state = IBV_QPS_INIT;
+  ASSERT_EQ(CM(rdma_init_qp_attr)(active.id.get(), &attributes, &mask), 0);
+  EXPECT_EQ(attributes.qp_access_flags & IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_READ);
+  EXPECT_FALSE(here.channel.readable(0));
+  EXPECT_EQ(CM(rdma_establish)(active.id.get()), 0);
+  here.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  id.destroy();
+  active.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST(cm_connect, refusals_say_why) {
+  server here;
+  {
+    client active(here.port);
+    EXPECT_EQ(active.id.connect(), 0);
+    cm_id id = here.request();
+    EXPECT_EQ(CM(rdma_reject)(id.get(), "no", 2), 0);
+    const cm_event event = active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+    EXPECT_EQ(data_of(event->param.conn), padded("no", 148));
+    EXPECT_EQ(active.id->qp->state, IBV_QPS_ERR);
+    EXPECT_EQ(id.accept(), EINVAL);
+  }
+  {
+    client active(here.port);
+    EXPECT_EQ(active.id.connect(std::string(57, 'x')), EINVAL);  // more than a request carries
+    EXPECT_EQ(active.id.connect(), 0);
+    here.request().destroy();
+    active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+  }
+  {
+    client active(here.port);
+    EXPECT_EQ(active.id.connect(), 0);
+    EXPECT_TRUE(here.channel.readable(10'000));
+    here.listener.destroy();  // with a request that nobody took
+    active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+  }
+  client active(here.port);
+  EXPECT_EQ(active.id.connect(), 0);
+  active.channel.expect(RDMA_CM_EVENT_REJECTED, 8);  // nobody listens
+}
+
+TEST(cm_connect, a_backlog_bounds_the_requests_that_wait) {
+  cm_channel channel;
+  cm_id listener(channel);
+  const std::uint16_t port = listener.listen(2);
+  std::list<client> all;
+  for (int number = 0; number < 3; ++number) {
+    all.emplace_back(port, false);
+    EXPECT_EQ(all.back().id.connect(), 0);
+  }
+  all.back().channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+  for (int number = 0; number < 2; ++number)
+    cm_id(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST)->id).destroy();
+}
+
+// Where the passive process is killed.
+enum class moment { before_taking, before_accepting, before_confirmation, connected };
+class killed_peer : public ::testing::TestWithParam<moment> {};
+
+TEST_P(killed_peer, is_told_of) {
+  child_process passive([](stream& parent) {
+    server here;
+    parent.put(here.port);
+    if (GetParam() == moment::before_taking) {
+      EXPECT_TRUE(here.channel.readable(10'000));
+      parent.put('k');
+      pause();
+    }
+    cm_id id = here.request();
+    if (GetParam() == moment::before_accepting) {
+      parent.put('k');
+      pause();
+    }
+    EXPECT_EQ(id.accept(), 0);
+    if (GetParam() == moment::connected) here.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    parent.put('k');
+    pause();
+    return 0;
+  });
+  client active(passive.to().take<std::uint16_t>(), false);
+  EXPECT_EQ(active.id.connect(), 0);
+  const bool answered =
+      GetParam() == moment::before_confirmation || GetParam() == moment::connected;
+  if (answered) active.channel.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  if (GetParam() == moment::connected) {
+    EXPECT_EQ(CM(rdma_establish)(active.id.get()), 0);
+  }
+  EXPECT_EQ(passive.to().take<char>(), 'k');
+  passive.kill_it();
+  if (GetParam() == moment::connected) {
+    active.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(CM(rdma_disconnect)(active.id.get()), 0);
+  } else {
+    active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+  }
+  EXPECT_EQ(passive.join(), 1000 + SIGKILL);
+}
+
+INSTANTIATE_TEST_SUITE_P(moments, killed_peer,
+                         ::testing::Values(moment::before_taking, moment::before_accepting,
+                                           moment::before_confirmation, moment::connected));
+
+// Where the active process is killed.
+class killed_client : public ::testing::TestWithParam<moment> {};
+
+TEST_P(killed_client, is_told_of) {
+  server here;
+  child_process active([&](stream& parent) {
+    client child(parent.take<std::uint16_t>(), false);
+    EXPECT_EQ(child.id.connect(), 0);
+    child.channel.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    if (GetParam() == moment::connected) {
+      EXPECT_EQ(CM(rdma_establish)(child.id.get()), 0);
+    }
+    parent.put('k');
+    pause();
+    return 0;
+  });
+  active.to().put(here.port);
+  cm_id id = here.request();
+  EXPECT_EQ(id.accept(), 0);
+  EXPECT_EQ(active.to().take<char>(), 'k');
+  if (GetParam() == moment::connected) here.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+  active.kill_it();
+  EXPECT_EQ(active.join(), 1000 + SIGKILL);
+  if (GetParam() == moment::connected) {
+    here.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  } else {
+    here.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(moments, killed_client,
+                         ::testing::Values(moment::before_confirmation, moment::connected));
+
+TEST(cm_connect, an_identifier_waits_until_its_events_are_acknowledged) {
+  cm_channel channel;
+  cm_id id(channel);
+  sockaddr_in to = loopback(9);
+  ASSERT_EQ(CM(rdma_resolve_addr)(id.get(), nullptr, generic(to), 1000), 0);
+  cm_event event = channel.next();
+  std::atomic<bool> acknowledged{false};
+  std::thread other([&] {
+    std::this_thread::yield();
+    acknowledged.store(true);
+    event.acknowledge();
+  });
+  id.destroy();
+  EXPECT_TRUE(acknowledged.load());
+  other.join();
+}
+
+TEST(cm_connect, a_channel_that_does_not_block_says_so) {
+  cm_channel channel;
+  ASSERT_EQ(fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(CM(rdma_get_cm_event)(channel.get(), &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST(cm_connect, events_move_with_their_identifier) {
+  cm_channel first;
+  cm_channel second;
+  cm_id id(first);
+  sockaddr_in to = loopback(9);
+  ASSERT_EQ(CM(rdma_resolve_addr)(id.get(), nullptr, generic(to), 1000), 0);
+  ASSERT_EQ(CM(rdma_migrate_id)(id.get(), second.get()), 0);
+  EXPECT_EQ(id->channel, second.get());
+  EXPECT_FALSE(first.readable(0));
+  second.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -24,13 +24,13 @@ into these words by `describe()` of its queue pair, and so is a refused post by 
 """
 
 
-def arguments(text, start):
+def arguments(text, start, table=TABLE):
     """The arguments of a macro whose bracket opened before `start`: strings joined, words as they are."""
     found = []
     while True:
         match = ARGUMENT.match(text, start)
         if match is None:
-            raise ValueError(f"{TABLE}: cannot read: {text[start:start + 60]!r}")
+            raise ValueError(f"{table}: cannot read: {text[start:start + 60]!r}")
         strings, word, end = match.groups()
         found.append(word if strings is None
                      else re.sub(r'\\(.)', r'\1', "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', strings))))
@@ -39,17 +39,17 @@ def arguments(text, start):
             return found
 
 
-def read_table(text):
-    """[(title, [row])]; a row is [name, kind, wrong, call, number, object, words]."""
+def read_table(text, table=TABLE, values=7):
+    """[(title, [row])]; a row is [name, kind, wrong, call, number, object, words], or has another number of values."""
     groups = []
     for match in re.finditer(r"^(ROW|GROUP)\(", text, re.MULTILINE):
-        values = arguments(text, match.end())
+        found = arguments(text, match.end(), table)
         if match.group(1) == "GROUP":
-            groups.append((values[0], []))
-        elif len(values) != 7 or not groups:
-            raise ValueError(f"{TABLE}: a row has 7 values and stands in a group: {values}")
+            groups.append((found[0], []))
+        elif len(found) != values or not groups:
+            raise ValueError(f"{table}: a row has {values} values and stands in a group: {found}")
         else:
-            groups[-1][1].append(values)
+            groups[-1][1].append(found)
     return groups
 
 

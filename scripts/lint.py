@@ -24,6 +24,8 @@ CHECKS = [
      [PYTHON, "scripts/conformance_table.py"]),
     ("errors", "a catalogue of errors in docs/guide that is not what the tests provoke", False,
      [PYTHON, "scripts/errors_catalogue.py"]),
+    ("connect", "a table in docs/guide/connect.md that is not what the tests bring about", False,
+     [PYTHON, "scripts/connect_table.py"]),
     ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
      [PYTHON, "scripts/parity.py", "--names"]),
     ("c-verbs", "functions of verbs.h that docs/guide/from-c-verbs.md leaves out", False,

@@ -118,6 +118,35 @@ void reliable_connection_over_tcp() {
   require(server.get() == 42);
 }
 
+void negotiated_connection() {
+  const auto until = verbena::deadline::after(30s);
+  auto listener = verbena::bringup::listener::open({.host = "127.0.0.1", .port = 0}).value();
+  auto server = std::async(std::launch::async, [&] {
+    const auto context = verbena::open_device().value();
+    const auto pd = context.allocate_pd().value();
+    const auto cq = context.create_cq(16).value();
+    auto peer = listener.accept(until).value();
+    return verbena::bringup::connect_queue_pair(pd.create_queue_pair<verbena::rc>(cq, cq).value(),
+                                                peer, until,
+                                                {.trial = verbena::bringup::trial::always})
+        .has_value();
+  });
+  const auto context = verbena::open_device().value();
+  const auto pd = context.allocate_pd().value();
+  const auto cq = context.create_cq(16).value();
+  auto peer = verbena::bringup::stream::connect(listener.local_address(), until).value();
+  const auto post_nothing = [](auto&) -> verbena::result<void> { return {}; };
+  // [negotiate]
+  auto made = verbena::bringup::negotiate_queue_pair(
+                  pd.create_queue_pair<verbena::rc>(cq, cq).value(), peer, until, post_nothing,
+                  {.trial = verbena::bringup::trial::always, .port_patience = 10s})
+                  .value();
+  if (made.terms)
+    std::cout << to_string(made.terms->agreed, made.terms->ours, made.terms->theirs) << "\n";
+  // [/negotiate]
+  require(server.get() && made.terms.has_value());
+}
+
 void completions_by_polling() {
   both_ends ends;
   const auto write = [&](auto& batch, std::uint64_t id, bool signaled) {

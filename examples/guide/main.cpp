@@ -14,6 +14,7 @@ int main() {
       {"errors", guide::errors},
       {"reliable connection", guide::reliable_connection},
       {"reliable connection over TCP", guide::reliable_connection_over_tcp},
+      {"negotiated connection", guide::negotiated_connection},
       {"completions by polling", guide::completions_by_polling},
       {"completions by events", guide::completions_by_events},
       {"threads", guide::threads},

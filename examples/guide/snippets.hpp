@@ -12,6 +12,7 @@ void state_machine_by_hand();
 void errors();
 void reliable_connection();
 void reliable_connection_over_tcp();
+void negotiated_connection();
 void completions_by_polling();
 void completions_by_events();
 void threads();

@@ -51,7 +51,23 @@ std::size_t character_bytes(std::span<const std::byte> text) {
   return too_small || too_large ? 0 : count;
 }
 
-bool is_known(frame_type type) { return type >= frame_type::blob && type <= frame_type::refusal; }
+std::size_t limit_of(frame_type type, std::size_t blob_bytes) {
+  switch (type) {
+    case frame_type::blob:
+      return blob_bytes;
+    case frame_type::ready:
+      return 0;
+    case frame_type::refusal:
+      return max_refusal_bytes;
+    case frame_type::endpoint:
+    case frame_type::offer:
+    case frame_type::verdict:
+      break;
+  }
+  return max_bringup_bytes;
+}
+
+bool is_known(frame_type type) { return type >= frame_type::blob && type <= frame_type::verdict; }
 
 }  // namespace
 
@@ -65,6 +81,10 @@ std::string to_string(frame_type type) {
       return "ready";
     case frame_type::refusal:
       return "refusal";
+    case frame_type::offer:
+      return "offer";
+    case frame_type::verdict:
+      return "verdict";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(type)) + ")";
 }
@@ -137,13 +157,10 @@ result<void> frame_decoder::read_header() {
     return error::protocol(
         "decode_frame", {},
         "the peer sent a frame that we do not know (its header is " + hexadecimal(header_) + ")");
-  const bool may_be_empty_only = type == frame_type::ready;
-  const std::size_t limit = may_be_empty_only             ? 0
-                            : type == frame_type::refusal ? max_refusal_bytes
-                                                          : limit_;
+  const std::size_t limit = limit_of(type, limit_);
   if (length > limit)
     return error::protocol("decode_frame", {},
-                           "the peer announced a " + to_string(type) + " of " +
+                           "the peer announced `" + to_string(type) + "` of " +
                                std::to_string(length) + " bytes; at most " + std::to_string(limit) +
                                " are accepted");
   frame_.type = type;

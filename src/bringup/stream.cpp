@@ -159,7 +159,7 @@ result<std::vector<std::byte>> stream::exchange(std::span<const std::byte> blob,
 
 result<std::vector<std::byte>> stream::exchange(frame_type type, std::span<const std::byte> payload,
                                                 deadline until) {
-  VERBENA_TRY_VOID(check_usable("exchange", payload.size()));
+  VERBENA_TRY_VOID(check_usable("exchange", type == frame_type::blob ? payload.size() : 0));
   const auto out = encode_frame(type, payload);
   VERBENA_TRY(auto got, run("exchange", out, until));
   return expect("exchange", type, std::move(got));

@@ -5,21 +5,15 @@
 #include <string>
 
 #include "src/diagnose/words.hpp"
+#include "verbena/verbs/gid_scope.hpp"
 
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 namespace {
 
-bool is_loopback(const gid& id) {
-  const gid six({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
-  return id == six || (id.is_ipv4_mapped() && id.bytes()[12] == 127);
-}
-
 // What an entry is, for the reasons.
 std::string kind_of_entry(const gid_entry& entry) {
   if (entry.type != gid_type::roce_v2) return to_string(entry.type);
-  if (entry.gid.is_link_local()) return "link-local";
-  if (is_loopback(entry.gid)) return "loopback";
-  return entry.gid.is_ipv4_mapped() ? "IPv4" : "IPv6";
+  return verbena::to_string(scope_of(entry.gid));
 }
 
 std::string entry_text(const gid_entry& entry) {

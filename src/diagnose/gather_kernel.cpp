@@ -107,26 +107,6 @@ void gather_interfaces(host_facts& out) {
   }
 }
 
-// The kernel prints addresses as they lie in memory: in network order, read as a number.
-std::optional<std::uint32_t> address_of(std::string_view text) {
-  const auto number = number_of(text, 16);
-  if (!number || *number > 0xffff'ffffU) return std::nullopt;
-  return __builtin_bswap32(static_cast<std::uint32_t>(*number));
-}
-
-void gather_routes(host_facts& out) {
-  const std::string text = read_text(out.root / "proc/net/route");
-  for (const auto line : lines_of(text)) {
-    const auto words = words_of(line);
-    if (words.size() < 8) continue;
-    const auto destination = address_of(words[1]);
-    const auto mask = address_of(words[7]);
-    if (destination && mask)
-      out.routes.push_back(
-          {.destination = *destination, .mask = *mask, .interface = std::string(words[0])});
-  }
-}
-
 }  // namespace
 
 void gather_kernel(host_facts& out) {
@@ -137,7 +117,7 @@ void gather_kernel(host_facts& out) {
   gather_devices(out);
   gather_adapters(out);
   gather_interfaces(out);
-  gather_routes(out);
+  out.routes = gather_routes(out.root);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose::detail

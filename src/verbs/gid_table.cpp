@@ -6,16 +6,24 @@
 #include <array>
 
 #include "src/verbs/text.hpp"
+#include "verbena/verbs/gid_scope.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
 // Lower is better.
 int rank(const gid_entry& entry) {
-  const gid& id = entry.gid;
-  if (entry.type == gid_type::roce_v2 && id.is_ipv4_mapped()) return id.bytes()[12] == 127 ? 2 : 0;
-  const bool loopback = id == gid({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1});
-  if (entry.type == gid_type::roce_v2 && !id.is_link_local() && !loopback) return 1;
+  if (entry.type != gid_type::roce_v2) return 3;
+  switch (scope_of(entry.gid)) {
+    case gid_scope::ipv4:
+      return 0;
+    case gid_scope::ipv6:
+      return 1;
+    case gid_scope::loopback:
+      return entry.gid.is_ipv4_mapped() ? 2 : 3;
+    case gid_scope::link_local:
+      break;
+  }
   return 3;
 }
 

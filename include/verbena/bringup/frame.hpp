@@ -6,6 +6,12 @@
 //
 // The client greets first; the server answers only a valid greeting, with its own. The version
 // spoken is the highest that both know. Frames follow in both directions.
+//
+// To connect queue pairs, each side sends one frame after the other, and waits for the peer's frame
+// of the same type in between:
+//
+//   version 1   endpoint, ready
+//   version 2   offer, verdict, ready; after a verdict `again` of either side: from the beginning
 #pragma once
 
 #include <array>
@@ -25,9 +31,17 @@ enum class frame_type : std::uint8_t {
   endpoint = 2,  ///< a queue pair's endpoint
   ready = 3,     ///< the sender of this frame can receive; no payload
   refusal = 4,   ///< the sender gives up; the payload is the reason in UTF-8
+  offer = 5,     ///< what a side can do and wants: `bringup::offer`; since version 2
+  verdict = 6,   ///< whether what was decided works for the sender: one byte; since version 2
 };
 
-/// `blob`, `endpoint`, `ready`, `refusal` or `unknown (9)`.
+/// What a verdict says.
+enum class verdict : std::uint8_t {
+  settled = 0,  ///< the sender's queue pair is connected as decided
+  again = 1,    ///< the sender's port has changed meanwhile: both offer anew
+};
+
+/// `blob`, `endpoint`, `ready`, `refusal`, `offer`, `verdict` or `unknown (9)`.
 [[nodiscard]] std::string to_string(frame_type type);
 
 /// One frame. Threads: one thread at a time.
@@ -39,7 +53,7 @@ struct frame {
 /// The versions of this protocol that one side speaks.
 struct version_range {
   std::uint16_t lowest = 1;   ///< the first version that it speaks
-  std::uint16_t highest = 1;  ///< the last one
+  std::uint16_t highest = 2;  ///< the last one
 
   friend bool operator==(version_range, version_range) = default;
 };
@@ -50,6 +64,10 @@ inline constexpr version_range spoken_versions{};
 inline constexpr std::size_t greeting_bytes = 8;
 /// Bytes in front of a frame's payload.
 inline constexpr std::size_t frame_header_bytes = 8;
+/// The version from which on sides make offers.
+inline constexpr std::uint16_t offers_since_version = 2;
+/// What an endpoint, an offer or a verdict has at most.
+inline constexpr std::size_t max_bringup_bytes = 1024;
 /// What a refusal's text is cut to.
 inline constexpr std::size_t max_refusal_bytes = 512;
 
@@ -73,7 +91,8 @@ inline constexpr std::size_t max_refusal_bytes = 512;
 /// after the header was found valid. Threads: one thread at a time.
 class frame_decoder {
  public:
-  /// Refuses payloads above `max_payload_bytes`.
+  /// Refuses blobs above `max_payload_bytes`; the frames of bring-up itself have limits of their
+  /// own.
   explicit frame_decoder(std::size_t max_payload_bytes) noexcept : limit_(max_payload_bytes) {}
 
   /// Where the next bytes go; empty when the frame is complete. Valid until the next call.

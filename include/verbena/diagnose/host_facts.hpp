@@ -100,6 +100,12 @@ struct fact_sources {
 /// allocates. Thread-safe unless the environment is being changed.
 [[nodiscard]] host_facts gather_host_facts(const fact_sources& from = {});
 
+/// The IPv4 routes of the main table, below `root`. Reads one file; never fails.
+[[nodiscard]] std::vector<route> gather_routes(const std::filesystem::path& root = "/");
+/// Whether an IPv6 route by a gateway leaves by `interface`. Reads one file; never fails.
+[[nodiscard]] bool has_ipv6_gateway(const std::string& interface,
+                                    const std::filesystem::path& root = "/");
+
 /// Whether `release` is at least `major`.`minor`; true when it is not known.
 [[nodiscard]] bool kernel_is_at_least(const std::string& release, unsigned major, unsigned minor);
 

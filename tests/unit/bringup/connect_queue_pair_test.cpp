@@ -60,6 +60,20 @@ struct side {
   }
 };
 
+/// What a peer of `of` would offer: its offer with a queue pair that nobody has.
+std::vector<std::byte> offer_to(side& of) {
+  auto [server, client] = connected();
+  bringup::offer heard;
+  std::thread other([&, &end = client] {
+    const auto bytes = end.exchange(bringup::frame_type::offer, bringup::offer().encode(), soon());
+    heard = bringup::offer::decode(*bytes).value();
+  });
+  const auto made = of.connect(server);
+  other.join();
+  EXPECT_FALSE(made);
+  return heard.encode();
+}
+
 TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
   for (int round = 0; round < 50; ++round) {
     auto [server, client] = connected();
@@ -118,13 +132,13 @@ TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
   EXPECT_THAT(at_there.error().message(), HasSubstr("no memory for the receives"));
 }
 
-TEST(connect_queue_pair, refuses_a_broken_endpoint_and_says_so) {
+TEST(connect_queue_pair, refuses_a_broken_offer_and_says_so) {
   auto [server, client] = connected();
   side here;
   result<void> at_there;
   std::thread other([&, &end = client] {
-    const std::vector<std::byte> nonsense(endpoint::encoded_size, std::byte{0xff});
-    static_cast<void>(end.exchange(bringup::frame_type::endpoint, nonsense, soon()));
+    const std::vector<std::byte> nonsense(80, std::byte{0xff});
+    static_cast<void>(end.exchange(bringup::frame_type::offer, nonsense, soon()));
     auto answer = end.exchange(bringup::frame_type::ready, {}, soon());
     if (!answer) at_there = std::move(answer).error();
   });
@@ -139,10 +153,9 @@ TEST(connect_queue_pair, refuses_a_broken_endpoint_and_says_so) {
 TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
   auto [server, client] = connected();
   side here;
-  side there;
+  const auto offered = offer_to(here);
   std::thread other([&, end = std::move(client)]() mutable {
-    const auto prepared = there.prepare();
-    end.exchange(bringup::frame_type::endpoint, prepared.endpoint().encode(), soon()).value();
+    end.exchange(bringup::frame_type::offer, offered, soon()).value();
     end.shut_down();
   });
   const auto made = here.connect(server);
@@ -154,11 +167,9 @@ TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
 TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
   auto [server, client] = connected();
   side here;
-  side there;
-  std::thread other([&, &end = client] {
-    const auto prepared = there.prepare();
-    end.exchange(bringup::frame_type::endpoint, prepared.endpoint().encode(), soon()).value();
-  });
+  const auto offered = offer_to(here);
+  std::thread other(
+      [&, &end = client] { end.exchange(bringup::frame_type::offer, offered, soon()).value(); });
   const auto made = here.connect(server, deadline::after(200ms));  // but it never gets ready
   other.join();
   ASSERT_FALSE(made);
@@ -172,7 +183,7 @@ TEST(connect_queue_pair, names_a_peer_that_uses_the_stream_otherwise) {
   const auto made = here.connect(server);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::protocol);
-  EXPECT_THAT(made.error().diagnosis(), HasSubstr("`endpoint` was due"));
+  EXPECT_THAT(made.error().diagnosis(), HasSubstr("`offer` was due"));
 }
 
 }  // namespace

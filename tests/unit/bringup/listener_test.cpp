@@ -146,11 +146,11 @@ TEST(listener, tells_a_peer_of_another_version_which_it_speaks) {
   log_recorder logged;
   auto listening = listen();
   const auto raw = raw_connection(listening.port());
-  say(raw, bringup::encode_greeting({.lowest = 2, .highest = 3}));
+  say(raw, bringup::encode_greeting({.lowest = 7, .highest = 8}));
   look_until(listening, [&] { return listening.statistics().wrong_version == 1; });
   const auto ours = bringup::encode_greeting(bringup::spoken_versions);
   EXPECT_EQ(hear_everything(raw), std::vector(ours.begin(), ours.end()));
-  EXPECT_THAT(logged.text(), HasSubstr("version 2 to 3"));
+  EXPECT_THAT(logged.text(), HasSubstr("version 7 to 8"));
   expect_service(listening);
 }
 

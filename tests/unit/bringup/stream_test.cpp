@@ -31,8 +31,8 @@ TEST(stream, carries_blobs_both_ways) {
   EXPECT_TRUE(server.receive(soon()).value().empty());
   server.send(bytes_from("answer"), soon()).value();
   EXPECT_EQ(client.receive(soon()).value(), bytes_from("answer"));
-  EXPECT_EQ(client.version(), 1);
-  EXPECT_EQ(server.version(), 1);
+  EXPECT_EQ(client.version(), bringup::spoken_versions.highest);
+  EXPECT_EQ(server.version(), bringup::spoken_versions.highest);
 }
 
 TEST(stream, exchanges_blobs_larger_than_the_socket_buffers_on_both_sides_at_once) {

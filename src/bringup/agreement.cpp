@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/bringup/agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+
+#include "src/bringup/disagreement.hpp"
+#include "verbena/verbs/gid_scope.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup {
+namespace {
+
+constexpr unsigned bits_of_byte = 8;
+
+bool have_equal_bits(const gid& one, const gid& other, unsigned bits) {
+  for (unsigned i = 0; i < one.bytes().size() && bits > 0; ++i) {
+    const unsigned here = std::min(bits, bits_of_byte);
+    const unsigned mask = 0xff00U >> here & 0xffU;
+    if (((one.bytes()[i] ^ other.bytes()[i]) & mask) != 0) return false;
+    bits -= here;
+  }
+  return true;
+}
+
+// Both hosts take the other's address for one of their own subnet.
+bool in_one_subnet(const offered_gid& one, const offered_gid& other) {
+  if (one.gid == other.gid) return true;
+  const auto bits = std::max(one.prefix_bits, other.prefix_bits);
+  return bits != 0 && have_equal_bits(one.gid, other.gid, bits);
+}
+
+// Which addresses of RoCE are there to choose from.
+struct both_sides {
+  const offer& ours;
+  const offer& theirs;
+
+  [[nodiscard]] bool one_host() const { return ours.host == theirs.host; }
+  [[nodiscard]] bool any_explicit() const { return ours.explicit_gid || theirs.explicit_gid; }
+};
+
+bool has_wide_address(const offer& of, gid_type type) {
+  return std::ranges::any_of(of.gids, [&](const offered_gid& each) {
+    const auto scope = scope_of(each.gid);
+    return each.type == type && (scope == gid_scope::ipv4 || scope == gid_scope::ipv6);
+  });
+}
+
+// Addresses of one link are the way when a side has nothing better: who has addresses of two
+// subnets does not expect to be on one link.
+std::optional<reach> reach_on_link(const both_sides& of, gid_type type) {
+  if (has_wide_address(of.ours, type) && has_wide_address(of.theirs, type)) return std::nullopt;
+  return reach::link_local;
+}
+
+std::optional<reach> reach_by_rule(const both_sides& of, const offered_gid& one,
+                                   const offered_gid& other) {
+  const bool route = one.type == gid_type::roce_v2 && one.routed && other.routed;
+  const bool close = in_one_subnet(one, other);
+  switch (scope_of(one.gid)) {
+    case gid_scope::ipv4:
+      if (close) return reach::same_subnet_ipv4;
+      return route ? std::optional(reach::routed_ipv4) : std::nullopt;
+    case gid_scope::ipv6:
+      if (close) return reach::same_subnet_ipv6;
+      return route ? std::optional(reach::routed_ipv6) : std::nullopt;
+    case gid_scope::loopback:
+      return of.one_host() && one.gid.is_ipv4_mapped() == other.gid.is_ipv4_mapped()
+                 ? std::optional(reach::loopback)
+                 : std::nullopt;
+    case gid_scope::link_local:
+      return reach_on_link(of, one.type);
+  }
+  return std::nullopt;
+}
+
+// How `one` of this side reaches `other` of the peer; nothing: it does not.
+std::optional<reach> reach_of(const both_sides& of, const offered_gid& one,
+                              const offered_gid& other) {
+  if (one.type != other.type) return std::nullopt;
+  // An address that two hosts have leads each to itself.
+  if (one.gid == other.gid && !of.one_host()) return std::nullopt;
+  if (scope_of(one.gid) == scope_of(other.gid))
+    if (const auto found = reach_by_rule(of, one, other)) return found;
+  return of.any_explicit() ? std::optional(reach::as_told) : std::nullopt;
+}
+
+struct chosen_pair {
+  std::size_t ours;
+  std::size_t theirs;
+  bringup::reach reach;
+};
+
+// The best pair. The order of two pairs is the same seen from both sides.
+std::optional<chosen_pair> choose_pair(const both_sides& of, bool ours_comes_first) {
+  const auto key = [&](const chosen_pair& pair) {
+    const auto& one = of.ours.gids[pair.ours];
+    const auto& other = of.theirs.gids[pair.theirs];
+    const int older = one.type == gid_type::roce_v2 ? 0 : 1;
+    const int differ = one.gid == other.gid ? 0 : 1;
+    const int loose = 128 - std::min(one.prefix_bits, other.prefix_bits);
+    return std::tuple(older, pair.reach, differ, loose, pair.ours + pair.theirs,
+                      ours_comes_first ? pair.ours : pair.theirs);
+  };
+  std::optional<chosen_pair> best;
+  for (std::size_t i = 0; i < of.ours.gids.size(); ++i)
+    for (std::size_t j = 0; j < of.theirs.gids.size(); ++j) {
+      const auto found = reach_of(of, of.ours.gids[i], of.theirs.gids[j]);
+      if (!found) continue;
+      const chosen_pair pair{.ours = i, .theirs = j, .reach = *found};
+      if (!best || key(pair) < key(*best)) best = pair;
+    }
+  return best;
+}
+
+bool has_type(const offer& of, gid_type type) {
+  return std::ranges::find(of.gids, type, &offered_gid::type) != of.gids.end();
+}
+
+bool has_v1_only(const offer& of) {
+  return std::ranges::all_of(
+      of.gids, [](const offered_gid& each) { return each.type == gid_type::roce_v1; });
+}
+
+bool share_a_type(const offer& one, const offer& other) {
+  return std::ranges::any_of(one.gids,
+                             [&](const offered_gid& each) { return has_type(other, each.type); });
+}
+
+bool share_an_address(const offer& one, const offer& other) {
+  return std::ranges::any_of(one.gids, [&](const offered_gid& each) {
+    const auto scope = scope_of(each.gid);
+    const bool wide = scope == gid_scope::ipv4 || scope == gid_scope::ipv6;
+    return wide && std::ranges::find(other.gids, each.gid, &offered_gid::gid) != other.gids.end();
+  });
+}
+
+std::optional<side> side_of(bool ours, bool theirs) {
+  if (ours) return theirs ? side::both : side::ours;
+  return theirs ? std::optional(side::theirs) : std::nullopt;
+}
+
+using found_obstacle = std::pair<obstacle, side>;
+
+found_obstacle why_no_pair(const both_sides& of) {
+  const auto& [ours, theirs] = of;
+  if (const auto whose = side_of(ours.gids.empty(), theirs.gids.empty()))
+    return {obstacle::no_gid, *whose};
+  if (!share_a_type(ours, theirs))
+    return {obstacle::gid_type,
+            side_of(has_v1_only(ours), has_v1_only(theirs)).value_or(side::both)};
+  if (!of.one_host() && share_an_address(ours, theirs)) return {obstacle::same_address, side::both};
+  return {obstacle::no_common_subnet, side::both};
+}
+
+bool partitions_meet(std::uint16_t one, std::uint16_t other) {
+  constexpr unsigned full_member = 0x8000;
+  return ((one ^ other) & 0x7fffU) == 0 && ((one | other) & full_member) != 0 &&
+         (one & 0x7fffU) != 0;
+}
+
+// What stands in the way before addresses are looked at.
+std::optional<found_obstacle> find_obstacle(const offer& ours, const offer& theirs) {
+  const auto both = [](obstacle reason) { return found_obstacle(reason, side::both); };
+  if (ours.transport != theirs.transport) return both(obstacle::transport);
+  if (const auto whose = side_of(ours.fabric == fabric::iwarp, theirs.fabric == fabric::iwarp))
+    return found_obstacle(obstacle::iwarp, *whose);
+  if (const auto whose = side_of(!ours.port_up, !theirs.port_up))
+    return found_obstacle(obstacle::port_down, *whose);
+  if (ours.link_layer != theirs.link_layer) return both(obstacle::link_layer);
+  if (ours.fabric != theirs.fabric) return both(obstacle::fabric);
+  if (ours.fabric == fabric::this_host && ours.host != theirs.host) return both(obstacle::host);
+  if (!partitions_meet(ours.partition_key, theirs.partition_key)) return both(obstacle::partition);
+  return std::nullopt;
+}
+
+bool in_one_infiniband_subnet(const offer& ours, const offer& theirs) {
+  return ours.gids.empty() || theirs.gids.empty() ||
+         ours.gids[0].gid.subnet_prefix() == theirs.gids[0].gid.subnet_prefix();
+}
+
+// On InfiniBand: by LID, and with a GID where one was chosen explicitly.
+std::optional<found_obstacle> address_by_lid(const both_sides& of, agreement& into) {
+  const auto& [ours, theirs] = of;
+  if (const auto whose = side_of(ours.lid == lid(0), theirs.lid == lid(0)))
+    return found_obstacle(obstacle::no_lid, *whose);
+  if (of.any_explicit()) {
+    if (const auto whose = side_of(ours.gids.empty(), theirs.gids.empty()))
+      return found_obstacle(obstacle::no_gid, *whose);
+    into.reach = reach::as_told;
+    into.our_gid = into.their_gid = 0;
+    return std::nullopt;
+  }
+  into.reach = reach::lid;
+  if (in_one_infiniband_subnet(ours, theirs)) return std::nullopt;
+  return found_obstacle(obstacle::no_common_subnet, side::both);
+}
+
+std::optional<found_obstacle> address_by_gid(const both_sides& of, agreement& into) {
+  const bool ours_comes_first = of.ours.encode() < of.theirs.encode();
+  const auto pair = choose_pair(of, ours_comes_first);
+  if (!pair) return why_no_pair(of);
+  into.reach = pair->reach;
+  into.our_gid = pair->ours;
+  into.their_gid = pair->theirs;
+  return std::nullopt;
+}
+
+agreed_direction direction(const offered_reliability& from, const offered_reliability& to) {
+  agreed_direction out{.reads = std::min(from.reads_as_initiator, to.reads_as_target),
+                       .timeout = from.timeout};
+  const auto needed = std::min(to.ack_delay_exponent, longest_raised_timeout_exponent);
+  if (!from.timeout.is_infinite() && from.timeout.exponent() < needed)
+    out.timeout = ack_timeout::from_exponent(needed);
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(reach of) {
+  switch (of) {
+    case reach::same_subnet_ipv4:
+    case reach::same_subnet_ipv6:
+      return "same subnet";
+    case reach::routed_ipv4:
+    case reach::routed_ipv6:
+      return "routed";
+    case reach::loopback:
+      return "loopback";
+    case reach::link_local:
+      return "link-local";
+    case reach::as_told:
+      return "as told";
+    case reach::lid:
+      return "by LID";
+  }
+  return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
+}
+
+decision decide(const offer& ours, const offer& theirs) {
+  const both_sides of{.ours = ours, .theirs = theirs};
+  agreement made;
+  auto found = find_obstacle(ours, theirs);
+  if (!found)
+    found = ours.link_layer == link_layer::infiniband ? address_by_lid(of, made)
+                                                      : address_by_gid(of, made);
+  if (found)
+    return disagreement{.reason = found->first,
+                        .whose = found->second,
+                        .text = detail::words_of(found->first, found->second, ours, theirs)};
+  made.mtu = std::min(ours.mtu, theirs.mtu);
+  made.inline_bytes = std::min(ours.inline_bytes, theirs.inline_bytes);
+  made.ours = direction(ours.reliability, theirs.reliability);
+  made.theirs = direction(theirs.reliability, ours.reliability);
+  made.probe = ours.probe && theirs.probe;
+  return made;
+}
+
+std::string to_string(const agreement& made, const offer& ours, const offer& theirs) {
+  std::string text;
+  if (made.our_gid && made.their_gid) {
+    const auto& from = ours.gids[*made.our_gid];
+    text = to_string(from.type) + " " + to_string(from.gid) + " to " +
+           to_string(theirs.gids[*made.their_gid].gid);
+  } else {
+    text = "InfiniBand LID " + std::to_string(ours.lid.value()) + " to " +
+           std::to_string(theirs.lid.value());
+  }
+  text += " (" + to_string(made.reach) + "), MTU " + to_string(made.mtu);
+  if (ours.transport == offered_transport::rc)
+    text += ", reads " + std::to_string(made.ours.reads) + " and " +
+            std::to_string(made.theirs.reads) + ", ACK timeout " + to_string(made.ours.timeout) +
+            " and " + to_string(made.theirs.timeout);
+  if (made.inline_bytes != 0) text += ", inline " + std::to_string(made.inline_bytes);
+  return text;
+}
+
+error to_error(const disagreement& why, std::string_view object) {
+  int code = ENETUNREACH;
+  switch (why.reason) {
+    case obstacle::transport:
+      code = EPROTOTYPE;
+      break;
+    case obstacle::iwarp:
+    case obstacle::link_layer:
+    case obstacle::fabric:
+      code = EOPNOTSUPP;
+      break;
+    case obstacle::port_down:
+      code = ENETDOWN;
+      break;
+    case obstacle::partition:
+      code = EACCES;
+      break;
+    case obstacle::no_gid:
+    case obstacle::no_lid:
+      code = EADDRNOTAVAIL;
+      break;
+    case obstacle::host:
+    case obstacle::gid_type:
+    case obstacle::same_address:
+    case obstacle::no_common_subnet:
+      break;
+  }
+  return error::from_errno(code, "connect_queue_pair", object, why.text);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::bringup

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "src/bringup/gather_offer.hpp"
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "verbena/diagnose/host_facts.hpp"
+#include "verbena/verbs/device.hpp"
+#include "verbena/verbs/device_attributes.hpp"
+#include "verbena/verbs/gid_scope.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup::detail {
+namespace {
+
+constexpr std::uint8_t bits_before_ipv4 = 96;
+constexpr std::uint8_t prefix_bits_of_infiniband = 64;
+
+std::uint8_t count_bits(std::span<const std::uint8_t> mask) {
+  unsigned bits = 0;
+  for (const auto byte : mask) bits += static_cast<unsigned>(std::popcount(byte));
+  return static_cast<std::uint8_t>(bits);
+}
+
+// The bytes of an address of the host, as a GID has them, and how many there are in front of it.
+std::optional<gid> gid_of(const sockaddr* address) {
+  std::array<std::uint8_t, 16> bytes{};
+  if (address == nullptr) return std::nullopt;
+  if (address->sa_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, address, sizeof four);
+    bytes[10] = bytes[11] = 0xff;
+    std::memcpy(bytes.data() + 12, &four.sin_addr, 4);
+  } else if (address->sa_family == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, address, sizeof six);
+    std::memcpy(bytes.data(), &six.sin6_addr, 16);
+  } else {
+    return std::nullopt;
+  }
+  return gid(bytes);
+}
+
+struct free_addresses {
+  void operator()(ifaddrs* list) const noexcept { ::freeifaddrs(list); }
+};
+
+struct host_address {
+  gid address;
+  std::uint8_t prefix_bits;
+};
+
+std::vector<host_address> addresses_of_host() {
+  std::vector<host_address> out;
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return out;
+  const std::unique_ptr<ifaddrs, free_addresses> list(first);
+  for (const ifaddrs* each = first; each != nullptr; each = each->ifa_next) {
+    const auto address = gid_of(each->ifa_addr);
+    // Some kernels leave the family of a mask unset; it is that of the address.
+    const auto mask = gid_of(each->ifa_netmask);
+    if (!address || !mask) continue;
+    const auto bytes = std::span(mask->bytes());
+    const bool four = address->is_ipv4_mapped();
+    const auto bits = count_bits(four ? bytes.subspan(12) : bytes);
+    out.push_back({*address, static_cast<std::uint8_t>(four ? bits + bits_before_ipv4 : bits)});
+  }
+  return out;
+}
+
+// What the host's tables say about the addresses of its interfaces.
+class host_tables {
+ public:
+  host_tables() : addresses_(addresses_of_host()), routes_(diagnose::gather_routes()) {}
+
+  [[nodiscard]] std::uint8_t prefix_bits(const gid_entry& entry) const {
+    if (entry.type == gid_type::infiniband || entry.gid.is_link_local())
+      return prefix_bits_of_infiniband;
+    const auto found = std::ranges::find(addresses_, entry.gid, &host_address::address);
+    return found == addresses_.end() ? std::uint8_t{0} : found->prefix_bits;
+  }
+  // A route for more than the subnet of the address leaves by its interface.
+  [[nodiscard]] bool is_routed(const gid_entry& entry, std::uint8_t bits) const {
+    const auto name = entry.interface_name();
+    if (!name || bits == 0) return false;
+    if (!entry.gid.is_ipv4_mapped()) return diagnose::has_ipv6_gateway(*name);
+    return std::ranges::any_of(routes_, [&](const diagnose::route& each) {
+      const auto length = static_cast<unsigned>(std::popcount(each.mask));
+      return each.interface == *name && length + bits_before_ipv4 < bits;
+    });
+  }
+
+ private:
+  std::vector<host_address> addresses_;
+  std::vector<diagnose::route> routes_;
+};
+
+// The boot's identifier, or else the host's name, mixed with the network namespace's number: what
+// soft0 and loopback addresses reach.
+std::array<std::uint8_t, 16> identify_host() {
+  std::array<std::uint8_t, 16> out{};
+  std::string line;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (!std::getline(file, line)) {
+    utsname names{};
+    if (::uname(&names) == 0) line = static_cast<const char*>(names.nodename);
+  }
+  // Any text of the host's own will do: every character changes one of the bytes.
+  for (std::size_t i = 0; i < line.size(); ++i)
+    out[i % out.size()] =
+        static_cast<std::uint8_t>(out[i % out.size()] * 31U + static_cast<unsigned char>(line[i]));
+  struct stat space{};
+  if (::stat("/proc/self/ns/net", &space) == 0)
+    for (std::size_t i = 0; i < sizeof space.st_ino; ++i)
+      out[i] = static_cast<std::uint8_t>(out[i] ^ (space.st_ino >> 8 * i));
+  return out;
+}
+
+std::string printable(std::string_view name) {
+  std::string out(name.substr(0, offer::max_device_name));
+  for (char& c : out)
+    if (c <= 0x20 || c >= 0x7f) c = '?';
+  return out;
+}
+
+bringup::fabric fabric_of(const context& device) {
+  if (device.native()->device->transport_type == IBV_TRANSPORT_IWARP) return fabric::iwarp;
+  return device.provider().origin == provider_origin::soft ? fabric::this_host : fabric::network;
+}
+
+// Links of vendors' own that give out no LIDs are addressed by GID.
+link_layer link_layer_of(const port_attributes& port) {
+  if (port.link_layer() != link_layer::unspecified) return port.link_layer();
+  return port.lid() == lid(0) ? link_layer::ethernet : link_layer::infiniband;
+}
+
+bool is_known_type(const gid_entry& entry) {
+  return entry.type == gid_type::infiniband || entry.type == gid_type::roce_v1 ||
+         entry.type == gid_type::roce_v2;
+}
+
+// What is worth offering first: the rest may not fit.
+auto merit(const offered_gid& of) {
+  const int older = of.type == gid_type::roce_v2 ? 0 : 1;
+  return std::tuple(older, scope_of(of.gid), of.index);
+}
+
+result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const context& device) {
+  std::vector<gid_entry> entries;
+  if (side.wishes.gid_index) {
+    VERBENA_TRY(const auto chosen, device.query_gid(side.wishes.port, *side.wishes.gid_index));
+    entries.push_back(chosen);
+  } else {
+    VERBENA_TRY(entries, device.gid_table());
+  }
+  const host_tables tables;
+  std::vector<offered_gid> out;
+  out.reserve(entries.size());
+  for (const auto& each : entries) {
+    if (each.port != side.wishes.port || !is_known_type(each)) continue;
+    const auto bits = tables.prefix_bits(each);
+    out.push_back({.gid = each.gid,
+                   .type = each.type,
+                   .index = each.index,
+                   .prefix_bits = bits,
+                   .routed = tables.is_routed(each, bits)});
+  }
+  std::ranges::sort(out, {}, merit);
+  if (out.size() > offer::max_gids) out.resize(offer::max_gids);
+  return out;
+}
+
+std::uint8_t clamped(std::uint8_t asked, int limit) {
+  return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
+}
+
+offered_reliability gather_reliability(const connection_wishes& wishes,
+                                       const device_attributes& limits) {
+  auto out = wishes.reliability;
+  if (wishes.transport != offered_transport::rc) return {};
+  out.reads_as_initiator = clamped(out.reads_as_initiator, limits.max_reads_as_initiator());
+  out.reads_as_target = clamped(out.reads_as_target, limits.max_reads_as_target());
+  out.ack_delay_exponent = limits.native().local_ca_ack_delay & ack_timeout::max_exponent;
+  return out;
+}
+
+}  // namespace
+
+context device_of(const negotiating_side& side) {
+  return context::borrow(side.pair.native()->context, side.pair.provider(), nullptr);
+}
+
+result<offer> gather_offer(const negotiating_side& side) {
+  const context device = device_of(side);
+  VERBENA_TRY(const auto limits, device.query());
+  VERBENA_TRY(const auto port, device.query_port(side.wishes.port));
+  VERBENA_TRY(const auto key, device.query_pkey(side.wishes.port, side.wishes.pkey_index));
+  VERBENA_TRY(auto gids, gather_gids(side, device));
+  return offer{
+      .transport = side.wishes.transport,
+      .fabric = fabric_of(device),
+      .link_layer = link_layer_of(port),
+      .port_up = port.state() == port_state::active || port.state() == port_state::armed,
+      .explicit_gid = side.wishes.gid_index.has_value(),
+      .device = printable(device.name()),
+      .host = identify_host(),
+      .mtu = side.wishes.path_mtu.value_or(port.active_mtu()),
+      .lid = port.lid(),
+      .partition_key = key.value(),
+      .inline_bytes = side.pair.capabilities().max_inline_data,
+      .queue_pair = {.number = side.pair.number(), .first_psn = side.pair.endpoint().first_psn},
+      .probe = std::nullopt,
+      .reliability = gather_reliability(side.wishes, limits),
+      .gids = std::move(gids)};
+}
+
+}  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// What this side can offer now: asked of the device and of the host each time.
+#pragma once
+
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/offer.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup::detail {
+
+/// The device of the side's queue pair, borrowed from it.
+[[nodiscard]] context device_of(const negotiating_side& side);
+
+/// The offer without a probe. Errors: those of the device's queries; ENODATA when the GID that was
+/// chosen explicitly is not there. A port that is down is no error.
+[[nodiscard]] result<offer> gather_offer(const negotiating_side& side);
+
+}  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// Whatever is offered: both sides come to the same result, and no one is asked for more than it
+// offered. What is chosen for which situation: decisions.inc.
+#include "verbena/bringup/agreement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "tests/unit/bringup/offers.hpp"
+
+namespace {
+
+using namespace offers;
+using bringup::agreement;
+using bringup::decide;
+using bringup::disagreement;
+using bringup::side;
+
+side mirrored(side of) {
+  if (of == side::both) return of;
+  return of == side::ours ? side::theirs : side::ours;
+}
+
+agreement mirrored(agreement of) {
+  std::swap(of.our_gid, of.their_gid);
+  std::swap(of.ours, of.theirs);
+  return of;
+}
+
+void expect_within(const agreement& made, const offer& ours, const offer& theirs) {
+  EXPECT_LE(made.mtu, ours.mtu);
+  EXPECT_LE(made.mtu, theirs.mtu);
+  EXPECT_TRUE(made.mtu == ours.mtu || made.mtu == theirs.mtu);
+  EXPECT_LE(made.inline_bytes, std::min(ours.inline_bytes, theirs.inline_bytes));
+  EXPECT_LE(made.ours.reads, ours.reliability.reads_as_initiator);
+  EXPECT_LE(made.ours.reads, theirs.reliability.reads_as_target);
+  EXPECT_EQ(made.ours.timeout.is_infinite(), ours.reliability.timeout.is_infinite());
+  EXPECT_GE(made.ours.timeout.exponent(), ours.reliability.timeout.exponent());
+  EXPECT_LE(made.ours.timeout.exponent(), std::max(ours.reliability.timeout.exponent(),
+                                                   bringup::longest_raised_timeout_exponent));
+  EXPECT_EQ(made.our_gid.has_value(), made.their_gid.has_value());
+  EXPECT_TRUE(made.our_gid || ours.link_layer == link_layer::infiniband);
+  if (!made.our_gid) return;
+  ASSERT_LT(*made.our_gid, ours.gids.size());
+  ASSERT_LT(*made.their_gid, theirs.gids.size());
+  const auto& one = ours.gids[*made.our_gid];
+  const auto& other = theirs.gids[*made.their_gid];
+  if (ours.link_layer == link_layer::infiniband) return;
+  EXPECT_EQ(one.type, other.type);
+  EXPECT_TRUE(one.gid != other.gid || ours.host == theirs.host);
+}
+
+TEST(decision, is_the_same_from_both_sides) {
+  std::mt19937 random(4);
+  int agreed = 0;
+  int refused = 0;
+  for (int round = 0; round < 6000; ++round) {
+    const offer ours = random_offer(random);
+    const offer theirs = random() % 50 == 0 ? ours : random_offer(random);
+    const auto here = decide(ours, theirs);
+    const auto there = decide(theirs, ours);
+    ASSERT_EQ(here.index(), there.index());
+    if (const auto* const made = std::get_if<agreement>(&here)) {
+      ++agreed;
+      ASSERT_EQ(mirrored(*made), std::get<agreement>(there))
+          << to_string(*made, ours, theirs) << "\n"
+          << to_string(std::get<agreement>(there), theirs, ours);
+      expect_within(*made, ours, theirs);
+      EXPECT_FALSE(to_string(*made, ours, theirs).empty());
+    } else {
+      ++refused;
+      const auto& why = std::get<disagreement>(here);
+      const auto& seen_there = std::get<disagreement>(there);
+      ASSERT_EQ(why.reason, seen_there.reason);
+      ASSERT_EQ(why.whose, mirrored(seen_there.whose));
+      EXPECT_FALSE(why.text.empty());
+      EXPECT_NE(to_error(why, "peer").code(), 0);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(agreed, 300);
+  EXPECT_GT(refused, 1000);
+}
+
+// The order in which a port lists its addresses changes positions, not addresses.
+TEST(decision, does_not_depend_on_the_order_of_addresses) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 1500; ++round) {
+    const offer ours = random_offer(random);
+    const offer theirs = random_offer(random);
+    offer turned = ours;
+    std::ranges::reverse(turned.gids);
+    const auto first = decide(ours, theirs);
+    const auto second = decide(turned, theirs);
+    ASSERT_EQ(first.index(), second.index());
+    const auto* const made = std::get_if<agreement>(&first);
+    if (made == nullptr || ours.link_layer == link_layer::infiniband) continue;
+    ASSERT_EQ(made->reach, std::get<agreement>(second).reach);
+    ASSERT_EQ(ours.gids[*made->our_gid].type,
+              turned.gids[*std::get<agreement>(second).our_gid].type);
+  }
+}
+
+TEST(decision, raises_no_timeout_beyond_what_a_device_can_need) {
+  offer ours = adapter(1, {entry("10.0.0.1/24")});
+  offer theirs = adapter(2, {entry("10.0.0.2/24")});
+  theirs.reliability.ack_delay_exponent = 31;
+  EXPECT_EQ(std::get<agreement>(decide(ours, theirs)).ours.timeout.exponent(),
+            bringup::longest_raised_timeout_exponent);
+  ours.reliability.timeout = ack_timeout::infinite();
+  EXPECT_TRUE(std::get<agreement>(decide(ours, theirs)).ours.timeout.is_infinite());
+}
+
+TEST(decision, has_an_errno_for_each_obstacle) {
+  using bringup::obstacle;
+  const auto code = [](obstacle reason) {
+    return bringup::to_error({.reason = reason, .whose = side::both, .text = "words"}, "peer")
+        .code();
+  };
+  EXPECT_EQ(code(obstacle::transport), EPROTOTYPE);
+  EXPECT_EQ(code(obstacle::iwarp), EOPNOTSUPP);
+  EXPECT_EQ(code(obstacle::port_down), ENETDOWN);
+  EXPECT_EQ(code(obstacle::partition), EACCES);
+  EXPECT_EQ(code(obstacle::no_gid), EADDRNOTAVAIL);
+  EXPECT_EQ(code(obstacle::no_common_subnet), ENETUNREACH);
+}
+
+}  // namespace

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: MIT
+// Rows of the table of decisions that queue pairs of the software device make; and what peers that
+// break the protocol in the middle of it meet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "tests/unit/bringup/decisions.hpp"
+#include "tests/unit/bringup/peers.hpp"
+#include "tests/unit/sys/fresh_process.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace {
+
+using namespace peers;
+using namespace verbena;
+using bringup::frame_type;
+using bringup::negotiation_options;
+using bringup::offer;
+using bringup::stream;
+using bringup::trial;
+using negotiated_rc = bringup::negotiated_queue_pair<rc>;
+
+/// A side on the software device.
+struct side {
+  verbena::context device = open_device("soft0").value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue queue = device.create_cq(16).value();
+
+  prepared_queue_pair<rc> prepare() {
+    return pd.create_queue_pair<rc>(queue, queue, {.path_mtu = mtu::bytes_1024}).value();
+  }
+  result<negotiated_rc> connect(prepared_queue_pair<rc> prepared, stream& peer,
+                                const negotiation_options& options = {}) {
+    return bringup::negotiate_queue_pair(
+        std::move(prepared), peer, soon(), [](queue_pair<rc>&) -> result<void> { return {}; },
+        options);
+  }
+  result<negotiated_rc> connect(stream& peer, const negotiation_options& options = {}) {
+    return connect(prepare(), peer, options);
+  }
+  void provoke(const char* command) const {
+    ASSERT_EQ(device.provider().soft_provoke(device.native(), command), 0);
+  }
+};
+
+std::string text_of(const result<negotiated_rc>& made) {
+  if (!made) return made.error().message();
+  const auto& terms = made->terms.value();
+  return to_string(terms.agreed, terms.ours, terms.theirs);
+}
+
+/// Two sides of this program; what the first one reads. The second must come to the same end.
+std::string both_connect(
+    side& here, side& there, const negotiation_options& options,
+    const std::function<void()>& meanwhile = [] {}) {
+  auto [server, client] = connected();
+  auto prepared = there.prepare();
+  auto mine = here.prepare();
+  std::optional<result<negotiated_rc>> at_there;
+  meanwhile();
+  std::thread other(
+      [&, &end = client] { at_there.emplace(there.connect(std::move(prepared), end, options)); });
+  const auto made = here.connect(std::move(mine), server, options);
+  other.join();
+  EXPECT_EQ(made.has_value(), at_there->has_value()) << text_of(*at_there);
+  return text_of(made);
+}
+
+/// What a peer of this program would offer.
+offer usual_offer(side& of) {
+  side there;
+  auto [server, client] = connected();
+  std::optional<result<negotiated_rc>> made;
+  std::thread other([&, &end = client] { made.emplace(there.connect(end)); });
+  const auto connected = of.connect(server);
+  other.join();
+  return connected.value().terms.value().theirs;
+}
+
+/// A peer that says what it likes: connected to one that negotiates as usual. Returns what the
+/// latter reads.
+std::string against(side& here, const std::function<void(stream&)>& peer,
+                    const negotiation_options& options = {}) {
+  auto [server, client] = connected();
+  std::thread other([&, &end = client] { peer(end); });
+  const auto made = here.connect(server, options);
+  server.shut_down();
+  other.join();
+  return text_of(made);
+}
+
+void say_offer(stream& to, const offer& what) {
+  static_cast<void>(to.exchange(frame_type::offer, what.encode(), soon()));
+}
+result<std::vector<std::byte>> say_verdict(stream& to, unsigned value) {
+  const std::array byte{static_cast<std::byte>(value)};
+  return to.exchange(frame_type::verdict, byte, soon());
+}
+void say_ready(stream& to) { static_cast<void>(to.exchange(frame_type::ready, {}, soon())); }
+
+// The device's poll, and one that spoils the second message that tries the way.
+int (*real_poll)(ibv_cq*, int, ibv_wc*) = nullptr;
+thread_local int probes_sent = 0;
+
+int poll_that_loses_large_packets(ibv_cq* queue, int count, ibv_wc* out) {
+  const int found = real_poll(queue, count, out);
+  for (int i = 0; i < found; ++i)
+    if (out[i].opcode == IBV_WC_SEND && ++probes_sent == 2) out[i].status = IBV_WC_RETRY_EXC_ERR;
+  return found;
+}
+
+}  // namespace
+
+namespace decisions {
+
+std::string infiniband_persona() {
+  // The persona belongs to a process.
+  const auto other_process = [] {
+    ::setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
+    side here;
+    side there;
+    std::fputs(both_connect(here, there, {.trial = trial::always}).c_str(), stderr);
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT((other_process(), ::verbena::testing_support::leave_process()),
+              testing::ExitedWithCode(0), "InfiniBand LID .* \\(by LID\\), MTU 1024");
+  return testing::Test::HasFailure() ? "" : "(by LID), MTU";
+}
+
+std::string blocked_way() {
+  side here;
+  offer silent = usual_offer(here);
+  silent.probe = {.number = queue_pair_number(0xfffff0), .first_psn = {}};
+  silent.reliability.ack_delay_exponent = 0;
+  return against(here,
+                 [&](stream& peer) {
+                   say_offer(peer, silent);
+                   const auto verdict = say_verdict(peer, 0);
+                   const auto ready = peer.exchange(frame_type::ready, {}, soon());
+                   EXPECT_TRUE(verdict);
+                   EXPECT_EQ(ready.error().code(), ECONNABORTED) << "the peer is told, too";
+                 },
+                 {.trial = trial::always});
+}
+
+std::string small_packets_only() {
+  side here;
+  side there;
+  auto& poll = here.device.native()->ops.poll_cq;
+  real_poll = std::exchange(poll, &poll_that_loses_large_packets);
+  probes_sent = 0;
+  const std::string text = both_connect(here, there, {.trial = trial::always});
+  poll = real_poll;
+  return text;
+}
+
+std::string open_way() {
+  side here;
+  side there;
+  return both_connect(here, there, {.trial = trial::always});
+}
+
+std::string port_comes_back() {
+  side here;
+  side there;
+  std::thread repair;
+  std::string text = both_connect(here, there, {.trial = trial::always, .port_patience = 30s}, [&] {
+    here.provoke("port 1 down");
+    repair = std::thread([&] { here.provoke("port 1 up"); });
+  });
+  repair.join();
+  return text;
+}
+
+std::string port_stays_down() {
+  side here;
+  side there;
+  std::string text = both_connect(here, there, {}, [&] { here.provoke("port 1 down"); });
+  here.provoke("port 1 up");
+  return text;
+}
+
+std::string addresses_moved() {
+  side here;
+  const offer usual = usual_offer(here);
+  return against(here, [&](stream& peer) {
+    for (const unsigned verdict : {1, 0}) {
+      say_offer(peer, usual);
+      EXPECT_TRUE(say_verdict(peer, verdict));
+    }
+    say_ready(peer);
+  });
+}
+
+std::string addresses_keep_moving() {
+  side here;
+  const offer usual = usual_offer(here);
+  return against(here, [&](stream& peer) {
+    for (int round = 0; round < 5; ++round) {
+      say_offer(peer, usual);
+      EXPECT_TRUE(say_verdict(peer, 1));
+    }
+    EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
+  });
+}
+
+std::string older_peer() {
+  side here;
+  side there;
+  auto listening = listen();
+  auto raw = raw_connection(listening.port());
+  say(raw, bringup::encode_greeting({.lowest = 1, .highest = 1}));
+  auto server = listening.accept(soon()).value();
+  auto prepared =
+      there.pd.create_queue_pair<rc>(there.queue, there.queue, {.path_mtu = mtu::bytes_512})
+          .value();
+  say(raw, bringup::encode_frame(frame_type::endpoint, prepared.endpoint().encode()));
+  say(raw, bringup::encode_frame(frame_type::ready, {}));
+  const auto made = here.connect(server);
+  if (!made) return made.error().message();
+  EXPECT_FALSE(made->terms);
+  const auto set = made->queue.query(queue_pair_attribute::path_mtu).value();
+  return "version " + std::to_string(server.version()) + " of the bring-up, MTU " +
+         to_string(set.path_mtu().value());
+}
+
+std::string failing_peer() {
+  side here;
+  const offer usual = usual_offer(here);
+  return against(here, [&](stream& peer) {
+    say_offer(peer, usual);
+    peer.refuse("no memory");
+  });
+}
+
+std::string broken_offer() {
+  side here;
+  auto bytes = usual_offer(here).encode();
+  bytes[4] = std::byte{9};
+  return against(here, [&](stream& peer) {
+    static_cast<void>(peer.exchange(frame_type::offer, bytes, soon()));
+    EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
+  });
+}
+
+std::string broken_verdict() {
+  side here;
+  const offer usual = usual_offer(here);
+  return against(here, [&](stream& peer) {
+    say_offer(peer, usual);
+    static_cast<void>(say_verdict(peer, 2));
+    EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
+  });
+}
+
+}  // namespace decisions
+
+namespace {
+
+// A queue pair that was prepared before its port flapped connects by what the port is now.
+TEST(negotiation, asks_the_port_anew) {
+  side here;
+  side there;
+  EXPECT_THAT(both_connect(here, there, {},
+                           [&] {
+                             here.provoke("port 1 down");
+                             here.provoke("gid-change");
+                             here.provoke("port 1 up");
+                           }),
+              testing::HasSubstr("RoCE v2"));
+}
+
+TEST(negotiation, of_unreliable_connections_works_and_needs_no_acknowledgements) {
+  side here;
+  side there;
+  auto [server, client] = connected();
+  auto theirs = there.pd.create_queue_pair<uc>(there.queue, there.queue).value();
+  std::thread other([&, &end = client] {
+    EXPECT_TRUE(
+        bringup::connect_queue_pair(std::move(theirs), end, soon(), {.trial = trial::always}));
+  });
+  const auto made =
+      bringup::connect_queue_pair(here.pd.create_queue_pair<uc>(here.queue, here.queue).value(),
+                                  server, soon(), {.trial = trial::always});
+  other.join();
+  EXPECT_TRUE(made) << made.error().message();
+}
+
+TEST(negotiation, sets_what_was_agreed) {
+  side here;
+  side there;
+  auto [server, client] = connected();
+  std::optional<result<negotiated_rc>> at_there;
+  auto theirs = there.pd
+                    .create_queue_pair<rc>(there.queue, there.queue,
+                                           {.path_mtu = mtu::bytes_256, .read_depth = 3})
+                    .value();
+  std::thread other(
+      [&, &end = client] { at_there.emplace(there.connect(std::move(theirs), end)); });
+  const auto made = here.connect(server).value();
+  other.join();
+  using attribute = queue_pair_attribute;
+  const auto set = made.queue
+                       .query(queue_pair_attribute_mask(attribute::path_mtu) |
+                              attribute::reads_as_initiator | attribute::reads_as_target)
+                       .value();
+  EXPECT_EQ(set.path_mtu(), mtu::bytes_256);
+  EXPECT_EQ(set.reads_as_initiator(), 3);
+  EXPECT_EQ(set.reads_as_target(), 3);
+  EXPECT_EQ(made.terms->agreed.ours.reads, 3);
+  EXPECT_EQ(made.terms->ours, at_there->value().terms->theirs);
+}
+
+// A peer may end at any point of the protocol, and with any bytes of it cut off.
+TEST(negotiation, names_a_peer_that_ends_anywhere) {
+  side here;
+  const offer usual = usual_offer(here);
+  const std::array<std::byte, 1> settled{};
+  auto bytes = bringup::encode_frame(frame_type::offer, usual.encode());
+  const auto more = bringup::encode_frame(frame_type::verdict, settled);
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  for (std::size_t length = 0; length <= bytes.size(); length += length < 16 ? 1 : 7) {
+    auto [server, raw] = accepted_raw();
+    say(raw, std::span(bytes).first(length));
+    ::shutdown(raw.get(), SHUT_WR);
+    const auto made = here.connect(server);
+    ASSERT_FALSE(made) << length;
+    EXPECT_EQ(made.error().code(), ECONNRESET) << length << ": " << made.error().message();
+  }
+}
+
+}  // namespace

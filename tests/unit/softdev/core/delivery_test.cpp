@@ -85,7 +85,7 @@ TEST_F(deliveries, a_request_fails_alone_and_says_why) {
   end_point& ud = make({.transport = transport::ud});
   connect(*ud.qp, connection_to(0));
   datagram_destination nobody = to(b);
-  nobody.qpn ^= 1;
+  nobody.qpn = unused_number();
   EXPECT_EQ(failed(nobody, send).status, completion_status::remote_invalid_read_request);
   EXPECT_EQ(failed(to(b, 0x99), send).vendor_error,
             static_cast<std::uint32_t>(reason::qkey_mismatch));

@@ -240,6 +240,12 @@ class fabric : public ::testing::Test {
     connect(*a.qp, connection_to(b.qp->number()));
     connect(*b.qp, connection_to(a.qp->number()));
   }
+  /// A number of this process that no queue pair has.
+  [[nodiscard]] std::uint32_t unused_number() const {
+    std::uint32_t number = ends.front()->qp->number();
+    while (home->find(number) != nullptr) number = (number & ~0x3fffU) | ((number + 1) & 0x3fffU);
+    return number;
+  }
   /// Runs the engine until virtual time has advanced by `duration`, deadline by deadline.
   void run_for(time_ns duration) {
     const time_ns end = virtual_now + duration;

@@ -98,7 +98,7 @@ class silence : public fabric, public ::testing::WithParamInterface<silent_case>
     auto back = connection_to(a.qp->number());
     switch (GetParam().why) {
       case reason::peer_unknown:
-        return b.qp->number() ^ 1U;
+        return unused_number();
       case reason::peer_not_ready:
         to_init(*b.qp, back);
         break;

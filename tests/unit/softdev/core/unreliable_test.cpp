@@ -119,7 +119,7 @@ TEST_F(unreliable, nobody_there_is_no_error) {
   EXPECT_EQ(sent(lonely), completion_status::success);
   EXPECT_EQ(c.qp->drops().count(reason::transport_mismatch), 1U);
   datagram_destination where = to(*d.qp);
-  where.qpn ^= 1U;
+  where.qpn = unused_number();
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
   where.qpn = 0x00'4005;  // of another process; there is no path to one here
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);

@@ -10,6 +10,7 @@ if(VERBENA_WARNINGS)
   target_compile_options(verbena_flags INTERFACE
     -Wall -Wextra -Wpedantic -Werror -Wshadow -Wcast-align -Wnull-dereference -Wno-missing-field-initializers
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual>
+    $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow>
     # g++ 12 that optimises finds overlaps in `"text" + std::string()` that are none (GCC bug 105651, mended in 13).
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>,$<NOT:$<CONFIG:Debug>>>:-Wno-restrict>)
 endif()
@@ -22,6 +23,14 @@ if(VERBENA_COVERAGE)
   target_compile_options(verbena_flags INTERFACE --coverage)
   target_link_options(verbena_flags INTERFACE --coverage)
 endif()
+
+# verbena_unity(TARGET): sources of the target are compiled a dozen at once if VERBENA_UNITY asks for it. In such a
+# unit the names of one source shadow those of another; other builds compile each alone, with that warning.
+function(verbena_unity target)
+  if(VERBENA_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
+endfunction()
 
 # What users' translation units must agree on with the library.
 function(verbena_add_interface target)
@@ -50,8 +59,8 @@ function(verbena_module name)
   endif()
   add_library(verbena_${name} OBJECT ${sources})
   target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers)
-  set_target_properties(verbena_${name} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON UNITY_BUILD ${VERBENA_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  verbena_unity(verbena_${name})
   # Where libverbena-soft.so is looked for after the loader's own places.
   set(soft_library "VERBENA_SOFT_LIBRARY_PATHS=\"${CMAKE_INSTALL_FULL_LIBDIR}/libverbena-soft.so.0\"")
   target_compile_definitions(verbena_${name} PRIVATE "${soft_library}")

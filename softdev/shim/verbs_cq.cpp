@@ -24,7 +24,7 @@ namespace {
 
 std::atomic<int> queues{0};
 
-struct creation {
+struct cq_creation {
   ibv_context* context = nullptr;
   std::uint64_t capacity = 0;
   void* cq_context = nullptr;
@@ -67,7 +67,7 @@ void tell_peers(cq_object& cq, const queue_pair& receiver) noexcept {
     cq.context_of->host->arm_for_peers(receiver, kind, object_of(cq.channel).wake.id);
 }
 
-ibv_cq_ex* create(const creation& wanted) {
+ibv_cq_ex* create(const cq_creation& wanted) {
   context_object& context = object_of(wanted.context);
   if (!working(context)) return nullptr;
   if (wanted.capacity < 1 || wanted.capacity > limits::max_completions ||

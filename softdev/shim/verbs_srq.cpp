@@ -19,7 +19,7 @@
 namespace verbena::softdev {
 namespace {
 
-std::atomic<int> queues{0};
+std::atomic<int> shared_queues{0};
 
 // On the thread that brings a message, with the lock of its queue pair's receives held.
 void on_limit(void* self, shared_receive_queue& /*queue*/) {
@@ -27,14 +27,14 @@ void on_limit(void* self, shared_receive_queue& /*queue*/) {
   srq.context_of->events->push_once(srq.limit_event);
 }
 
-struct creation {
+struct srq_creation {
   ibv_pd* pd = nullptr;
   void* srq_context = nullptr;
   std::uint32_t max_wr = 0;
   std::uint32_t max_sge = 0;
 };
 
-srq_object* make(const creation& wanted) {
+srq_object* make(const srq_creation& wanted) {
   auto* const object = new (std::nothrow) srq_object{};
   if (object == nullptr) return nullptr;
   object->context = wanted.pd->context;
@@ -67,14 +67,14 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (attributes.max_wr == 0 || attributes.max_wr > limits::max_work_requests ||
       attributes.max_sge > limits::max_sges)
     return fail(EINVAL);
-  if (queues.fetch_add(1) >= object_limits::max_srq) {
-    queues.fetch_sub(1);
+  if (shared_queues.fetch_add(1) >= object_limits::max_srq) {
+    shared_queues.fetch_sub(1);
     return fail(ENOMEM);
   }
   srq_object* const object =
       make({pd, srq_context, attributes.max_wr, std::max(attributes.max_sge, 1U)});
   if (object == nullptr) {
-    queues.fetch_sub(1);
+    shared_queues.fetch_sub(1);
     return fail(ENOMEM);
   }
   object_of(pd).children.add();
@@ -158,7 +158,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
   pthread_mutex_destroy(&srq->mutex);
   pthread_cond_destroy(&srq->cond);
   delete &object;
-  queues.fetch_sub(1);
+  shared_queues.fetch_sub(1);
   return 0;
 }
 

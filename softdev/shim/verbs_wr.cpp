@@ -188,6 +188,12 @@ void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
 #define NOT_SUPPORTED_REQUEST(name) \
   qp.name = &refused<EOPNOTSUPP, std::remove_pointer_t<decltype(ibv_qp_ex::name)>>::call;
 #include "softdev/shim/not_supported.inc"
+#undef NOT_SUPPORTED_FUNCTION
+#undef NOT_SUPPORTED_MEMBER
+#undef NOT_SUPPORTED_OPERATION
+#undef NOT_SUPPORTED_TRANSPORT
+#undef NOT_SUPPORTED_ACCESS
+#undef NOT_SUPPORTED_REQUEST
   const auto has = [operations](std::uint64_t flag) { return (operations & flag) != 0; };
   set(qp.wr_atomic_cmp_swp, has(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP), &atomic_cmp_swp);
   set(qp.wr_atomic_fetch_add, has(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD), &atomic_fetch_add);

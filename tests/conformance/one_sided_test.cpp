@@ -12,15 +12,15 @@
 namespace verbena::conformance {
 namespace {
 
-constexpr std::size_t room = 2 << 20;
+constexpr std::size_t region_bytes = 2 << 20;
 
 class one_sided : public data_test {
  protected:
   void open(const link_options& options = {}) {
     data_test::open(options);
     if (IsSkipped()) return;
-    local.emplace(connection().memory(room));
-    remote.emplace(connection().memory(room));
+    local.emplace(connection().memory(region_bytes));
+    remote.emplace(connection().memory(region_bytes));
   }
 
   std::optional<memory_region> local;

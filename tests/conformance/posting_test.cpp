@@ -11,15 +11,15 @@
 namespace verbena::conformance {
 namespace {
 
-constexpr std::size_t room = 2 << 20;
+constexpr std::size_t posted_bytes = 2 << 20;
 
 class messages : public data_test {
  protected:
   void open(const link_options& options = {}) {
     data_test::open(options);
     if (IsSkipped()) return;
-    source.emplace(connection().memory(room));
-    sink.emplace(connection().memory(room));
+    source.emplace(connection().memory(posted_bytes));
+    sink.emplace(connection().memory(posted_bytes));
   }
   // Sends `bytes` bytes into a receive of the same size and checks both ends.
   void exchange(std::size_t bytes) {

@@ -17,15 +17,15 @@
 namespace verbena::conformance {
 namespace {
 
-constexpr std::size_t room = 16 << 10;
+constexpr std::size_t shared_bytes = 16 << 10;
 
 class shared_receives : public ::testing::TestWithParam<interface_kind> {
  protected:
   void open(const shared_receive_queue_options& options = {.max_wr = 16, .max_sge = 2}) {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
     shared.emplace(make.pd().create_shared_receive_queue(options).value());
-    source.emplace(make.pd().allocate(room, every_right()).value());
-    sink.emplace(make.pd().allocate(room, every_right()).value());
+    source.emplace(make.pd().allocate(shared_bytes, every_right()).value());
+    sink.emplace(make.pd().allocate(shared_bytes, every_right()).value());
   }
   // A connection whose target takes receives from the shared queue.
   void connect() {

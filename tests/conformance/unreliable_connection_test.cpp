@@ -12,7 +12,7 @@
 namespace verbena::conformance {
 namespace {
 
-constexpr std::size_t room = 64 << 10;
+constexpr std::size_t uc_bytes = 64 << 10;
 
 class unreliable_connection : public ::testing::TestWithParam<variant> {
  protected:
@@ -31,8 +31,8 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
       ends.push_back(std::move(a));
       ends.push_back(std::move(b));
     }
-    source.emplace(make.pd().allocate(room, every_right()).value());
-    sink.emplace(make.pd().allocate(room, every_right()).value());
+    source.emplace(make.pd().allocate(uc_bytes, every_right()).value());
+    sink.emplace(make.pd().allocate(uc_bytes, every_right()).value());
   }
   [[nodiscard]] end<uc>& initiator() { return ends.front(); }
   [[nodiscard]] end<uc>& target() { return ends.back(); }
@@ -50,8 +50,8 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
     auto bytes = source->bytes().last(8);
     std::memcpy(bytes.data(), &mark, sizeof mark);
     post([&](auto& batch) {
-      batch.write({.id = 99, .signaled = true}, source->slice(room - 8, 8),
-                  sink->remote().slice(room - 8, 8));
+      batch.write({.id = 99, .signaled = true}, source->slice(uc_bytes - 8, 8),
+                  sink->remote().slice(uc_bytes - 8, 8));
     });
     EXPECT_TRUE(sent().ok());
     auto& seen = *reinterpret_cast<std::uint64_t*>(sink->bytes().last(8).data());

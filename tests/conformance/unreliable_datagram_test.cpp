@@ -14,7 +14,7 @@
 namespace verbena::conformance {
 namespace {
 
-constexpr std::size_t room = 16 << 10;
+constexpr std::size_t ud_bytes = 16 << 10;
 constexpr std::size_t header_bytes = global_route_header::encoded_size;
 constexpr queue_key key(0x1357);
 
@@ -24,8 +24,8 @@ class unreliable_datagram : public ::testing::TestWithParam<variant> {
     VERBENA_NEEDS(!is_iwarp(), "iWARP has no datagrams");
     add_end();
     if (GetParam().shape == topology::pair) add_end();
-    source.emplace(make.pd().allocate(room, every_right()).value());
-    sink.emplace(make.pd().allocate(room, every_right()).value());
+    source.emplace(make.pd().allocate(ud_bytes, every_right()).value());
+    sink.emplace(make.pd().allocate(ud_bytes, every_right()).value());
   }
   void add_end() {
     auto made = make.prepare({.max_recv_sge = 2,
@@ -192,7 +192,7 @@ TEST_P(unreliable_datagram, inline_bytes_arrive_also_split_over_two_slices) {
 TEST_P(unreliable_datagram, more_than_a_packet_does_not_arrive) {
   VERBENA_OPEN();
   const auto packet = byte_count(tested().context.query_port(port_number(1)).value().max_mtu());
-  receive(1, room);
+  receive(1, ud_bytes);
   post([&](auto& batch) {
     batch.send({.signaled = true}, source->slice(0, packet + 1), to_target());
   });

@@ -78,21 +78,21 @@ void expect_clean_failures(Path path) {
   EXPECT_EQ(log.text(), "") << "no teardown was refused";
 }
 
-result<protection_domain> make_pd(const provider& from) {
+result<protection_domain> allocate_pd_of(const provider& from) {
   VERBENA_TRY(const auto opened, open_soft(from));
   return opened.allocate_pd();
 }
 
 template <transport Transport>
 result<prepared_queue_pair<Transport>> make_queue_pair(const provider& from) {
-  VERBENA_TRY(const auto pd, make_pd(from));
+  VERBENA_TRY(const auto pd, allocate_pd_of(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
   return pd.create_queue_pair<Transport>(cq, cq);
 }
 
 template <transport Transport>
 result<prepared_queue_pair<Transport>> make_queue_pair_with_shared_receives(const provider& from) {
-  VERBENA_TRY(const auto pd, make_pd(from));
+  VERBENA_TRY(const auto pd, allocate_pd_of(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
   VERBENA_TRY(const auto shared, pd.create_shared_receive_queue({}));
   return pd.create_queue_pair<Transport>(cq, cq, shared);
@@ -109,18 +109,18 @@ TEST(creation_failure, open_leaves_nothing) {
   expect_clean_failures([](const provider& from) { return open_soft(from); });
 }
 
-TEST(creation_failure, allocate_pd_leaves_nothing) { expect_clean_failures(make_pd); }
+TEST(creation_failure, allocate_pd_leaves_nothing) { expect_clean_failures(allocate_pd_of); }
 
 TEST(creation_failure, allocate_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<memory_region> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.allocate(10000, access::local_write);
   });
 }
 
 TEST(creation_failure, allocate_with_optional_rights_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<memory_region> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.allocate(10000, access::local_write | access::relaxed_ordering);
   });
 }
@@ -128,7 +128,7 @@ TEST(creation_failure, allocate_with_optional_rights_leaves_nothing) {
 TEST(creation_failure, register_memory_leaves_nothing) {
   std::array<std::byte, 4096> memory{};
   expect_clean_failures([&memory](const provider& from) -> result<memory_region> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.register_memory(memory, access::local_write);
   });
 }
@@ -136,7 +136,7 @@ TEST(creation_failure, register_memory_leaves_nothing) {
 TEST(creation_failure, register_memory_at_an_address_leaves_nothing) {
   alignas(4096) static std::array<std::byte, 4096> memory;
   expect_clean_failures([](const provider& from) -> result<memory_region> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.register_memory(memory, access::local_write, {.base_address = 0x10000});
   });
 }
@@ -189,7 +189,7 @@ TEST(creation_failure, activate_leaves_nothing) {
 
 TEST(creation_failure, create_address_handle_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<address_handle> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     VERBENA_TRY(const auto own, pd.context().routable_gid(port_number(1)));
     return pd.create_address_handle({.gid = own.gid, .source_gid = own.index});
   });
@@ -197,7 +197,7 @@ TEST(creation_failure, create_address_handle_leaves_nothing) {
 
 TEST(creation_failure, create_shared_receive_queue_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<shared_receive_queue> {
-    VERBENA_TRY(const auto pd, make_pd(from));
+    VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.create_shared_receive_queue({});
   });
 }

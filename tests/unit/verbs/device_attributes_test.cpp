@@ -11,7 +11,7 @@
 namespace verbena {
 namespace {
 
-ibv_device_attr sample() {
+ibv_device_attr native_device() {
   ibv_device_attr native{};
   std::strcpy(native.fw_ver, "16.35.2000");
   native.node_guid = network_order(std::uint64_t{0x0002c90300a07c8e});
@@ -34,7 +34,7 @@ ibv_device_attr sample() {
 }
 
 TEST(device_attributes, are_typed) {
-  const device_attributes device(sample());
+  const device_attributes device(native_device());
   EXPECT_EQ(to_string(device.node_guid()), "0002:c903:00a0:7c8e");
   EXPECT_EQ(to_string(device.system_image_guid()), "0002:c903:00a0:7c8f");
   EXPECT_EQ(device.firmware_version(), "16.35.2000");
@@ -56,7 +56,7 @@ TEST(device_attributes, are_typed) {
 }
 
 TEST(device_attributes, a_firmware_version_is_never_more_than_its_field_and_printable) {
-  auto native = sample();
+  auto native = native_device();
   std::memset(native.fw_ver, 'x', sizeof native.fw_ver);
   EXPECT_EQ(device_attributes(native).firmware_version(), std::string(64, 'x'));
   std::strcpy(native.fw_ver, "1.\x1b[2J\xff");
@@ -64,7 +64,7 @@ TEST(device_attributes, a_firmware_version_is_never_more_than_its_field_and_prin
 }
 
 TEST(device_attributes, print_one_limit_a_line) {
-  const std::string text = to_string(device_attributes(sample()));
+  const std::string text = to_string(device_attributes(native_device()));
   EXPECT_EQ(text.substr(0, text.find('\n')), "node GUID: 0002:c903:00a0:7c8e");
   for (const char* line : {"\nvendor: 0x2c9\n", "\nports: 2\n", "\nmax queue pairs: 100\n",
                            "\nmax reads as target: 16\n"})
@@ -75,14 +75,14 @@ TEST(device_attributes, print_one_limit_a_line) {
 TEST(atomic_scope, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(atomic_scope::none), "none");
   EXPECT_EQ(to_string(atomic_scope::global), "global");
-  auto native = sample();
+  auto native = native_device();
   native.atomic_cap = static_cast<ibv_atomic_cap>(7);
   EXPECT_EQ(to_string(device_attributes(native).atomics()), "unknown (7)");
 }
 
 TEST(extended_device_attributes, add_to_the_basic_ones) {
   ibv_device_attr_ex native{};
-  native.orig_attr = sample();
+  native.orig_attr = native_device();
   native.completion_timestamp_mask = 0xffff;
   native.hca_core_clock = 1000000;
   native.max_dm_size = 4096;

@@ -10,7 +10,7 @@
 namespace verbena {
 namespace {
 
-endpoint sample() {
+endpoint sample_endpoint() {
   return {.queue_pair = queue_pair_number(0x12'3456),
           .first_psn = packet_sequence_number(0xab'cdef),
           .lid = lid(0x0102),
@@ -20,13 +20,13 @@ endpoint sample() {
 }
 
 TEST(endpoint, survives_encoding) {
-  const auto decoded = endpoint::decode(sample().encode());
+  const auto decoded = endpoint::decode(sample_endpoint().encode());
   ASSERT_TRUE(decoded) << decoded.error().message();
-  EXPECT_EQ(*decoded, sample());
+  EXPECT_EQ(*decoded, sample_endpoint());
 }
 
 endpoint without_gid() {
-  endpoint of = sample();
+  endpoint of = sample_endpoint();
   of.gid.reset();
   return of;
 }
@@ -54,13 +54,13 @@ TEST(endpoint, wire_format_is_fixed) {
   const std::array<std::uint8_t, endpoint::encoded_size> expected = {
       1, 1, 4, 16, 0, 0x12, 0x34, 0x56, 0, 0xab, 0xcd, 0xef, 1, 2,    0,
       0, 0, 0, 0,  0, 0,    0,    0,    0, 0xff, 0xff, 192,  0, 0x02, 1};
-  const auto bytes = sample().encode();
+  const auto bytes = sample_endpoint().encode();
   EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(expected)), bytes));
 }
 
 // Decodes the sample with one byte changed and returns the message of the refusal.
 std::string refusal(std::size_t index, std::uint8_t value) {
-  auto bytes = sample().encode();
+  auto bytes = sample_endpoint().encode();
   bytes[index] = std::byte{value};
   const auto decoded = endpoint::decode(bytes);
   if (decoded) return "accepted";
@@ -81,7 +81,7 @@ TEST(endpoint, refuses_what_it_does_not_know) {
 }
 
 TEST(endpoint, refuses_every_other_size) {
-  const auto bytes = sample().encode();
+  const auto bytes = sample_endpoint().encode();
   std::vector<std::byte> longer(bytes.begin(), bytes.end());
   longer.push_back(std::byte{0});
   for (std::size_t size = 0; size <= longer.size(); ++size) {
@@ -91,7 +91,7 @@ TEST(endpoint, refuses_every_other_size) {
 }
 
 TEST(endpoint, every_single_byte_is_decoded_or_refused) {
-  for (const endpoint& of : {sample(), without_gid()})
+  for (const endpoint& of : {sample_endpoint(), without_gid()})
     for (std::size_t index = 0; index < endpoint::encoded_size; ++index)
       for (int value = 0; value < 256; ++value) {
         auto bytes = of.encode();
@@ -102,7 +102,7 @@ TEST(endpoint, every_single_byte_is_decoded_or_refused) {
 }
 
 TEST(endpoint, prints_what_it_says) {
-  EXPECT_EQ(to_string(sample()),
+  EXPECT_EQ(to_string(sample_endpoint()),
             "queue pair 0x123456, psn 0xabcdef, lid 0x102, gid ::ffff:192.0.2.1, mtu 2048, read "
             "depth 16");
 }

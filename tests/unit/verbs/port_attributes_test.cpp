@@ -6,7 +6,7 @@
 namespace verbena {
 namespace {
 
-ibv_port_attr sample() {
+ibv_port_attr native_port() {
   ibv_port_attr native{};
   native.state = IBV_PORT_ACTIVE;
   native.max_mtu = IBV_MTU_4096;
@@ -23,7 +23,7 @@ ibv_port_attr sample() {
 }
 
 TEST(port_attributes, are_typed) {
-  const port_attributes port(port_number(2), sample());
+  const port_attributes port(port_number(2), native_port());
   EXPECT_EQ(port.number(), port_number(2));
   EXPECT_EQ(port.state(), port_state::active);
   EXPECT_EQ(port.max_mtu(), mtu::bytes_4096);
@@ -41,12 +41,12 @@ TEST(port_attributes, are_typed) {
 }
 
 TEST(port_attributes, print_in_one_line) {
-  EXPECT_EQ(to_string(port_attributes(port_number(2), sample())),
+  EXPECT_EQ(to_string(port_attributes(port_number(2), native_port())),
             "port 2: active, InfiniBand, link up, MTU 1024 (max 4096), 4x EDR, LID 23, 16 GIDs");
 }
 
 TEST(port_attributes, unknown_values_are_kept_and_print) {
-  auto native = sample();
+  auto native = native_port();
   native.state = static_cast<ibv_port_state>(7);
   native.active_mtu = static_cast<ibv_mtu>(9);
   native.active_width = 3;

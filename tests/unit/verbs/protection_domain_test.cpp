@@ -26,7 +26,7 @@ using testing_support::counting_provider;
 using testing_support::expect_error;
 using testing_support::open_soft;
 
-protection_domain make_pd() { return open_soft().allocate_pd().value(); }
+protection_domain new_pd() { return open_soft().allocate_pd().value(); }
 
 // The software device as if it were hardware: memory comes from mmap.
 provider without_allocator() {
@@ -42,7 +42,7 @@ bool all_zero(std::span<const std::byte> bytes) {
 }
 
 TEST(protection_domain, allocates_zeroed_page_aligned_memory) {
-  const auto pd = make_pd();
+  const auto pd = new_pd();
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   for (const std::size_t bytes : {1, 4096, 4097, 1 << 20}) {
     const auto region = pd.allocate(bytes, access::local_write).value();
@@ -98,7 +98,7 @@ TEST(protection_domain, an_absurd_size_is_an_error_that_names_it) {
 }
 
 TEST(protection_domain, registers_memory_of_the_caller) {
-  const auto pd = make_pd();
+  const auto pd = new_pd();
   std::vector<std::byte> memory(10000);
   const auto region =
       pd.register_memory(std::span(memory).subspan(10, 5000), access::local_write).value();
@@ -109,7 +109,7 @@ TEST(protection_domain, registers_memory_of_the_caller) {
 }
 
 TEST(protection_domain, empty_memory_is_refused) {
-  const auto pd = make_pd();
+  const auto pd = new_pd();
   const auto allocated = pd.allocate(0, {});
   expect_error(allocated, "a memory region has at least one byte");
   EXPECT_EQ(allocated.error().kind(), error_kind::invalid_argument);
@@ -274,7 +274,7 @@ TEST(protection_domain, adopted_with_take_is_deallocated_and_borrowed_is_not) {
 }
 
 TEST(protection_domain, raw_verbs_take_the_native_domain) {
-  const auto pd = make_pd();
+  const auto pd = new_pd();
   const auto& verbs = pd.provider().verbs;
   std::array<std::byte, 64> memory{};
   ibv_mr* const region = verbs.reg_mr(pd.native(), memory.data(), memory.size(), 0);
@@ -283,7 +283,7 @@ TEST(protection_domain, raw_verbs_take_the_native_domain) {
 }
 
 TEST(protection_domain_death, moved_from_breaks_a_rule) {
-  auto pd = make_pd();
+  auto pd = new_pd();
   const auto other = std::move(pd);
   const char* rule = "a moved-from protection_domain must not be used";
   // NOLINTBEGIN(bugprone-use-after-move): that is what is tested

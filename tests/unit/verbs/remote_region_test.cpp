@@ -10,9 +10,9 @@
 namespace verbena {
 namespace {
 
-const remote_region sample({.address = 0x0102030405060708,
-                            .length = 0x1112131415161718,
-                            .key = remote_key(0x21222324)});
+const remote_region sample_region({.address = 0x0102030405060708,
+                                   .length = 0x1112131415161718,
+                                   .key = remote_key(0x21222324)});
 
 void expect_refused(std::span<const std::byte> bytes, const std::string& words) {
   const auto decoded = remote_region::decode(bytes);
@@ -25,19 +25,19 @@ TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) 
   const std::array<std::uint8_t, 21> expected = {1,    1,    2,    3,    4,    5,    6,
                                                  7,    8,    0x11, 0x12, 0x13, 0x14, 0x15,
                                                  0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24};
-  const auto bytes = sample.encode();
+  const auto bytes = sample_region.encode();
   ASSERT_EQ(bytes.size(), expected.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
     EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
 }
 
 TEST(remote_region, survives_the_wire) {
-  EXPECT_EQ(remote_region::decode(sample.encode()).value(), sample);
+  EXPECT_EQ(remote_region::decode(sample_region.encode()).value(), sample_region);
   EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
 }
 
 TEST(remote_region, truncated_and_longer_bytes_are_refused) {
-  auto bytes = sample.encode();
+  auto bytes = sample_region.encode();
   expect_refused({}, "there are no bytes");
   for (std::size_t size = 1; size < bytes.size(); ++size)
     expect_refused(std::span(bytes).first(size), "version 1 has 21");
@@ -47,7 +47,7 @@ TEST(remote_region, truncated_and_longer_bytes_are_refused) {
 }
 
 TEST(remote_region, unknown_versions_are_refused) {
-  auto bytes = sample.encode();
+  auto bytes = sample_region.encode();
   for (const int version : {0, 2, 255}) {
     bytes[0] = std::byte(version);
     expect_refused(bytes, "version " + std::to_string(version) + ", this library reads version 1");
@@ -55,18 +55,18 @@ TEST(remote_region, unknown_versions_are_refused) {
 }
 
 TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
-  auto bytes = sample.encode();
+  auto bytes = sample_region.encode();
   for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
   expect_refused(bytes, "ends beyond the address space");
 }
 
 TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {
   for (std::size_t bit = 0; bit < remote_region::encoded_size * 8; ++bit) {
-    auto flipped = sample.encode();
+    auto flipped = sample_region.encode();
     flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
     const auto decoded = remote_region::decode(flipped);
     EXPECT_EQ(decoded.has_value(), bit >= 8) << "only the version is wrong: bit " << bit;
-    EXPECT_TRUE(!decoded || (decoded->encode() == flipped && *decoded != sample)) << bit;
+    EXPECT_TRUE(!decoded || (decoded->encode() == flipped && *decoded != sample_region)) << bit;
   }
 }
 

@@ -26,7 +26,7 @@ json render(double number) {
   return static_cast<double>(whole) == number ? json(whole) : json(number);
 }
 
-struct renderer {
+struct json_renderer {
   json operator()(unknown) const { return nullptr; }
   json operator()(std::int64_t number) const { return number; }
   json operator()(std::uint64_t number) const { return number; }
@@ -45,7 +45,7 @@ json render(const section& of) {
   for (const auto& entry : of) {
     if (entry.audience == audience::people) continue;
     if (const auto* const code = std::get_if<coded>(&entry.value)) all[entry.key] = code->code;
-    all[key_of(entry)] = std::visit(renderer(), entry.value);
+    all[key_of(entry)] = std::visit(json_renderer(), entry.value);
   }
   return all;
 }

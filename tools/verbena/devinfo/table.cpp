@@ -59,7 +59,7 @@ std::string amount_text(double amount, unit of) {
 }
 
 // Values of one line; sections and lists have their own way.
-struct renderer {
+struct text_renderer {
   unit of = unit::none;
 
   std::string operator()(unknown) const { return "-"; }
@@ -82,7 +82,7 @@ struct renderer {
   std::string operator()(const std::vector<section>&) const { return {}; }
 };
 
-std::string text_of(const field& of) { return std::visit(renderer{.of = of.unit}, of.value); }
+std::string text_of(const field& of) { return std::visit(text_renderer{.of = of.unit}, of.value); }
 
 bool is_shown(const field& of) { return of.audience != audience::programs; }
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int works = 0;
 constexpr int fails = 1;
-constexpr int wrong_usage = 2;
+constexpr int wrong_endpoint = 2;
 
 int complain(const std::string& text, int status) {
   std::cerr << "verbena doctor: " << text << '\n';
@@ -77,7 +77,7 @@ int execute(const doctor_options& options) {
   std::optional<endpoint> peer;
   if (!options.endpoint.empty()) {
     const auto read = read_endpoint(options.endpoint);
-    if (!read) return complain("--endpoint: " + read.error().diagnosis(), wrong_usage);
+    if (!read) return complain("--endpoint: " + read.error().diagnosis(), wrong_endpoint);
     peer = *read;
   }
   const auto host = diagnose::gather_host_facts({.root = options.root});

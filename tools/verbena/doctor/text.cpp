@@ -9,7 +9,7 @@
 namespace verbena::tool {
 namespace {
 
-constexpr std::size_t columns = 80;
+constexpr std::size_t text_columns = 80;
 constexpr std::size_t indent = 9;  // behind the longest severity
 
 // Appends `text` in lines of at most 80 columns that begin behind `indent` blanks. The first one
@@ -20,7 +20,7 @@ void wrap(std::string& out, std::string_view text) {
   while (!text.empty()) {
     const auto end = std::min(text.find(' '), text.size());
     const auto word = text.substr(0, end);
-    if (!begins && column + 1 + word.size() > columns) {
+    if (!begins && column + 1 + word.size() > text_columns) {
       out += '\n' + std::string(indent, ' ');
       column = indent;
       begins = true;
@@ -31,7 +31,7 @@ void wrap(std::string& out, std::string_view text) {
     }
     // A word that is longer than a line is cut.
     for (const char character : word) {
-      if (column == columns) {
+      if (column == text_columns) {
         out += '\n' + std::string(indent, ' ');
         column = indent;
       }

@@ -11,7 +11,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-int post(shared_receive_queue& queue, std::uint64_t wr_id, const std::vector<sge>& sinks) {
+int post_sinks(shared_receive_queue& queue, std::uint64_t wr_id, const std::vector<sge>& sinks) {
   queue.open();
   const int code = queue.add(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});
   queue.close();
@@ -49,9 +49,9 @@ class sharing : public fabric {
 TEST_F(sharing, requests_go_in_order_to_whom_messages_come_for) {
   EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "its receives are shared";
   for (std::uint64_t id = 1; id <= 4; ++id)
-    ASSERT_EQ(post(shared, id, {sink.slice(8 * id, 3), sink.slice(8 * id + 3, 5)}), 0);
-  EXPECT_EQ(post(shared, 5, {}), ENOMEM);
-  EXPECT_EQ(post(shared, 5, {{}, {}, {}}), EINVAL);
+    ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 3), sink.slice(8 * id + 3, 5)}), 0);
+  EXPECT_EQ(post_sinks(shared, 5, {}), ENOMEM);
+  EXPECT_EQ(post_sinks(shared, 5, {{}, {}, {}}), EINVAL);
   ASSERT_EQ(send(b, 10), 0);
   ASSERT_EQ(send(a, 11), 0);
   ASSERT_EQ(send(b, 12), 0);
@@ -74,11 +74,12 @@ TEST_F(sharing, requests_go_in_order_to_whom_messages_come_for) {
 }
 
 TEST_F(sharing, a_place_is_free_when_the_request_is_taken) {
-  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_EQ(post(shared, id, {sink.slice(0, 8)}), 0);
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
   for (std::uint64_t id = 5; id <= 20; ++id) {
     ASSERT_EQ(send(a, id), 0);
-    EXPECT_EQ(post(shared, id, {sink.slice(0, 8)}), 0);
-    EXPECT_EQ(post(shared, id, {sink.slice(0, 8)}), ENOMEM);
+    EXPECT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
+    EXPECT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), ENOMEM);
   }
   const auto received = drain(*a_peer.received);
   ASSERT_EQ(received.size(), 16U);
@@ -89,8 +90,8 @@ TEST_F(sharing, who_finds_it_empty_waits_for_a_request) {
   ASSERT_EQ(send(a, 1), 0);
   ASSERT_EQ(send(b, 2), 0);
   EXPECT_TRUE(a.sent->empty());
-  ASSERT_EQ(post(shared, 7, {sink.slice(0, 8)}), 0);
-  ASSERT_EQ(post(shared, 8, {sink.slice(8, 8)}), 0);
+  ASSERT_EQ(post_sinks(shared, 7, {sink.slice(0, 8)}), 0);
+  ASSERT_EQ(post_sinks(shared, 8, {sink.slice(8, 8)}), 0);
   run_for(rnr_time(12));
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
   EXPECT_EQ(only(*b.sent).status, completion_status::success);
@@ -100,7 +101,8 @@ TEST_F(sharing, who_finds_it_empty_waits_for_a_request) {
 }
 
 TEST_F(sharing, the_limit_is_told_once_each_time_it_is_armed) {
-  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_EQ(post(shared, id, {sink.slice(0, 8)}), 0);
+  for (std::uint64_t id = 1; id <= 4; ++id)
+    ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(shared.modify({.limit = 3}), 0);
   EXPECT_EQ(shared.query().limit, 3U);
   ASSERT_EQ(send(a, 1), 0);
@@ -121,7 +123,8 @@ TEST_F(sharing, the_limit_is_told_once_each_time_it_is_armed) {
 }
 
 TEST_F(sharing, another_size_keeps_the_requests) {
-  for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_EQ(post(shared, id, {sink.slice(8 * id, 8)}), 0);
+  for (std::uint64_t id = 1; id <= 3; ++id)
+    ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 8)}), 0);
   ASSERT_EQ(send(a, 1), 0);
   EXPECT_EQ(shared.modify({.max_wr = 1}), EINVAL) << "two are here";
   EXPECT_EQ(shared.modify({.max_wr = 0}), EINVAL);
@@ -131,12 +134,13 @@ TEST_F(sharing, another_size_keeps_the_requests) {
   EXPECT_EQ(shared.query().max_wr, 4U);
   EXPECT_EQ(shared.query().limit, 0U);
   ASSERT_EQ(shared.modify({.max_wr = 2, .limit = 2}), 0);
-  EXPECT_EQ(post(shared, 9, {}), ENOMEM);
+  EXPECT_EQ(post_sinks(shared, 9, {}), ENOMEM);
   ASSERT_EQ(shared.modify({.max_wr = 100}), 0);
   EXPECT_EQ(shared.query().max_wr, 100U);
   EXPECT_EQ(shared.query().max_sge, 2U);
-  for (std::uint64_t id = 4; id <= 101; ++id) ASSERT_EQ(post(shared, id, {sink.slice(0, 8)}), 0);
-  EXPECT_EQ(post(shared, 102, {}), ENOMEM);
+  for (std::uint64_t id = 4; id <= 101; ++id)
+    ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
+  EXPECT_EQ(post_sinks(shared, 102, {}), ENOMEM);
   ASSERT_EQ(send(a, 2), 0);
   ASSERT_EQ(send(b, 3), 0);
   EXPECT_EQ(drain(*a_peer.received).back().wr_id, 2U);
@@ -146,8 +150,8 @@ TEST_F(sharing, another_size_keeps_the_requests) {
 }
 
 TEST_F(sharing, a_queue_pair_that_fails_takes_no_more_and_says_so) {
-  ASSERT_EQ(post(shared, 1, {sink.slice(0, 8)}), 0);
-  ASSERT_EQ(post(shared, 2, {sink.slice(8, 8)}), 0);
+  ASSERT_EQ(post_sinks(shared, 1, {sink.slice(0, 8)}), 0);
+  ASSERT_EQ(post_sinks(shared, 2, {sink.slice(8, 8)}), 0);
   // Half a message has come when it ends.
   {
     const std::lock_guard lock(a_peer.qp->receive_lock());
@@ -169,7 +173,7 @@ TEST_F(sharing, a_queue_pair_that_fails_takes_no_more_and_says_so) {
   a_peer.qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
   a.qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
   connect_pair(a, a_peer);
-  ASSERT_EQ(post(shared, 4, {sink.slice(0, 4)}), 0);
+  ASSERT_EQ(post_sinks(shared, 4, {sink.slice(0, 4)}), 0);
   ASSERT_EQ(send(a, 5), 0);
   const completion failed = only(*a_peer.received);
   EXPECT_EQ(failed.wr_id, 4U);
@@ -183,8 +187,8 @@ TEST_F(sharing, the_queues_own_domain_decides_about_buffers) {
   end_point& c = make();
   end_point& c_peer = make({.shared_receives = &theirs});
   connect_pair(c, c_peer);
-  ASSERT_EQ(post(theirs, 1, {foreign.all()}), 0);
-  ASSERT_EQ(post(theirs, 2, {sink.slice(0, 8)}), 0);
+  ASSERT_EQ(post_sinks(theirs, 1, {foreign.all()}), 0);
+  ASSERT_EQ(post_sinks(theirs, 2, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(send(c, 3), 0);
   EXPECT_EQ(only(*c_peer.received).status, completion_status::success);
   EXPECT_TRUE(foreign.holds(1, 0, 8, 0));
@@ -210,7 +214,7 @@ TEST_F(sharing, eight_threads_lose_and_double_nothing) {
   for (std::uint32_t i = 0; i < pairs; ++i) {
     running.emplace_back([&, i] {
       for (std::uint32_t posted = 0; posted < each;) {
-        if (post(wide, i * each + posted, {sink.slice(8 * i, 8)}) == 0) {
+        if (post_sinks(wide, i * each + posted, {sink.slice(8 * i, 8)}) == 0) {
           ++posted;
           ++here;
         } else {

@@ -11,7 +11,7 @@ namespace verbena::softdev::testing {
 namespace {
 
 /// What the child tells its parent.
-struct place {
+struct process_place {
   std::uint32_t qpn = 0;
   std::uint32_t key = 0;
   std::uint64_t address = 0;
@@ -26,7 +26,7 @@ struct place {
   connect(*end.qp, connection_to(parent));
   for (std::uint64_t i = 0; i < 64; ++i)
     if (post_receive(*end.qp, i, {memory.slice(0, 1024)}) != 0) ::_exit(98);
-  tell(pipe, place{end.qp->number(), memory.key(), memory.address()});
+  tell(pipe, process_place{end.qp->number(), memory.key(), memory.address()});
   for (;;) {
     mine.turn();
     for (const completion& one : drain(*end.received))
@@ -42,7 +42,7 @@ struct two_processes {
       : mine(options),
         end(mine.make()),
         other([&](int pipe) -> int { serve(pipe, end.qp->number(), options, kind); }),
-        there(other.read<place>()) {
+        there(other.read<process_place>()) {
     virtual_now = 1'000'000;
     connect(*end.qp, connection_to(there.qpn));
   }
@@ -71,7 +71,7 @@ struct two_processes {
   device mine;
   end_point& end;
   child other;
-  place there;
+  process_place there;
   shared_buffer local{mine, memory_kind::ordinary, 1 << 16, 1};
 };
 

@@ -14,7 +14,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr std::uint32_t qkey = 0x1111'1111;
+constexpr std::uint32_t srd_qkey = 0x1111'1111;
 
 int as_efa(const std::function<void()>& test) {
   return in_child([&] {
@@ -55,7 +55,7 @@ ibv_qp* create_srd(ibv_qp_init_attr_ex wanted, std::uint32_t inlen = sizeof(efad
 void to_rts(ibv_qp* qp) {
   ibv_qp_attr attributes{};
   attributes.port_num = 1;
-  attributes.qkey = qkey;
+  attributes.qkey = srd_qkey;
   attributes.qp_state = IBV_QPS_INIT;
   const auto modify = SOFT(ibv_modify_qp);
   ASSERT_EQ(modify(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
@@ -82,7 +82,7 @@ int write_to_itself(ibv_qp* of, ibv_ah* ah, buffer& memory, unsigned flags) {
   qp->wr_id = 9;
   qp->wr_flags = flags;
   ibv_wr_rdma_write_imm(qp, memory.mr().rkey, memory.address() + 64, 5);
-  ibv_wr_set_ud_addr(qp, ah, of->qp_num, qkey);
+  ibv_wr_set_ud_addr(qp, ah, of->qp_num, srd_qkey);
   ibv_wr_set_sge(qp, memory.mr().lkey, memory.address(), 64);
   return ibv_wr_complete(qp);
 }
@@ -239,7 +239,7 @@ TEST(efa, addressed_requests_arrive_and_tell_the_unknown_sender) {
         ibv_send_wr* refused = nullptr;
         EXPECT_EQ(ibv_post_send(sender, &request, &refused), EINVAL);
         request.opcode = IBV_WR_SEND;
-        request.wr.ud = {.ah = ah, .remote_qpn = receiver->qp_num, .remote_qkey = qkey};
+        request.wr.ud = {.ah = ah, .remote_qpn = receiver->qp_num, .remote_qkey = srd_qkey};
         buffer to(other.pd, 64, 2, IBV_ACCESS_LOCAL_WRITE);
         ibv_sge sink = to.slice(0, 64);
         receive.sg_list = &sink;

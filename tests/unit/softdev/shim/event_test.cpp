@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Completion channels and asynchronous events: descriptors, blocking, acknowledgement, destruction.
 #include <fcntl.h>
-#include <poll.h>
 
 #include <atomic>
 #include <csignal>
@@ -14,11 +13,6 @@
 
 namespace verbena::softdev::testing {
 namespace {
-
-bool readable(int fd) {
-  pollfd wanted{fd, POLLIN, 0};
-  return poll(&wanted, 1, 0) == 1;
-}
 
 void set_nonblocking(int fd) { ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0); }
 

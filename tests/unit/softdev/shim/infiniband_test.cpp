@@ -40,12 +40,6 @@ std::string explained(const ibv_wc& failed) {
   return text;
 }
 
-ibv_port_attr port_of(ibv_context* context) {
-  ibv_port_attr port{};
-  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
-  return port;
-}
-
 struct target {
   std::uint64_t address = 0;
   std::uint32_t rkey = 0;
@@ -316,17 +310,17 @@ TEST(infiniband, datagrams_go_by_lid_with_and_without_a_route_header) {
 }
 
 // One of two processes: connects, tells the other where to write, and waits for its word.
-struct introduction {
+struct lid_introduction {
   std::uint32_t qp_num = 0;
   std::uint16_t lid = 0;
   target memory;
 };
-class side {
+class lid_side {
  public:
-  side(stream& other, bring_up how) {
-    other.put(introduction{
+  lid_side(stream& other, bring_up how) {
+    other.put(lid_introduction{
         qp.get()->qp_num, port_of(device.context).lid, {memory.address() + 8, memory.mr().rkey}});
-    peer = other.take<introduction>();
+    peer = other.take<lid_introduction>();
     how.lid = peer.lid;
     qp.connect(peer.qp_num, how);
     other.meet();
@@ -336,12 +330,12 @@ class side {
   opened_device device;
   queue_pair_handle qp{device};
   buffer memory{device.pd, 16, 1};
-  introduction peer;
+  lid_introduction peer;
 };
 
 int peer_process(stream& other, const char* persona, const bring_up& how) {
   setenv("VERBENA_SOFTDEV_PERSONA", persona, 1);
-  side it(other, how);
+  lid_side it(other, how);
   other.meet();
   if (other.take<char>() == 'd') {
     EXPECT_EQ(provoke(it.device.context, "port 1 down"), 0);
@@ -354,7 +348,7 @@ int peer_process(stream& other, const char* persona, const bring_up& how) {
 void processes_reach_each_other_by_lid(const char* route) {
   setenv("VERBENA_SOFTDEV_ROUTE", route, 1);
   child_process child([](stream& to) { return peer_process(to, "infiniband", by_lid); });
-  side here(child.to(), by_lid);
+  lid_side here(child.to(), by_lid);
   EXPECT_EQ(here.write().status, IBV_WC_SUCCESS);
   EXPECT_EQ(here.write().status, IBV_WC_SUCCESS);
   child.to().meet();
@@ -380,7 +374,7 @@ void nobody_answers(const char* persona, std::uint16_t pkey_index, const char* r
   });
   bring_up here = by_lid;
   here.lid = 1;
-  side it(child.to(), here);
+  lid_side it(child.to(), here);
   const ibv_wc failed = it.write();
   EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_NE(explained(failed).find(reason), std::string::npos) << explained(failed);

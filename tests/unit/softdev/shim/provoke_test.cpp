@@ -29,23 +29,12 @@ int provoke(ibv_context* context, const char* command) {
   return function(context, command);
 }
 
-bool readable(int fd) {
-  pollfd wanted{fd, POLLIN, 0};
-  return poll(&wanted, 1, 0) == 1;
-}
-
 // Takes an event and acknowledges it.
 ibv_async_event take(ibv_context* context) {
   ibv_async_event event{};
   EXPECT_EQ(SOFT(ibv_get_async_event)(context, &event), 0);
   SOFT(ibv_ack_async_event)(&event);
   return event;
-}
-
-ibv_port_attr port_of(ibv_context* context) {
-  ibv_port_attr port{};
-  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
-  return port;
 }
 
 std::uint64_t ticks_of(ibv_context* context) {

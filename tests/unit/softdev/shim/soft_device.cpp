@@ -2,6 +2,7 @@
 #include "tests/unit/softdev/shim/soft_device.hpp"
 
 #include <dlfcn.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -25,6 +26,17 @@ void (*find(std::string_view name))() {
   const auto* const found =
       std::find_if(table().functions, end, [&](const auto& entry) { return entry.name == name; });
   return found == end ? nullptr : found->function;
+}
+
+bool readable(int fd) {
+  pollfd wanted{fd, POLLIN, 0};
+  return poll(&wanted, 1, 0) == 1;
+}
+
+ibv_port_attr port_of(ibv_context* context) {
+  ibv_port_attr port{};
+  EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), 0);
+  return port;
 }
 
 std::vector<std::byte> pattern(std::uint32_t seed, std::size_t bytes) {

@@ -38,6 +38,12 @@ Function* call(const char* name) {
 }
 #define SOFT(name) ::verbena::softdev::testing::call<decltype(::name)>(#name)
 
+/// Whether something can be read from a descriptor now.
+[[nodiscard]] bool readable(int fd);
+
+/// The attributes of the device's port.
+[[nodiscard]] ibv_port_attr port_of(ibv_context* context);
+
 /// Bytes that depend on a seed and their position.
 [[nodiscard]] std::vector<std::byte> pattern(std::uint32_t seed, std::size_t bytes);
 

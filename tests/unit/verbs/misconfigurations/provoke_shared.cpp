@@ -14,24 +14,24 @@ namespace {
 
 using testing_support::open_soft;
 
-protection_domain domain() { return open_soft().allocate_pd().value(); }
+protection_domain new_domain() { return open_soft().allocate_pd().value(); }
 
 shared_receive_queue small_queue() {
-  return domain().create_shared_receive_queue({.max_wr = 16, .max_sge = 1}).value();
+  return new_domain().create_shared_receive_queue({.max_wr = 16, .max_sge = 1}).value();
 }
 
 }  // namespace
 
 error shared_queue_without_room() {
-  return error_of(domain().create_shared_receive_queue({.max_wr = 0}));
+  return error_of(new_domain().create_shared_receive_queue({.max_wr = 0}));
 }
 error shared_queue_too_long() {
-  return error_of(domain().create_shared_receive_queue({.max_wr = 10'000'000}));
+  return error_of(new_domain().create_shared_receive_queue({.max_wr = 10'000'000}));
 }
 error shared_queue_limit_beyond() { return error_of(small_queue().arm_limit(5'000)); }
 error shared_queue_resized_beyond() { return error_of(small_queue().resize(10'000'000)); }
 error receive_beside_shared_queue() {
-  const auto pd = domain();
+  const auto pd = new_domain();
   const auto cq = pd.context().create_cq(16).value();
   const auto shared = pd.create_shared_receive_queue({.max_wr = 16, .max_sge = 1}).value();
   auto prepared = pd.create_queue_pair<rc>(cq, cq, shared).value();
@@ -49,7 +49,7 @@ error receive_beside_shared_queue() {
 error sender_of_a_failure() {
   ibv_wc failed{};
   failed.status = IBV_WC_WR_FLUSH_ERR;
-  return error_of(domain().sender_address(completion(failed), port_number(1), std::nullopt));
+  return error_of(new_domain().sender_address(completion(failed), port_number(1), std::nullopt));
 }
 
 }  // namespace verbena::misconfigurations

@@ -13,6 +13,9 @@
 
 namespace verbena::softdev {
 
+/// Of the paths that the connection manager gives, as rdma-core's.
+inline constexpr std::uint8_t cm_hop_limit = 64;
+
 /// How long an address of that family is; 0 for one that is not supported, or none.
 [[nodiscard]] socklen_t cm_address_length(const sockaddr* from) noexcept;
 /// Empty for a family that is not supported, or no address.

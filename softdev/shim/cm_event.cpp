@@ -61,7 +61,7 @@ void fill_datagram(const cm::event& from, const cm_id_object& id, cm_event_objec
   address.dlid = from.remote.lid;
   address.is_global = infiniband ? 0 : 1;
   address.grh.sgid_index = cm_gid_index(home, id.home->manager->look(id.end).source);
-  address.grh.hop_limit = 64;
+  address.grh.hop_limit = cm_hop_limit;
   address.grh.traffic_class = id.type_of_service;
   std::ranges::copy(from.remote.gid, address.grh.dgid.raw);
 }

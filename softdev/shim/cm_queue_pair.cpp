@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint8_t default_timeout = 14;  // 4.096 us * 2^14 = 67 ms
 constexpr std::uint8_t rnr_timer = 12;        // 0.64 ms
-constexpr std::uint8_t hop_limit = 64;
 
 bool has_reply(cm::phase state) noexcept {
   switch (state) {
@@ -70,7 +69,7 @@ void fill_receive(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_a
   out.ah_attr.dlid = now.remote.lid;
   out.ah_attr.is_global = infiniband ? 0 : 1;
   out.ah_attr.grh.sgid_index = cm_gid_index(home, now.source);
-  out.ah_attr.grh.hop_limit = hop_limit;
+  out.ah_attr.grh.hop_limit = cm_hop_limit;
   out.ah_attr.grh.traffic_class = id.type_of_service;
   std::ranges::copy(now.remote.gid, out.ah_attr.grh.dgid.raw);
   out.path_mtu = IBV_MTU_4096;

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::uint8_t exactly = 2;            // of the selectors in a path record
 constexpr std::uint8_t packet_life_time = 14;  // 4.096 us * 2^14 = 67 ms
-constexpr std::uint8_t hop_limit = 64;
 
 host& host_of(const cm_id_object& id) noexcept { return *object_of(id.home->context).host; }
 
@@ -54,7 +53,7 @@ void cm_fill_path(cm_id_object& id) {
     path.slid = htobe16(object_of(id.home->context).host->core().port().lid());
     path.dlid = now.remote.lid != 0 ? htobe16(now.remote.lid) : path.slid;
   }
-  path.hop_limit = hop_limit;
+  path.hop_limit = cm_hop_limit;
   path.traffic_class = id.type_of_service;
   path.reversible = 1;
   path.numb_path = 1;

@@ -23,7 +23,7 @@ using verbena::bringup::stream;
 constexpr std::size_t message_bytes = 4096;
 
 /// One side: its own context, domain, queue, buffer and queue pair.
-struct side {
+struct connecting_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
   completion_queue queue = device.create_cq(16).value();
@@ -61,7 +61,7 @@ struct side {
 };
 
 /// What a peer of `of` would offer: its offer with a queue pair that nobody has.
-std::vector<std::byte> offer_to(side& of) {
+std::vector<std::byte> offer_to(connecting_side& of) {
   auto [server, client] = connected();
   bringup::offer heard;
   std::thread other([&, &end = client] {
@@ -77,8 +77,8 @@ std::vector<std::byte> offer_to(side& of) {
 TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
   for (int round = 0; round < 50; ++round) {
     auto [server, client] = connected();
-    side here;
-    side there;
+    connecting_side here;
+    connecting_side there;
     std::vector<std::byte> at_there;
     std::thread other([&, &end = client] {
       auto connected = there.connect(end).value();
@@ -100,8 +100,8 @@ TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
 
 TEST(connect_queue_pair, leaves_the_stream_to_the_application) {
   auto [server, client] = connected();
-  side here;
-  side there;
+  connecting_side here;
+  connecting_side there;
   const auto region = there.buffer.remote();
   std::thread other([&, &end = client] {
     const auto connected = there.connect(end).value();
@@ -114,8 +114,8 @@ TEST(connect_queue_pair, leaves_the_stream_to_the_application) {
 
 TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
   auto [server, client] = connected();
-  side here;
-  side there;
+  connecting_side here;
+  connecting_side there;
   result<void> at_there;
   std::thread other([&, &end = client] {
     if (auto made = there.connect(end); !made) at_there = std::move(made).error();
@@ -134,7 +134,7 @@ TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
 
 TEST(connect_queue_pair, refuses_a_broken_offer_and_says_so) {
   auto [server, client] = connected();
-  side here;
+  connecting_side here;
   result<void> at_there;
   std::thread other([&, &end = client] {
     const std::vector<std::byte> nonsense(80, std::byte{0xff});
@@ -152,7 +152,7 @@ TEST(connect_queue_pair, refuses_a_broken_offer_and_says_so) {
 
 TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
   auto [server, client] = connected();
-  side here;
+  connecting_side here;
   const auto offered = offer_to(here);
   std::thread other([&, end = std::move(client)]() mutable {
     end.exchange(bringup::frame_type::offer, offered, soon()).value();
@@ -166,7 +166,7 @@ TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
 
 TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
   auto [server, client] = connected();
-  side here;
+  connecting_side here;
   const auto offered = offer_to(here);
   std::thread other(
       [&, &end = client] { end.exchange(bringup::frame_type::offer, offered, soon()).value(); });
@@ -178,7 +178,7 @@ TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
 
 TEST(connect_queue_pair, names_a_peer_that_uses_the_stream_otherwise) {
   auto [server, client] = connected();
-  side here;
+  connecting_side here;
   client.send(bytes_from("not an endpoint"), soon()).value();
   const auto made = here.connect(server);
   ASSERT_FALSE(made);

@@ -30,7 +30,7 @@ using bringup::trial;
 using negotiated_rc = bringup::negotiated_queue_pair<rc>;
 
 /// A side on the software device.
-struct side {
+struct trying_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
   completion_queue queue = device.create_cq(16).value();
@@ -60,7 +60,7 @@ std::string text_of(const result<negotiated_rc>& made) {
 
 /// Two sides of this program; what the first one reads. The second must come to the same end.
 std::string both_connect(
-    side& here, side& there, const negotiation_options& options,
+    trying_side& here, trying_side& there, const negotiation_options& options,
     const std::function<void()>& meanwhile = [] {}) {
   auto [server, client] = connected();
   auto prepared = there.prepare();
@@ -76,8 +76,8 @@ std::string both_connect(
 }
 
 /// What a peer of this program would offer.
-offer usual_offer(side& of) {
-  side there;
+offer usual_offer(trying_side& of) {
+  trying_side there;
   auto [server, client] = connected();
   std::optional<result<negotiated_rc>> made;
   std::thread other([&, &end = client] { made.emplace(there.connect(end)); });
@@ -88,7 +88,7 @@ offer usual_offer(side& of) {
 
 /// A peer that says what it likes: connected to one that negotiates as usual. Returns what the
 /// latter reads.
-std::string against(side& here, const std::function<void(stream&)>& peer,
+std::string against(trying_side& here, const std::function<void(stream&)>& peer,
                     const negotiation_options& options = {}) {
   auto [server, client] = connected();
   std::thread other([&, &end = client] { peer(end); });
@@ -126,8 +126,8 @@ std::string infiniband_persona() {
   // The persona belongs to a process.
   const auto other_process = [] {
     ::setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
-    side here;
-    side there;
+    trying_side here;
+    trying_side there;
     std::fputs(both_connect(here, there, {.trial = trial::always}).c_str(), stderr);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -137,7 +137,7 @@ std::string infiniband_persona() {
 }
 
 std::string blocked_way() {
-  side here;
+  trying_side here;
   offer silent = usual_offer(here);
   silent.probe = {.number = queue_pair_number(0xfffff0), .first_psn = {}};
   silent.reliability.ack_delay_exponent = 0;
@@ -153,8 +153,8 @@ std::string blocked_way() {
 }
 
 std::string small_packets_only() {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   auto& poll = here.device.native()->ops.poll_cq;
   real_poll = std::exchange(poll, &poll_that_loses_large_packets);
   probes_sent = 0;
@@ -164,14 +164,14 @@ std::string small_packets_only() {
 }
 
 std::string open_way() {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   return both_connect(here, there, {.trial = trial::always});
 }
 
 std::string port_comes_back() {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   std::thread repair;
   std::string text = both_connect(here, there, {.trial = trial::always, .port_patience = 30s}, [&] {
     here.provoke("port 1 down");
@@ -182,15 +182,15 @@ std::string port_comes_back() {
 }
 
 std::string port_stays_down() {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   std::string text = both_connect(here, there, {}, [&] { here.provoke("port 1 down"); });
   here.provoke("port 1 up");
   return text;
 }
 
 std::string addresses_moved() {
-  side here;
+  trying_side here;
   const offer usual = usual_offer(here);
   return against(here, [&](stream& peer) {
     for (const unsigned verdict : {1, 0}) {
@@ -202,7 +202,7 @@ std::string addresses_moved() {
 }
 
 std::string addresses_keep_moving() {
-  side here;
+  trying_side here;
   const offer usual = usual_offer(here);
   return against(here, [&](stream& peer) {
     for (int round = 0; round < 5; ++round) {
@@ -214,8 +214,8 @@ std::string addresses_keep_moving() {
 }
 
 std::string older_peer() {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   auto listening = listen();
   auto raw = raw_connection(listening.port());
   say(raw, bringup::encode_greeting({.lowest = 1, .highest = 1}));
@@ -234,7 +234,7 @@ std::string older_peer() {
 }
 
 std::string failing_peer() {
-  side here;
+  trying_side here;
   const offer usual = usual_offer(here);
   return against(here, [&](stream& peer) {
     say_offer(peer, usual);
@@ -243,7 +243,7 @@ std::string failing_peer() {
 }
 
 std::string broken_offer() {
-  side here;
+  trying_side here;
   auto bytes = usual_offer(here).encode();
   bytes[4] = std::byte{9};
   return against(here, [&](stream& peer) {
@@ -253,7 +253,7 @@ std::string broken_offer() {
 }
 
 std::string broken_verdict() {
-  side here;
+  trying_side here;
   const offer usual = usual_offer(here);
   return against(here, [&](stream& peer) {
     say_offer(peer, usual);
@@ -268,8 +268,8 @@ namespace {
 
 // A queue pair that was prepared before its port flapped connects by what the port is now.
 TEST(negotiation, asks_the_port_anew) {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   EXPECT_THAT(both_connect(here, there, {},
                            [&] {
                              here.provoke("port 1 down");
@@ -280,8 +280,8 @@ TEST(negotiation, asks_the_port_anew) {
 }
 
 TEST(negotiation, of_unreliable_connections_works_and_needs_no_acknowledgements) {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   auto [server, client] = connected();
   auto theirs = there.pd.create_queue_pair<uc>(there.queue, there.queue).value();
   std::thread other([&, &end = client] {
@@ -296,8 +296,8 @@ TEST(negotiation, of_unreliable_connections_works_and_needs_no_acknowledgements)
 }
 
 TEST(negotiation, sets_what_was_agreed) {
-  side here;
-  side there;
+  trying_side here;
+  trying_side there;
   auto [server, client] = connected();
   std::optional<result<negotiated_rc>> at_there;
   auto theirs = there.pd
@@ -322,7 +322,7 @@ TEST(negotiation, sets_what_was_agreed) {
 
 // A peer may end at any point of the protocol, and with any bytes of it cut off.
 TEST(negotiation, names_a_peer_that_ends_anywhere) {
-  side here;
+  trying_side here;
   const offer usual = usual_offer(here);
   const std::array<std::byte, 1> settled{};
   auto bytes = bringup::encode_frame(frame_type::offer, usual.encode());

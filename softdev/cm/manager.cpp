@@ -52,6 +52,8 @@ manager::~manager() {
   const ssize_t written = ::write(wake_.get(), &one, sizeof one);
   static_cast<void>(written);
   pthread_join(thread_, nullptr);
+  // Who still holds an endpoint holds no conversation.
+  for (auto& [number, each] : endpoints_) each->socket_.reset();
 }
 
 void manager::abandon() noexcept {

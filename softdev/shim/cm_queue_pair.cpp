@@ -185,9 +185,13 @@ int create_queue_pair(rdma_cm_id* id, ibv_qp_init_attr_ex* wanted) {
   if (wanted->recv_cq == nullptr) wanted->recv_cq = id->recv_cq;
   if (wanted->srq == nullptr) wanted->srq = id->srq;
   ibv_qp* const made = ibv_create_qp_ex(id->verbs, wanted);
-  int failed = made == nullptr ? errno : prepare(object, made);
-  if (failed != 0) {
-    if (made != nullptr) ibv_destroy_qp(made);
+  if (made == nullptr) {
+    const int failed = errno;
+    destroy_queues(*id);
+    return cm_result(failed);
+  }
+  if (const int failed = prepare(object, made)) {
+    ibv_destroy_qp(made);
     destroy_queues(*id);
     return cm_result(failed);
   }

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+// The connection manager among managers and among peers that do not keep to the rules.
+#include <dirent.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/softdev/cm/peers.hpp"
+
+namespace verbena::softdev::cm::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  DIR* const folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+void part(process& active, const endpoint_ptr& which, service& passive,
+          const endpoint_ptr& accepted) {
+  EXPECT_EQ(active.all.disconnect(which), 0);
+  passive.expect(event_kind::disconnected);
+  active.expect(event_kind::disconnected);
+  active.all.destroy(which);
+  passive.all.destroy(accepted);
+}
+
+endpoint_ptr establish(process& active, const endpoint_ptr& which, service& passive) {
+  const endpoint_ptr accepted = passive.request();
+  EXPECT_EQ(passive.all.accept(accepted, {}), 0);
+  active.expect(event_kind::connect_response);
+  EXPECT_EQ(active.all.establish(which), 0);
+  passive.expect(event_kind::established);
+  return accepted;
+}
+
+TEST(cm_manager, deadlines_end_what_the_other_side_does_not) {
+  {
+    service passive;
+    process active({.answer_timeout = milliseconds(20)});
+    const endpoint_ptr which = connect_to(active, passive.where);
+    const endpoint_ptr accepted = passive.request();
+    active.expect(event_kind::unreachable, -ETIMEDOUT);
+    // The end arrives before long; nothing is told about a request that was not answered.
+    while (passive.all.look(accepted).state == phase::requested) std::this_thread::yield();
+    EXPECT_EQ(passive.all.accept(accepted, {}), EINVAL);
+  }
+  {
+    service passive({.ready_timeout = milliseconds(20)});
+    process active;
+    const endpoint_ptr which = connect_to(active, passive.where);
+    const endpoint_ptr accepted = passive.request();
+    EXPECT_EQ(passive.all.accept(accepted, {}), 0);
+    active.expect(event_kind::connect_response);
+    passive.expect(event_kind::unreachable, -ETIMEDOUT);
+    active.expect(event_kind::rejected, reject_reason::timeout);
+  }
+  service passive({.announce_timeout = milliseconds(20),
+                   .disconnect_timeout = milliseconds(20),
+                   .timewait = milliseconds(1)});
+  strange_peer silent(passive.where);
+  silent.expect_end();
+  strange_peer peer(passive.where);
+  peer.say(frame_kind::request);
+  const endpoint_ptr accepted = passive.request();
+  EXPECT_EQ(passive.all.accept(accepted, {}), 0);
+  peer.expect(frame_kind::reply);
+  peer.say(frame_kind::ready);
+  passive.expect(event_kind::established);
+  EXPECT_EQ(passive.all.disconnect(accepted), 0);
+  peer.expect(frame_kind::disconnect);
+  passive.expect(event_kind::disconnected);
+  passive.expect(event_kind::timewait_exit);
+}
+
+TEST(cm_manager, both_sides_may_end_at_once) {
+  service passive;
+  process active;
+  const endpoint_ptr which = connect_to(active, passive.where);
+  const endpoint_ptr accepted = establish(active, which, passive);
+  EXPECT_EQ(active.all.disconnect(which), 0);
+  EXPECT_EQ(passive.all.disconnect(accepted), 0);
+  active.expect(event_kind::disconnected);
+  passive.expect(event_kind::disconnected);
+}
+
+TEST(cm_manager, ports_have_one_owner_among_processes_and_addresses_within_one) {
+  service one;
+  process other;
+  EXPECT_EQ(other.all.bind(other.make(), one.where), EADDRINUSE);
+  EXPECT_EQ(other.all.bind(other.make(port_space::udp), one.where), 0);  // another port space
+  // Within a process.
+  EXPECT_EQ(one.all.bind(one.make(), one.where), EADDRINUSE);
+  address second = one.where;
+  second.bytes[3] = 2;
+  const endpoint_ptr neighbour = one.make();
+  EXPECT_EQ(one.all.bind(neighbour, second), 0);
+  EXPECT_EQ(one.all.listen(neighbour, 0), 0);
+  const endpoint_ptr anywhere = one.make();
+  const address wildcard{.family = address_family::ipv4, .port = one.where.port};
+  EXPECT_EQ(one.all.bind(anywhere, wildcard), EADDRINUSE);
+  connect_to(other, second);
+  EXPECT_EQ(one.expect(event_kind::connect_request).listener, neighbour);
+  // An address of another host, and none.
+  address foreign = one.where;
+  foreign.bytes = {192, 0, 2, 1};
+  EXPECT_EQ(one.all.bind(one.make(), foreign), EADDRNOTAVAIL);
+  EXPECT_EQ(one.all.bind(one.make(), {}), EAFNOSUPPORT);
+  const endpoint_ptr lost = other.make();
+  EXPECT_EQ(other.all.resolve_address(lost, std::nullopt, foreign), 0);
+  other.expect(event_kind::address_error, -EHOSTUNREACH);
+  EXPECT_EQ(other.all.resolve_route(lost), EINVAL);
+  // A port is free with its last owner.
+  one.all.destroy(one.listener);
+  one.all.destroy(neighbour);
+  EXPECT_EQ(other.all.bind(other.make(), one.where), 0);
+}
+
+TEST(cm_manager, reused_ports_have_one_listener) {
+  process one;
+  const endpoint_ptr first = one.make();
+  const endpoint_ptr second = one.make();
+  one.all.set_options(first, {.reuse_address = true});
+  one.all.set_options(second, {.reuse_address = true});
+  EXPECT_EQ(one.all.bind(first, loopback_of(address_family::ipv6)), 0);
+  EXPECT_EQ(one.all.bind(second, one.all.look(first).source), 0);
+  EXPECT_EQ(one.all.listen(first, 0), 0);
+  EXPECT_EQ(one.all.listen(second, 0), EADDRINUSE);
+}
+
+TEST(cm_manager, an_ipv6_wildcard_takes_both_families_unless_it_is_told_not_to) {
+  process one;
+  process other;
+  for (const bool one_family : {false, true}) {
+    const endpoint_ptr listener = one.make();
+    one.all.set_options(listener, {.one_family = one_family});
+    EXPECT_EQ(one.all.bind(listener, {.family = address_family::ipv6}), 0);
+    EXPECT_EQ(one.all.listen(listener, 0), 0);
+    const std::uint16_t port = one.all.look(listener).source.port;
+    connect_to(other, with_port(loopback_of(address_family::ipv6), port));
+    one.expect(event_kind::connect_request);
+    connect_to(other, with_port(loopback_of(address_family::ipv4), port));
+    if (one_family) {
+      other.expect(event_kind::rejected, reject_reason::no_listener);
+    } else {
+      one.expect(event_kind::connect_request);
+    }
+  }
+}
+
+TEST(cm_manager, services_are_looked_up) {
+  service passive({}, port_space::udp);
+  process active;
+  connect_to(active, passive.where, port_space::udp);
+  const endpoint_ptr asked = passive.request();
+  EXPECT_EQ(passive.all.accept(asked, {.local = {.queue_pair = 9, .queue_key = 3}, .data = {}}), 0);
+  const event found = active.expect(event_kind::established);
+  EXPECT_EQ(found.remote.queue_pair, 9U);
+  EXPECT_EQ(found.remote.queue_key, 3U);
+  EXPECT_EQ(found.data.length, private_limits::lookup_reply);
+  connect_to(active, passive.where, port_space::udp);
+  EXPECT_EQ(passive.all.reject(passive.request(), 0, {}), 0);
+  active.expect(event_kind::unreachable, lookup_status::rejected);
+  passive.all.destroy(passive.listener);
+  connect_to(active, passive.where, port_space::udp);
+  active.expect(event_kind::unreachable, lookup_status::no_listener);
+}
+
+TEST(cm_manager, garbage_ends_its_own_conversation_only) {
+  service passive;
+  process active;
+  const endpoint_ptr which = connect_to(active, passive.where);
+  establish(active, which, passive);
+  // The first frame, whole: what of it is changed, and what comes back.
+  strange_peer model(passive.where);
+  std::array<std::uint8_t, 512> whole{};
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair.data()), 0);
+  const unique_fd from(pair[0]);
+  const unique_fd to(pair[1]);
+  ASSERT_EQ(send_frame(from.get(), model.of(frame_kind::request)), send_outcome::sent);
+  const ssize_t length = recv(to.get(), whole.data(), whole.size(), 0);
+  ASSERT_GT(length, 0);
+  std::mt19937 random(7);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same every time
+  for (int round = 0; round < 300; ++round) {
+    auto bytes = whole;
+    auto count = static_cast<std::size_t>(length);
+    const unsigned place = random() % static_cast<unsigned>(length);
+    if (round % 3 == 0) {
+      count = place + 1;
+    } else {
+      bytes[place] = static_cast<std::uint8_t>(random());
+    }
+    strange_peer peer(passive.where);
+    ASSERT_GT(send(peer.fd(), bytes.data(), count, MSG_NOSIGNAL), 0);
+  }
+  {
+    strange_peer newer(passive.where);
+    auto bytes = whole;
+    ++bytes[4];
+    ASSERT_GT(send(newer.fd(), bytes.data(), static_cast<std::size_t>(length), MSG_NOSIGNAL), 0);
+    newer.expect(frame_kind::rejection, reject_reason::other_version);
+  }
+  {
+    strange_peer hasty(passive.where);  // confirms what nobody replied
+    hasty.say(frame_kind::ready);
+    hasty.expect_end();
+  }
+  // Those that happened to be requests are here; the established one is as it was.
+  const endpoint_ptr later = connect_to(active, passive.where);
+  while (true) {
+    const event asked = next(passive.all, passive.events);
+    ASSERT_EQ(asked.kind, event_kind::connect_request);
+    if (asked.remote.queue_pair == 5) break;
+  }
+  EXPECT_EQ(active.all.look(which).state, phase::connected);
+  EXPECT_EQ(active.all.look(later).state, phase::requesting);
+}
+
+TEST(cm_manager, silent_peers_do_not_keep_others_out) {
+  service passive({.max_newcomers = 32});
+  process active;
+  std::vector<std::unique_ptr<strange_peer>> silent;
+  silent.reserve(200);
+  for (int number = 0; number < 200; ++number)
+    silent.push_back(std::make_unique<strange_peer>(passive.where));
+  const endpoint_ptr which = connect_to(active, passive.where);
+  part(active, which, passive, establish(active, which, passive));
+  silent.front()->expect_end();  // the first made room
+}
+
+TEST(cm_manager, connects_and_disconnects_leave_nothing) {
+  service passive;
+  process active;
+  std::size_t before = 0;
+  for (int round = 0; round < 600; ++round) {
+    if (round == 100) before = open_descriptors();
+    const endpoint_ptr which = connect_to(active, passive.where);
+    part(active, which, passive, establish(active, which, passive));
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(cm_manager, many_connections_stand_at_once) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const std::size_t most = std::min<std::size_t>(1000, (files.rlim_cur - 200) / 2);
+  service passive;
+  process active;
+  std::vector<endpoint_ptr> ours;
+  std::vector<endpoint_ptr> theirs;
+  ours.reserve(most);
+  theirs.reserve(most);
+  for (std::size_t number = 0; number < most; ++number)
+    ours.push_back(connect_to(active, passive.where));
+  for (std::size_t number = 0; number < most; ++number) {
+    theirs.push_back(passive.request());
+    EXPECT_EQ(passive.all.accept(theirs.back(), {}), 0);
+  }
+  for (std::size_t number = 0; number < most; ++number)
+    EXPECT_EQ(active.all.establish(active.expect(event_kind::connect_response).about), 0);
+  for (std::size_t number = 0; number < most; ++number) passive.expect(event_kind::established);
+  passive.owned.reset();  // a process that ends
+  for (std::size_t number = 0; number < most; ++number) active.expect(event_kind::disconnected);
+}
+
+TEST(cm_manager, endpoints_are_destroyed_while_they_connect) {
+  service passive;
+  process active;
+  std::atomic<bool> stop{false};
+  std::thread server([&] {
+    std::mt19937 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same every time
+    while (!stop.load()) {
+      pollfd wanted{passive.events->fd(), POLLIN, 0};
+      if (::poll(&wanted, 1, 10) != 1) continue;
+      const auto taken = passive.all.take(*passive.events);
+      if (!taken) continue;
+      if (taken->kind == event_kind::connect_request) {
+        if (random() % 4 != 0) static_cast<void>(passive.all.accept(taken->about, {}));
+        if (random() % 4 == 0) passive.all.destroy(taken->about);
+      } else if (taken->kind != event_kind::established) {
+        passive.all.destroy(taken->about);
+      }
+    }
+  });
+  std::vector<std::thread> clients;
+  clients.reserve(3);
+  for (unsigned seed = 0; seed < 3; ++seed) {
+    clients.emplace_back([&, seed] {
+      std::mt19937 random(seed);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same every time
+      for (int round = 0; round < 100; ++round) {
+        const channel_ptr events = *active.all.create_channel();
+        const endpoint_ptr which = active.all.create(events, port_space::tcp);
+        EXPECT_EQ(active.all.resolve_address(which, std::nullopt, passive.where), 0);
+        EXPECT_EQ(active.all.resolve_route(which), 0);
+        EXPECT_EQ(active.all.connect(which, {}), 0);
+        for (unsigned turn = random() % 3; turn > 0; --turn) {
+          pollfd wanted{events->fd(), POLLIN, 0};
+          if (::poll(&wanted, 1, static_cast<int>(random() % 3)) != 1) continue;
+          const auto taken = active.all.take(*events);
+          if (taken && taken->kind == event_kind::connect_response)
+            static_cast<void>(active.all.establish(which));
+        }
+        active.all.destroy(which);
+      }
+    });
+  }
+  for (std::thread& each : clients) each.join();
+  stop.store(true);
+  server.join();
+}
+
+}  // namespace
+}  // namespace verbena::softdev::cm::testing

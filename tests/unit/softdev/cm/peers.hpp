@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// What the tests of the connection manager share: managers with endpoints of both sides, and a peer
+// that says what a test makes it say.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <optional>
+#include <stdexcept>
+
+#include "softdev/cm/manager.hpp"
+
+namespace verbena::softdev::cm::testing {
+
+/// The next event of a channel; throws after twenty seconds.
+inline event next(manager& of, const channel_ptr& from) {
+  pollfd wanted{from->fd(), POLLIN, 0};
+  if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("no event came");
+  std::optional<event> found = of.take(*from);
+  if (!found) throw std::runtime_error("readable without an event");
+  return *std::move(found);
+}
+/// The next event, which is of that kind.
+inline event expect(manager& of, const channel_ptr& from, event_kind kind, int status = 0) {
+  event found = next(of, from);
+  EXPECT_EQ(found.kind, kind);
+  EXPECT_EQ(found.status, status);
+  return found;
+}
+
+/// A manager with a channel.
+struct process {
+  explicit process(const manager_options& options = {})
+      : owned(*manager::open(options)), all(*owned), events(*all.create_channel()) {}
+  endpoint_ptr make(port_space space = port_space::tcp) { return all.create(events, space); }
+  event expect(event_kind kind, int status = 0) {
+    return testing::expect(all, events, kind, status);
+  }
+
+  std::unique_ptr<manager> owned;
+  manager& all;
+  channel_ptr events;
+};
+
+/// A listener with a port of its own.
+struct service : process {
+  explicit service(const manager_options& options = {}, port_space space = port_space::tcp,
+                   int backlog = 0)
+      : process(options), listener(make(space)) {
+    EXPECT_EQ(all.bind(listener, loopback_of(address_family::ipv4)), 0);
+    EXPECT_EQ(all.listen(listener, backlog), 0);
+    where = all.look(listener).source;
+  }
+  /// The endpoint of the next request.
+  endpoint_ptr request() { return expect(event_kind::connect_request).about; }
+
+  endpoint_ptr listener;
+  address where;
+};
+
+/// An endpoint that has sent its request.
+inline endpoint_ptr connect_to(process& from, const address& where,
+                               port_space space = port_space::tcp) {
+  const endpoint_ptr made = from.make(space);
+  EXPECT_EQ(from.all.resolve_address(made, std::nullopt, where), 0);
+  from.expect(event_kind::address_resolved);
+  EXPECT_EQ(from.all.resolve_route(made), 0);
+  from.expect(event_kind::route_resolved);
+  EXPECT_EQ(from.all.connect(made, {.local = {.queue_pair = 5}, .data = {}}), 0);
+  return made;
+}
+
+/// A peer whose frames are the test's.
+class strange_peer {
+ public:
+  explicit strange_peer(const address& where)
+      : where_(where), made_(connect_to_port(port_space::tcp, where.port)) {
+    if (made_.error != 0) throw std::runtime_error("cannot connect");
+  }
+  [[nodiscard]] int fd() const { return made_.socket.get(); }
+  [[nodiscard]] frame of(frame_kind kind) const {
+    frame out;
+    out.kind = kind;
+    out.source = with_port(where_, 40'000);
+    out.destination = where_;
+    return out;
+  }
+  void say(frame_kind kind) { EXPECT_EQ(send_frame(fd(), of(kind)), send_outcome::sent); }
+  /// The next frame, or what came in its place.
+  [[nodiscard]] receive_outcome hear(frame& out) const {
+    pollfd wanted{fd(), POLLIN, 0};
+    if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("silence");
+    return receive_frame(fd(), out);
+  }
+  void expect(frame_kind kind, std::uint32_t reason = 0) const {
+    frame heard;
+    ASSERT_EQ(hear(heard), receive_outcome::received);
+    EXPECT_EQ(heard.kind, kind);
+    EXPECT_EQ(heard.reason, reason);
+  }
+  void expect_end() const {
+    frame heard;
+    EXPECT_EQ(hear(heard), receive_outcome::ended);
+  }
+
+ private:
+  address where_;
+  socket_or_error made_;
+};
+
+}  // namespace verbena::softdev::cm::testing

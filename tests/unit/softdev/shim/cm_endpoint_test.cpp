@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Endpoints whose calls wait, services that are looked up, names, options and refusals.
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "tests/unit/softdev/shim/cm_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+rdma_addrinfo* look_up(const char* service, int flags, int space = RDMA_PS_TCP) {
+  rdma_addrinfo hints{};
+  hints.ai_flags = flags;
+  hints.ai_port_space = space;
+  rdma_addrinfo* found = nullptr;
+  EXPECT_EQ(CM(rdma_getaddrinfo)("127.0.0.1", service, &hints, &found), 0);
+  return found;
+}
+
+rdma_cm_id* make_endpoint(const char* service, int flags) {
+  ibv_qp_init_attr wanted{};
+  wanted.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  rdma_addrinfo* const where = look_up(service, flags);
+  rdma_cm_id* id = nullptr;
+  EXPECT_EQ(CM(rdma_create_ep)(&id, where, nullptr, &wanted), 0) << std::strerror(errno);
+  CM(rdma_freeaddrinfo)(where);
+  return id;
+}
+
+TEST(cm_endpoint, calls_wait_for_what_they_begin) {
+  rdma_cm_id* const listener = make_endpoint("0", RAI_PASSIVE);
+  ASSERT_NE(listener, nullptr);
+  ASSERT_EQ(CM(rdma_listen)(listener, 0), 0);
+  const std::string port = std::to_string(ntohs(CM(rdma_get_src_port)(listener)));
+  std::thread passive([&] {
+    rdma_cm_id* id = nullptr;
+    ASSERT_EQ(CM(rdma_get_request)(listener, &id), 0);
+    ASSERT_NE(id->qp, nullptr);
+    EXPECT_NE(id->recv_cq_channel, nullptr);
+    EXPECT_EQ(CM(rdma_accept)(id, nullptr), 0);
+    EXPECT_EQ(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+    EXPECT_EQ(CM(rdma_disconnect)(id), 0);
+    CM(rdma_destroy_ep)(id);
+  });
+  rdma_cm_id* const active = make_endpoint(port.c_str(), 0);
+  ASSERT_NE(active, nullptr);
+  EXPECT_EQ(CM(rdma_connect)(active, nullptr), 0);
+  EXPECT_EQ(active->qp->state, IBV_QPS_RTS);
+  EXPECT_EQ(CM(rdma_disconnect)(active), 0);
+  CM(rdma_destroy_ep)(active);
+  passive.join();
+  CM(rdma_destroy_ep)(listener);
+  rdma_cm_id* const refused = make_endpoint(port.c_str(), 0);
+  EXPECT_EQ(CM(rdma_connect)(refused, nullptr), -1);
+  EXPECT_EQ(errno, ECONNREFUSED);
+  CM(rdma_destroy_ep)(refused);
+}
+
+TEST(cm_endpoint, datagram_services_tell_where_they_are) {
+  cm_channel passive;
+  cm_id listener(passive, RDMA_PS_UDP);
+  const std::uint16_t port = listener.listen();
+  cm_channel active;
+  cm_id id(active, RDMA_PS_UDP);
+  id.resolve(active, port);
+  id.create_queue_pair();
+  EXPECT_EQ(id->qp->qp_type, IBV_QPT_UD);
+  EXPECT_EQ(id->qp->state, IBV_QPS_RTS);
+  EXPECT_EQ(id.connect("who"), 0);
+  const cm_event asked = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  EXPECT_EQ(asked->param.ud.private_data_len, 180);
+  cm_id service(asked->id);
+  service.create_queue_pair();
+  EXPECT_EQ(service.accept("me"), 0);
+  const cm_event found = active.expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(found->param.ud.qp_num, service->qp->qp_num);
+  EXPECT_EQ(found->param.ud.qkey, std::uint32_t{RDMA_UDP_QKEY});
+  EXPECT_EQ(found->param.ud.ah_attr.port_num, 1);
+  EXPECT_EQ(std::memcmp(found->param.ud.private_data, "me", 3), 0);
+}
+
+TEST(cm_endpoint, options_and_states_are_checked) {
+  cm_channel channel;
+  cm_id id(channel);
+  const auto set = [&](int level, int name, std::size_t size) {
+    int value = 1;
+    return CM(rdma_set_option)(id.get(), level, name, &value, size) == 0 ? 0 : errno;
+  };
+  EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 4), EINVAL);
+  EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int)), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int)), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1), 0);
+  EXPECT_EQ(set(RDMA_OPTION_ID, 99, 1), ENOSYS);
+  EXPECT_EQ(set(RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 1), EINVAL);
+  EXPECT_EQ(CM(rdma_resolve_route)(id.get(), 1), -1);
+  EXPECT_EQ(id.connect(), EINVAL);
+  EXPECT_EQ(id.accept(), EINVAL);
+  EXPECT_EQ(CM(rdma_disconnect)(id.get()), -1);
+  EXPECT_EQ(id.bind(0, 0), 0);
+  EXPECT_EQ(id->verbs, nullptr);  // a wildcard leads to no device yet
+  sockaddr_in group = loopback(0, 0xe0000001);
+  EXPECT_EQ(CM(rdma_join_multicast)(id.get(), generic(group), nullptr), -1);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  rdma_cm_id* none = nullptr;
+  EXPECT_EQ(CM(rdma_create_id)(channel.get(), &none, nullptr, static_cast<rdma_port_space>(1)), -1);
+  EXPECT_EQ(errno, EINVAL);
+  int count = 0;
+  ibv_context** const devices = CM(rdma_get_devices)(&count);
+  ASSERT_EQ(count, 1);
+  EXPECT_STREQ(devices[0]->device->name, "soft0");
+  CM(rdma_free_devices)(devices);
+}
+
+TEST(cm_endpoint, a_forked_child_has_a_manager_of_its_own) {
+  cm_channel channel;
+  cm_id listener(channel);
+  const std::uint16_t port = listener.listen();
+  child_process child([&](stream& parent) {
+    rdma_cm_id* id = nullptr;
+    EXPECT_EQ(CM(rdma_create_id)(channel.get(), &id, nullptr, RDMA_PS_TCP), -1);
+    EXPECT_EQ(errno, ENODEV);
+    cm_channel own;
+    cm_id active(own);
+    active.resolve(own, port);
+    EXPECT_EQ(active.connect(), 0);
+    own.expect(RDMA_CM_EVENT_REJECTED, 28);  // with its listener
+    parent.meet();
+    active.destroy();
+    cm_id listener_there(own);
+    EXPECT_EQ(listener_there.bind(port), 0);  // this process holds no copy of the port
+    return 0;
+  });
+  EXPECT_TRUE(channel.readable(20'000));
+  listener.destroy();
+  child.to().meet();
+  EXPECT_EQ(child.join(), 0);
+}
+
+TEST(cm_endpoint, switched_off_or_as_an_adapter_without_one_there_is_no_manager) {
+  for (const char* setting : {"VERBENA_SOFTDEV=off", "VERBENA_SOFTDEV_PERSONA=efa"}) {
+    EXPECT_EQ(in_child([&] {
+                std::string text(setting);
+                putenv(text.data());
+                EXPECT_EQ(CM(rdma_create_event_channel)(), nullptr);
+                EXPECT_EQ(errno, ENODEV);
+                return 0;
+              }),
+              0)
+        << setting;
+  }
+}
+
+TEST(cm_endpoint, works_as_an_infiniband_adapter) {
+  EXPECT_EQ(in_child([] {
+              setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
+              cm_channel channel;
+              cm_id listener(channel);
+              const std::uint16_t port = listener.listen();
+              cm_channel other;
+              cm_id active(other);
+              active.resolve(other, port);
+              EXPECT_NE(active->route.path_rec->dlid, 0);
+              active.create_queue_pair();
+              EXPECT_EQ(active.connect(), 0);
+              cm_id passive(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST)->id);
+              passive.create_queue_pair();
+              EXPECT_EQ(passive.accept(), 0);
+              other.expect(RDMA_CM_EVENT_ESTABLISHED);
+              channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+              return 0;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -6,6 +6,9 @@ Changed means: against the merge base with the remote's main branch; if that is 
 commit before it; and always the uncommitted changes. A changed header stands for the sources of its stem.
 Without git everything counts as changed.
 
+With --all, sources that are compiled in the same way are looked at a dozen at once, as one text: what clang-tidy spends
+on the headers is most of its time. Where such a text does not compile or has a finding, each of its sources is looked at.
+
 A source in which nothing was found is remembered by what the compiler sees of it, so a run that was stopped goes on
 where it was: build/clang-tidy has an empty file for each, and may be deleted.
 """
@@ -14,12 +17,16 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+GROUP = 12
 
 
 def git(*words):
@@ -69,7 +76,7 @@ def chosen_sources(commands, changed):
 def preprocessing(command):
     """The words that make the compiler print what it sees: comments too (NOLINT) and macros."""
     words = shlex.split(command["command"])
-    while not pathlib.Path(words[0]).name.startswith(("g++", "clang++")):  # ccache
+    while not words[1].startswith("-"):  # a launcher, such as ccache
         words.pop(0)
     kept = []
     rest = iter(words)
@@ -114,6 +121,52 @@ def tidy(source, commands, build, memory):
     return source, done.returncode, done.stdout
 
 
+def groups_of(todo):
+    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command)."""
+    alike = {}
+    for source, commands in todo.items():
+        for command in commands:
+            words = preprocessing({**command, "command": command["command"].replace(command["file"], "")})
+            alike.setdefault((command["directory"], *words), []).append((source, command))
+    return [members[at:at + GROUP] for members in alike.values() for at in range(0, len(members), GROUP)]
+
+
+def tidy_group(members, folder):
+    """Whether all these sources are clean as one text. Their own lines are kept, so that a finding would name them."""
+    texts = {source: source.read_text() for source, _ in members}
+    text = "".join(f'#line 1 "{source}"\n{own}\n' for source, own in texts.items())
+    place = folder / f"{hashlib.sha256(text.encode()).hexdigest()}{members[0][0].suffix}"
+    place.write_text(text)
+    command = members[0][1]
+    words = [word for word in preprocessing(command)[1:-3] if word != command["file"]]
+    # A text of many sources includes what each of them does, and knows all their names: some hide others.
+    done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}",
+                           "--checks=-readability-duplicate-include", str(place), "--", *words, "-Wno-shadow"],
+                          capture_output=True, cwd=command["directory"], stdin=subprocess.DEVNULL, check=False)
+    place.unlink()
+    return done.returncode == 0 and not any(includes_twice(own) for own in texts.values())
+
+
+def includes_twice(text):
+    lines = re.findall(r"^#include .*", text, re.MULTILINE)
+    return len(lines) != len(set(lines))
+
+
+def tidy_in_groups(todo, memory, pool):
+    """What is left after whole groups were found clean: those sources have to be looked at one by one."""
+    places = dict(zip(todo, pool.map(memory.place, todo.values())))
+    new = {source: commands for source, commands in todo.items() if not (places[source] and places[source].exists())}
+    with tempfile.TemporaryDirectory() as folder:
+        groups = groups_of(new)
+        left = Counter(source for members in groups for source, _ in members)
+        for members, good in zip(groups, pool.map(lambda members: tidy_group(members, pathlib.Path(folder)), groups)):
+            for source, _ in members if good else ():
+                left[source] -= 1
+                if left[source] == 0 and places[source]:
+                    places[source].touch()
+    return {source: commands for source, commands in new.items() if left[source] != 0}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -125,11 +178,12 @@ def main():
     memory = Memory(ROOT / "build" / "clang-tidy")
     failures = 0
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for source, code, text in pool.map(lambda item: tidy(*item, options.build, memory), todo.items()):
+        alone = tidy_in_groups(todo, memory, pool) if options.all else todo
+        for source, code, text in pool.map(lambda item: tidy(*item, options.build, memory), alone.items()):
             if code != 0:
                 failures += 1
                 print(f"{source.relative_to(ROOT)}:\n{text.strip()}")
-    print(f"clang-tidy-19: {len(todo)} sources looked at, {failures} with findings")
+    print(f"clang-tidy-19: {len(todo)} sources looked at, {len(alone)} of them alone, {failures} with findings")
     return 1 if failures else 0
 
 

@@ -20,7 +20,7 @@ enum class phase : std::uint8_t {
   listening,
   address_resolved,
   route_resolved,
-  waiting,        ///< the peer has no room for another connection yet
+  waiting,        ///< the peer has no room for another connection, or does not listen yet
   requesting,     ///< active: the request is on its way
   answered,       ///< active: the reply is here, and not confirmed
   requested,      ///< passive: not answered yet
@@ -89,6 +89,7 @@ class endpoint {
 
   time_point deadline_ = time_point::max();
   time_point give_up_at_ = time_point::max();
+  time_point patient_until_{};  ///< while nobody listens
 };
 
 }  // namespace verbena::softdev::cm

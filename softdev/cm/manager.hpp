@@ -26,6 +26,7 @@ namespace verbena::softdev::cm {
 /// How long, and how many. Threads: value.
 struct manager_options {
   std::chrono::milliseconds answer_timeout{60'000};     ///< for a reply to a request
+  std::chrono::milliseconds listener_patience{100};     ///< for somebody who listens
   std::chrono::milliseconds ready_timeout{60'000};      ///< for the confirmation of a reply
   std::chrono::milliseconds announce_timeout{5'000};    ///< for the first frame of a new peer
   std::chrono::milliseconds disconnect_timeout{5'000};  ///< for the confirmation of the end

@@ -167,6 +167,7 @@ int manager::connect(const endpoint_ptr& which, const proposal& what) {
   which->active_ = true;
   const time_point now = std::chrono::steady_clock::now();
   which->give_up_at_ = now + options_.answer_timeout;
+  which->patient_until_ = now + options_.listener_patience;
   const int failed = send_request(which, now);
   if (failed != 0) which->phase_ = phase::route_resolved;
   return failed;
@@ -175,7 +176,9 @@ int manager::connect(const endpoint_ptr& which, const proposal& what) {
 int manager::send_request(const endpoint_ptr& which, time_point now) {
   socket_or_error made = connect_to_port(which->space_, which->destination_.port);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
-  if (made.error == EAGAIN) {
+  // A request takes its time on a wire. Programs that agree on a port and then listen count on it.
+  const bool early = made.error == ECONNREFUSED && now < which->patient_until_;
+  if (made.error == EAGAIN || early) {
     which->phase_ = phase::waiting;
     set_deadline(*which, now + room_interval);
     return 0;

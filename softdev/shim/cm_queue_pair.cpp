@@ -164,6 +164,12 @@ bool differ(const ibv_cq* one, const ibv_cq* other) noexcept {
   return one != nullptr && other != nullptr && one != other;
 }
 
+// Adapters have at least the room of the elements for inline data. Programs use it unasked.
+std::uint32_t free_inline_bytes(const ibv_qp_init_attr_ex& wanted) noexcept {
+  const auto room = std::uint64_t{wanted.cap.max_send_sge} * sizeof(ibv_sge);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(room, 64));
+}
+
 int create_queue_pair(rdma_cm_id* id, ibv_qp_init_attr_ex* wanted) {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
@@ -184,6 +190,8 @@ int create_queue_pair(rdma_cm_id* id, ibv_qp_init_attr_ex* wanted) {
   if (wanted->send_cq == nullptr) wanted->send_cq = id->send_cq;
   if (wanted->recv_cq == nullptr) wanted->recv_cq = id->recv_cq;
   if (wanted->srq == nullptr) wanted->srq = id->srq;
+  if (wanted->qp_type == IBV_QPT_RC)
+    wanted->cap.max_inline_data = std::max(wanted->cap.max_inline_data, free_inline_bytes(*wanted));
   ibv_qp* const made = ibv_create_qp_ex(id->verbs, wanted);
   if (made == nullptr) {
     const int failed = errno;

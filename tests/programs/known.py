@@ -47,11 +47,28 @@ def perftest():
             for program, kinds in programs.items()]
 
 
+def connected():
+    sys.path.insert(0, str(FOLDER / "rdmacm"))
+    clients = module(FOLDER / "rdmacm" / "clients_test.py")
+    programs = {"rping": [f"{' '.join(map(str, options))}" for options, *_ in clients.PINGS],
+                "ucmatose": [" ".join(map(str, (*both, *client))) for both, client in clients.CONNECTIONS],
+                "udaddy": [" ".join(map(str, options)) for options in clients.DATAGRAMS]}
+    for server, client, options in clients.ENDPOINTS:
+        programs.setdefault(f"{server}`, `{client}", []).append(" ".join(options))
+    programs["cmtime"] = [""]
+    for program, options, *_ in module(FOLDER / "rdmacm" / "perftest_test.py").RUNS:
+        words = list(map(str, options))
+        del words[words.index("-n"):words.index("-n") + 2]
+        programs.setdefault(f"{program} -R", []).append(" ".join(words))
+    return [row(f"`{program}`", ", ".join(dict.fromkeys(f"`{kind}`" if kind else "plainly" for kind in kinds)))
+            for program, kinds in programs.items()]
+
+
 def upstream():
     tests = module(FOLDER / "pyverbs" / "upstream_test.py")
     missing = tests.expected()
     lines = ["", "| module of rdma-core's tests | do not pass |", "|---|---|"]
-    for name in (*tests.MODULES, *tests.EFA_MODULES):
+    for name in (*tests.MODULES, *tests.CM_MODULES, *tests.EFA_MODULES):
         reasons = [reason for test, (_, reason) in missing.items() if test.split(".")[1] == f"test_{name}"]
         counted = (f"{reasons.count(reason)}: {reason}" for reason in sorted(set(reasons)))
         lines.append(row(f"`test_{name}`", "; ".join(counted) or "none"))
@@ -61,7 +78,7 @@ def upstream():
 def tables():
     lines = ["| program | how |", "|---|---|", row("`ibv_devices`, `ibv_devinfo`", "plainly, `-l`, `-v`"),
              row("`ibv_asyncwatch`", "while things happen to the port and the device")]
-    return "\n".join([BEGIN, *lines, *pingpong(), *perftest(), *upstream(), END])
+    return "\n".join([BEGIN, *lines, *pingpong(), *perftest(), *connected(), *upstream(), END])
 
 
 def main():

@@ -38,11 +38,22 @@ class Outcomes(unittest.TextTestResult):
         self.note(test, "skip", reason)
 
 
+def give_addresses():
+    """Their tests of connections ask the kernel for the network interface of a device; for this one it is `lo`."""
+    base = importlib.import_module("tests.base")
+
+    def append(case, device, port, index):
+        case.args.append([device, port, index, "127.0.0.1", "00:00:00:00:00:00"])
+    base.RDMATestCase._get_ip_mac = append
+
+
 def main():
     output, device, *modules = sys.argv[1:]
     sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests")]
     sys.argv[1:] = ["--dev", device]
     importlib.import_module("args_parser").parser.parse_args()
+    if "test_rdmacm" in modules:
+        give_addresses()
     suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(f"tests.{name}") for name in modules)
     result = unittest.TextTestRunner(verbosity=2, resultclass=Outcomes).run(suite)
     pathlib.Path(output).write_text(json.dumps(result.found, indent=1, sort_keys=True))

@@ -19,6 +19,7 @@ import foreign  # noqa: E402
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 INTERPRETER = "/usr/bin/python3"  # the one that Debian's pyverbs is built for
 MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "mr", "odp", "pd", "qp", "qpex")
+CM_MODULES = ("rdmacm",)
 EFA_MODULES = ("efa_srd", "efadv")  # of soft0 as an Elastic Fabric Adapter
 
 
@@ -81,6 +82,10 @@ class Upstream(foreign.Case):
 
     def test_outcomes_are_the_listed_ones(self):
         self.check(MODULES)
+
+    def test_outcomes_of_connections_are_the_listed_ones(self):
+        if foreign.Setting.full or foreign.Setting.number() in (0, 3):  # each way and each user once
+            self.check(CM_MODULES)
 
     def test_outcomes_of_an_efa_are_the_listed_ones(self):
         with foreign.Setting.also(VERBENA_SOFTDEV_PERSONA="efa"):

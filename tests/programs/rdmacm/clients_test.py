@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""librdmacm's own programs: connections, datagrams, endpoints, timing, and what they say when nobody listens.
+
+What they print is checked line by line where it is data, since some of them exit 0 whatever happened.
+"""
+import pathlib
+import re
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+import connections  # noqa: E402
+import foreign  # noqa: E402
+
+HERE = "127.0.0.1"
+
+# rping: options, bytes of a message, messages, address.
+PINGS = [
+    ((), 64, 10, HERE),
+    (("-S", 4096), 4096, 20, HERE),
+    (("-q",), 64, 10, HERE),
+    ((), 64, 10, "::1"),
+    (("-S", 65535), 65535, 5, HERE),
+    (("-S", 100, "-I", HERE), 100, 200, HERE),
+    (("-q", "-S", 1000), 1000, 10, "::1"),
+    (("-S", 30), 30, 5, HERE),
+]
+
+# ucmatose: options of both, of the client alone.
+CONNECTIONS = [
+    (("-c", 1, "-C", 10, "-S", 100), ()),
+    (("-c", 10, "-C", 5, "-S", 4096), ()),
+    (("-c", 3, "-C", 2, "-m"), ()),
+    (("-c", 2, "-C", 0), ()),
+    (("-c", 4, "-C", 5), ("-b", HERE, "-t", 8)),
+    (("-c", 50, "-C", 1), ()),
+    (("-c", 2, "-C", 3, "-a", 12), ()),
+    (("-c", 2, "-C", 300, "-S", 65536), ()),
+]
+
+# udaddy: options of both.
+DATAGRAMS = [
+    ("-c", 1, "-C", 10, "-S", 100),
+    ("-c", 5, "-C", 5, "-S", 1024),
+    ("-c", 1, "-C", 0),
+    ("-c", 2, "-C", 100, "-S", 16),
+]
+
+ENDPOINTS = [("rdma_server", "rdma_client", ()), ("rdma_xserver", "rdma_xclient", ()),
+             ("rdma_xserver", "rdma_xclient", ("-c", "r"))]
+
+DATAGRAM_PORT = 7174  # udaddy's, which no option changes
+
+
+def ping(number, size):
+    """The text of rping's message of that number: printable characters that begin one later each time."""
+    text = f"rdma-ping-{number}: "
+    first = number % 58
+    letters = "".join(chr(65 + (first + index) % 58) for index in range(size - len(text) - 1))
+    return text + letters
+
+
+class Connecting(foreign.Case):
+    def check_each(self, cases, check):
+        for index, case in enumerate(cases):
+            if foreign.Setting.runs(index):
+                with self.subTest(case=str(case)):
+                    check(*case)
+
+    def check_rping(self, options, size, count, address):
+        with connections.port() as port:
+            words = ("-v", "-V", "-C", count, "-a", address, "-p", port)
+            server_options = [word for word in options if word not in ("-I", HERE)]
+            server, client = connections.server_and_client(
+                port, ("rping", "-s", *words, *server_options), ("rping", "-c", *words, *options))
+        self.assert_succeeded(server, client)
+        for end, begin in ((server, "server ping data: "), (client, "ping data: ")):
+            # What else it says comes by another stream, in the middle of long lines.
+            said = re.sub("(server|client) DISCONNECT EVENT...\n|wait for RDMA_READ_ADV state 10\n", "", end.output)
+            wanted = [begin + ping(number, size) for number in range(count)]
+            self.assertTrue(said.splitlines() == wanted, end)
+
+    def test_rping(self):
+        self.check_each(PINGS, self.check_rping)
+
+    def check_quiet_end(self, *ends):
+        self.assert_succeeded(*ends)
+        for end in ends:
+            self.assertRegex(end.output, re.compile("^return status 0$", re.MULTILINE))
+            self.assertNotRegex(end.output, re.compile("fail|error|unexpected|invalid", re.IGNORECASE))
+
+    def check_ucmatose(self, both, client_alone):
+        with connections.port() as port:
+            words = ("ucmatose", "-p", port, *both)
+            ends = connections.server_and_client(port, words, (*words, "-s", HERE, *client_alone))
+        self.check_quiet_end(*ends)
+        self.assertIn("disconnected", ends[0].output)
+        for end in ends:
+            self.assertEqual("data transfers complete" in end.output, both[both.index("-C") + 1] != 0, end)
+
+    def test_ucmatose(self):
+        self.check_each(CONNECTIONS, self.check_ucmatose)
+
+    def check_udaddy(self, *options):
+        words = ("udaddy", *options)
+        ends = connections.server_and_client(DATAGRAM_PORT, words, (*words, "-s", HERE))
+        self.check_quiet_end(*ends)
+        for end in ends:
+            self.assertEqual("data transfers complete" in end.output, options[options.index("-C") + 1] != 0, end)
+
+    def test_udaddy(self):
+        self.check_each(DATAGRAMS, self.check_udaddy)
+
+    def test_endpoints(self):
+        for server_program, client_program, options in ENDPOINTS:
+            with self.subTest(program=client_program, options=options), connections.port() as port:
+                ends = connections.server_and_client(port, (server_program, "-p", port, *options),
+                                                     (client_program, "-s", HERE, "-p", port, *options))
+                self.assert_succeeded(*ends)
+                for end, program in zip(ends, (server_program, client_program)):
+                    self.assertRegex(end.output, rf"^{program}: start\n(.*\n)?{program}: end 0\n$")
+
+    def test_cmtime(self):
+        count = 100 if foreign.Setting.full else 20
+        with connections.port() as port:
+            words = ("cmtime", "-c", count, "-p", port)
+            client = connections.client_of(port, words, (*words, "-s", HERE))  # its server serves for ever
+        self.assert_succeeded(client)
+        for step in ("create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"):
+            self.assertRegex(client.output, re.compile(rf"^{step} *:( +[\d.]+){{4}}$", re.MULTILINE))
+        self.assertNotRegex(client.output, re.compile("fail|error|unexpected", re.IGNORECASE))
+
+    def test_sockets_are_refused_with_a_reason(self):
+        for program in ("rstream", "riostream", "udpong"):
+            done = foreign.run(program, "-b", HERE)
+            self.assertNotEqual(done.status, 0, done)
+            self.assertIn("verbena: rsocket is refused: ", done.output)
+            self.assertEqual(done.output.count("verbena: "), 1, done)
+            self.assertIn("Operation not supported", done.output)
+
+    def test_what_the_device_lacks_is_refused(self):
+        for words, said in ((("mckey", "-m", "239.1.2.3", "-b", HERE, "-s"), "RDMA_CM_EVENT_ADDR_ERROR, error: -113"),
+                            (("rdma_xclient", "-c", "x"), "rdma_create_ep: Operation not supported")):
+            done = foreign.run(*words)
+            self.assertNotEqual(done.status, 0, done)
+            self.assertIn(said, done.output, done)
+
+    def test_a_port_without_a_listener_refuses(self):
+        with connections.port() as port:
+            for program, options, said in (("rping", ("-c", "-a", HERE, "-C", 1), "RDMA_CM_EVENT_REJECTED"),
+                                           ("ucmatose", ("-s", HERE, "-c", 1), "RDMA_CM_EVENT_REJECTED, error: 8"),
+                                           ("rdma_client", ("-s", HERE), "Connection refused")):
+                done = foreign.run(program, *options, "-p", port)
+                self.assertIn(said, done.output, done)
+
+
+if __name__ == "__main__":
+    foreign.main()

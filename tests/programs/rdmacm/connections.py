@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Pairs of programs that connect by librdmacm: waiting until the server listens, then running the client."""
+import contextlib
+import pathlib
+import re
+import socket
+import subprocess
+
+import foreign
+
+ACCEPTS = 0x10000  # in /proc/net/unix: somebody listens
+NAME = re.compile(r"@verbena-cm-port\.(\d+)\.[0-9a-f]+\.(\d+)")
+
+
+@contextlib.contextmanager
+def port():
+    """A number that no other test has: connection managers have ports of their own, but each is an IP port too."""
+    with socket.socket() as holder:
+        holder.bind(("", 0))
+        yield holder.getsockname()[1]
+
+
+def listens(number):
+    """Whether a program of the user under test listens on that port of the software device's connection manager."""
+    for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
+        fields = line.split()
+        name = NAME.fullmatch(fields[-1])
+        if name and (int(name[1]), int(name[2])) == (foreign.uid(), number) and int(fields[3], 16) & ACCEPTS:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def listening(number, words):
+    """The server, once it listens."""
+    with foreign.Server(*words) as server:
+        foreign.wait_until(lambda: listens(number) or server.process.poll() is not None, "the server listens")
+        if server.process.poll() is not None:
+            raise AssertionError(f"the server ended before its client came\n{server.end()}")
+        yield server
+
+
+def server_and_client(number, server_words, client_words):
+    """Runs both to their ends, the client as soon as the server listens. Returns (server, client)."""
+    with listening(number, server_words) as server:
+        try:
+            client = foreign.run(*client_words)
+        except subprocess.TimeoutExpired as late:
+            server.process.kill()
+            raise AssertionError(f"the client hangs: {late}\n{server.end()}") from late
+        if client.status != 0:
+            server.process.kill()  # it waits for somebody who is gone
+        return server.end(), client
+
+
+def client_of(number, server_words, client_words):
+    """Runs the client to its end; the server is stopped then."""
+    with listening(number, server_words):
+        return foreign.run(*client_words)

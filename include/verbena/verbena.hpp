@@ -18,6 +18,7 @@
 #include "verbena/base/result.hpp"
 #include "verbena/base/timers.hpp"
 #include "verbena/bringup/address.hpp"
+#include "verbena/bringup/advertisement.hpp"
 #include "verbena/bringup/agreement.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 #include "verbena/bringup/frame.hpp"

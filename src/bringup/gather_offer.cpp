@@ -182,6 +182,12 @@ result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const
   return out;
 }
 
+// iWARP has no partitions, and its devices no table of them.
+result<partition_key> partition_key_of(const negotiating_side& side, const context& device) {
+  if (fabric_of(device) == fabric::iwarp) return partition_key(0xffff);
+  return device.query_pkey(side.wishes.port, side.wishes.pkey_index);
+}
+
 std::uint8_t clamped(std::uint8_t asked, int limit) {
   return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
 }
@@ -206,7 +212,7 @@ result<offer> gather_offer(const negotiating_side& side) {
   const context device = device_of(side);
   VERBENA_TRY(const auto limits, device.query());
   VERBENA_TRY(const auto port, device.query_port(side.wishes.port));
-  VERBENA_TRY(const auto key, device.query_pkey(side.wishes.port, side.wishes.pkey_index));
+  VERBENA_TRY(const auto key, partition_key_of(side, device));
   VERBENA_TRY(auto gids, gather_gids(side, device));
   return offer{
       .transport = side.wishes.transport,

@@ -121,6 +121,32 @@ class Rcopy(unittest.TestCase):
                 self.assertGreater(after[name][way] - before[name][way], least, f"{name} {way}")
 
 
+class Negotiation(unittest.TestCase):
+    """What two sides say that do not go together, or whose packets are swallowed."""
+
+    def refusal(self, server_device, client_device):
+        with tempfile.TemporaryDirectory() as folder:
+            with rcopy_server(folder, server_device) as place:
+                done = run(build / "examples/rcopy/rcopy", "put", __file__, place, "--quiet", "--device", client_device,
+                           "--timeout", "60", VERBENA_SOFTDEV="off")
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def test_a_way_that_swallows_packets_is_named(self):
+        neighbours = [("v0", "10.0.0.2"), ("v1", "10.0.0.1")]
+        for interface, address in neighbours:
+            done = run("ip", "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", interface)
+            self.assertEqual(done.returncode, 0, done.stdout)
+        try:
+            self.assertIn("UDP 4791 blocked?", self.refusal("rxe0", "rxe1"))
+        finally:
+            for interface, address in neighbours:
+                run("ip", "neigh", "del", address, "dev", interface)
+
+    def test_iwarp_is_named(self):
+        self.assertIn("siw0 here is iWARP", self.refusal("rxe0", "siw0"))
+
+
 class Coexistence(unittest.TestCase):
     """rxe and soft0 in one process, below programs that know nothing of it."""
 

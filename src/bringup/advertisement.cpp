@@ -162,8 +162,9 @@ result<void> advertisement_book::note_arrival(advertised_buffer what) {
                        return each.second.what.name == what.name;
                      }));
   if (twice) return broken("is about one that is there already");
-  arrived_.push_back(what.number);
-  peers_.emplace(what.number, peer_buffer{.what = std::move(what)});
+  const auto number = what.number;
+  arrived_.push_back(number);
+  peers_.emplace(number, peer_buffer{.what = std::move(what)});
   return {};
 }
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# The target verbena::linked: verbena::verbena with a static libibverbs and chosen drivers inside the program, for
-# machines without rdma-core. Link it instead of verbena::verbena. A source that is compiled into the program hands
-# the functions over; the library asks for it by a weak name. It exists only where static libraries are found.
+# The target verbena::linked: verbena::verbena with a static libibverbs and chosen drivers inside the program (and a
+# static librdmacm where there is one), for machines without rdma-core. Link it instead of verbena::verbena. A source
+# that is compiled into the program hands the functions over; the library asks for it by a weak name. It exists only
+# where static libraries are found.
 #
 #   VERBENA_LINKED_DRIVERS   rdma-core's drivers to put inside (Debian's libibverbs-dev has them all)
 #
@@ -22,9 +23,10 @@ endfunction()
 
 function(verbena_add_linked target library source)
   find_library(VERBENA_STATIC_IBVERBS libibverbs.a HINTS "${VERBENA_RDMA_CORE_ROOT}/lib")
+  find_library(VERBENA_STATIC_RDMACM librdmacm.a HINTS "${VERBENA_RDMA_CORE_ROOT}/lib")
   find_library(VERBENA_NL NAMES libnl-3.a nl-3)
   find_library(VERBENA_NL_ROUTE NAMES libnl-route-3.a nl-route-3)
-  mark_as_advanced(VERBENA_STATIC_IBVERBS VERBENA_NL VERBENA_NL_ROUTE)
+  mark_as_advanced(VERBENA_STATIC_IBVERBS VERBENA_STATIC_RDMACM VERBENA_NL VERBENA_NL_ROUTE)
   if(NOT VERBENA_STATIC_IBVERBS OR NOT VERBENA_NL OR NOT VERBENA_NL_ROUTE)
     return()
   endif()
@@ -38,6 +40,11 @@ function(verbena_add_linked target library source)
   set(with_efa 0)
   if(efa IN_LIST VERBENA_LINKED_DRIVERS)
     set(with_efa 1)
+  endif()
+  set(with_cm 0)
+  if(VERBENA_STATIC_RDMACM)
+    set(with_cm 1)
+    list(PREPEND archives "${VERBENA_STATIC_RDMACM}")
   endif()
   configure_file("${source}" "${CMAKE_CURRENT_BINARY_DIR}/verbena_linked.cpp" @ONLY)
   if(target MATCHES "::")

@@ -24,7 +24,7 @@ s/^#define VERBENA_[A-Z_]*_(.*//
 # What the line itself says.
 s/^\( *\)\(friend .*operator==(.* = default;\)$/\1\/** Compares all members. *\/ \2/
 s/^\( *\)\(friend .*operator<=>(.* = default;\)$/\1\/** Compares all members, in their order. *\/ \2/
-s/^  verb<"\(_\?\(ibv\|efadv\)_[a-z0-9_]*\)"/\/** The function \1. *\/ &/
+s/^  verb<"\(_\?\(ibv\|efadv\|rdma\)_[a-z0-9_]*\)"/\/** The function \1. *\/ &/
 
 # The beginning of an address is not the name of something global.
 /::ffff/{

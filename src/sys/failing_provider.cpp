@@ -33,6 +33,7 @@ void failing_provider::wrap(Verb& member) {
 failing_provider::failing_provider(const provider& wrapped) : provider_(wrapped) {
   VERBENA_ASSERT(instance.exchange(this) == nullptr, "at most one failing_provider exists");
   provider_.verbs.for_each([this](auto& member) { wrap(member); });
+  provider_.cm.for_each([this](auto& member) { wrap(member); });
   provider_.efa.for_each([this](auto& member) { wrap(member); });
 }
 
@@ -52,6 +53,7 @@ void failing_provider::fail_verb(std::string_view name, int code) noexcept {
     if (member.name() == name) verb_to_fail_ = member.name().data();
   };
   provider_.verbs.for_each(choose);
+  provider_.cm.for_each(choose);
   provider_.efa.for_each(choose);
   VERBENA_ASSERT(*verb_to_fail_.load() != '\0', "fail_verb() names a verb of the table");
 }

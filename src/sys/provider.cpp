@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "src/sys/context_verbs.hpp"
-#include "src/sys/efa_verbs.hpp"
+#include "src/sys/late_verbs.hpp"
 #include "verbena/sys/library.hpp"
 
 // Defined by the target `verbena::linked`: the functions of a static libibverbs.
@@ -27,6 +27,7 @@ void fill(provider& to, LookUp&& look_up) {
     member.set(reinterpret_cast<function>(look_up(member.name())));
   };
   to.verbs.for_each_exported(find);
+  to.cm.for_each(find);
   to.efa.for_each(find);
   sys::set_context_verbs(to.verbs);
 }
@@ -67,6 +68,7 @@ result<const provider*> make_system_provider() {
   VERBENA_TRY(void* const library, sys::load_system_library(sys::rdma_library::ibverbs));
   made->origin = provider_origin::system;
   fill(*made, look_up_in(library));
+  sys::set_loading_cm(made->cm);
   sys::set_loading_efa(made->efa);
   if (!made->verbs.get_device_list.available())
     return error::unavailable(ENOSYS, "dlsym", "libibverbs.so.1",
@@ -127,6 +129,18 @@ result<const sys::efa_table*> efa_functions(const provider& from) {
             ? "the program was linked without the driver of EFA: see VERBENA_LINKED_DRIVERS"
             : "the software device that was loaded has no EFA");
   return &from.efa;
+}
+
+result<const sys::cm_table*> cm_functions(const provider& from) {
+  if (from.origin == provider_origin::system)
+    VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::rdmacm));
+  if (!from.cm.create_event_channel.available())
+    return error::not_supported(
+        from.cm.create_event_channel.name(), to_string(from.origin),
+        from.origin == provider_origin::linked
+            ? "the program was linked without librdmacm.a: install it where the program is built"
+            : "the software device that was loaded has no connection manager");
+  return &from.cm;
 }
 
 const char* to_string(provider_origin origin) noexcept {

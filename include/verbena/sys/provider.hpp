@@ -8,6 +8,7 @@
 
 #include "verbena/base/result.hpp"
 #include "verbena/base/soft_entry.hpp"
+#include "verbena/sys/cm_table.hpp"
 #include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/verbs_table.hpp"
 
@@ -25,7 +26,8 @@ enum class provider_origin : std::uint8_t {
 struct provider {
   provider_origin origin = provider_origin::system;  ///< where the functions come from
   sys::verbs_table verbs;                            ///< the functions of libibverbs
-  sys::efa_table efa;  ///< ask efa_functions() whether they can be called
+  sys::cm_table cm;    ///< those of librdmacm; ask cm_functions() whether they can be called
+  sys::efa_table efa;  ///< those of libefa; ask efa_functions() whether they can be called
 
   /// What only the software device has; nullptr elsewhere.
   verbena_soft_allocate_function soft_allocate = nullptr;
@@ -47,6 +49,11 @@ struct provider {
 /// VERBENA_LIBEFA) now, if nobody did. Errors: `unavailable` when it cannot be loaded; the message
 /// names the package; `not_supported` for a provider that came without them. Thread-safe.
 [[nodiscard]] result<const sys::efa_table*> efa_functions(const provider& from);
+
+/// The functions of librdmacm that go with `from`. The system provider loads librdmacm.so.1 (or
+/// VERBENA_LIBRDMACM) now, if nobody did. Errors: `unavailable` when it cannot be loaded; the
+/// message names the package; `not_supported` for a provider that came without them. Thread-safe.
+[[nodiscard]] result<const sys::cm_table*> cm_functions(const provider& from);
 
 /// `system`, `linked`, `soft`.
 [[nodiscard]] const char* to_string(provider_origin origin) noexcept;

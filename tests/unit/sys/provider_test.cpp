@@ -37,6 +37,13 @@ TEST(system_provider, has_the_functions_of_libefa_too) {
   table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
 }
 
+TEST(system_provider, has_the_functions_of_librdmacm_too) {
+  const auto found = cm_functions(*system_provider().value());
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  auto table = **found;
+  table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
+}
+
 TEST(system_provider, is_one_for_the_process) {
   EXPECT_EQ(system_provider().value(), system_provider().value());
 }
@@ -74,6 +81,22 @@ TEST(provider_death, libefa_is_loaded_when_it_is_needed_and_may_be_missing) {
     EXPECT_EQ(system.efa.create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has none";
     ::unsetenv("VERBENA_LIBEFA");
     EXPECT_TRUE(efa_functions(system).has_value());
+  });
+}
+
+TEST(provider_death, librdmacm_is_loaded_when_it_is_needed_and_may_be_missing) {
+  const environment rdmacm("VERBENA_LIBRDMACM", "/nowhere/librdmacm.so.1");
+  VERBENA_IN_FRESH_PROCESS({
+    const provider& system = *system_provider().value();
+    EXPECT_EQ(system.cm.destroy_id(nullptr), -1);
+    EXPECT_EQ(errno, EOPNOTSUPP);
+    const auto missing = cm_functions(system);
+    EXPECT_FALSE(missing.has_value());
+    EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
+    EXPECT_NE(missing.error().message().find("VERBENA_LIBRDMACM names this file"),
+              std::string::npos);
+    ::unsetenv("VERBENA_LIBRDMACM");
+    EXPECT_TRUE(cm_functions(system).has_value());
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "src/sys/efa_verbs.hpp"
+#include "src/sys/late_verbs.hpp"
 
 #include <dlfcn.h>
 
@@ -13,10 +13,11 @@ namespace verbena::inline VERBENA_ABI::sys {
 namespace {
 
 // The function that a verb stands for, found at its first call. A failure is tried again.
-template <class Verb>
+template <rdma_library Library, class Verb>
 struct loading;
-template <fixed_text Name, failure Convention, class Return, class... Arguments>
-struct loading<verb<Name, Convention, Return(Arguments...)>> {
+template <rdma_library Library, fixed_text Name, failure Convention, class Return,
+          class... Arguments>
+struct loading<Library, verb<Name, Convention, Return(Arguments...)>> {
   using verb_type = verb<Name, Convention, Return(Arguments...)>;
   using function = typename verb_type::function;
   static inline std::atomic<function> known{nullptr};
@@ -24,7 +25,7 @@ struct loading<verb<Name, Convention, Return(Arguments...)>> {
   static Return call(Arguments... arguments) {
     function found = known.load();
     if (found == nullptr) {
-      if (const auto library = load_system_library(rdma_library::efa))
+      if (const auto library = load_system_library(Library))
         found = reinterpret_cast<function>(::dlsym(*library, verb_type::name().data()));
       if (found == nullptr) return verb_type::fail(EOPNOTSUPP);
       known.store(found);
@@ -33,11 +34,17 @@ struct loading<verb<Name, Convention, Return(Arguments...)>> {
   }
 };
 
+template <rdma_library Library, class Table>
+void set_loading(Table& table) noexcept {
+  table.for_each([](auto& member) {
+    member.set(&loading<Library, std::remove_reference_t<decltype(member)>>::call);
+  });
+}
+
 }  // namespace
 
-void set_loading_efa(efa_table& table) noexcept {
-  table.for_each(
-      [](auto& member) { member.set(&loading<std::remove_reference_t<decltype(member)>>::call); });
-}
+void set_loading_efa(efa_table& table) noexcept { set_loading<rdma_library::efa>(table); }
+
+void set_loading_cm(cm_table& table) noexcept { set_loading<rdma_library::rdmacm>(table); }
 
 }  // namespace verbena::inline VERBENA_ABI::sys

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The functions of the system's libefa, which is loaded when the first of them is called: programs
-// without EFA never have it in their process.
+// The functions of the system's libefa and librdmacm, each loaded when the first of its functions
+// is called: programs that use neither never have them in their process.
 #pragma once
 
+#include "verbena/sys/cm_table.hpp"
 #include "verbena/sys/efa_table.hpp"
 
 namespace verbena::inline VERBENA_ABI::sys {
@@ -10,5 +11,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 /// Sets all members of `table` to functions that load libefa. Where it cannot be loaded, or lacks a
 /// function, calls report EOPNOTSUPP; efa_functions() says why.
 void set_loading_efa(efa_table& table) noexcept;
+/// The same with librdmacm and cm_functions().
+void set_loading_cm(cm_table& table) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::sys

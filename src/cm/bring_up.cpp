@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "src/cm/bring_up.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "verbena/verbs/device_attributes.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm::detail {
+namespace {
+
+std::uint8_t least(int asked, int limit) noexcept {
+  return static_cast<std::uint8_t>(std::clamp(asked, 0, std::clamp(limit, 0, 0xfe)));
+}
+
+}  // namespace
+
+result<connection_parameters> parameters_for(const identifier& id,
+                                             const prepared_queue_pair<rc>& prepared,
+                                             const connection_options& options,
+                                             const connection_parameters* asked) {
+  if (prepared.native()->context != id.native()->verbs)
+    return error::invalid_argument("connect", id.name(),
+                                   "the queue pair was made from another open device than the one "
+                                   "that reaches the peer: make it from context() of the same "
+                                   "connector or request");
+  const auto& wishes = prepared.options();
+  connection_parameters told{
+      .private_data = options.private_data,
+      .retry_count = wishes.retry_count,
+      .rnr_retry_count = wishes.rnr_retry_count,
+      .shared_receive_queue = prepared.native()->srq != nullptr,
+      .queue_pair = prepared.number(),
+  };
+  VERBENA_TRY(const auto device, id.context().and_then([](auto open) { return open.query(); }));
+  const int as_target = asked != nullptr ? asked->responder_resources : wishes.read_depth;
+  const int as_initiator = asked != nullptr ? asked->initiator_depth : wishes.read_depth;
+  told.responder_resources = options.responder_resources.value_or(
+      least(std::min<int>(as_target, wishes.read_depth), device.max_reads_as_target()));
+  told.initiator_depth = options.initiator_depth.value_or(
+      least(std::min<int>(as_initiator, wishes.read_depth), device.max_reads_as_initiator()));
+  return told;
+}
+
+result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared) {
+  VERBENA_TRY(auto changes, id.attributes(queue_pair_state::init));
+  // The connection manager's rights are none before the connection is known, and its own after.
+  changes.set_access(prepared.options().access);
+  return prepared.modify(changes);
+}
+
+result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
+                        const connection_parameters& agreed) {
+  if (id.is_iwarp()) return {};
+  const auto& wishes = prepared.options();
+  VERBENA_TRY(auto receiving, id.attributes(queue_pair_state::ready_to_receive));
+  if (wishes.path_mtu && receiving.path_mtu())
+    receiving.set_path_mtu(std::min(*wishes.path_mtu, *receiving.path_mtu()));
+  if (agreed.responder_resources != connection_parameters::device_maximum)
+    receiving.set_reads_as_target(agreed.responder_resources);
+  // The connection manager's is the longest one there is, 655 ms.
+  receiving.set_min_rnr_timer(wishes.min_rnr_timer);
+  VERBENA_TRY_VOID(prepared.modify(receiving));
+  VERBENA_TRY(auto sending, id.attributes(queue_pair_state::ready_to_send));
+  if (agreed.initiator_depth != connection_parameters::device_maximum)
+    sending.set_reads_as_initiator(agreed.initiator_depth);
+  sending.set_timeout(wishes.timeout)
+      .set_retry_count(wishes.retry_count)
+      .set_rnr_retry_count(wishes.rnr_retry_count);
+  return prepared.modify(sending);
+}
+
+std::chrono::milliseconds time_left(deadline until) noexcept {
+  if (until.is_never()) return std::chrono::milliseconds(std::numeric_limits<int>::max());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(until.when() - deadline::clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+result<void> check_space(port_space space, const char* call) {
+  if (!has_datagrams(space)) return {};
+  return error::invalid_argument(call, "port space " + to_string(space),
+                                 "its queue pairs are datagrams, which have no connections: use "
+                                 "cm::identifier");
+}
+
+}  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Bringing a queue pair up with what an identifier knows and what its options say.
+#pragma once
+
+#include "verbena/cm/connection.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm::detail {
+
+/// What will be told the peer about `prepared`. `asked` is the peer's request on the passive side.
+/// Errors: `invalid_argument` for a queue pair of another open device.
+[[nodiscard]] result<connection_parameters> parameters_for(const identifier& id,
+                                                           const prepared_queue_pair<rc>& prepared,
+                                                           const connection_options& options,
+                                                           const connection_parameters* asked);
+
+/// To INIT; again when the connection is known, since attributes change then.
+[[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared);
+/// Beyond INIT, to RTS. Reads in flight are those of `agreed`. Nothing on iWARP.
+[[nodiscard]] result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
+                                      const connection_parameters& agreed);
+
+/// The time left, for calls that take a timeout of their own; at least 1 ms.
+[[nodiscard]] std::chrono::milliseconds time_left(deadline until) noexcept;
+
+/// That the port space has connections.
+[[nodiscard]] result<void> check_space(port_space space, const char* call);
+
+}  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "src/cm/event_texts.hpp"
+
+#include <array>
+#include <cerrno>
+
+namespace verbena::inline VERBENA_ABI::cm {
+namespace {
+
+struct reason_text {
+  int reason;
+  std::string_view text;
+};
+
+// Reasons of REJ messages. Source: InfiniBand Architecture Specification 12.6.7.2, as in the
+// kernel's enum ib_cm_rej_reason.
+constexpr std::array<reason_text, 31> reasons = {{
+    {1, "the peer has no queue pair left"},
+    {2, "the peer has no end-to-end context left"},
+    {3, "the peer lacks resources"},
+    {4, "the peer waited too long for an answer"},
+    {5, "the peer does not support the request"},
+    {6, "the peer does not know the connection"},
+    {7, "the numbers of the connection do not fit each other"},
+    {8, "nobody listens at that port of the peer"},
+    {9, "the peer does not have this transport"},
+    {10, "the peer still has an older connection of this queue pair: one side was restarted"},
+    {11, "the peer has no such reliable datagram channel"},
+    {12, "the GID does not belong to the peer"},
+    {13, "the LID does not belong to the peer"},
+    {14, "the peer does not accept the service level"},
+    {15, "the peer does not accept the traffic class"},
+    {16, "the peer does not accept the hop limit"},
+    {17, "the peer does not accept the packet rate"},
+    {18, "the alternate GID does not belong to the peer"},
+    {19, "the alternate LID does not belong to the peer"},
+    {20, "the peer does not accept the alternate service level"},
+    {21, "the peer does not accept the alternate traffic class"},
+    {22, "the peer does not accept the alternate hop limit"},
+    {23, "the peer does not accept the alternate packet rate"},
+    {24, "the peer is reached by another port"},
+    {25, "the peer is reached by another port and GID"},
+    {26, "the peer cannot take packets of this path MTU"},
+    {27, "the peer has too few responder resources"},
+    {28, "the peer's program refused"},
+    {29, "the peer does not accept the RNR retry count"},
+    {30, "the number of the connection is in use already"},
+    {31, "the peer does not speak this version of the protocol"},
+}};
+
+std::string_view cause_of(int code) noexcept {
+  switch (code) {
+    case ENODEV:
+      return "no RDMA device serves this address: give one of an interface that has an RDMA device "
+             "(`verbena devinfo` lists them)";
+    case EADDRNOTAVAIL:
+      return "the address is not one of this host's RDMA interfaces (`verbena devinfo` lists them)";
+    case EADDRINUSE:
+      return "another identifier has the address and port: choose another port, 0 for any free "
+             "one, or allow_address_reuse() on both";
+    case EACCES:
+      return "ports below 1024 need CAP_NET_BIND_SERVICE; or /dev/infiniband/rdma_cm is not "
+             "accessible to this user";
+    case EPERM:
+      return "the kernel's connection manager cannot be used: load the module rdma_ucm and look at "
+             "the rights of /dev/infiniband/rdma_cm";
+    case ENOENT:
+      return "there is no /dev/infiniband/rdma_cm: load the module rdma_ucm, or let the container "
+             "have the device";
+    case ETIMEDOUT:
+      return "the peer's address was not resolved in time: is the host up, and on this network?";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return "there is no route to the address, or its neighbour does not answer";
+    case EINVAL:
+      return "the call does not fit the identifier's state, or an argument exceeds what the device "
+             "can";
+    case EAFNOSUPPORT:
+      return "the other address is of another family";
+    case ENOTCONN:
+      return "there is no connection";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+bool rejection::is_by_the_program() const noexcept {
+  return status == by_the_program || status == -ECONNREFUSED || status == -ECONNRESET;
+}
+
+std::string describe_rejection(int status) {
+  if (status < 0) {
+    if (status == -ECONNREFUSED)
+      return std::to_string(status) + ", the peer refused, or nobody listens at that port";
+    if (status == -ECONNRESET) return std::to_string(status) + ", the peer closed the connection";
+    return std::to_string(status) + ", " + error::from_errno(-status, "the peer").message();
+  }
+  for (const auto& [reason, text] : reasons)
+    if (reason == status) return std::to_string(status) + ", " + std::string(text);
+  return std::to_string(status) + ", a reason that is not known";
+}
+
+namespace detail {
+
+error call_failed(int code, std::string_view call, std::string_view object) {
+  return error::from_errno(code, call, object, cause_of(code));
+}
+
+std::string explain(event_kind kind, int status) {
+  const std::string_view cause = status < 0 ? cause_of(-status) : std::string_view();
+  switch (kind) {
+    case event_kind::rejected:
+      return "the request was rejected with status " + describe_rejection(status);
+    case event_kind::unreachable:
+      return "the peer does not answer: is it up, is UDP port 4791 let through between the two, "
+             "and "
+             "have both a GID of the same type (RoCE v2)?";
+    case event_kind::device_removal:
+      return "the device was removed: drop the identifier and what was made from the device";
+    case event_kind::multicast_error:
+      return "the group cannot be joined or was lost";
+    case event_kind::address_error:
+    case event_kind::route_error:
+    case event_kind::connect_error:
+    case event_kind::address_info_error:
+      return std::string(cause);
+    default:
+      return {};
+  }
+}
+
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI::cm

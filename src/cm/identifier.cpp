@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/cm/identifier.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <mutex>
+#include <vector>
+
+#include "src/cm/event_texts.hpp"
+#include "src/cm/names.hpp"
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/cm/event_channel.hpp"
+#include "verbena/verbs/detail/call.hpp"
+#include "verbena/verbs/detail/native_state.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+namespace {
+
+using detail::call_failed;
+
+// C functions take addresses that they do not change without const.
+sockaddr* without_const(const socket_address& address) noexcept {
+  return const_cast<sockaddr*>(address.native());
+}
+
+int milliseconds(std::chrono::milliseconds timeout) noexcept {
+  return static_cast<int>(
+      std::clamp<std::int64_t>(timeout.count(), 1, std::numeric_limits<int>::max()));
+}
+
+result<void> done(verbena::detail::verb_status status, std::string_view call,
+                  const identifier& on) {
+  if (!status.failed) return {};
+  return call_failed(status.code, call, on.name());
+}
+
+const char* words(message of) noexcept {
+  switch (of) {
+    case message::request:
+      return "request";
+    case message::reply:
+      return "reply";
+    case message::reject:
+      return "rejection";
+  }
+  return "message";
+}
+
+result<void> check_private_data(const identifier& id, message of, std::size_t bytes) {
+  const std::size_t limit = private_data_limit(id.space(), of);
+  if (bytes <= limit) return {};
+  return error::invalid_argument(words(of), id.name(),
+                                 "private data of a " + std::string(words(of)) +
+                                     " in the port space " + to_string(id.space()) +
+                                     " has at most " + std::to_string(limit) + " bytes, got " +
+                                     std::to_string(bytes));
+}
+
+rdma_conn_param native_parameters(const connection_parameters& from) noexcept {
+  rdma_conn_param native{};
+  native.private_data = from.private_data.empty() ? nullptr : from.private_data.data();
+  native.private_data_len = static_cast<std::uint8_t>(from.private_data.size());
+  native.responder_resources = from.responder_resources;
+  native.initiator_depth = from.initiator_depth;
+  native.flow_control = from.flow_control ? 1 : 0;
+  native.retry_count = from.retry_count;
+  native.rnr_retry_count = from.rnr_retry_count;
+  native.srq = from.shared_receive_queue ? 1 : 0;
+  native.qp_num = from.queue_pair.value();
+  return native;
+}
+
+result<void> has_device(const identifier& id) {
+  if (id.native()->verbs != nullptr) return {};
+  return error::unavailable(0, "context", id.name(),
+                            "the connection manager has not bound a device yet: resolve an "
+                            "address, or bind to one that is not any");
+}
+
+// Contexts of the connection manager's that stay open as long as the process runs, since a list of
+// them is held. Threads: thread-safe.
+class open_devices {
+ public:
+  [[nodiscard]] bool contains(const identifier& id) {
+    const std::lock_guard lock(mutex_);
+    if (known(id)) return true;
+    const auto& calls = id.provider().cm;
+    int count = 0;
+    const auto list = verbena::detail::call_create(calls.get_devices, &count);
+    if (!list) return false;
+    for (int i = 0; i < count; ++i) open_.push_back({&id.provider(), list.native[i]});
+    held_.push_back(list.native);  // never given back: that is what keeps them open
+    return known(id);
+  }
+
+ private:
+  struct device {
+    const verbena::provider* from;
+    const ibv_context* native;
+  };
+  [[nodiscard]] bool known(const identifier& id) const {
+    return std::ranges::any_of(open_, [&](const device& each) {
+      return each.from == &id.provider() && each.native == id.native()->verbs;
+    });
+  }
+
+  std::mutex mutex_;
+  std::vector<device> open_;
+  std::vector<ibv_context**> held_;
+};
+
+open_devices& devices() {
+  static auto* const all = new open_devices;  // outlives everything, and is reachable
+  return *all;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::optional<socket_address> known_address(const sockaddr& inside) {
+  auto address = socket_address::from_native(inside);
+  if (!address || (address->is_any() && address->port() == 0)) return std::nullopt;
+  return *std::move(address);
+}
+
+std::string name_of(const rdma_cm_id& id) {
+  const auto here = known_address(id.route.addr.src_addr);
+  const auto there = known_address(id.route.addr.dst_addr);
+  if (there) return "connection " + (here ? to_string(*here) + " -> " : "to ") + to_string(*there);
+  if (here) return "identifier at " + to_string(*here);
+  return "identifier of the port space " + to_string(static_cast<port_space>(id.ps));
+}
+
+identifier_state::~identifier_state() {
+  const auto status = verbena::detail::call(calls().destroy_id, native_);
+  if (!status.failed) return;
+  log(log_level::error,
+      call_failed(status.code, calls().destroy_id.name(), "identifier").message() +
+          " - it and its channel are kept until the process ends");
+  verbena::detail::abandon(std::move(channel_));
+}
+
+}  // namespace detail
+
+result<identifier> identifier::create(const event_channel& channel, port_space space) {
+  rdma_cm_id* made = nullptr;
+  const auto& calls = channel.provider().cm;
+  const auto status =
+      verbena::detail::call(calls.create_id, channel.native(), &made, static_cast<void*>(nullptr),
+                            static_cast<rdma_port_space>(space));
+  if (status.failed)
+    return call_failed(status.code, calls.create_id.name(), "port space " + to_string(space));
+  return identifier(std::make_shared<detail::identifier_state>(channel.state(), made));
+}
+
+detail::identifier_state& identifier::state() const {
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from identifier must not be used");
+  return *state_;
+}
+
+result<void> identifier::bind(const socket_address& to) {
+  const auto& verb = state().calls().bind_addr;
+  const auto status = verbena::detail::call(verb, native(), without_const(to));
+  if (!status.failed) return {};
+  return call_failed(status.code, verb.name(), "address " + to_string(to));
+}
+
+result<void> identifier::listen(int backlog) {
+  const auto& verb = state().calls().listen;
+  return done(verbena::detail::call(verb, native(), backlog), verb.name(), *this);
+}
+
+result<void> identifier::resolve_address(const socket_address& to,
+                                         std::chrono::milliseconds timeout,
+                                         const std::optional<socket_address>& from) {
+  const auto& verb = state().calls().resolve_addr;
+  const auto status = verbena::detail::call(verb, native(), from ? without_const(*from) : nullptr,
+                                            without_const(to), milliseconds(timeout));
+  if (!status.failed) return {};
+  return call_failed(status.code, verb.name(), "address " + to_string(to));
+}
+
+result<void> identifier::resolve_route(std::chrono::milliseconds timeout) {
+  // librdmacm looks at the device without asking whether there is one.
+  VERBENA_TRY_VOID(has_device(*this));
+  const auto& verb = state().calls().resolve_route;
+  return done(verbena::detail::call(verb, native(), milliseconds(timeout)), verb.name(), *this);
+}
+
+result<void> identifier::connect(const connection_parameters& with) {
+  VERBENA_TRY_VOID(has_device(*this));
+  VERBENA_TRY_VOID(check_private_data(*this, message::request, with.private_data.size()));
+  auto parameters = native_parameters(with);
+  const auto& verb = state().calls().connect;
+  return done(verbena::detail::call(verb, native(), &parameters), verb.name(), *this);
+}
+
+result<void> identifier::accept(const connection_parameters& with) {
+  VERBENA_TRY_VOID(has_device(*this));
+  VERBENA_TRY_VOID(check_private_data(*this, message::reply, with.private_data.size()));
+  auto parameters = native_parameters(with);
+  const auto& verb = state().calls().accept;
+  return done(verbena::detail::call(verb, native(), &parameters), verb.name(), *this);
+}
+
+result<void> identifier::reject(std::span<const std::byte> private_data) {
+  VERBENA_TRY_VOID(check_private_data(*this, message::reject, private_data.size()));
+  const auto& verb = state().calls().reject;
+  return done(verbena::detail::call(verb, native(), static_cast<const void*>(private_data.data()),
+                                    static_cast<std::uint8_t>(private_data.size())),
+              verb.name(), *this);
+}
+
+result<void> identifier::reject_ece(std::span<const std::byte> private_data) {
+  VERBENA_TRY_VOID(check_private_data(*this, message::reject, private_data.size()));
+  const auto& verb = state().calls().reject_ece;
+  return done(verbena::detail::call(verb, native(), static_cast<const void*>(private_data.data()),
+                                    static_cast<std::uint8_t>(private_data.size())),
+              verb.name(), *this);
+}
+
+result<void> identifier::establish() {
+  const auto& verb = state().calls().establish;
+  return done(verbena::detail::call(verb, native()), verb.name(), *this);
+}
+
+result<void> identifier::disconnect() {
+  VERBENA_TRY_VOID(has_device(*this));
+  const auto& verb = state().calls().disconnect;
+  return done(verbena::detail::call(verb, native()), verb.name(), *this);
+}
+
+result<void> identifier::notify(async_event_kind kind) {
+  const auto& verb = state().calls().notify;
+  return done(verbena::detail::call(verb, native(), static_cast<ibv_event_type>(kind)), verb.name(),
+              *this);
+}
+
+result<void> identifier::set_option(int option, void* value, std::size_t bytes) {
+  const auto& verb = state().calls().set_option;
+  return done(verbena::detail::call(verb, native(), int{RDMA_OPTION_ID}, option, value, bytes),
+              verb.name(), *this);
+}
+
+result<void> identifier::set_type_of_service(std::uint8_t value) {
+  return set_option(RDMA_OPTION_ID_TOS, &value, sizeof value);
+}
+
+result<void> identifier::allow_address_reuse() {
+  int on = 1;
+  return set_option(RDMA_OPTION_ID_REUSEADDR, &on, sizeof on);
+}
+
+result<void> identifier::limit_to_address_family() {
+  int on = 1;
+  return set_option(RDMA_OPTION_ID_AFONLY, &on, sizeof on);
+}
+
+result<void> identifier::set_ack_timeout(ack_timeout timeout) {
+  std::uint8_t exponent = timeout.exponent();
+  return set_option(RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
+}
+
+result<queue_pair_attributes> identifier::attributes(queue_pair_state state_to_reach) const {
+  VERBENA_TRY_VOID(has_device(*this));
+  ibv_qp_attr attributes{};
+  attributes.qp_state = static_cast<ibv_qp_state>(state_to_reach);
+  int mask = 0;
+  const auto& verb = state().calls().init_qp_attr;
+  VERBENA_TRY_VOID(
+      done(verbena::detail::call(verb, native(), &attributes, &mask), verb.name(), *this));
+  // Old kernels leave bits of their own in the mask, which ibv_modify_qp(3) does not know.
+  constexpr std::uint32_t of_the_kernel = 0x1e0'0000;
+  return queue_pair_attributes(attributes, queue_pair_attribute_mask::from_mask(
+                                               static_cast<std::uint32_t>(mask) & ~of_the_kernel));
+}
+
+result<void> identifier::migrate(const event_channel& to) {
+  const auto& verb = state().calls().migrate_id;
+  VERBENA_TRY_VOID(done(verbena::detail::call(verb, native(), to.native()), verb.name(), *this));
+  state().set_channel(to.state());
+  return {};
+}
+
+result<void> identifier::join_multicast(const socket_address& group, membership as) {
+  VERBENA_TRY_VOID(has_device(*this));
+  rdma_cm_join_mc_attr_ex wanted{};
+  wanted.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+  wanted.join_flags = static_cast<std::uint32_t>(as);
+  wanted.addr = without_const(group);
+  const auto& verb = state().calls().join_multicast_ex;
+  return done(verbena::detail::call(verb, native(), &wanted, static_cast<void*>(nullptr)),
+              verb.name(), *this);
+}
+
+result<void> identifier::leave_multicast(const socket_address& group) {
+  const auto& verb = state().calls().leave_multicast;
+  return done(verbena::detail::call(verb, native(), without_const(group)), verb.name(), *this);
+}
+
+result<void> identifier::set_local_ece(const ece& offered) {
+  ibv_ece native_ece{.vendor_id = offered.vendor, .options = offered.options, .comp_mask = 0};
+  const auto& verb = state().calls().set_local_ece;
+  return done(verbena::detail::call(verb, native(), &native_ece), verb.name(), *this);
+}
+
+result<ece> identifier::remote_ece() const {
+  ibv_ece native_ece{};
+  const auto& verb = state().calls().get_remote_ece;
+  VERBENA_TRY_VOID(done(verbena::detail::call(verb, native(), &native_ece), verb.name(), *this));
+  return ece{.vendor = native_ece.vendor_id, .options = native_ece.options};
+}
+
+port_space identifier::space() const { return static_cast<port_space>(native()->ps); }
+
+std::optional<socket_address> identifier::local_address() const {
+  return detail::known_address(native()->route.addr.src_addr);
+}
+
+std::optional<socket_address> identifier::peer_address() const {
+  return detail::known_address(native()->route.addr.dst_addr);
+}
+
+std::optional<port_number> identifier::port() const {
+  if (native()->verbs == nullptr) return std::nullopt;
+  return port_number(native()->port_num);
+}
+
+bool identifier::is_iwarp() const {
+  const ibv_context* const device = native()->verbs;
+  return device != nullptr && device->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+result<context> identifier::context() const {
+  VERBENA_TRY_VOID(has_device(*this));
+  const bool open_for_ever = devices().contains(*this);
+  return verbena::context::borrow(native()->verbs, provider(), open_for_ever ? nullptr : state_);
+}
+
+rdma_cm_id* identifier::native() const { return state().native(); }
+
+const verbena::provider& identifier::provider() const { return state().provider(); }
+
+std::string identifier::name() const { return detail::name_of(*native()); }
+
+}  // namespace verbena::inline VERBENA_ABI::cm

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/cm/listener.hpp"
+
+#include <cerrno>
+
+#include "src/bringup/socket.hpp"
+#include "src/cm/bring_up.hpp"
+#include "verbena/cm/event_channel.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+namespace {
+
+// Waits until the peer is connected too.
+result<void> await_established(const event_channel& channel, const identifier& id, deadline until) {
+  for (;;) {
+    VERBENA_TRY(const auto taken, channel.wait_event(until));
+    if (!taken)
+      return error::timed_out("rdma_accept", id.name(),
+                              "the peer did not say in time that it is connected");
+    if (taken->kind() == event_kind::established) return {};
+    if (is_failure(taken->kind())) return taken->failure("rdma_accept");
+    if (taken->kind() == event_kind::disconnected)
+      return error::from_errno(ECONNRESET, "rdma_accept", id.name(),
+                               "the peer closed the connection");
+  }
+}
+
+result<void> set_up(identifier& id, const socket_address& at, const listener_options& options) {
+  if (options.type_of_service) VERBENA_TRY_VOID(id.set_type_of_service(*options.type_of_service));
+  if (options.reuse_address) VERBENA_TRY_VOID(id.allow_address_reuse());
+  if (options.ipv6_only) VERBENA_TRY_VOID(id.limit_to_address_family());
+  VERBENA_TRY_VOID(id.bind(at));
+  return id.listen(options.backlog);
+}
+
+}  // namespace
+
+connection_request& connection_request::operator=(connection_request&& other) noexcept {
+  if (this == &other) return *this;
+  drop();
+  id_ = std::move(other.id_);
+  channel_ = std::move(other.channel_);
+  asked_ = other.asked_;
+  said_ = std::move(other.said_);
+  open_ = other.open_;
+  return *this;
+}
+
+connection_request::~connection_request() { drop(); }
+
+void connection_request::drop() noexcept {
+  if (!open_ || !id_.is_valid()) return;
+  open_ = false;
+  static_cast<void>(id_.reject());  // a peer that is gone by now needs no answer
+}
+
+result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,
+                                              const connection_options& options,
+                                              deadline until) && {
+  // From here on the request is rejected, and the queue pair destroyed, if a step fails.
+  connection_request self = std::move(*this);
+  auto taken = std::move(prepared);
+  VERBENA_TRY(const auto told, detail::parameters_for(self.id_, taken, options, &self.asked_));
+  VERBENA_TRY_VOID(detail::initialise(self.id_, taken));
+  VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, told));
+  VERBENA_TRY_VOID(self.id_.accept(told));
+  self.open_ = false;
+  VERBENA_TRY_VOID(await_established(self.channel_, self.id_, until));
+  return connection(self.channel_, self.id_, std::move(taken).into_queue_pair(),
+                    std::move(self.said_));
+}
+
+result<void> connection_request::reject(std::span<const std::byte> private_data) && {
+  connection_request self = std::move(*this);
+  VERBENA_TRY_VOID(self.id_.reject(private_data));
+  self.open_ = false;
+  return {};
+}
+
+result<listener> listener::open(const bringup::address& at, const listener_options& options) {
+  VERBENA_TRY_VOID(detail::check_space(options.space, "listener::open"));
+  VERBENA_TRY(
+      const auto addresses,
+      bringup::detail::resolve(at, bringup::detail::resolve_for::listening, deadline::never()));
+  VERBENA_TRY(auto channel, options.provider != nullptr ? event_channel::create(*options.provider)
+                                                        : event_channel::create());
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    VERBENA_TRY(const auto address, socket_address::from_native(*addresses[i].get()));
+    VERBENA_TRY(auto id, identifier::create(channel, options.space));
+    auto listening = set_up(id, address, options);
+    if (listening) return listener(std::move(channel), std::move(id));
+    if (i + 1 == addresses.size()) return std::move(listening).error();
+  }
+  return error::unavailable(EADDRNOTAVAIL, "listener::open", at.host, "it has no address");
+}
+
+result<connection_request> listener::accept(deadline until) {
+  for (;;) {
+    VERBENA_TRY(auto taken, channel_.wait_event(until));
+    if (!taken) return error::timed_out("listener::accept", id_.name(), "nobody asked in time");
+    if (taken->kind() == event_kind::device_removal) return taken->failure("listener::accept");
+    if (taken->kind() != event_kind::connect_request) continue;
+    // An event that goes with its request inside rejects it.
+    VERBENA_TRY(auto own, event_channel::create(channel_.provider()));
+    VERBENA_TRY(auto id, taken->take_request());
+    auto asked = taken->connection().value_or(connection_parameters{});
+    asked.private_data = {};
+    const auto said = taken->private_data();
+    connection_request request(std::move(own), std::move(id), asked, {said.begin(), said.end()});
+    VERBENA_TRY_VOID(request.id().migrate(request.channel_));
+    return request;
+  }
+}
+
+std::uint16_t listener::port() const {
+  const auto address = id_.local_address();
+  return address ? address->port() : 0;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::cm

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/cm/socket_address.hpp"
+
+#include <arpa/inet.h>
+#include <infiniband/ib.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <cstring>
+
+#include "verbena/base/bytes.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+namespace {
+
+// The address in its own structure; copies, since the storage is of another type.
+template <class Native>
+Native as(const sockaddr_storage& storage) noexcept {
+  Native native;
+  std::memcpy(&native, &storage, sizeof native);
+  return native;
+}
+template <class Native>
+void set(sockaddr_storage& storage, const Native& native) noexcept {
+  std::memcpy(&storage, &native, sizeof native);
+}
+
+socklen_t length_of(int family) noexcept {
+  switch (family) {
+    case AF_INET:
+      return sizeof(sockaddr_in);
+    case AF_INET6:
+      return sizeof(sockaddr_in6);
+    case AF_IB:
+      return sizeof(sockaddr_ib);
+    default:
+      return 0;
+  }
+}
+
+constexpr std::uint64_t port_bits = 0xffff;
+
+}  // namespace
+
+socket_address socket_address::any_ipv4(std::uint16_t port) noexcept {
+  sockaddr_in native{};
+  native.sin_family = AF_INET;
+  native.sin_port = network_order(port);
+  socket_address made;
+  set(made.storage_, native);
+  return made;
+}
+
+socket_address socket_address::any_ipv6(std::uint16_t port) noexcept {
+  sockaddr_in6 native{};
+  native.sin6_family = AF_INET6;
+  native.sin6_port = network_order(port);
+  socket_address made;
+  set(made.storage_, native);
+  return made;
+}
+
+result<socket_address> socket_address::parse(std::string_view numeric, std::uint16_t port) {
+  const std::string text(numeric);
+  sockaddr_in ipv4{};
+  if (::inet_pton(AF_INET, text.c_str(), &ipv4.sin_addr) == 1) {
+    ipv4.sin_family = AF_INET;
+    ipv4.sin_port = network_order(port);
+    socket_address made;
+    set(made.storage_, ipv4);
+    return made;
+  }
+  sockaddr_in6 ipv6{};
+  if (::inet_pton(AF_INET6, text.c_str(), &ipv6.sin6_addr) == 1) {
+    ipv6.sin6_family = AF_INET6;
+    ipv6.sin6_port = network_order(port);
+    socket_address made;
+    set(made.storage_, ipv6);
+    return made;
+  }
+  return error::invalid_argument("socket_address::parse", text,
+                                 "it is neither an IPv4 nor an IPv6 address; names are looked up "
+                                 "by cm::connector or cm::address_info");
+}
+
+result<socket_address> socket_address::from_native(const sockaddr& native) {
+  const socklen_t length = length_of(native.sa_family);
+  if (length == 0)
+    return error::not_supported("socket_address::from_native", {},
+                                "the connection manager has no addresses of the family " +
+                                    std::to_string(native.sa_family));
+  socket_address made;
+  std::memcpy(&made.storage_, &native, length);
+  return made;
+}
+
+std::uint16_t socket_address::port() const noexcept {
+  switch (family()) {
+    case AF_INET:
+      return network_order(as<sockaddr_in>(storage_).sin_port);
+    case AF_INET6:
+      return network_order(as<sockaddr_in6>(storage_).sin6_port);
+    default:
+      return static_cast<std::uint16_t>(
+          network_order(std::uint64_t{as<sockaddr_ib>(storage_).sib_sid}) & port_bits);
+  }
+}
+
+socket_address socket_address::with_port(std::uint16_t port) const noexcept {
+  socket_address made = *this;
+  if (family() == AF_INET) {
+    auto native = as<sockaddr_in>(storage_);
+    native.sin_port = network_order(port);
+    set(made.storage_, native);
+  } else if (family() == AF_INET6) {
+    auto native = as<sockaddr_in6>(storage_);
+    native.sin6_port = network_order(port);
+    set(made.storage_, native);
+  } else {
+    auto native = as<sockaddr_ib>(storage_);
+    const std::uint64_t service = network_order(std::uint64_t{native.sib_sid}) & ~port_bits;
+    native.sib_sid = network_order(service | port);
+    set(made.storage_, native);
+  }
+  return made;
+}
+
+std::string socket_address::host() const {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (family() == AF_INET) {
+    const auto native = as<sockaddr_in>(storage_);
+    ::inet_ntop(AF_INET, &native.sin_addr, text.data(), text.size());
+  } else if (family() == AF_INET6) {
+    const auto native = as<sockaddr_in6>(storage_);
+    ::inet_ntop(AF_INET6, &native.sin6_addr, text.data(), text.size());
+  } else {
+    const auto native = as<sockaddr_ib>(storage_);
+    ::inet_ntop(AF_INET6, &native.sib_addr, text.data(), text.size());
+  }
+  return text.data();
+}
+
+bool socket_address::is_any() const noexcept {
+  if (family() == AF_INET) return as<sockaddr_in>(storage_).sin_addr.s_addr == INADDR_ANY;
+  const auto address = family() == AF_INET6 ? as<sockaddr_in6>(storage_).sin6_addr : [&] {
+    in6_addr gid{};
+    const auto native = as<sockaddr_ib>(storage_);
+    std::memcpy(&gid, &native.sib_addr, sizeof gid);
+    return gid;
+  }();
+  return IN6_IS_ADDR_UNSPECIFIED(&address);
+}
+
+const sockaddr* socket_address::native() const noexcept {
+  const void* const address = &storage_;
+  return static_cast<const sockaddr*>(address);
+}
+
+socklen_t socket_address::native_length() const noexcept { return length_of(family()); }
+
+bool operator==(const socket_address& a, const socket_address& b) noexcept {
+  return std::memcmp(&a.storage_, &b.storage_, sizeof a.storage_) == 0;
+}
+
+std::string to_string(const socket_address& of) {
+  const std::string port = ":" + std::to_string(of.port());
+  return of.family() == AF_INET ? of.host() + port : "[" + of.host() + "]" + port;
+}
+
+}  // namespace verbena::inline VERBENA_ABI::cm

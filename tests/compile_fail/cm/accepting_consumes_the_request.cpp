@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// A request is answered once: it is given up to accept() and to reject().
+// expect: discards qualifiers|rvalue|lvalue
+#include <utility>
+
+#include "verbena/cm/listener.hpp"
+
+auto use(verbena::cm::connection_request& request) {
+#ifdef VERBENA_BAD
+  return request.reject();
+#else
+  return std::move(request).reject();
+#endif
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// A request has one owner, who answers it or drops it, which rejects.
+// expect-gcc: use of deleted function
+// expect-clang: deleted
+#include <utility>
+
+#include "verbena/cm/listener.hpp"
+
+void use(verbena::cm::connection_request& request) {
+#ifdef VERBENA_BAD
+  const auto copy = request;
+#else
+  const auto copy = std::move(request);
+#endif
+}

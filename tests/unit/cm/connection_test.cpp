@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// The one-call way: connector, listener, connection.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/unit/cm/served.hpp"
+
+namespace verbena {
+namespace {
+
+using test::ask;
+using test::bytes_of;
+using test::end;
+using test::grant;
+using test::patience;
+using test::text_of;
+using namespace std::chrono_literals;
+
+class connections : public test::served {
+ protected:
+  struct pair {
+    end active;
+    end passive;
+  };
+
+  /// Both ends of one connection; the active one asks on a thread of its own.
+  [[nodiscard]] pair connect(const cm::connection_options& asking = {},
+                             const cm::connection_options& answering = {},
+                             const queue_pair_options<rc>& active = test::everything_allowed(),
+                             const queue_pair_options<rc>& passive = test::everything_allowed()) {
+    auto door = open();
+    auto peer = find(door.port());
+    auto asked = std::async(std::launch::async, [&] { return ask(peer, asking, active); });
+    auto passive_end = grant(door.accept(patience()).value(), answering, passive);
+    auto active_end = asked.get();
+    return {std::move(active_end).value(), std::move(passive_end).value()};
+  }
+
+  /// Lets `peer` ask `door`, whose next request `answer` gets; what asking gave.
+  template <class Answer>
+  [[nodiscard]] result<end> refused(cm::listener& door, cm::connector& peer, Answer answer) {
+    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+    answer(door.accept(patience()).value());
+    return asked.get();
+  }
+};
+
+void send(end& from, std::string_view text) {
+  const auto into = from.own->memory.slice(0, text.size());
+  std::ranges::copy(bytes_of(text), from.own->memory.bytes().begin());
+  auto batch = from.link.queue().start_send();
+  batch.send({.id = 1, .signaled = true}, into);
+  batch.submit().value();
+}
+
+bool is_iwarp(end& of) { return of.link.id().is_iwarp(); }
+
+TEST_F(connections, say_something_both_ways_and_send) {
+  auto [active, passive] =
+      connect({.private_data = bytes_of("question")}, {.private_data = bytes_of("answer")});
+  EXPECT_EQ(text_of(passive.link.peer_private_data()), "question");
+  EXPECT_GE(passive.link.peer_private_data().size(), 8U) << "filled up by the transport";
+  EXPECT_EQ(text_of(active.link.peer_private_data()), "answer");
+  EXPECT_EQ(active.link.peer_address()->host(), here().host());
+  EXPECT_EQ(active.link.peer_address()->port(), passive.link.local_address()->port());
+  EXPECT_EQ(active.link.local_address()->port(), passive.link.peer_address()->port());
+
+  passive.link.queue().post_receive({.id = 7}, passive.own->memory.slice(0, 64)).value();
+  send(active, "over");
+  passive.own->take(1).at(0).result().value();
+  active.own->take(1).at(0).result().value();
+  EXPECT_EQ(text_of(passive.own->memory.bytes().first(4)), "over");
+}
+
+TEST_F(connections, let_each_side_write_to_the_other_as_its_options_say) {
+  auto [active, passive] = connect();
+  // On iWARP the side that asked goes first.
+  for (auto [writer, reader] : {std::pair{&active, &passive}, std::pair{&passive, &active}}) {
+    std::ranges::fill(writer->own->memory.bytes().first(64), std::byte{0x5a});
+    auto batch = writer->link.queue().start_send();
+    batch.write({.id = 1, .signaled = true}, writer->own->memory.slice(0, 64),
+                reader->own->memory.remote().slice(128, 64));
+    batch.submit().value();
+    writer->own->take(1).at(0).result().value();
+  }
+  EXPECT_EQ(active.own->memory.bytes()[128], std::byte{0x5a});
+}
+
+TEST_F(connections, agree_on_how_many_reads_are_under_way) {
+  using attribute = queue_pair_attribute;
+  auto active_options = test::everything_allowed();
+  active_options.read_depth = 4;
+  auto passive_options = test::everything_allowed();
+  passive_options.read_depth = 2;
+  auto [active, passive] = connect({}, {}, active_options, passive_options);
+  if (is_iwarp(active)) return;  // the connection manager does not tell what it set
+  const auto wanted = attribute::reads_as_initiator | attribute::reads_as_target;
+  const auto asked = active.link.queue().query(wanted).value();
+  const auto granted = passive.link.queue().query(wanted).value();
+  EXPECT_EQ(asked.reads_as_initiator(), 2);
+  EXPECT_EQ(asked.reads_as_target(), 2);
+  EXPECT_EQ(granted.reads_as_initiator(), 2);
+  EXPECT_EQ(granted.reads_as_target(), 2);
+
+  auto [wide, narrow] = connect({.responder_resources = 4, .initiator_depth = 2},
+                                {.responder_resources = 2, .initiator_depth = 4});
+  const auto narrowed = narrow.link.queue().query(wanted).value();
+  EXPECT_EQ(narrowed.reads_as_target(), 2);
+  EXPECT_EQ(narrowed.reads_as_initiator(), 4);
+}
+
+TEST_F(connections, are_set_up_several_at_once) {
+  auto door = open();
+  auto first_peer = find(door.port());
+  auto second_peer = find(door.port());
+  auto first = std::async(std::launch::async, [&] { return ask(first_peer); });
+  auto request = door.accept(patience()).value();
+  auto second = std::async(std::launch::async, [&] { return ask(second_peer); });
+  auto later = door.accept(patience()).value();
+  auto later_end = grant(std::move(later)).value();
+  auto end_of_first = grant(std::move(request)).value();
+  auto active_first = first.get().value();
+  auto active_second = second.get().value();
+  end_of_first.link.queue().post_receive({}, end_of_first.own->memory.slice(0, 64)).value();
+  later_end.link.queue().post_receive({}, later_end.own->memory.slice(0, 64)).value();
+  send(active_first, "one");
+  send(active_second, "two");
+  end_of_first.own->take(1).at(0).result().value();
+  later_end.own->take(1).at(0).result().value();
+  EXPECT_EQ(text_of(end_of_first.own->memory.bytes().first(3)), "one");
+  EXPECT_EQ(text_of(later_end.own->memory.bytes().first(3)), "two");
+}
+
+TEST_F(connections, that_are_closed_flush_what_is_outstanding_on_both_sides) {
+  auto [active, passive] = connect();
+  active.link.queue().post_receive({.id = 1}, active.own->memory.slice(0, 64)).value();
+  passive.link.queue().post_receive({.id = 2}, passive.own->memory.slice(0, 64)).value();
+  EXPECT_FALSE(passive.link.is_disconnected().value());
+  active.link.disconnect().value();
+  active.link.disconnect().value();
+  EXPECT_EQ(active.own->take(1).at(0).status(), completion_status::flushed);
+  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_EQ(passive.own->take(1).at(0).status(), completion_status::flushed);
+  EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
+}
+
+TEST_F(connections, that_are_dropped_are_closed_though_handles_keep_the_identifier) {
+  auto [active, passive] = connect();
+  const cm::identifier kept = active.link.id();
+  {
+    const auto dropped = std::move(active.link);
+  }
+  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(kept.is_valid());
+}
+
+TEST_F(connections, leave_what_was_made_from_their_device) {
+  auto door = open();
+  auto peer = find(door.port());
+  auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+  auto passive = grant(door.accept(patience()).value()).value();
+  auto own = std::move(asked.get().value().own);  // the connection goes here
+  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  const auto more = own->pd.allocate(64, access::local_write);
+  EXPECT_TRUE(more) << more.error().message();
+}
+
+TEST_F(connections, are_refused_by_the_peer_with_reason_and_words) {
+  auto door = open();
+  auto peer = find(door.port());
+  const auto outcome = refused(door, peer, [](cm::connection_request request) {
+    EXPECT_GE(request.parameters().responder_resources, 1);
+    std::move(request).reject(bytes_of("busy")).value();
+  });
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ECONNREFUSED);
+  ASSERT_TRUE(peer.rejection());
+  EXPECT_TRUE(peer.rejection()->is_by_the_program());
+  EXPECT_EQ(text_of(peer.rejection()->private_data), "busy");
+}
+
+TEST_F(connections, are_refused_when_their_request_is_dropped) {
+  auto door = open();
+  auto peer = find(door.port());
+  const auto outcome = refused(door, peer, [](const cm::connection_request&) {});
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
+  EXPECT_TRUE(peer.rejection());
+}
+
+TEST_F(connections, need_a_listener) {
+  std::uint16_t port = 0;
+  {
+    auto door = open();
+    port = door.port();
+  }
+  auto peer = find(port);
+  const auto outcome = ask(peer);
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
+  EXPECT_NE(outcome.error().message().find("listens"), std::string::npos)
+      << outcome.error().message();
+}
+
+TEST_F(connections, that_nobody_answers_end_with_their_deadline) {
+  auto door = open();
+  auto peer = find(door.port());
+  test::objects own(peer.context().value());
+  auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
+  const auto begin = deadline::clock::now();
+  const auto outcome = peer.connect(std::move(prepared), {}, deadline::after(200ms));
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind(), error_kind::timed_out) << outcome.error().message();
+  EXPECT_GE(deadline::clock::now() - begin, 200ms);
+}
+
+TEST_F(connections, are_waited_for_until_the_deadline) {
+  auto door = open();
+  const auto begin = deadline::clock::now();
+  const auto outcome = door.accept(deadline::after(50ms));
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind(), error_kind::timed_out);
+  EXPECT_GE(deadline::clock::now() - begin, 50ms);
+}
+
+TEST_F(connections, carry_so_much_private_data_and_no_more) {
+  const std::vector<std::byte> bytes(200, std::byte{1});
+  const std::span<const std::byte> all(bytes);
+  auto door = open();
+  auto peer = find(door.port());
+  const auto asking = ask(peer, {.private_data = all.first(57)});
+  ASSERT_FALSE(asking);
+  EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
+  EXPECT_NE(asking.error().message().find("at most 56 bytes, got 57"), std::string::npos)
+      << asking.error().message();
+
+  auto again = find(door.port());
+  auto asked =
+      std::async(std::launch::async, [&] { return ask(again, {.private_data = all.first(56)}); });
+  auto request = door.accept(patience()).value();
+  EXPECT_TRUE(std::ranges::equal(request.private_data().first(56), all.first(56)));
+  const auto answering = grant(std::move(request), {.private_data = all.first(197)});
+  ASSERT_FALSE(answering);
+  EXPECT_NE(answering.error().message().find("at most 196 bytes, got 197"), std::string::npos);
+  EXPECT_FALSE(asked.get());
+
+  auto third = find(door.port());
+  const auto outcome = refused(door, third, [&](cm::connection_request refused) {
+    const auto much = std::move(refused).reject(all.first(149));
+    ASSERT_FALSE(much);
+    EXPECT_NE(much.error().message().find("at most 148 bytes, got 149"), std::string::npos);
+  });
+  EXPECT_FALSE(outcome);
+}
+
+TEST_F(connections, take_queue_pairs_of_their_own_device_only) {
+  auto door = open();
+  auto peer = find(door.port());
+  const auto devices = list_devices(from()).value();
+  const auto other = devices.at(0).open().value();
+  test::objects own(other);
+  auto prepared = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  const auto outcome = peer.connect(std::move(prepared), {}, patience());
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().message().find("another open device"), std::string::npos);
+}
+
+TEST_F(connections, are_not_of_datagrams) {
+  const auto to = bringup::address{.host = here().host(), .port = 1};
+  for (const auto space : {cm::port_space::udp, cm::port_space::ipoib}) {
+    const auto asking = cm::connector::resolve(to, patience(), {.space = space});
+    ASSERT_FALSE(asking);
+    EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
+    const auto listening = cm::listener::open(to, {.space = space});
+    ASSERT_FALSE(listening);
+    EXPECT_EQ(listening.error().kind(), error_kind::invalid_argument);
+  }
+}
+
+TEST_F(connections, reach_a_listener_at_all_addresses_from_the_address_that_was_chosen) {
+  auto door = cm::listener::open({.host = "", .port = 0}).value();
+  ASSERT_NE(door.port(), 0);
+  const auto found = cm::connector::resolve({.host = here().host(), .port = door.port()},
+                                            patience(), {.from = here(), .type_of_service = 32});
+  ASSERT_TRUE(found) << found.error().message();
+  EXPECT_EQ(found->local_address()->host(), here().host());
+  auto peer = *found;
+  auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+  auto passive = grant(door.accept(patience()).value()).value();
+  EXPECT_TRUE(asked.get());
+  EXPECT_EQ(passive.link.peer_address()->host(), here().host());
+}
+
+}  // namespace
+}  // namespace verbena

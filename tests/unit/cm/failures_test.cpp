@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Every call can be refused: the error names call, object, number and cause, and nothing is left.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/unit/cm/served.hpp"
+#include "verbena/cm/address_info.hpp"
+#include "verbena/sys/failing_provider.hpp"
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+
+class cm_failures : public test::served {
+ protected:
+  /// That `outcome` failed with this number, at this call, and that its message has `words`.
+  template <class Result>
+  static void expect(const Result& outcome, const char* call, int code, std::string_view words) {
+    ASSERT_FALSE(outcome) << call;
+    EXPECT_EQ(outcome.error().call(), call);
+    EXPECT_EQ(outcome.error().code(), code) << call;
+    EXPECT_NE(outcome.error().message().find(words), std::string::npos)
+        << outcome.error().message();
+  }
+};
+
+TEST_F(cm_failures, of_calls_name_call_number_and_cause) {
+  failing_provider wrapped(from());
+  const auto fail = [&](const char* call, int code) { wrapped.fail_verb(call, code); };
+  fail("rdma_create_event_channel", ENOENT);
+  expect(cm::event_channel::create(wrapped.get()), "rdma_create_event_channel", ENOENT,
+         "load the module rdma_ucm");
+  wrapped.fail_call(0, 0);
+  const auto channel = cm::event_channel::create(wrapped.get()).value();
+  fail("rdma_create_id", ENOMEM);
+  expect(cm::identifier::create(channel), "rdma_create_id", ENOMEM, "port space TCP");
+  wrapped.fail_call(0, 0);
+  auto id = cm::identifier::create(channel).value();
+  fail("rdma_bind_addr", EACCES);
+  expect(id.bind(here().with_port(80)), "rdma_bind_addr", EACCES, "CAP_NET_BIND_SERVICE");
+  fail("rdma_resolve_addr", ENODEV);
+  expect(id.resolve_address(here(), 1s), "rdma_resolve_addr", ENODEV, "no RDMA device serves");
+  wrapped.fail_call(0, 0);
+  id.bind(here()).value();
+
+  fail("rdma_resolve_route", EINVAL);
+  expect(id.resolve_route(1s), "rdma_resolve_route", EINVAL, "does not fit the identifier's state");
+  fail("rdma_listen", EADDRINUSE);
+  expect(id.listen(), "rdma_listen", EADDRINUSE, "identifier at ");
+  fail("rdma_connect", EINVAL);
+  expect(id.connect({}), "rdma_connect", EINVAL, "state");
+  fail("rdma_accept", EINVAL);
+  expect(id.accept({}), "rdma_accept", EINVAL, "state");
+  fail("rdma_reject", EINVAL);
+  expect(id.reject(), "rdma_reject", EINVAL, "state");
+  fail("rdma_establish", ENOTCONN);
+  expect(id.establish(), "rdma_establish", ENOTCONN, "there is no connection");
+  fail("rdma_disconnect", ENOTCONN);
+  expect(id.disconnect(), "rdma_disconnect", ENOTCONN, "there is no connection");
+  fail("rdma_notify", EINVAL);
+  expect(id.notify(async_event_kind::communication_established), "rdma_notify", EINVAL, "state");
+  fail("rdma_set_option", ENOSYS);
+  expect(id.set_type_of_service(1), "rdma_set_option", ENOSYS, "identifier at ");
+  fail("rdma_init_qp_attr", EINVAL);
+  expect(id.attributes(queue_pair_state::init), "rdma_init_qp_attr", EINVAL, "state");
+  fail("rdma_migrate_id", EMFILE);
+  expect(id.migrate(channel), "rdma_migrate_id", EMFILE, "identifier at ");
+  fail("rdma_join_multicast_ex", EOPNOTSUPP);
+  expect(id.join_multicast(cm::socket_address::parse("239.1.1.1").value()),
+         "rdma_join_multicast_ex", EOPNOTSUPP, "identifier at ");
+  fail("rdma_leave_multicast", EADDRNOTAVAIL);
+  expect(id.leave_multicast(here()), "rdma_leave_multicast", EADDRNOTAVAIL, "identifier at ");
+  fail("rdma_set_local_ece", ENOSYS);
+  expect(id.set_local_ece({}), "rdma_set_local_ece", ENOSYS, "identifier at ");
+  fail("rdma_get_remote_ece", ENOSYS);
+  expect(id.remote_ece(), "rdma_get_remote_ece", ENOSYS, "identifier at ");
+  fail("rdma_get_cm_event", EIO);
+  expect(channel.poll_event(), "rdma_get_cm_event", EIO, "event channel");
+  fail("rdma_getaddrinfo", ENODEV);
+  expect(cm::look_up({.node = here().host()}, wrapped.get()), "rdma_getaddrinfo", ENODEV,
+         "no RDMA device");
+  wrapped.fail_call(0, 0);
+}
+
+TEST_F(cm_failures, at_any_step_of_resolving_and_listening_leave_nothing) {
+  failing_provider wrapped(from());
+  const auto with = &wrapped.get();
+  const bringup::address to{.host = here().host(), .port = 1};
+  const auto succeed_after_failures = [&](const auto& step) {
+    std::size_t n = 1;
+    for (bool done = false; !done && n < 100; ++n) {
+      wrapped.fail_call(n, EIO);
+      const auto outcome = step();
+      // A call whose failure does not matter, as that of a destructor, lets the step succeed.
+      done = wrapped.failed_verb().empty();
+      if (done) {
+        EXPECT_TRUE(outcome) << outcome.error().message();
+      }
+    }
+    wrapped.fail_call(0, 0);
+    EXPECT_LT(n, 100U);
+    EXPECT_GT(n, 4U);
+  };
+  succeed_after_failures(
+      [&] { return cm::connector::resolve(to, test::patience(), {.provider = with}); });
+  succeed_after_failures(
+      [&] { return cm::listener::open({.host = here().host(), .port = 0}, {.provider = with}); });
+}
+
+}  // namespace
+}  // namespace verbena

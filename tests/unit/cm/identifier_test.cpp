@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT
+// The low level: one step after the other, on one thread, without blocking.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/unit/cm/served.hpp"
+#include "verbena/cm/address_info.hpp"
+#include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/global_route_header.hpp"
+
+namespace verbena {
+namespace {
+
+using cm::event_kind;
+using cm::identifier;
+using test::bytes_of;
+using test::patience;
+using test::text_of;
+using namespace std::chrono_literals;
+
+class identifiers : public test::served {
+ protected:
+  [[nodiscard]] identifier make(cm::port_space space = cm::port_space::tcp) const {
+    return identifier::create(channel(), space).value();
+  }
+  /// One that listens at here(), at any free port.
+  [[nodiscard]] identifier listening(cm::port_space space = cm::port_space::tcp) const {
+    auto id = make(space);
+    id.bind(here()).value();
+    id.listen().value();
+    return id;
+  }
+  /// One that has found the way to `peer`.
+  [[nodiscard]] identifier found(const identifier& peer) const {
+    auto id = make(peer.space());
+    id.resolve_address(here().with_port(peer.local_address()->port()), 5s, here()).value();
+    next(channel(), event_kind::address_resolved);
+    id.resolve_route(5s).value();
+    next(channel(), event_kind::route_resolved);
+    return id;
+  }
+};
+
+/// Brings a queue pair up as an identifier says.
+void bring(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_state to) {
+  if (const auto changes = id.attributes(to).value(); !changes.mask().empty())
+    queue.modify(changes).value();
+}
+
+TEST_F(identifiers, connect_step_by_step_without_blocking) {
+  EXPECT_FALSE(channel().poll_event().value()) << "nothing happened yet";
+  EXPECT_GE(channel().fd(), 0);
+  auto door = listening();
+  auto active = found(door);
+  EXPECT_NE(active.port(), std::nullopt);
+  test::objects own(active.context().value());
+  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  bring(active, asking, queue_pair_state::init);
+  active.connect({.private_data = bytes_of("hello"), .queue_pair = asking.number()}).value();
+
+  auto request = next(channel(), event_kind::connect_request);
+  EXPECT_TRUE(request.concerns(door));
+  EXPECT_FALSE(request.concerns(active));
+  EXPECT_EQ(text_of(request.private_data()), "hello");
+  ASSERT_TRUE(request.connection());
+  EXPECT_EQ(text_of(request.connection()->private_data), "hello");
+  EXPECT_FALSE(request.datagram());
+  auto passive = request.take_request().value();
+  EXPECT_TRUE(request.concerns(passive));
+  EXPECT_FALSE(request.take_request()) << "it was taken";
+  if (!passive.is_iwarp()) {
+    EXPECT_EQ(request.connection()->queue_pair, asking.number());
+  }
+
+  auto answering = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  for (const auto state : {queue_pair_state::init, queue_pair_state::ready_to_receive,
+                           queue_pair_state::ready_to_send})
+    bring(passive, answering, state);
+  passive.accept({.private_data = bytes_of("welcome"), .queue_pair = answering.number()}).value();
+
+  if (passive.is_iwarp()) {
+    next(channel(), event_kind::established);
+  } else {
+    const auto response = next(channel(), event_kind::connect_response);
+    EXPECT_EQ(text_of(response.private_data()), "welcome");
+    for (const auto state : {queue_pair_state::init, queue_pair_state::ready_to_receive,
+                             queue_pair_state::ready_to_send})
+      bring(active, asking, state);
+    active.establish().value();
+  }
+  next(channel(), event_kind::established);
+  EXPECT_EQ(asking.current_state().value(), queue_pair_state::ready_to_send);
+  EXPECT_EQ(answering.current_state().value(), queue_pair_state::ready_to_send);
+
+  active.disconnect().value();
+  EXPECT_TRUE(next(channel(), event_kind::disconnected).concerns(passive));
+  passive.disconnect().value();
+  EXPECT_TRUE(next(channel(), event_kind::disconnected).concerns(active));
+}
+
+TEST_F(identifiers, of_requests_that_are_dropped_with_their_event_reject) {
+  auto door = listening();
+  auto active = found(door);
+  test::objects own(active.context().value());
+  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  bring(active, asking, queue_pair_state::init);
+  active.connect({.queue_pair = asking.number()}).value();
+  {
+    const auto dropped = next(channel(), event_kind::connect_request);
+  }
+  const auto refused = next(channel(), event_kind::rejected);
+  EXPECT_TRUE(refused.concerns(active));
+  EXPECT_TRUE(refused.rejected());
+  EXPECT_EQ(refused.failure("rdma_connect").code(), ECONNREFUSED);
+}
+
+TEST_F(identifiers, come_with_requests_only) {
+  auto id = make();
+  id.resolve_address(here().with_port(1), 5s).value();
+  auto resolved = next(channel(), event_kind::address_resolved);
+  EXPECT_FALSE(resolved.connection());
+  const auto none = resolved.take_request();
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("only CONNECT_REQUEST"), std::string::npos);
+}
+
+TEST_F(identifiers, tell_addresses_and_device_once_they_are_bound) {
+  auto id = make();
+  EXPECT_EQ(id.space(), cm::port_space::tcp);
+  EXPECT_FALSE(id.local_address());
+  EXPECT_FALSE(id.peer_address());
+  EXPECT_FALSE(id.port());
+  const auto none = id.context();
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message().find("has not bound a device yet"), std::string::npos);
+  EXPECT_FALSE(id.resolve_route(1s)) << "and no step that needs one is taken";
+  EXPECT_FALSE(id.connect({}));
+
+  id.bind(here()).value();
+  EXPECT_EQ(id.local_address()->host(), here().host());
+  EXPECT_NE(id.local_address()->port(), 0);
+  EXPECT_TRUE(id.port());
+  EXPECT_FALSE(id.context().value().name().empty());
+  EXPECT_EQ(id.name(), "identifier at " + to_string(*id.local_address()));
+  EXPECT_EQ(&id.provider(), &from());
+}
+
+TEST_F(identifiers, have_options) {
+  auto id = make();
+  id.set_type_of_service(64).value();
+  id.allow_address_reuse().value();
+  id.set_ack_timeout(ack_timeout::at_least(100ms)).value();
+  auto ipv6 = make();
+  ipv6.limit_to_address_family().value();
+  ipv6.bind(cm::socket_address::any_ipv6()).value();
+  id.bind(here()).value();
+  auto twin = make();
+  twin.allow_address_reuse().value();
+  EXPECT_TRUE(twin.bind(*id.local_address()));
+  auto stranger = make();
+  const auto taken = stranger.bind(*id.local_address());
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code(), EADDRINUSE);
+  EXPECT_NE(taken.error().message().find("0 for any free"), std::string::npos);
+}
+
+TEST_F(identifiers, move_to_another_channel) {
+  const auto other = cm::event_channel::create(from()).value();
+  auto id = make();
+  id.migrate(other).value();
+  id.resolve_address(here().with_port(1), 5s).value();
+  next(other, event_kind::address_resolved);
+  EXPECT_FALSE(channel().poll_event().value());
+}
+
+TEST_F(identifiers, that_go_never_wait_for_an_event_that_somebody_holds) {
+  auto id = std::make_optional(make());
+  id->resolve_address(here().with_port(1), 5s).value();
+  const auto held = next(channel(), event_kind::address_resolved);
+  id.reset();
+  EXPECT_EQ(held.kind(), event_kind::address_resolved);
+}
+
+TEST_F(identifiers, find_no_device_for_addresses_of_nobody) {
+  auto id = make();
+  const auto elsewhere = cm::socket_address::parse("192.0.2.77").value();
+  const auto bound = id.bind(elsewhere);
+  ASSERT_FALSE(bound);
+  EXPECT_NE(bound.error().message().find("devinfo"), std::string::npos) << bound.error().message();
+}
+
+TEST_F(identifiers, of_datagram_services_tell_where_they_are_reached) {
+  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  auto door = listening(cm::port_space::udp);
+  auto active = found(door);
+  test::objects own(active.context().value());
+  const auto port = queue_pair_options<ud>{.port = *active.port()};
+  auto sender = own.pd.create_queue_pair<ud>(own.cq, own.cq, port)
+                    .value()
+                    .activate(cm::datagram_queue_key)
+                    .value();
+  active.connect({.private_data = bytes_of("who")}).value();
+  auto request = next(channel(), event_kind::connect_request);
+  EXPECT_EQ(text_of(request.private_data()), "who");
+  auto passive = request.take_request().value();
+  auto receiver = own.pd.create_queue_pair<ud>(own.cq, own.cq, port)
+                      .value()
+                      .activate(cm::datagram_queue_key)
+                      .value();
+  receiver.post_receive({.id = 3}, own.memory.slice(0, 512)).value();
+  passive.accept({.private_data = bytes_of("me"), .queue_pair = receiver.number()}).value();
+  const auto reached = next(channel(), event_kind::established);
+  EXPECT_EQ(text_of(reached.private_data()), "me");
+  ASSERT_TRUE(reached.datagram());
+  EXPECT_EQ(reached.datagram()->queue_pair, receiver.number());
+  EXPECT_EQ(reached.datagram()->key, cm::datagram_queue_key);
+
+  const auto way = own.pd.create_address_handle(reached.datagram()->address).value();
+  std::ranges::copy(bytes_of("datagram"), own.memory.bytes().subspan(1024).begin());
+  auto batch = sender.start_send();
+  batch.send({.id = 4, .signaled = true}, own.memory.slice(1024, 8),
+             way.destination(reached.datagram()->queue_pair, reached.datagram()->key));
+  batch.submit().value();
+  for (const auto& done : own.take(2)) done.result().value();
+  EXPECT_EQ(text_of(own.memory.bytes().subspan(40, 8)), "datagram");
+}
+
+TEST_F(identifiers, pass_options_of_enhanced_connection_establishment_on) {
+  if (listening().is_iwarp()) return;  // iWARP has none
+  auto door = listening();
+  auto active = found(door);
+  test::objects own(active.context().value());
+  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  const cm::ece offered{.vendor = 0x15b3, .options = 0x1001};
+  active.set_local_ece(offered).value();
+  bring(active, asking, queue_pair_state::init);
+  active.connect({.queue_pair = asking.number()}).value();
+  auto request = next(channel(), event_kind::connect_request);
+  auto passive = request.take_request().value();
+  EXPECT_EQ(passive.remote_ece().value(), offered);
+  passive.reject_ece().value();
+  EXPECT_TRUE(next(channel(), event_kind::rejected).concerns(active));
+}
+
+TEST_F(identifiers, are_found_by_addresses_that_are_looked_up) {
+  const auto found = cm::look_up(
+      {.node = here().host(), .service = "7471", .numeric_host = true, .no_route = true}, from());
+  ASSERT_TRUE(found) << found.error().message();
+  ASSERT_FALSE(found->empty());
+  EXPECT_EQ(found->front().destination, here().with_port(7471));
+  EXPECT_EQ(found->front().space, cm::port_space::tcp);
+  const auto passive = cm::look_up({.node = here().host(),
+                                    .service = "7471",
+                                    .passive = true,
+                                    .numeric_host = true,
+                                    .no_route = true},
+                                   from());
+  ASSERT_TRUE(passive) << passive.error().message();
+  EXPECT_EQ(passive->front().source, here().with_port(7471));
+  const auto nobody =
+      cm::look_up({.node = "no address", .numeric_host = true, .no_route = true}, from());
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().call(), "rdma_getaddrinfo");
+}
+
+}  // namespace
+}  // namespace verbena

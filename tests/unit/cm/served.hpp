@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// An address of this host that a connection manager serves, and connections from this process to
+// itself: by the software device's, or the kernel's where there is hardware.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "verbena/cm/connector.hpp"
+#include "verbena/cm/event_channel.hpp"
+#include "verbena/cm/identifier.hpp"
+#include "verbena/cm/listener.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::test {
+
+using namespace std::chrono_literals;
+
+/// How long anything may take; the virtual machine is slow.
+inline deadline patience() { return deadline::after(60s); }
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+/// The text that private data begins with; the rest are zeros.
+inline std::string text_of(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte each : bytes) {
+    if (each == std::byte{}) break;
+    text += static_cast<char>(each);
+  }
+  return text;
+}
+
+/// The addresses of this host; those that other hosts can reach come first.
+inline std::vector<cm::socket_address> addresses_of_host() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::vector<cm::socket_address> found;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
+    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET)
+      found.push_back(cm::socket_address::from_native(*each->ifa_addr).value());
+  std::ranges::stable_partition(
+      found, [](const auto& address) { return !address.host().starts_with("127."); });
+  return found;
+}
+
+/// Whether `address` has a device.
+inline bool is_served(const cm::event_channel& channel, const cm::socket_address& address) {
+  auto id = cm::identifier::create(channel);
+  return id && id->bind(address) && id->port();
+}
+
+/// The base of all tests that connect.
+class served : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    from_ = cm::default_provider().value();
+    channel_ = cm::event_channel::create(*from_).value();
+    for (const auto& each : addresses_of_host())
+      if (!here_ && is_served(*channel_, each)) here_ = each;
+    ASSERT_TRUE(here_) << "no IPv4 address of this host has an RDMA device";
+  }
+
+  [[nodiscard]] const provider& from() const { return *from_; }
+  [[nodiscard]] const cm::event_channel& channel() const { return *channel_; }
+  /// An address of this host that has a device; port 0.
+  [[nodiscard]] const cm::socket_address& here() const { return *here_; }
+
+  /// A listener at here(), at any free port.
+  [[nodiscard]] cm::listener open(const cm::listener_options& options = {}) const {
+    return cm::listener::open({.host = here().host(), .port = 0}, options).value();
+  }
+  /// What connects to `port` of here().
+  [[nodiscard]] cm::connector find(std::uint16_t port) const {
+    return cm::connector::resolve({.host = here().host(), .port = port}, patience()).value();
+  }
+
+  /// The next event of `channel`, which must be of this kind.
+  static cm::event next(const cm::event_channel& channel, cm::event_kind kind) {
+    auto taken = channel.wait_event(patience()).value();
+    if (!taken) raise(error::timed_out("wait_event", to_string(kind), "no event came"));
+    EXPECT_EQ(taken->kind(), kind) << to_string(*taken);
+    return *std::move(taken);
+  }
+
+ private:
+  const provider* from_ = nullptr;
+  std::optional<cm::event_channel> channel_;
+  std::optional<cm::socket_address> here_;
+};
+
+/// What one side needs besides its connection.
+struct objects {
+  explicit objects(const context& device)
+      : pd(device.allocate_pd().value()),
+        cq(device.create_cq(64).value()),
+        memory(pd.allocate(4096, access::local_write | access::remote_write | access::remote_read)
+                   .value()) {}
+
+  protection_domain pd;
+  completion_queue cq;
+  memory_region memory;
+
+  /// Waits for `count` completions.
+  [[nodiscard]] std::vector<completion> take(std::size_t count) const {
+    std::vector<completion> taken;
+    taken.reserve(count);
+    std::array<completion, 16> room;
+    const auto end = patience();
+    while (taken.size() < count && !end.expired())
+      for (const auto& done : cq.poll(room).value()) taken.push_back(done);
+    EXPECT_EQ(taken.size(), count);
+    return taken;
+  }
+};
+
+/// One end of a connection.
+struct end {
+  std::unique_ptr<objects> own;
+  cm::connection link;
+};
+
+inline queue_pair_options<rc> everything_allowed() {
+  return {.access = access::remote_write | access::remote_read};
+}
+
+/// Asks `peer` on this thread.
+inline result<end> ask(cm::connector& peer, const cm::connection_options& options = {},
+                       const queue_pair_options<rc>& queue = everything_allowed()) {
+  auto own = std::make_unique<objects>(peer.context().value());
+  auto prepared = peer.create_queue_pair(own->pd, own->cq, own->cq, queue).value();
+  VERBENA_TRY(auto link, peer.connect(std::move(prepared), options, patience()));
+  return end{std::move(own), std::move(link)};
+}
+
+/// Grants `request` on this thread.
+inline result<end> grant(cm::connection_request request, const cm::connection_options& options = {},
+                         const queue_pair_options<rc>& queue = everything_allowed()) {
+  auto own = std::make_unique<objects>(request.context().value());
+  auto prepared = request.create_queue_pair(own->pd, own->cq, own->cq, queue).value();
+  VERBENA_TRY(auto link, std::move(request).accept(std::move(prepared), options, patience()));
+  return end{std::move(own), std::move(link)};
+}
+
+}  // namespace verbena::test

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// What needs no device: addresses, names, limits, words.
+#include <gtest/gtest.h>
+#include <infiniband/ib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "verbena/base/bytes.hpp"
+#include "verbena/cm/event.hpp"
+#include "verbena/cm/port_space.hpp"
+#include "verbena/cm/socket_address.hpp"
+#include "verbena/sys/provider.hpp"
+
+namespace verbena {
+namespace {
+
+using cm::event_kind;
+using cm::port_space;
+using cm::socket_address;
+
+TEST(cm_address, is_read_and_written_in_numbers) {
+  const auto ipv4 = socket_address::parse("192.0.2.1", 7471).value();
+  EXPECT_EQ(to_string(ipv4), "192.0.2.1:7471");
+  EXPECT_EQ(ipv4.host(), "192.0.2.1");
+  EXPECT_EQ(ipv4.family(), AF_INET);
+  const auto ipv6 = socket_address::parse("2001:db8::1", 80).value();
+  EXPECT_EQ(to_string(ipv6), "[2001:db8::1]:80");
+  EXPECT_EQ(to_string(ipv6.with_port(81)), "[2001:db8::1]:81");
+  EXPECT_EQ(ipv4.with_port(1), socket_address::parse("192.0.2.1", 1).value());
+  EXPECT_NE(ipv4, ipv6);
+  for (const char* const wrong : {"", "host", "192.0.2", "192.0.2.1:80", "[::1]", "::1%lo"})
+    EXPECT_FALSE(socket_address::parse(wrong)) << wrong;
+}
+
+TEST(cm_address, may_stand_for_all_of_the_host) {
+  EXPECT_TRUE(socket_address::any_ipv4().is_any());
+  EXPECT_TRUE(socket_address::any_ipv6(7).is_any());
+  EXPECT_EQ(socket_address::any_ipv6(7).port(), 7);
+  EXPECT_FALSE(socket_address::parse("127.0.0.1").value().is_any());
+  EXPECT_FALSE(socket_address::parse("::1").value().is_any());
+}
+
+TEST(cm_address, is_copied_from_the_c_interface) {
+  const auto ipv6 = socket_address::parse("2001:db8::1", 80).value();
+  EXPECT_EQ(socket_address::from_native(*ipv6.native()).value(), ipv6);
+  sockaddr local{};
+  local.sa_family = AF_UNIX;
+  EXPECT_EQ(socket_address::from_native(local).error().kind(), error_kind::not_supported);
+
+  sockaddr_ib infiniband{};
+  infiniband.sib_family = AF_IB;
+  infiniband.sib_addr.ib_u.uib_addr8[15] = 9;
+  infiniband.sib_sid = network_order(std::uint64_t{0x0106'1234});
+  sockaddr_storage storage{};
+  std::memcpy(&storage, &infiniband, sizeof infiniband);
+  const void* const place = &storage;
+  const auto address = socket_address::from_native(*static_cast<const sockaddr*>(place)).value();
+  EXPECT_EQ(address.port(), 0x1234);
+  EXPECT_EQ(address.with_port(1).port(), 1);
+  EXPECT_EQ(address.host(), "::9");
+  EXPECT_FALSE(address.is_any());
+}
+
+TEST(cm_port_space, says_how_much_private_data_goes_where) {
+  using cm::message;
+  EXPECT_EQ(private_data_limit(port_space::tcp, message::request), 56U);
+  EXPECT_EQ(private_data_limit(port_space::ib, message::request), 92U);
+  EXPECT_EQ(private_data_limit(port_space::udp, message::request), 180U);
+  EXPECT_EQ(private_data_limit(port_space::ipoib, message::request), 180U);
+  EXPECT_EQ(private_data_limit(port_space::tcp, message::reply), 196U);
+  EXPECT_EQ(private_data_limit(port_space::ib, message::reply), 196U);
+  EXPECT_EQ(private_data_limit(port_space::udp, message::reply), 136U);
+  EXPECT_EQ(private_data_limit(port_space::ipoib, message::reply), 136U);
+  EXPECT_EQ(private_data_limit(port_space::tcp, message::reject), 148U);
+  EXPECT_EQ(to_string(port_space::tcp), "TCP");
+  EXPECT_EQ(to_string(port_space::ib), "IB");
+  EXPECT_EQ(to_string(static_cast<port_space>(7)), "unknown (7)");
+}
+
+TEST(cm_event_kind, has_the_names_of_the_c_interface) {
+  EXPECT_EQ(to_string(event_kind::address_resolved), "ADDR_RESOLVED");
+  EXPECT_EQ(to_string(event_kind::rejected), "REJECTED");
+  EXPECT_EQ(to_string(event_kind::timewait_exit), "TIMEWAIT_EXIT");
+  EXPECT_EQ(to_string(event_kind::internal), "INTERNAL");
+  EXPECT_EQ(to_string(static_cast<event_kind>(77)), "unknown (77)");
+}
+
+TEST(cm_event_kind, says_which_ones_are_failures) {
+  constexpr std::array failures = {event_kind::address_error,   event_kind::route_error,
+                                   event_kind::connect_error,   event_kind::unreachable,
+                                   event_kind::rejected,        event_kind::device_removal,
+                                   event_kind::multicast_error, event_kind::address_info_error};
+  for (std::uint32_t i = 0; i < 25; ++i) {
+    const auto kind = static_cast<event_kind>(i);
+    EXPECT_EQ(is_failure(kind), std::ranges::count(failures, kind) == 1) << to_string(kind);
+  }
+}
+
+TEST(cm_rejection, is_told_in_words) {
+  EXPECT_EQ(cm::describe_rejection(28), "28, the peer's program refused");
+  EXPECT_NE(cm::describe_rejection(8).find("nobody listens"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(10).find("restarted"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(-ECONNREFUSED).find("refused"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(-EIO).find("Input/output error"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(99).find("not known"), std::string::npos);
+  EXPECT_TRUE(cm::rejection{.status = 28}.is_by_the_program());
+  EXPECT_TRUE(cm::rejection{.status = -ECONNREFUSED}.is_by_the_program());
+  EXPECT_FALSE(cm::rejection{.status = 8}.is_by_the_program());
+}
+
+}  // namespace
+}  // namespace verbena

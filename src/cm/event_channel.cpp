@@ -38,7 +38,7 @@ result<const verbena::provider*> choose_provider() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): read only
   VERBENA_TRY(const auto mode, verbena::detail::parse_soft_mode(std::getenv("VERBENA_SOFTDEV")));
   if (mode == verbena::detail::soft_mode::only) return soft_provider();
-  const auto system = system_provider();
+  auto system = system_provider();
   if (mode == verbena::detail::soft_mode::off) return system;
   if (system && has_served_hardware(**system)) return system;
   return soft_provider();

@@ -77,6 +77,8 @@ std::string_view cause_of(int code) noexcept {
              "can";
     case EAFNOSUPPORT:
       return "the other address is of another family";
+    case ECONNREFUSED:
+      return "the peer refused, or nobody listens at that port";
     case ENOTCONN:
       return "there is no connection";
     default:

@@ -2,6 +2,7 @@
 #include "verbena/cm/listener.hpp"
 
 #include <cerrno>
+#include <vector>
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
@@ -31,6 +32,21 @@ result<void> set_up(identifier& id, const socket_address& at, const listener_opt
   if (options.ipv6_only) VERBENA_TRY_VOID(id.limit_to_address_family());
   VERBENA_TRY_VOID(id.bind(at));
   return id.listen(options.backlog);
+}
+
+// Where to listen, best first. All addresses are those of IPv4: iWARP's of IPv6 take no others.
+result<std::vector<socket_address>> addresses_of(const bringup::address& at) {
+  if (at.host.empty()) return std::vector{socket_address::any_ipv4(at.port)};
+  VERBENA_TRY(
+      const auto found,
+      bringup::detail::resolve(at, bringup::detail::resolve_for::listening, deadline::never()));
+  std::vector<socket_address> addresses;
+  addresses.reserve(found.size());
+  for (const auto& each : found) {
+    VERBENA_TRY(const auto address, socket_address::from_native(*each.get()));
+    addresses.push_back(address);
+  }
+  return addresses;
 }
 
 }  // namespace
@@ -79,15 +95,12 @@ result<void> connection_request::reject(std::span<const std::byte> private_data)
 
 result<listener> listener::open(const bringup::address& at, const listener_options& options) {
   VERBENA_TRY_VOID(detail::check_space(options.space, "listener::open"));
-  VERBENA_TRY(
-      const auto addresses,
-      bringup::detail::resolve(at, bringup::detail::resolve_for::listening, deadline::never()));
+  VERBENA_TRY(const auto addresses, addresses_of(at));
   VERBENA_TRY(auto channel, options.provider != nullptr ? event_channel::create(*options.provider)
                                                         : event_channel::create());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    VERBENA_TRY(const auto address, socket_address::from_native(*addresses[i].get()));
     VERBENA_TRY(auto id, identifier::create(channel, options.space));
-    auto listening = set_up(id, address, options);
+    auto listening = set_up(id, addresses[i], options);
     if (listening) return listener(std::move(channel), std::move(id));
     if (i + 1 == addresses.size()) return std::move(listening).error();
   }

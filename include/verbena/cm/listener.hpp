@@ -79,7 +79,8 @@ class [[nodiscard]] connection_request : public detail::bound {
 /// A port where peers can ask for connections. Threads: one thread at a time.
 class listener {
  public:
-  /// Listens at `at`: an empty host means all addresses of all devices, port 0 any free port.
+  /// Listens at `at`: an empty host means all IPv4 addresses of all devices, `::` all IPv6 ones and
+  /// but on iWARP those of IPv4; port 0 any free port.
   /// Errors: `invalid_argument` for a port space of datagrams; those of identifier::bind() and of
   /// event_channel::create().
   [[nodiscard]] static result<listener> open(const bringup::address& at,

@@ -90,13 +90,17 @@ TEST_F(identifiers, connect_step_by_step_without_blocking) {
     active.establish().value();
   }
   next(channel(), event_kind::established);
-  EXPECT_EQ(asking.current_state().value(), queue_pair_state::ready_to_send);
-  EXPECT_EQ(answering.current_state().value(), queue_pair_state::ready_to_send);
+  if (!active.is_iwarp()) {  // whose device does not tell
+    EXPECT_EQ(asking.current_state().value(), queue_pair_state::ready_to_send);
+    EXPECT_EQ(answering.current_state().value(), queue_pair_state::ready_to_send);
+  }
 
   active.disconnect().value();
-  EXPECT_TRUE(next(channel(), event_kind::disconnected).concerns(passive));
-  passive.disconnect().value();
-  EXPECT_TRUE(next(channel(), event_kind::disconnected).concerns(active));
+  const auto first = next(channel(), event_kind::disconnected);
+  static_cast<void>(passive.disconnect());  // iWARP has answered by itself
+  const auto second = next(channel(), event_kind::disconnected);
+  EXPECT_NE(first.concerns(active), second.concerns(active));
+  EXPECT_NE(first.concerns(passive), second.concerns(passive));
 }
 
 TEST_F(identifiers, of_requests_that_are_dropped_with_their_event_reject) {
@@ -241,6 +245,28 @@ TEST_F(identifiers, pass_options_of_enhanced_connection_establishment_on) {
   EXPECT_EQ(passive.remote_ece().value(), offered);
   passive.reject_ece().value();
   EXPECT_TRUE(next(channel(), event_kind::rejected).concerns(active));
+}
+
+TEST_F(identifiers, join_and_leave_multicast_groups_where_the_device_has_them) {
+  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  auto id = make(cm::port_space::udp);
+  const auto group = cm::socket_address::parse("239.1.2.3").value();
+  EXPECT_FALSE(id.join_multicast(group)) << "no device is bound yet";
+  id.bind(here()).value();
+  const auto begun = id.join_multicast(group, cm::membership::send_only);
+  if (from().origin == provider_origin::soft) {
+    ASSERT_FALSE(begun);
+    EXPECT_EQ(begun.error().kind(), error_kind::not_supported);
+    return;
+  }
+  ASSERT_TRUE(begun) << begun.error().message();
+  const auto joined = next(channel(), event_kind::multicast_join);
+  EXPECT_TRUE(joined.concerns(id));
+  ASSERT_TRUE(joined.datagram());
+  EXPECT_TRUE(joined.datagram()->address.gid);
+  EXPECT_TRUE(joined.private_data().empty());
+  id.leave_multicast(group).value();
+  EXPECT_EQ(id.leave_multicast(group).error().code(), EADDRNOTAVAIL);
 }
 
 TEST_F(identifiers, are_found_by_addresses_that_are_looked_up) {

@@ -48,6 +48,13 @@ TEST(system_provider, is_one_for_the_process) {
   EXPECT_EQ(system_provider().value(), system_provider().value());
 }
 
+TEST(soft_provider, has_every_function_of_the_connection_manager) {
+  const auto found = cm_functions(*soft_provider().value());
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  auto table = **found;
+  table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
+}
+
 TEST(soft_provider, has_every_function_of_the_table) {
   const auto found = soft_provider();
   ASSERT_TRUE(found.has_value()) << found.error().message();

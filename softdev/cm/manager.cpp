@@ -52,8 +52,11 @@ manager::~manager() {
   const ssize_t written = ::write(wake_.get(), &one, sizeof one);
   static_cast<void>(written);
   pthread_join(thread_, nullptr);
-  // Who still holds an endpoint holds no conversation.
-  for (auto& [number, each] : endpoints_) each->socket_.reset();
+  // Who still holds an endpoint holds no conversation, and no events that hold each other.
+  for (auto& [number, each] : endpoints_) {
+    each->socket_.reset();
+    each->channel_->events_.clear();
+  }
 }
 
 void manager::abandon() noexcept {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tests/unit/cm/served.hpp"
+#include "verbena/verbs/device_list.hpp"
 
 namespace verbena {
 namespace {

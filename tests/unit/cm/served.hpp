@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,9 +57,12 @@ inline std::vector<cm::socket_address> addresses_of_host() {
   for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
     if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET)
       found.push_back(cm::socket_address::from_native(*each->ifa_addr).value());
-  std::ranges::stable_partition(
-      found, [](const auto& address) { return !address.host().starts_with("127."); });
-  return found;
+  std::vector<cm::socket_address> ordered;
+  for (const bool loopback : {false, true})
+    std::ranges::copy_if(found, std::back_inserter(ordered), [&](const auto& address) {
+      return address.host().starts_with("127.") == loopback;
+    });
+  return ordered;
 }
 
 /// Whether `address` has a device.

@@ -92,13 +92,14 @@ TEST(decision, does_not_depend_on_the_order_of_addresses) {
   for (int round = 0; round < 1500; ++round) {
     const offer ours = random_offer(random);
     const offer theirs = random_offer(random);
+    if (ours.link_layer == link_layer::infiniband) continue;  // its subnet is the first one's
     offer turned = ours;
     std::ranges::reverse(turned.gids);
     const auto first = decide(ours, theirs);
     const auto second = decide(turned, theirs);
     ASSERT_EQ(first.index(), second.index());
     const auto* const made = std::get_if<agreement>(&first);
-    if (made == nullptr || ours.link_layer == link_layer::infiniband) continue;
+    if (made == nullptr) continue;
     ASSERT_EQ(made->reach, std::get<agreement>(second).reach);
     ASSERT_EQ(ours.gids[*made->our_gid].type,
               turned.gids[*std::get<agreement>(second).our_gid].type);

@@ -96,8 +96,8 @@ offer random_offer(Random& random) {
   out.explicit_gid = below(6) == 0;
   const unsigned count = out.explicit_gid ? 1 : below(5);
   for (unsigned i = 0; i < count; ++i) {
-    auto made = entry(addresses[below(addresses.size())],
-                      below(4) == 0 ? gid_type::roce_v1 : gid_type::roce_v2, i);
+    const char* const address = addresses[below(addresses.size())];
+    auto made = entry(address, below(4) == 0 ? gid_type::roce_v1 : gid_type::roce_v2, i);
     made.routed = below(3) == 0;
     out.gids.push_back(made);
   }

@@ -121,8 +121,9 @@ class Case(unittest.TestCase):
         (self.served / "after.bin").unlink()
 
 
-GREETING = struct.pack(">IHH", 0x56425550, 1, 1)
-BLOB, ENDPOINT, READY, REFUSAL = 1, 2, 3, 4
+GREETING = struct.pack(">IHH", 0x56425550, 1, 2)
+OLD_GREETING = struct.pack(">IHH", 0x56425550, 1, 1)
+BLOB, ENDPOINT, READY, REFUSAL, OFFER = 1, 2, 3, 4, 5
 PUT, GET = 1, 2
 RDMA, TCP = 1, 2
 

@@ -6,8 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BLOB, ENDPOINT, GET, MIB, RDMA, READY, REFUSAL, Case, RawClient, frame, limit_file_size,  # noqa: E402
-                     rcopy, request, summary)
+from harness import (BLOB, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, RDMA, READY, REFUSAL, Case,  # noqa: E402
+                     RawClient, frame, limit_file_size, rcopy, request, summary)
 
 
 class Refusals(Case):
@@ -127,7 +127,7 @@ class Nonsense(Case):
     def test_another_version_of_the_bring_up(self):
         server = self.serve()
         with RawClient(server, greeting=bytes.fromhex("56425550 0009 000a")) as client:
-            self.assertEqual(client.hear_end(), bytes.fromhex("56425550 0001 0001"))
+            self.assertEqual(client.hear_end(), GREETING)
         self.assert_serves(server)
 
     def test_another_version_of_the_request(self):
@@ -163,13 +163,14 @@ class Nonsense(Case):
         server = self.serve()
         (self.served / "f").write_bytes(b"x" * 100)
         for what in (1, GET):
-            for bad in (frame(BLOB) + frame(ENDPOINT, b"\xff" * 30), frame(BLOB, b"\xff" * 21) + frame(BLOB),
-                        frame(READY), b"\xff" * 100):
-                with RawClient(server) as client:
-                    client.greeted().say(frame(BLOB, request(what=what, over=RDMA, name=b"f")))
-                    self.assertEqual(client.hear_frame()[0], BLOB)
-                    client.say(bad)
-                    client.hear_end()
+            for greeting, due in ((OLD_GREETING, ENDPOINT), (GREETING, OFFER)):
+                for bad in (frame(BLOB) + frame(due, b"\xff" * 30), frame(BLOB, b"\xff" * 21) + frame(BLOB),
+                            frame(READY), b"\xff" * 100):
+                    with RawClient(server, greeting=greeting) as client:
+                        client.greeted().say(frame(BLOB, request(what=what, over=RDMA, name=b"f")))
+                        self.assertEqual(client.hear_frame()[0], BLOB)
+                        client.say(bad)
+                        client.hear_end()
         self.assertEqual((self.served / "f").read_bytes(), b"x" * 100)
         self.assertEqual(self.names(), ["f"])
         self.assert_serves(server)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/cm/address.hpp"
 
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cstring>
-
-#include "verbena/base/fd.hpp"
 
 namespace verbena::softdev::cm {
 namespace {
@@ -16,12 +14,17 @@ constexpr std::array<std::uint8_t, 16> no_bytes{};
 constexpr std::array<std::uint8_t, 16> loopback_ipv6 = {0, 0, 0, 0, 0, 0, 0, 0,
                                                         0, 0, 0, 0, 0, 0, 0, 1};
 
-// What the kernel would send from, to reach `which`: no packet leaves.
-bool is_reached_from_itself(const sockaddr* to, socklen_t length, sockaddr_storage& from) noexcept {
-  const unique_fd socket(::socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket || ::connect(socket.get(), to, length) != 0) return false;
-  socklen_t room = sizeof from;
-  return ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&from), &room) == 0;
+bool is_address_of(const ifaddrs& interface, const address& which) noexcept {
+  const sockaddr* const has = interface.ifa_addr;
+  if (has == nullptr) return false;
+  if (which.family == address_family::ipv4 && has->sa_family == AF_INET) {
+    const auto& own = reinterpret_cast<const sockaddr_in*>(has)->sin_addr;
+    return std::memcmp(&own, which.bytes.data(), sizeof own) == 0;
+  }
+  if (which.family != address_family::ipv6 || has->sa_family != AF_INET6) return false;
+  const auto& own = *reinterpret_cast<const sockaddr_in6*>(has);
+  const bool here = which.scope == 0 || own.sin6_scope_id == 0 || own.sin6_scope_id == which.scope;
+  return here && std::memcmp(&own.sin6_addr, which.bytes.data(), sizeof own.sin6_addr) == 0;
 }
 
 }  // namespace
@@ -51,26 +54,12 @@ address loopback_of(address_family family) noexcept {
 
 bool is_local(const address& which) noexcept {
   if (is_loopback(which)) return true;
-  sockaddr_storage from{};
-  constexpr std::uint16_t any_port = 9;
-  if (which.family == address_family::ipv4) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(any_port);
-    std::memcpy(&to.sin_addr, which.bytes.data(), sizeof to.sin_addr);
-    return is_reached_from_itself(reinterpret_cast<sockaddr*>(&to), sizeof to, from) &&
-           std::memcmp(&reinterpret_cast<sockaddr_in&>(from).sin_addr, &to.sin_addr,
-                       sizeof to.sin_addr) == 0;
-  }
-  if (which.family != address_family::ipv6) return false;
-  sockaddr_in6 to{};
-  to.sin6_family = AF_INET6;
-  to.sin6_port = htons(any_port);
-  to.sin6_scope_id = which.scope;
-  std::memcpy(&to.sin6_addr, which.bytes.data(), sizeof to.sin6_addr);
-  return is_reached_from_itself(reinterpret_cast<sockaddr*>(&to), sizeof to, from) &&
-         std::memcmp(&reinterpret_cast<sockaddr_in6&>(from).sin6_addr, &to.sin6_addr,
-                     sizeof to.sin6_addr) == 0;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return false;
+  const ifaddrs* each = all;
+  while (each != nullptr && !is_address_of(*each, which)) each = each->ifa_next;
+  ::freeifaddrs(all);
+  return each != nullptr;
 }
 
 }  // namespace verbena::softdev::cm

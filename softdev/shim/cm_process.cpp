@@ -10,6 +10,7 @@
 
 #include "softdev/host/generation.hpp"
 #include "softdev/host/settings.hpp"
+#include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/objects.hpp"
 #include "verbena/base/log.hpp"
@@ -76,20 +77,17 @@ cm_process* known() noexcept {
 
 cm_process* cm_here() {
   if (cm_process* const found = known()) return found;
-  if (current_settings().listed == listing::off) {
-    errno = ENODEV;
-    return nullptr;
-  }
+  if (current_settings().listed == listing::off) return fail(ENODEV);
+  // Before a fork, the handlers that were registered last lock first: the host's has to be there
+  // already, since its lock is taken under this one.
+  if (const auto device = host::instance(); !device) return fail(device.error().code());
   static const bool hears_of_forks =
       pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) == 0;
   static_cast<void>(hears_of_forks);
   const std::lock_guard lock(creation_mutex());
   if (cm_process* const found = known()) return found;
   std::unique_ptr<cm_process> made;
-  if (const int failed = make(made)) {
-    errno = failed;
-    return nullptr;
-  }
+  if (const int failed = make(made)) return fail(failed);
   current.store(made.release(), std::memory_order_release);
   return known();
 }

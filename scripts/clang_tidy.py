@@ -127,7 +127,8 @@ def groups_of(todo):
     for source, commands in todo.items():
         for command in commands:
             words = preprocessing({**command, "command": command["command"].replace(command["file"], "")})
-            alike.setdefault((command["directory"], *words), []).append((source, command))
+            target = re.search(r" -o (\S+?\.dir)/", command["command"])  # others have functions of the same names
+            alike.setdefault((target and target[1], command["directory"], *words), []).append((source, command))
     return [members[at:at + GROUP] for members in alike.values() for at in range(0, len(members), GROUP)]
 
 

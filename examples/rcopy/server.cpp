@@ -54,7 +54,7 @@ class server {
     std::atomic<bool> finished = false;
   };
   void admit(stream peer);
-  void serve(stream peer, verbena::context device, std::atomic<bool>& finished);
+  void serve(stream peer, const verbena::context& device, std::atomic<bool>& finished);
   void join_finished();
   void say(std::FILE* where, const std::string& line);
 
@@ -96,7 +96,7 @@ void server::admit(stream peer) {
   auto& added = clients_.emplace_back();
   try {
     added.thread = std::thread([this, &added, device = device_, peer = std::move(peer)]() mutable {
-      serve(std::move(peer), std::move(device), added.finished);
+      serve(std::move(peer), device, added.finished);
     });
   } catch (const std::exception& problem) {
     clients_.pop_back();
@@ -104,7 +104,7 @@ void server::admit(stream peer) {
   }
 }
 
-void server::serve(stream peer, verbena::context device, std::atomic<bool>& finished) {
+void server::serve(stream peer, const verbena::context& device, std::atomic<bool>& finished) {
   try {
     const auto report = serve_client(peer, files_, device, options_, interrupted_.fd());
     if (!report.ok)

@@ -23,7 +23,7 @@ error closed_by(const std::string& peer) {
 }
 
 /// The same error, naming the peer.
-error about(error what, const std::string& peer) {
+error about(const error& what, const std::string& peer) {
   return error({what.kind(), what.code(), what.call(), peer, what.diagnosis()});
 }
 

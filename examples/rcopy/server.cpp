@@ -23,7 +23,6 @@ namespace rcopy {
 namespace {
 
 using verbena::deadline;
-using verbena::error;
 using verbena::result;
 using verbena::bringup::listener;
 using verbena::bringup::stream;

@@ -3,38 +3,17 @@
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
-#include "softdev/abi/failure.hpp"
+#include "softdev/forward/by_name.hpp"
 #include "softdev/forward/connection_manager.hpp"
 
-namespace verbena::forward {
-namespace {
-
-using softdev::convention;
-using softdev::not_supported;
-
-template <class Signature, convention How>
-struct cm_dispatcher;
-
-template <class Return, class... Arguments, convention How>
-struct cm_dispatcher<Return(Arguments...), How> {
-  using signature = Return(Arguments...);
-
-  static Return call(std::atomic<plain_function>& known, const char* name, Arguments... arguments) {
-    auto* function = reinterpret_cast<signature*>(manager_function(known, name));
-    if (function == nullptr) function = &not_supported<signature, How>::call;
-    return function(arguments...);
-  }
-};
-
-}  // namespace
-}  // namespace verbena::forward
-
 using namespace verbena::forward;
+using verbena::softdev::convention;
 
-// A row's arguments as those of `call`, behind the name.
-#define CM_CALL(type, how, name, ...)                          \
-  static constinit std::atomic<plain_function> known{nullptr}; \
-  return cm_dispatcher<type, convention::how>::call(known, #name __VA_OPT__(, ) __VA_ARGS__)
+// A row's arguments as those of `call`, behind the function.
+#define CM_CALL(type, how, name, ...)                                                       \
+  static constinit std::atomic<plain_function> known{nullptr};                              \
+  return by_name<type, convention::how>::call(manager_function(known, #name) __VA_OPT__(, ) \
+                                                  __VA_ARGS__)
 #define CM_ARGUMENTS(...) __VA_ARGS__
 #define CM_APPLY(macro, type, how, name, arguments) macro(type, how, name, CM_ARGUMENTS arguments)
 
@@ -44,7 +23,6 @@ using namespace verbena::forward;
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     CM_APPLY(CM_CALL, decltype(::name), how, name, arguments);               \
   }
-// A newer rdma_cma.h may declare these with types that are not known here, so the names differ.
 #define CM_NEWER(how, result, name, parameters, arguments)                           \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \

@@ -8,15 +8,12 @@
 #include <cerrno>
 #include <cstdarg>
 
-#include "softdev/abi/failure.hpp"
+#include "softdev/forward/by_name.hpp"
 #include "softdev/forward/connection_manager.hpp"
 #include "softdev/forward/message.hpp"
 
 namespace verbena::forward {
 namespace {
-
-using softdev::convention;
-using softdev::not_supported;
 
 // The real library's function; nullptr where connections are soft0's, which is said once.
 plain_function socket_function(std::atomic<plain_function>& known, const char* name) noexcept {
@@ -29,28 +26,15 @@ plain_function socket_function(std::atomic<plain_function>& known, const char* n
   return nullptr;
 }
 
-template <class Signature, convention How>
-struct socket_dispatcher;
-
-template <class Return, class... Arguments, convention How>
-struct socket_dispatcher<Return(Arguments...), How> {
-  using signature = Return(Arguments...);
-
-  static Return call(std::atomic<plain_function>& known, const char* name, Arguments... arguments) {
-    auto* function = reinterpret_cast<signature*>(socket_function(known, name));
-    if (function == nullptr) function = &not_supported<signature, How>::call;
-    return function(arguments...);
-  }
-};
-
 }  // namespace
 }  // namespace verbena::forward
 
 using namespace verbena::forward;
+using verbena::softdev::convention;
 
 #define SOCKET_CALL(type, how, name, ...)                      \
   static constinit std::atomic<plain_function> known{nullptr}; \
-  return socket_dispatcher<type, convention::how>::call(known, #name, __VA_ARGS__)
+  return by_name<type, convention::how>::call(socket_function(known, #name), __VA_ARGS__)
 #define SOCKET_ARGUMENTS(...) __VA_ARGS__
 #define SOCKET_APPLY(macro, type, how, name, arguments) \
   macro(type, how, name, SOCKET_ARGUMENTS arguments)

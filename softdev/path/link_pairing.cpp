@@ -38,7 +38,7 @@ void link::start_connections(time_point now) {
 }
 
 void link::start_connection(const std::shared_ptr<peer>& to) {
-  slot_connection made = connect_to_slot(to->slot());
+  socket_or_error made = connect_to_slot(to->slot());
   switch (made.error) {
     case 0:
       break;

@@ -3,11 +3,9 @@
 // socket that is bound to a name made of the user and the number. The kernel frees it at exit.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 
-#include "verbena/base/fd.hpp"
+#include "softdev/path/local_socket.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
@@ -35,19 +33,7 @@ class slot_claim {
   std::uint32_t slot_;
 };
 
-/// Outcome of a connection attempt that never blocks.
-struct slot_connection {
-  unique_fd socket;
-  int error = 0;  ///< 0, ECONNREFUSED (nobody there), EAGAIN (try later), EACCES (another user), …
-};
-[[nodiscard]] slot_connection connect_to_slot(std::uint32_t slot) noexcept;
-
-/// The process at the other end of a socket, when it belongs to our user. `pid` is 0 when it is
-/// outside our pid namespace.
-struct socket_peer {
-  bool same_user = false;
-  pid_t pid = 0;
-};
-[[nodiscard]] socket_peer identify_peer(int socket) noexcept;
+/// Connects to the process of that slot, as connect_to_name() does.
+[[nodiscard]] socket_or_error connect_to_slot(std::uint32_t slot) noexcept;
 
 }  // namespace verbena::softdev

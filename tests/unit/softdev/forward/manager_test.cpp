@@ -15,19 +15,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "tests/unit/softdev/forward/checks.hpp"
 #include "tests/unit/softdev/forward/fake_devices.hpp"
 
 namespace {
-
-int failures = 0;
-int checks = 0;
-
-void expect(bool good, const char* name, const char* what) {
-  ++checks;
-  if (good) return;
-  ++failures;
-  std::fprintf(stderr, "%s: %s\n", name, what);
-}
 
 // One of the two libraries.
 struct library {

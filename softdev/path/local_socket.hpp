@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// How processes of one user on this host meet: sockets with abstract names, which belong to a
+// network namespace, need no file and go with their process. None of these calls blocks.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "verbena/base/fd.hpp"
+
+namespace verbena::softdev {
+
+/// A descriptor, or why there is none.
+struct socket_or_error {
+  unique_fd socket;
+  int error = 0;  ///< an errno
+};
+
+/// An abstract name. Threads: immutable value.
+class local_name {
+ public:
+  /// The name as printf(3) writes it. Precondition: it has at most 106 bytes.
+  [[gnu::format(printf, 2, 3)]] explicit local_name(const char* format, ...) noexcept;
+
+  [[nodiscard]] const sockaddr* get() const noexcept {
+    return static_cast<const sockaddr*>(static_cast<const void*>(&address_));
+  }
+  [[nodiscard]] socklen_t length() const noexcept { return length_; }
+
+ private:
+  sockaddr_un address_{};
+  socklen_t length_ = 0;
+};
+
+/// A socket that keeps messages apart, closed on exec, that does not block.
+[[nodiscard]] socket_or_error new_local_socket() noexcept;
+/// Connects to the socket that listens by that name: ECONNREFUSED when nobody does, EAGAIN when its
+/// backlog is full, EACCES when it is another user's.
+[[nodiscard]] socket_or_error connect_to_name(const local_name& name) noexcept;
+/// The next connection of this user; up to `most` of other users are closed and skipped. EAGAIN
+/// when there is none.
+[[nodiscard]] socket_or_error accept_own_user(int listener, int most) noexcept;
+
+/// The process at the other end of a socket, when it belongs to our user. `pid` is 0 when it is
+/// outside our pid namespace.
+struct socket_peer {
+  bool same_user = false;
+  pid_t pid = 0;
+};
+[[nodiscard]] socket_peer identify_peer(int socket) noexcept;
+
+}  // namespace verbena::softdev

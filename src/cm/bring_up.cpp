@@ -2,6 +2,7 @@
 #include "src/cm/bring_up.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 
 #include "verbena/verbs/device_attributes.hpp"
@@ -32,7 +33,8 @@ result<connection_parameters> parameters_for(const identifier& id,
       .shared_receive_queue = prepared.native()->srq != nullptr,
       .queue_pair = prepared.number(),
   };
-  VERBENA_TRY(const auto device, id.context().and_then([](auto open) { return open.query(); }));
+  VERBENA_TRY(const auto device,
+              id.context().and_then([](const auto& open) { return open.query(); }));
   const int as_target = asked != nullptr ? asked->responder_resources : wishes.read_depth;
   const int as_initiator = asked != nullptr ? asked->initiator_depth : wishes.read_depth;
   told.responder_resources = options.responder_resources.value_or(
@@ -68,6 +70,23 @@ result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
       .set_retry_count(wishes.retry_count)
       .set_rnr_retry_count(wishes.rnr_retry_count);
   return prepared.modify(sending);
+}
+
+result<event> await(const event_channel& channel, const identifier& id, const step& what,
+                    deadline until, std::optional<rejection>* refused) {
+  for (;;) {
+    VERBENA_TRY(auto taken, channel.wait_event(until));
+    if (!taken) return error::timed_out(what.call, id.name(), what.on_silence);
+    if (taken->kind() == what.wanted || taken->kind() == what.or_else) return *std::move(taken);
+    if (auto said = taken->rejected(); said && refused != nullptr) *refused = *std::move(said);
+    if (is_failure(taken->kind())) return taken->failure(what.call);
+    if (taken->kind() == event_kind::disconnected)
+      return error::from_errno(ECONNRESET, what.call, id.name(), "the peer closed the connection");
+  }
+}
+
+result<event_channel> open_channel(const verbena::provider* from) {
+  return from != nullptr ? event_channel::create(*from) : event_channel::create();
 }
 
 std::chrono::milliseconds time_left(deadline until) noexcept {

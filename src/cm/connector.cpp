@@ -5,7 +5,6 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
-#include "verbena/cm/event_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
@@ -17,26 +16,17 @@ deadline share_of(deadline until, std::size_t count) noexcept {
                          static_cast<deadline::clock::rep>(count));
 }
 
-result<event_channel> open_channel(const verbena::provider* from) {
-  return from != nullptr ? event_channel::create(*from) : event_channel::create();
-}
-
 }  // namespace
 
 result<event> connector::await(event_kind wanted, event_kind or_else, const char* step,
                                deadline until) {
-  for (;;) {
-    VERBENA_TRY(auto taken, channel_.wait_event(until));
-    if (!taken)
-      return error::timed_out(step, id_.name(),
-                              "the connection manager said nothing in time: is the peer up, and is "
-                              "UDP port 4791 let through?");
-    if (taken->kind() == wanted || taken->kind() == or_else) return *std::move(taken);
-    if (auto refused = taken->rejected()) rejection_ = *std::move(refused);
-    if (is_failure(taken->kind())) return taken->failure(step);
-    if (taken->kind() == event_kind::disconnected)
-      return error::from_errno(ECONNRESET, step, id_.name(), "the peer closed the connection");
-  }
+  return detail::await(channel_, id_,
+                       {.call = step,
+                        .wanted = wanted,
+                        .or_else = or_else,
+                        .on_silence = "the connection manager said nothing in time: is the peer "
+                                      "up, and is UDP port 4791 let through?"},
+                       until, &rejection_);
 }
 
 result<void> connector::find(const socket_address& to, const connector_options& options,
@@ -56,7 +46,7 @@ result<connector> connector::resolve(const bringup::address& to, deadline until,
   VERBENA_TRY_VOID(detail::check_space(options.space, "connector::resolve"));
   VERBENA_TRY(const auto addresses,
               bringup::detail::resolve(to, bringup::detail::resolve_for::connecting, until));
-  VERBENA_TRY(const auto channel, open_channel(options.provider));
+  VERBENA_TRY(const auto channel, detail::open_channel(options.provider));
   std::size_t left = addresses.size();
   for (const auto& each : addresses) {
     VERBENA_TRY(const auto address, socket_address::from_native(*each.get()));

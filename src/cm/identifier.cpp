@@ -79,6 +79,23 @@ result<void> has_device(const identifier& id) {
                             "address, or bind to one that is not any");
 }
 
+template <class Verb>
+result<void> propose(const Verb& verb, const identifier& id, message of,
+                     const connection_parameters& with) {
+  VERBENA_TRY_VOID(has_device(id));
+  VERBENA_TRY_VOID(check_private_data(id, of, with.private_data.size()));
+  auto parameters = native_parameters(with);
+  return done(verbena::detail::call(verb, id.native(), &parameters), verb.name(), id);
+}
+
+template <class Verb>
+result<void> refuse(const Verb& verb, const identifier& id, std::span<const std::byte> said) {
+  VERBENA_TRY_VOID(check_private_data(id, message::reject, said.size()));
+  return done(verbena::detail::call(verb, id.native(), static_cast<const void*>(said.data()),
+                                    static_cast<std::uint8_t>(said.size())),
+              verb.name(), id);
+}
+
 // Contexts of the connection manager's that stay open as long as the process runs, since a list of
 // them is held. Threads: thread-safe.
 class open_devices {
@@ -191,35 +208,19 @@ result<void> identifier::resolve_route(std::chrono::milliseconds timeout) {
 }
 
 result<void> identifier::connect(const connection_parameters& with) {
-  VERBENA_TRY_VOID(has_device(*this));
-  VERBENA_TRY_VOID(check_private_data(*this, message::request, with.private_data.size()));
-  auto parameters = native_parameters(with);
-  const auto& verb = state().calls().connect;
-  return done(verbena::detail::call(verb, native(), &parameters), verb.name(), *this);
+  return propose(state().calls().connect, *this, message::request, with);
 }
 
 result<void> identifier::accept(const connection_parameters& with) {
-  VERBENA_TRY_VOID(has_device(*this));
-  VERBENA_TRY_VOID(check_private_data(*this, message::reply, with.private_data.size()));
-  auto parameters = native_parameters(with);
-  const auto& verb = state().calls().accept;
-  return done(verbena::detail::call(verb, native(), &parameters), verb.name(), *this);
+  return propose(state().calls().accept, *this, message::reply, with);
 }
 
 result<void> identifier::reject(std::span<const std::byte> private_data) {
-  VERBENA_TRY_VOID(check_private_data(*this, message::reject, private_data.size()));
-  const auto& verb = state().calls().reject;
-  return done(verbena::detail::call(verb, native(), static_cast<const void*>(private_data.data()),
-                                    static_cast<std::uint8_t>(private_data.size())),
-              verb.name(), *this);
+  return refuse(state().calls().reject, *this, private_data);
 }
 
 result<void> identifier::reject_ece(std::span<const std::byte> private_data) {
-  VERBENA_TRY_VOID(check_private_data(*this, message::reject, private_data.size()));
-  const auto& verb = state().calls().reject_ece;
-  return done(verbena::detail::call(verb, native(), static_cast<const void*>(private_data.data()),
-                                    static_cast<std::uint8_t>(private_data.size())),
-              verb.name(), *this);
+  return refuse(state().calls().reject_ece, *this, private_data);
 }
 
 result<void> identifier::establish() {

@@ -6,25 +6,15 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
-#include "verbena/cm/event_channel.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
 
-// Waits until the peer is connected too.
-result<void> await_established(const event_channel& channel, const identifier& id, deadline until) {
-  for (;;) {
-    VERBENA_TRY(const auto taken, channel.wait_event(until));
-    if (!taken)
-      return error::timed_out("rdma_accept", id.name(),
-                              "the peer did not say in time that it is connected");
-    if (taken->kind() == event_kind::established) return {};
-    if (is_failure(taken->kind())) return taken->failure("rdma_accept");
-    if (taken->kind() == event_kind::disconnected)
-      return error::from_errno(ECONNRESET, "rdma_accept", id.name(),
-                               "the peer closed the connection");
-  }
-}
+constexpr detail::step until_established = {
+    .call = "rdma_accept",
+    .wanted = event_kind::established,
+    .or_else = event_kind::established,
+    .on_silence = "the peer did not say in time that it is connected"};
 
 result<void> set_up(identifier& id, const socket_address& at, const listener_options& options) {
   if (options.type_of_service) VERBENA_TRY_VOID(id.set_type_of_service(*options.type_of_service));
@@ -81,7 +71,7 @@ result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared
   VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, told));
   VERBENA_TRY_VOID(self.id_.accept(told));
   self.open_ = false;
-  VERBENA_TRY_VOID(await_established(self.channel_, self.id_, until));
+  VERBENA_TRY_VOID(detail::await(self.channel_, self.id_, until_established, until));
   return connection(self.channel_, self.id_, std::move(taken).into_queue_pair(),
                     std::move(self.said_));
 }
@@ -96,8 +86,7 @@ result<void> connection_request::reject(std::span<const std::byte> private_data)
 result<listener> listener::open(const bringup::address& at, const listener_options& options) {
   VERBENA_TRY_VOID(detail::check_space(options.space, "listener::open"));
   VERBENA_TRY(const auto addresses, addresses_of(at));
-  VERBENA_TRY(auto channel, options.provider != nullptr ? event_channel::create(*options.provider)
-                                                        : event_channel::create());
+  VERBENA_TRY(auto channel, detail::open_channel(options.provider));
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     VERBENA_TRY(auto id, identifier::create(channel, options.space));
     auto listening = set_up(id, addresses[i], options);

@@ -38,44 +38,45 @@ socklen_t length_of(int family) noexcept {
   }
 }
 
+// Addresses that are any.
+sockaddr_in ipv4_of(std::uint16_t port) noexcept {
+  sockaddr_in native{};
+  native.sin_family = AF_INET;
+  native.sin_port = network_order(port);
+  return native;
+}
+sockaddr_in6 ipv6_of(std::uint16_t port) noexcept {
+  sockaddr_in6 native{};
+  native.sin6_family = AF_INET6;
+  native.sin6_port = network_order(port);
+  return native;
+}
+
 constexpr std::uint64_t port_bits = 0xffff;
 
 }  // namespace
 
 socket_address socket_address::any_ipv4(std::uint16_t port) noexcept {
-  sockaddr_in native{};
-  native.sin_family = AF_INET;
-  native.sin_port = network_order(port);
   socket_address made;
-  set(made.storage_, native);
+  set(made.storage_, ipv4_of(port));
   return made;
 }
 
 socket_address socket_address::any_ipv6(std::uint16_t port) noexcept {
-  sockaddr_in6 native{};
-  native.sin6_family = AF_INET6;
-  native.sin6_port = network_order(port);
   socket_address made;
-  set(made.storage_, native);
+  set(made.storage_, ipv6_of(port));
   return made;
 }
 
 result<socket_address> socket_address::parse(std::string_view numeric, std::uint16_t port) {
   const std::string text(numeric);
-  sockaddr_in ipv4{};
-  if (::inet_pton(AF_INET, text.c_str(), &ipv4.sin_addr) == 1) {
-    ipv4.sin_family = AF_INET;
-    ipv4.sin_port = network_order(port);
-    socket_address made;
-    set(made.storage_, ipv4);
+  socket_address made;
+  if (auto four = ipv4_of(port); ::inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+    set(made.storage_, four);
     return made;
   }
-  sockaddr_in6 ipv6{};
-  if (::inet_pton(AF_INET6, text.c_str(), &ipv6.sin6_addr) == 1) {
-    ipv6.sin6_family = AF_INET6;
-    ipv6.sin6_port = network_order(port);
-    socket_address made;
-    set(made.storage_, ipv6);
+  if (auto six = ipv6_of(port); ::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+    set(made.storage_, six);
     return made;
   }
   return error::invalid_argument("socket_address::parse", text,

@@ -143,8 +143,9 @@ class Server:
         self.process.wait(BOUND)
         self.log.close()
 
-    def wait_for_port(self, port):
-        wait_until(lambda: listens(port) or self.process.poll() is not None, "the server listens")
+    def wait_for_port(self, port, is_open=listens):
+        """Until `is_open(port)`: by default, until somebody listens on that TCP port."""
+        wait_until(lambda: is_open(port) or self.process.poll() is not None, "the server listens")
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended before its client came\n{self.end()}")
 
@@ -155,18 +156,23 @@ class Server:
         return Finished(self.words, status, self.log.read().decode(errors="replace"))
 
 
+def both_ends(server, *client_words):
+    """Runs the client of a server that listens. Returns (server, client) when both have ended."""
+    try:
+        client = run(*client_words)
+    except subprocess.TimeoutExpired as late:
+        server.process.kill()
+        raise AssertionError(f"the client hangs: {late}\n{server.end()}") from late
+    if client.status != 0:
+        server.process.kill()  # it waits for somebody who is gone
+    return server.end(), client
+
+
 def pair(port, *words):
     """Runs a server and, once it listens, a client of the same words with the server's address behind them."""
     with Server(*words) as server:
         server.wait_for_port(port)
-        try:
-            client = run(*words, "127.0.0.1")
-        except subprocess.TimeoutExpired as late:
-            server.process.kill()
-            raise AssertionError(f"the client hangs: {late}\n{server.end()}") from late
-        if client.status != 0:
-            server.process.kill()  # it waits for somebody who is gone
-        return server.end(), client
+        return both_ends(server, *words, "127.0.0.1")
 
 
 class Case(unittest.TestCase):

@@ -4,7 +4,6 @@ import contextlib
 import pathlib
 import re
 import socket
-import subprocess
 
 import foreign
 
@@ -34,23 +33,14 @@ def listens(number):
 def listening(number, words):
     """The server, once it listens."""
     with foreign.Server(*words) as server:
-        foreign.wait_until(lambda: listens(number) or server.process.poll() is not None, "the server listens")
-        if server.process.poll() is not None:
-            raise AssertionError(f"the server ended before its client came\n{server.end()}")
+        server.wait_for_port(number, listens)
         yield server
 
 
 def server_and_client(number, server_words, client_words):
     """Runs both to their ends, the client as soon as the server listens. Returns (server, client)."""
     with listening(number, server_words) as server:
-        try:
-            client = foreign.run(*client_words)
-        except subprocess.TimeoutExpired as late:
-            server.process.kill()
-            raise AssertionError(f"the client hangs: {late}\n{server.end()}") from late
-        if client.status != 0:
-            server.process.kill()  # it waits for somebody who is gone
-        return server.end(), client
+        return foreign.both_ends(server, *client_words)
 
 
 def client_of(number, server_words, client_words):

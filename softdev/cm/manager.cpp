@@ -48,9 +48,7 @@ manager::~manager() {
     const lock guard(mutex_);
     stop_ = true;
   }
-  const std::uint64_t one = 1;
-  const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-  static_cast<void>(written);
+  wake();
   pthread_join(thread_, nullptr);
   // Who still holds an endpoint holds no conversation, and no events that hold each other.
   for (auto& [number, each] : endpoints_) {

@@ -119,6 +119,7 @@ class manager {
   // The thread.
   static void* enter(void* self) noexcept;
   void loop();
+  void wake() const noexcept;
   [[nodiscard]] int wait_milliseconds();
   void dispatch(std::uint64_t tag, time_point now);
   void expire(time_point now);
@@ -141,14 +142,16 @@ class manager {
   [[nodiscard]] bool rejection_arrived(const endpoint_ptr& which, const frame& said,
                                        time_point now);
   [[nodiscard]] bool end_arrived(const endpoint_ptr& which, time_point now);
+  void become_established(const endpoint_ptr& which);
   void lost(const endpoint_ptr& which, time_point now);
-  void enter_timewait(const endpoint_ptr& which, time_point now);
+  void end_connection(const endpoint_ptr& which, time_point now);
   void finish(endpoint& which);
   void tell(const endpoint_ptr& which, event what);
   void tell(const endpoint_ptr& which, event_kind kind, int status);
   [[nodiscard]] send_outcome say(const endpoint& which, frame_kind kind, std::uint32_t reason = 0,
                                  const private_data& data = {});
   [[nodiscard]] int send_request(const endpoint_ptr& which, time_point now);
+  static void set_local(endpoint& which, const side& said) noexcept;
   void give_up(const endpoint_ptr& which);
   void farewell(endpoint& which);
 

@@ -160,9 +160,7 @@ int manager::connect(const endpoint_ptr& which, const proposal& what) {
   if (which->phase_ != phase::route_resolved) return EINVAL;
   const auto limit = private_limit(which->datagram() ? frame_kind::lookup : frame_kind::request);
   if (what.data.length > limit) return EINVAL;
-  const std::uint32_t psn = which->local_.starting_psn;
-  which->local_ = what.local;
-  which->local_.starting_psn = psn;
+  set_local(*which, what.local);
   which->proposed_ = what.data;
   which->active_ = true;
   const time_point now = std::chrono::steady_clock::now();
@@ -171,6 +169,13 @@ int manager::connect(const endpoint_ptr& which, const proposal& what) {
   const int failed = send_request(which, now);
   if (failed != 0) which->phase_ = phase::route_resolved;
   return failed;
+}
+
+// The sequence number is the manager's.
+void manager::set_local(endpoint& which, const side& said) noexcept {
+  const std::uint32_t psn = which.local_.starting_psn;
+  which.local_ = said;
+  which.local_.starting_psn = psn;
 }
 
 int manager::send_request(const endpoint_ptr& which, time_point now) {
@@ -211,9 +216,7 @@ int manager::accept(const endpoint_ptr& which, const proposal& what) {
   if (which->phase_ != phase::requested) return EINVAL;
   const auto kind = which->datagram() ? frame_kind::lookup_reply : frame_kind::reply;
   if (what.data.length > private_limit(kind)) return EINVAL;
-  const std::uint32_t psn = which->local_.starting_psn;
-  which->local_ = what.local;
-  which->local_.starting_psn = psn;
+  set_local(*which, what.local);
   which->adopted_ = true;
   const bool sent = say(*which, kind, lookup_status::found, what.data) == send_outcome::sent;
   if (!sent || which->datagram()) {
@@ -275,9 +278,7 @@ int manager::disconnect(const endpoint_ptr& which) {
 int manager::note_established(const endpoint_ptr& which) {
   const lock guard(mutex_);
   if (which->phase_ != phase::replied) return which->phase_ == phase::connected ? 0 : EINVAL;
-  which->phase_ = phase::connected;
-  set_deadline(*which, time_point::max());
-  tell(which, event_kind::established, 0);
+  become_established(which);
   return 0;
 }
 

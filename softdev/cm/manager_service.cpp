@@ -39,6 +39,10 @@ void manager::set_deadline(endpoint& which, time_point when) {
   deadlines_.emplace(when, which.number_);
   if (when >= sleeps_until_ || pthread_equal(pthread_self(), thread_) != 0) return;
   sleeps_until_ = when;
+  wake();
+}
+
+void manager::wake() const noexcept {
   const std::uint64_t one = 1;
   const ssize_t written = ::write(wake_.get(), &one, sizeof one);
   static_cast<void>(written);
@@ -131,8 +135,7 @@ void manager::expire(const endpoint_ptr& which, time_point now) {
       give_up(which);
       return;
     case phase::disconnecting:
-      tell(which, event_kind::disconnected, 0);
-      enter_timewait(which, now);
+      end_connection(which, now);
       return;
     case phase::timewait:
       finish(*which);
@@ -287,20 +290,23 @@ bool manager::handle(const endpoint_ptr& which, const frame& said, time_point no
                              which->phase_ != phase::disconnecting))
         return false;
       if (which->phase_ != phase::replied) return true;  // known already
-      which->phase_ = phase::connected;
-      set_deadline(*which, time_point::max());
-      tell(which, event_kind::established, 0);
+      become_established(which);
       return true;
     case frame_kind::disconnected:
       if (which->phase_ != phase::disconnecting) return false;
-      tell(which, event_kind::disconnected, 0);
-      enter_timewait(which, now);
+      end_connection(which, now);
       return true;
     case frame_kind::request:
     case frame_kind::lookup:
       return false;
   }
   return false;
+}
+
+void manager::become_established(const endpoint_ptr& which) {
+  which->phase_ = phase::connected;
+  set_deadline(*which, time_point::max());
+  tell(which, event_kind::established, 0);
 }
 
 bool manager::reply_arrived(const endpoint_ptr& which, const frame& said) {
@@ -364,8 +370,7 @@ bool manager::end_arrived(const endpoint_ptr& which, time_point now) {
     case phase::connected:
     case phase::disconnecting:
       static_cast<void>(say(*which, frame_kind::disconnected));
-      tell(which, event_kind::disconnected, 0);
-      enter_timewait(which, now);
+      end_connection(which, now);
       return true;
     default:
       return false;
@@ -376,8 +381,7 @@ bool manager::end_arrived(const endpoint_ptr& which, time_point now) {
 void manager::lost(const endpoint_ptr& which, time_point now) {
   const phase before = which->phase_;
   if (before == phase::connected || before == phase::disconnecting) {
-    tell(which, event_kind::disconnected, 0);
-    enter_timewait(which, now);
+    end_connection(which, now);
     return;
   }
   finish(*which);
@@ -388,7 +392,8 @@ void manager::lost(const endpoint_ptr& which, time_point now) {
   }
 }
 
-void manager::enter_timewait(const endpoint_ptr& which, time_point now) {
+void manager::end_connection(const endpoint_ptr& which, time_point now) {
+  tell(which, event_kind::disconnected, 0);
   finish(*which);
   which->phase_ = phase::timewait;
   set_deadline(*which, now + options_.timewait);

@@ -7,15 +7,9 @@
 #include <vector>
 
 #include "softdev/cm/frame.hpp"
-#include "verbena/base/fd.hpp"
+#include "softdev/path/local_socket.hpp"
 
 namespace verbena::softdev::cm {
-
-/// A descriptor, or why there is none.
-struct socket_or_error {
-  unique_fd socket;
-  int error = 0;
-};
 
 /// Takes a port for this process: EADDRINUSE when it has an owner. Nobody can connect before
 /// `open_port`.

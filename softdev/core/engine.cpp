@@ -193,12 +193,12 @@ bool engine::progress() noexcept {
   return worked;
 }
 
-/// Runs the queue pair with this index; one whose lock is taken stays due.
+/// Runs the queue pair with this index; one whose lock is taken stays due, for whoever comes.
 bool engine::run(std::uint32_t index) noexcept {
   queue_pair* which = queue_pairs_[index].load();
   if (which == nullptr) return false;
   if (which->run()) return true;
-  rung_.insert(index);
+  ring(*which);
   return false;
 }
 

@@ -134,8 +134,6 @@ void host::addresses_changed() noexcept {
   static_cast<void>(refresh_gids());
 }
 
-bool host::fall_asleep() noexcept { return !link_->service_due() && link_->announce_sleep(); }
-
 time_ns host::next_deadline() const noexcept {
   const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
   return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon});
@@ -143,11 +141,12 @@ time_ns host::next_deadline() const noexcept {
 
 void host::progress() noexcept {
   thread_.note_polling();
-  if (link_->service_due()) {
-    tend();
-    thread_.wake();  // it may have to tend at an earlier time now
-  }
+  const bool tended = link_->service_due();
+  if (tended) tend();
   run();
+  // The thread may have to tend at an earlier time now. And what was in use just now is left to it:
+  // the caller need not come again.
+  if (tended || path_.restless()) thread_.wake();
 }
 
 bool host::refresh_gids() {

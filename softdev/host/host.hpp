@@ -100,7 +100,6 @@ class host {
   void tend() noexcept;
   void run() noexcept;
   void addresses_changed() noexcept;
-  [[nodiscard]] bool fall_asleep() noexcept;
   [[nodiscard]] time_ns next_deadline() const noexcept;
   struct published {
     registered_region region;

@@ -78,7 +78,7 @@ void* progress_thread::enter(void* self) noexcept {
 }
 
 void progress_thread::wake() noexcept {
-  called_.store(true, std::memory_order_seq_cst);
+  if (called_.exchange(true, std::memory_order_seq_cst)) return;
   if (waiting_.load(std::memory_order_seq_cst)) signal(wake_fd_.get());
 }
 

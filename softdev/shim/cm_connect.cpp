@@ -39,7 +39,7 @@ int append(cm::private_data& to, const void* bytes, std::size_t length) noexcept
 
 // What this side says about itself.
 cm::side side_of(const cm_id_object& id, const rdma_conn_param* wanted) {
-  host& home = *object_of(id.home->context).host;
+  host& home = cm_host(id);
   cm::side out;
   const ibv_gid gid = cm_gid(home, cm_gid_index(home, id.home->manager->look(id.end).source));
   std::ranges::copy(gid.raw, out.gid.begin());
@@ -101,8 +101,7 @@ int accept(cm_id_object& id, const rdma_conn_param* wanted) {
   cm::proposal what;
   if (const int refused = propose(id, wanted, what)) return refused;
   if (id.qp_type != IBV_QPT_UD) {
-    if (cm_ready_to_receive(id, id.responder_resources) != 0) return errno;
-    if (cm_ready_to_send(id, id.initiator_depth) != 0) return errno;
+    if (cm_make_ready(id, id.responder_resources, id.initiator_depth) != 0) return errno;
   }
   const int refused = id.home->manager->accept(id.end, what);
   if (refused != 0) static_cast<void>(cm_to_error(id));
@@ -120,13 +119,8 @@ int reject(rdma_cm_id* id, std::uint32_t reason, const void* bytes, std::uint8_t
 }  // namespace
 
 int cm_confirm(cm_id_object& id) {
-  int failed = 0;
-  if (cm_ready_to_receive(id, RDMA_MAX_RESP_RES) != 0 ||
-      cm_ready_to_send(id, RDMA_MAX_INIT_DEPTH) != 0) {
-    failed = errno;
-  } else {
-    failed = id.home->manager->establish(id.end);
-  }
+  const bool ready = cm_make_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH) == 0;
+  const int failed = ready ? id.home->manager->establish(id.end) : errno;
   if (failed != 0) static_cast<void>(cm_to_error(id));
   return cm_result(failed);
 }
@@ -159,10 +153,7 @@ int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) {
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = accept(object, conn_param)) return cm_result(refused);
   if (id->qp_type != IBV_QPT_UD) return cm_complete(object);
-  if (object.synchronous && id->event != nullptr) {
-    static_cast<void>(cm_acknowledge(id->event));
-    id->event = nullptr;
-  }
+  if (object.synchronous) cm_acknowledge_own(object);
   return 0;
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Event channels, events, and what an event does before the program sees it.
 #include <rdma/rdma_cma.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -14,6 +19,7 @@
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/objects.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -54,16 +60,7 @@ void fill_datagram(const cm::event& from, const cm_id_object& id, cm_event_objec
   out.qp_num = from.remote.queue_pair;
   out.qkey = from.remote.queue_key;
   if (from.kind != cm::event_kind::established) return;
-  host& home = *object_of(id.home->context).host;
-  const bool infiniband = home.looks().kind == persona_kind::infiniband;
-  ibv_ah_attr& address = out.ah_attr;
-  address.port_num = 1;
-  address.dlid = from.remote.lid;
-  address.is_global = infiniband ? 0 : 1;
-  address.grh.sgid_index = cm_gid_index(home, id.home->manager->look(id.end).source);
-  address.grh.hop_limit = cm_hop_limit;
-  address.grh.traffic_class = id.type_of_service;
-  std::ranges::copy(from.remote.gid, address.grh.dgid.raw);
+  out.ah_attr = cm_way(id, id.home->manager->look(id.end).source, from.remote);
 }
 
 void fill(const cm::event& from, const cm_id_object& id, cm_event_object& to) {
@@ -128,8 +125,62 @@ bool process(const cm::event& from, cm_id_object& id, cm_event_object& to) {
   }
 }
 
+// The channels that were destroyed last, in the memory that they had. Who waits for an event while
+// its channel is destroyed waits for ever, as with the kernel; who comes a moment later cannot know
+// better and waits, too. Later still, it is told.
+class destroyed_channels {
+ public:
+  static constexpr std::size_t capacity = 64;
+  static constexpr std::chrono::seconds moment{1};
+
+  static destroyed_channels& instance() {
+    static auto* const made = new destroyed_channels;  // threads may come while the process exits
+    return *made;
+  }
+
+  void add(cm_channel_object& channel) noexcept {
+    channel.destroyed_at = std::chrono::steady_clock::now();
+    channel.destroyed.store(true);
+    // Its descriptor is closed, unless somebody waits for it.
+    if (channel.takers.load() == 0) channel.events.reset();
+    const std::lock_guard lock(mutex_);
+    cm_channel_object*& place = places_[next_++ % capacity];
+    if (place != nullptr && place->takers.load() == 0) delete place;
+    place = &channel;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<cm_channel_object*, capacity> places_{};
+  std::size_t next_ = 0;
+};
+
+// What comes of a call on a destroyed channel: nothing, or EBADF.
+int outlive(const cm_channel_object& channel) {
+  const auto passed = std::chrono::steady_clock::now() - channel.destroyed_at;
+  while (passed < destroyed_channels::moment) pause();
+  log(log_level::warning,
+      "soft0: rdma_get_cm_event on an event channel that was destroyed (EBADF); end the thread "
+      "that takes events, or have it stop, before rdma_destroy_event_channel");
+  return EBADF;
+}
+
+// Counts a call that takes events.
+class taker {
+ public:
+  explicit taker(cm_channel_object& channel) noexcept : of_(channel) { of_.takers.fetch_add(1); }
+  taker(const taker&) = delete;
+  taker& operator=(const taker&) = delete;
+  ~taker() { of_.takers.fetch_sub(1); }
+
+ private:
+  cm_channel_object& of_;
+};
+
 // The next event: 0, or an errno. Waits as the descriptor's flags say.
 int take(cm_channel_object& channel, cm::event& out) {
+  const taker counted(channel);
+  if (channel.destroyed.load()) return outlive(channel);
   while (true) {
     if (!cm_usable(*channel.home)) return ENODEV;
     std::optional<cm::event> found = channel.home->manager->take(*channel.events);
@@ -154,7 +205,9 @@ cm_channel_object* cm_create_channel(cm_process& home) {
   return made;
 }
 
-void cm_destroy_channel(rdma_event_channel* channel) noexcept { delete &object_of(channel); }
+void cm_destroy_channel(rdma_event_channel* channel) noexcept {
+  destroyed_channels::instance().add(object_of(channel));
+}
 
 int cm_get_event(rdma_event_channel* channel, rdma_cm_event** out) {
   if (out == nullptr) return cm_result(EINVAL);
@@ -182,12 +235,15 @@ int cm_acknowledge(rdma_cm_event* event) {
   return 0;
 }
 
+void cm_acknowledge_own(rdma_cm_id& id) {
+  if (id.event == nullptr) return;
+  static_cast<void>(cm_acknowledge(id.event));
+  id.event = nullptr;
+}
+
 int cm_complete(cm_id_object& id) {
   if (!id.synchronous) return 0;
-  if (id.event != nullptr) {
-    static_cast<void>(cm_acknowledge(id.event));
-    id.event = nullptr;
-  }
+  cm_acknowledge_own(id);
   if (cm_get_event(id.channel, &id.event) != 0) return -1;
   const int status = id.event->status;
   if (status == 0) return 0;

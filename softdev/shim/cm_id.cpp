@@ -40,12 +40,6 @@ void wait_for(cm_id_object& id, std::uint32_t taken) {
   id.completed.wait(lock, [&] { return id.events_completed >= taken; });
 }
 
-void acknowledge_own(cm_id_object& id) {
-  if (id.event == nullptr) return;
-  static_cast<void>(cm_acknowledge(id.event));
-  id.event = nullptr;
-}
-
 template <class T>
 bool read_option(const void* value, std::size_t length, T& out) noexcept {
   if (value == nullptr || length != sizeof out) return false;
@@ -133,7 +127,7 @@ int cm_destroy_id(rdma_cm_id* id) {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   const std::uint32_t taken = object.home->manager->destroy(object.end);
-  acknowledge_own(object);
+  cm_acknowledge_own(object);
   wait_for(object, taken);
   if (object.synchronous) cm_destroy_channel(object.channel);
   delete &object;
@@ -149,7 +143,7 @@ int cm_migrate(rdma_cm_id* id, rdma_event_channel* channel) {
   if (channel == nullptr) return -1;
   const std::uint32_t taken = object.home->manager->migrate(object.end, object_of(channel).events);
   rdma_event_channel* const own = object.synchronous ? object.channel : nullptr;
-  if (own != nullptr) acknowledge_own(object);
+  if (own != nullptr) cm_acknowledge_own(object);
   object.synchronous = synchronous;
   object.channel = channel;
   wait_for(object, taken);

@@ -6,6 +6,8 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -17,9 +19,14 @@
 
 namespace verbena::softdev {
 
+/// Programs have a thread that takes events for ever, and destroy the channel under it when they
+/// end. So a destroyed channel is remembered for a while: see cm_event.cpp.
 struct cm_channel_object : rdma_event_channel {
   cm_process* home = nullptr;
   cm::channel_ptr events;
+  std::atomic<std::uint32_t> takers{0};  ///< calls that take events now
+  std::atomic<bool> destroyed{false};
+  std::chrono::steady_clock::time_point destroyed_at{};  ///< written before `destroyed`
 };
 
 /// Threads: the public members belong to the program and to calls with the identifier, as in

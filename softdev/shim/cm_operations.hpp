@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "softdev/host/host.hpp"
 #include "softdev/shim/cm_objects.hpp"
 
 namespace verbena::softdev {
@@ -18,10 +19,15 @@ namespace verbena::softdev {
   return -1;
 }
 
+/// The process's device.
+[[nodiscard]] host& cm_host(const cm_id_object& id) noexcept;
+
 [[nodiscard]] cm_channel_object* cm_create_channel(cm_process& home);
 void cm_destroy_channel(rdma_event_channel* channel) noexcept;
 [[nodiscard]] int cm_get_event(rdma_event_channel* channel, rdma_cm_event** out);
 [[nodiscard]] int cm_acknowledge(rdma_cm_event* event);
+/// Acknowledges the event that a synchronous identifier still has, if there is one.
+void cm_acknowledge_own(rdma_cm_id& id);
 
 [[nodiscard]] int cm_create_id(rdma_event_channel* channel, rdma_cm_id** out, void* context,
                                rdma_port_space space, ibv_qp_type type);
@@ -44,9 +50,14 @@ void cm_fill_path(cm_id_object& id);
 void cm_destroy_queue_pair(rdma_cm_id* id) noexcept;
 void cm_destroy_shared_queue(rdma_cm_id* id) noexcept;
 [[nodiscard]] int cm_init_attributes(rdma_cm_id* id, ibv_qp_attr* out, int* mask);
+/// The way to `remote`, from the place of `source` in the GID table.
+[[nodiscard]] ibv_ah_attr cm_way(const cm_id_object& id, const cm::address& source,
+                                 const cm::side& remote);
+/// Moves the identifier's queue pair, if it has one, to RTR and RTS: 0, or -1 with errno. Reads are
+/// those of the request and the reply where RDMA_MAX_RESP_RES or RDMA_MAX_INIT_DEPTH stands.
+[[nodiscard]] int cm_make_ready(cm_id_object& id, std::uint8_t responder_resources,
+                                std::uint8_t initiator_depth);
 /// Moves the identifier's queue pair, if it has one: 0, or -1 with errno.
-[[nodiscard]] int cm_ready_to_receive(cm_id_object& id, std::uint8_t responder_resources);
-[[nodiscard]] int cm_ready_to_send(cm_id_object& id, std::uint8_t initiator_depth);
 [[nodiscard]] int cm_to_error(cm_id_object& id);
 
 /// Connects the queue pair to the one that has answered, and confirms: 0, or -1 with errno.

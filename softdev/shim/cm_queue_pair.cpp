@@ -62,16 +62,7 @@ void fill_init(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr
 
 void fill_receive(const cm_id_object& id, const cm::endpoint_view& now, ibv_qp_attr& out,
                   int& mask) {
-  host& home = *object_of(id.home->context).host;
-  const bool infiniband = home.looks().kind == persona_kind::infiniband;
-  out.ah_attr = {};
-  out.ah_attr.port_num = 1;
-  out.ah_attr.dlid = now.remote.lid;
-  out.ah_attr.is_global = infiniband ? 0 : 1;
-  out.ah_attr.grh.sgid_index = cm_gid_index(home, now.source);
-  out.ah_attr.grh.hop_limit = cm_hop_limit;
-  out.ah_attr.grh.traffic_class = id.type_of_service;
-  std::ranges::copy(now.remote.gid, out.ah_attr.grh.dgid.raw);
+  out.ah_attr = cm_way(id, now.source, now.remote);
   out.path_mtu = IBV_MTU_4096;
   out.dest_qp_num = now.remote.queue_pair;
   out.rq_psn = now.remote.starting_psn;
@@ -112,12 +103,17 @@ int init_attributes(cm_id_object& id, ibv_qp_attr& out, int& mask) {
   return 0;
 }
 
-// 0 or an errno.
-int modify(cm_id_object& id, ibv_qp* qp, ibv_qp_state state) {
+constexpr std::uint8_t agreed_reads = RDMA_MAX_RESP_RES;
+static_assert(RDMA_MAX_INIT_DEPTH == RDMA_MAX_RESP_RES);
+
+// Reads are those of the direction that the state opens. 0 or an errno.
+int modify(cm_id_object& id, ibv_qp* qp, ibv_qp_state state, std::uint8_t reads = agreed_reads) {
   ibv_qp_attr attributes{};
   attributes.qp_state = state;
   int mask = 0;
   if (const int refused = init_attributes(id, attributes, mask)) return refused;
+  if (reads != agreed_reads)
+    (state == IBV_QPS_RTR ? attributes.max_dest_rd_atomic : attributes.max_rd_atomic) = reads;
   return ibv_modify_qp(qp, &attributes, mask);
 }
 
@@ -254,26 +250,14 @@ int cm_init_attributes(rdma_cm_id* id, ibv_qp_attr* out, int* mask) {
   return cm_result(init_attributes(object, *out, *mask));
 }
 
-int cm_ready_to_receive(cm_id_object& id, std::uint8_t responder_resources) {
+int cm_make_ready(cm_id_object& id, std::uint8_t responder_resources,
+                  std::uint8_t initiator_depth) {
   if (id.qp == nullptr) return 0;
   // The access rights are known only now.
   if (const int refused = modify(id, id.qp, IBV_QPS_INIT)) return cm_result(refused);
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTR;
-  int mask = 0;
-  if (const int refused = init_attributes(id, attributes, mask)) return cm_result(refused);
-  if (responder_resources != RDMA_MAX_RESP_RES) attributes.max_dest_rd_atomic = responder_resources;
-  return cm_result(ibv_modify_qp(id.qp, &attributes, mask));
-}
-
-int cm_ready_to_send(cm_id_object& id, std::uint8_t initiator_depth) {
-  if (id.qp == nullptr) return 0;
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_RTS;
-  int mask = 0;
-  if (const int refused = init_attributes(id, attributes, mask)) return cm_result(refused);
-  if (initiator_depth != RDMA_MAX_INIT_DEPTH) attributes.max_rd_atomic = initiator_depth;
-  return cm_result(ibv_modify_qp(id.qp, &attributes, mask));
+  if (const int refused = modify(id, id.qp, IBV_QPS_RTR, responder_resources))
+    return cm_result(refused);
+  return cm_result(modify(id, id.qp, IBV_QPS_RTS, initiator_depth));
 }
 
 int cm_to_error(cm_id_object& id) {

@@ -2,6 +2,7 @@
 // Addresses and routes of identifiers, and the devices that they lead to: one.
 #include <rdma/rdma_cma.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <new>
@@ -16,9 +17,22 @@ namespace {
 constexpr std::uint8_t exactly = 2;            // of the selectors in a path record
 constexpr std::uint8_t packet_life_time = 14;  // 4.096 us * 2^14 = 67 ms
 
-host& host_of(const cm_id_object& id) noexcept { return *object_of(id.home->context).host; }
-
 }  // namespace
+
+host& cm_host(const cm_id_object& id) noexcept { return *object_of(id.home->context).host; }
+
+ibv_ah_attr cm_way(const cm_id_object& id, const cm::address& source, const cm::side& remote) {
+  host& home = cm_host(id);
+  ibv_ah_attr out{};
+  out.port_num = 1;
+  out.dlid = remote.lid;
+  out.is_global = home.looks().kind == persona_kind::infiniband ? 0 : 1;
+  out.grh.sgid_index = cm_gid_index(home, source);
+  out.grh.hop_limit = cm_hop_limit;
+  out.grh.traffic_class = id.type_of_service;
+  std::ranges::copy(remote.gid, out.grh.dgid.raw);
+  return out;
+}
 
 void cm_refresh(cm_id_object& id) {
   const cm::endpoint_view now = id.home->manager->look(id.end);
@@ -32,7 +46,7 @@ void cm_refresh(cm_id_object& id) {
     if (id.pd == nullptr) id.pd = id.home->domain;
     id.port_num = 1;
   }
-  host& home = host_of(id);
+  host& home = cm_host(id);
   rdma_ib_addr& gids = out.addr.ibaddr;
   gids.pkey = htobe16(home.core().port().partition(0));
   gids.sgid = cm_gid(home, cm_gid_index(home, now.source));
@@ -44,13 +58,13 @@ void cm_fill_path(cm_id_object& id) {
   if (id.verbs == nullptr || id.path != nullptr) return;
   id.path = std::make_unique<ibv_sa_path_rec>();
   ibv_sa_path_rec& path = *id.path;
-  const host& home = host_of(id);
+  host& home = cm_host(id);
   const rdma_ib_addr& gids = id.route.addr.addr.ibaddr;
   path.sgid = gids.sgid;
   path.dgid = gids.dgid;
   const cm::endpoint_view now = id.home->manager->look(id.end);
   if (home.looks().kind == persona_kind::infiniband) {
-    path.slid = htobe16(object_of(id.home->context).host->core().port().lid());
+    path.slid = htobe16(home.core().port().lid());
     path.dlid = now.remote.lid != 0 ? htobe16(now.remote.lid) : path.slid;
   }
   path.hop_limit = cm_hop_limit;

@@ -88,10 +88,7 @@ void rdma_destroy_ep(rdma_cm_id* id) { destroy(id); }
 int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
   cm_id_object& object = object_of(listen);
   if (!object.synchronous || id == nullptr) return cm_result(EINVAL);
-  if (listen->event != nullptr) {
-    static_cast<void>(cm_acknowledge(listen->event));
-    listen->event = nullptr;
-  }
+  cm_acknowledge_own(object);
   rdma_cm_event* event = nullptr;
   if (cm_get_event(listen->channel, &event) != 0) return -1;
   const int failed = take_request(object, *event, id);

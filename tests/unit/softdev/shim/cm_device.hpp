@@ -95,7 +95,8 @@ class cm_channel {
 /// An identifier; destroyed at the end with its queue pair.
 class cm_id {
  public:
-  cm_id(const cm_channel& channel, rdma_port_space space = RDMA_PS_TCP, void* context = nullptr) {
+  explicit cm_id(const cm_channel& channel, rdma_port_space space = RDMA_PS_TCP,
+                 void* context = nullptr) {
     if (CM(rdma_create_id)(channel.get(), &id_, context, space) != 0)
       throw std::runtime_error(std::strerror(errno));
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Endpoints whose calls wait, services that are looked up, names, options and refusals.
+#include <fcntl.h>
+
+#include <chrono>
 #include <cstdlib>
+#include <semaphore>
 #include <string>
 #include <thread>
 
@@ -170,6 +174,47 @@ TEST(cm_endpoint, works_as_an_infiniband_adapter) {
               EXPECT_EQ(passive.accept(), 0);
               other.expect(RDMA_CM_EVENT_ESTABLISHED);
               channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+              return 0;
+            }),
+            0);
+}
+
+// Programs end with a thread of theirs still taking events.
+int destroy_under_takers() {
+  using std::chrono::milliseconds;
+  rdma_event_channel* const channel = CM(rdma_create_event_channel)();
+  const int fd = channel->fd;
+  std::counting_semaphore<> returned{0};
+  const auto take = [channel, &returned] {
+    rdma_cm_event* event = nullptr;
+    static_cast<void>(CM(rdma_get_cm_event)(channel, &event));
+    returned.release();
+  };
+  std::thread(take).detach();
+  if (returned.try_acquire_for(milliseconds(100))) return 1;
+  CM(rdma_destroy_event_channel)(channel);
+  std::thread(take).detach();
+  if (returned.try_acquire_for(milliseconds(1100))) return 2;
+  if (fcntl(fd, F_GETFD) < 0) return 3;  // somebody waits for it
+  rdma_cm_event* event = nullptr;
+  if (CM(rdma_get_cm_event)(channel, &event) != -1 || errno != EBADF) return 4;
+  return returned.try_acquire() ? 5 : 0;
+}
+
+TEST(cm_channel, that_is_destroyed_keeps_who_takes_events_and_who_comes_a_moment_later) {
+  EXPECT_EQ(in_child(&destroy_under_takers), 0);
+}
+
+TEST(cm_channel, that_is_destroyed_gives_its_descriptor_back) {
+  EXPECT_EQ(in_child([] {
+              rdma_event_channel* const first = CM(rdma_create_event_channel)();
+              const int fd = first->fd;
+              CM(rdma_destroy_event_channel)(first);
+              for (int i = 0; i < 200; ++i) {
+                rdma_event_channel* const next = CM(rdma_create_event_channel)();
+                if (next->fd != fd) return 1;
+                CM(rdma_destroy_event_channel)(next);
+              }
               return 0;
             }),
             0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Seeds of random tests: always the same in a plain run, other ones in every round of a campaign.
+// Seeds and sizes of tests: always the same in a plain run, others in every round of a campaign.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,10 +8,17 @@
 
 namespace verbena::test {
 
-/// `plain`, or what `--gtest_random_seed` makes of it. The campaigns give that option.
+/// Campaigns shuffle; without that the seed of GoogleTest is the time of day.
+[[nodiscard]] inline bool is_campaign() { return GTEST_FLAG_GET(shuffle); }
+
+/// `plain`, or what `--gtest_random_seed` makes of it in a campaign.
 [[nodiscard]] inline std::uint32_t campaign_seed(std::uint32_t plain) {
+  if (!is_campaign()) return plain;
   const int round = ::testing::UnitTest::GetInstance()->random_seed();
   return plain + 1000U * static_cast<std::uint32_t>(round);
 }
+
+/// `plain`, or `full` in a campaign.
+[[nodiscard]] inline int campaign_size(int plain, int full) { return is_campaign() ? full : plain; }
 
 }  // namespace verbena::test

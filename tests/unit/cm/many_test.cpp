@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Many connections: one after the other, and at once.
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/cm/served.hpp"
+
+namespace verbena {
+namespace {
+
+using test::ask;
+using test::end;
+using test::grant;
+using test::patience;
+
+class many_connections : public test::served {};
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+std::ptrdiff_t allocated_bytes() { return static_cast<std::ptrdiff_t>(mallinfo2().uordblks); }
+
+void part(end& active, end& passive) {
+  active.link.disconnect().value();
+  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
+}
+
+TEST_F(many_connections, come_and_go_and_leave_nothing) {
+  const int count = test::campaign_size(150, 10'000);
+  const int settled = count / 3;
+  auto door = open();
+  std::ptrdiff_t descriptors = 0;
+  std::ptrdiff_t bytes = 0;
+  for (int number = 0; number < count; ++number) {
+    if (number == settled) {
+      descriptors = open_descriptors();
+      bytes = allocated_bytes();
+    }
+    auto peer = find(door.port());
+    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+    auto passive = grant(door.accept(patience()).value()).value();
+    auto active = asked.get().value();
+    part(active, passive);
+  }
+  EXPECT_EQ(open_descriptors(), descriptors);
+  // Threads' heaps and tables breathe; 64 bytes a connection would show.
+  EXPECT_LT(allocated_bytes() - bytes, 4096 + 64L * (count - settled));
+}
+
+TEST_F(many_connections, stand_at_once) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 16'384);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  const int count = test::campaign_size(50, 1000);
+  auto door = open({.backlog = 128});
+  std::vector<end> active;
+  std::vector<end> passive;
+  active.reserve(static_cast<std::size_t>(count));
+  passive.reserve(static_cast<std::size_t>(count));
+  for (int number = 0; number < count; ++number) {
+    auto peer = find(door.port());
+    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+    passive.push_back(grant(door.accept(patience()).value()).value());
+    active.push_back(asked.get().value());
+  }
+  // Each carries a message of its own.
+  for (int number = 0; number < count; ++number) {
+    end& from = active[static_cast<std::size_t>(number)];
+    end& to = passive[static_cast<std::size_t>(number)];
+    to.link.queue().post_receive({}, to.own->memory.slice(0, 64)).value();
+    from.own->memory.bytes()[0] = static_cast<std::byte>(number);
+    from.own->memory.bytes()[1] = static_cast<std::byte>(number >> 8);
+    auto batch = from.link.queue().start_send();
+    batch.send({.id = 1, .signaled = true}, from.own->memory.slice(0, 2));
+    batch.submit().value();
+  }
+  for (int number = 0; number < count; ++number) {
+    end& to = passive[static_cast<std::size_t>(number)];
+    to.own->take(1).at(0).result().value();
+    EXPECT_EQ(to.own->memory.bytes()[0], static_cast<std::byte>(number));
+    EXPECT_EQ(to.own->memory.bytes()[1], static_cast<std::byte>(number >> 8));
+  }
+  for (int number = 0; number < count; ++number)
+    part(active[static_cast<std::size_t>(number)], passive[static_cast<std::size_t>(number)]);
+}
+
+}  // namespace
+}  // namespace verbena

@@ -3,8 +3,6 @@
 // what the connection manager says, for completions, and for what the device says. The clients run
 // on threads of their own, by the one-call way. `cm_echo ADDRESS` takes another address of the
 // host.
-#include <ifaddrs.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 
 #include <verbena/verbena.hpp>
@@ -26,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include "examples/own_address.hpp"
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -35,23 +35,6 @@ constexpr int clients = 3;
 constexpr std::size_t room = 64;
 
 verbena::deadline soon() { return verbena::deadline::after(60s); }
-
-// The first address of this host that an RDMA device has, other hosts' way to it first.
-std::string own_address() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) throw std::system_error(errno, std::generic_category(), "getifaddrs");
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  const auto channel = cm::event_channel::create().value();
-  std::string found;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    const auto address = cm::socket_address::from_native(*each->ifa_addr).value();
-    const bool is_loopback = address.host().starts_with("127.");
-    auto id = cm::identifier::create(channel).value();
-    if (id.bind(address) && id.port() && (found.empty() || !is_loopback)) found = address.host();
-  }
-  return found;
-}
 
 // A client that the server has accepted. Its queue pair is made ready with what the identifier
 // knows.

@@ -73,6 +73,7 @@
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
 #include "verbena/verbs/queue_pair_options.hpp"
+#include "verbena/verbs/read_sink.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/send_batch.hpp"

@@ -78,6 +78,32 @@ class Examples(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class ConnectionManager(unittest.TestCase):
+    """The tests of the module cm and its examples, by the kernel's connection manager."""
+
+    # iw_cm destroys an identifier that asked only when the 10 s of siw's handshake are over (MPAREQ_TIMEOUT in siw_cm.h).
+    left_out = {"rxe0": (), "siw0": ("connections.that_nobody_answers_end_with_their_deadline",)}
+    addresses = {"rxe0": "10.0.0.1", "siw0": "10.0.1.1"}
+
+    def test_module_cm_passes_its_tests(self):
+        for device, names in self.left_out.items():
+            with self.subTest(device):
+                done = run(build / "tests/cm_test", "--gtest_filter=-" + ":".join(names), VERBENA_SOFTDEV="off",
+                           VERBENA_TEST_DEVICE=device)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                ran = re.search(r"\[  PASSED  \] (\d+) tests", done.stdout)
+                self.assertTrue(ran and int(ran.group(1)) >= 36, done.stdout)
+
+    def test_examples_run_on_both_devices(self):
+        for example in examples:
+            if not example.endswith(("/cm_echo", "/key_value")):
+                continue
+            for device, address in self.addresses.items():
+                with self.subTest(example, device=device):
+                    done = run(example, address, VERBENA_SOFTDEV="off")
+                    self.assertEqual(done.returncode, 0, done.stdout)
+
+
 @contextlib.contextmanager
 def rcopy_server(folder, device):
     """`rcopy serve` on a device and a free port; yields its address."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An address of this host that a connection manager serves, and connections from this process to
-// itself: by the software device's, or the kernel's where there is hardware.
+// itself: by the software device's, or the kernel's where there is hardware. VERBENA_TEST_DEVICE
+// names another device than the first one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <future>
 #include <iterator>
 #include <memory>
@@ -65,10 +67,12 @@ inline std::vector<cm::socket_address> addresses_of_host() {
   return ordered;
 }
 
-/// Whether `address` has a device.
+/// Whether `address` has a device, and the one that is wanted.
 inline bool is_served(const cm::event_channel& channel, const cm::socket_address& address) {
   auto id = cm::identifier::create(channel);
-  return id && id->bind(address) && id->port();
+  if (!id || !id->bind(address) || !id->port()) return false;
+  const char* const wanted = std::getenv("VERBENA_TEST_DEVICE");
+  return wanted == nullptr || id->context().value().name() == wanted;
 }
 
 /// The base of all tests that connect.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h and efadv.h has one row, every row is
-about one that is there, and what a row names of this library exists in its headers."""
+"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h, efadv.h and rdma/rdma_cma.h has one
+row, every row is about one that is there, and what a row names of this library exists in its headers."""
 import argparse
 import pathlib
 import re
@@ -9,6 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = pathlib.Path("docs/guide/from-c-verbs.md")
+HEADERS = ("infiniband/verbs.h", "infiniband/efadv.h", "rdma/rdma_cma.h")
 ROW = re.compile(r"\| (`[^|]+`) \| (.+) \|")
 NOT_OURS = {"native", "verbena", "linked", "ibverbs", "soft0"}
 
@@ -28,7 +29,7 @@ def functions(text):
             depth = max(0, depth - 1)  # the one of extern "C" has lost its partner
         elif depth == 0:
             outside.append(piece)
-    return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs|efadv)_\w+)\s*\(", "".join(outside)))
+    return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs|efadv|rdma)_\w+)\s*\(", "".join(outside)))
 
 
 def rows(text):
@@ -39,7 +40,7 @@ def rows(text):
 
 
 def header_of(name):
-    return "efadv.h" if name.startswith("efadv") else "verbs.h"
+    return {"efadv": "efadv.h", "rdma": "rdma_cma.h"}.get(name.partition("_")[0], "verbs.h")
 
 
 def check(header, page, words):
@@ -66,7 +67,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--header", type=pathlib.Path, nargs="+", help="in place of the installed ones",
-                        default=[pathlib.Path("/usr/include/infiniband") / name for name in ("verbs.h", "efadv.h")])
+                        default=[pathlib.Path("/usr/include") / name for name in HEADERS])
     options = parser.parse_args()
     for header in options.header:
         if not header.is_file():

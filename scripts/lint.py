@@ -28,7 +28,7 @@ CHECKS = [
      [PYTHON, "scripts/connect_table.py"]),
     ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
      [PYTHON, "scripts/parity.py", "--names"]),
-    ("c-verbs", "functions of verbs.h that docs/guide/from-c-verbs.md leaves out", False,
+    ("c-verbs", "C functions that docs/guide/from-c-verbs.md leaves out", False,
      [PYTHON, "scripts/check_c_verbs.py"]),
     ("safety", "a rule that docs/guide/safety.md does not list", False, [PYTHON, "scripts/safety_rules.py"]),
     ("reference", "public names without a comment, and names in documents that do not exist", False,

@@ -18,6 +18,7 @@ static inline int ibv_second(struct ibv_thing *thing)
 }
 #define ibv_third(thing) \\
 \tibv_first(thing, 1)
+int rdma_fourth(struct ibv_thing *thing);
 #ifdef __cplusplus
 }
 #endif
@@ -33,11 +34,12 @@ class Rows(LintCase):
 
     def test_complete_page(self):
         self.assert_clean(self.check("| `ibv_first`, `ibv_third` | `thing::first()` |\n",
-                                     "| `ibv_second` | only through `native()` |\n"))
+                                     "| `ibv_second`, `rdma_fourth` | only through `native()` |\n"))
 
     def test_verb_without_a_row(self):
-        self.assert_finds(self.check("| `ibv_first` | `thing` |\n", "| `ibv_second` | `thing` |\n"),
-                          "ibv_third of verbs.h has no row")
+        done = self.check("| `ibv_first` | `thing` |\n", "| `ibv_second` | `thing` |\n")
+        self.assert_finds(done, "ibv_third of verbs.h has no row")
+        self.assert_finds(done, "rdma_fourth of rdma_cma.h has no row")
 
     def test_rows_that_should_not_be(self):
         done = self.check("| `ibv_first`, `ibv_third`, `ibv_called` | `thing` |\n", "| `ibv_second` | `thing` |\n",
@@ -46,7 +48,7 @@ class Rows(LintCase):
         self.assert_finds(done, "ibv_first has a row already")
 
     def test_name_that_the_library_does_not_have(self):
-        self.assert_finds(self.check("| `ibv_first`, `ibv_second`, `ibv_third` | `thing::second()` |\n"),
+        self.assert_finds(self.check("| `ibv_first`, `ibv_second`, `ibv_third`, `rdma_fourth` | `thing::second()` |\n"),
                           "no header of the library has second")
 
     def test_header_that_is_not_there(self):

@@ -31,6 +31,11 @@ bool is_address_of(const ifaddrs& interface, const address& which) noexcept {
 
 bool is_wildcard(const address& which) noexcept { return which.bytes == no_bytes; }
 
+bool is_multicast(const address& which) noexcept {
+  if (which.family == address_family::ipv4) return (which.bytes[0] & 0xf0U) == 0xe0;
+  return which.family == address_family::ipv6 && which.bytes[0] == 0xff;
+}
+
 bool is_loopback(const address& which) noexcept {
   if (which.family == address_family::ipv4) return which.bytes[0] == 127;
   return which.family == address_family::ipv6 && which.bytes == loopback_ipv6;

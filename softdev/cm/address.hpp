@@ -22,6 +22,8 @@ struct address {
 };
 
 [[nodiscard]] bool is_wildcard(const address& which) noexcept;
+/// True for the address of a group: 224.0.0.0/4, ff00::/8.
+[[nodiscard]] bool is_multicast(const address& which) noexcept;
 [[nodiscard]] bool is_loopback(const address& which) noexcept;
 /// True when both have the same family and bytes, whatever the ports.
 [[nodiscard]] bool same_host(const address& one, const address& other) noexcept;

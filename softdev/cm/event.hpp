@@ -43,6 +43,7 @@ struct event {
   endpoint_ptr listener;  ///< of a connect_request
   side remote;
   private_data data;
+  std::uint64_t membership = 0;  ///< of a multicast_join: the caller's number for it
 };
 
 /// The queue of events behind a file descriptor, which is readable exactly while there are any.

@@ -138,6 +138,22 @@ void manager::post(const endpoint_ptr& which, event_kind kind, int status) {
   tell(which, kind, status);
 }
 
+void manager::tell_joined(const endpoint_ptr& which, std::uint64_t membership) {
+  const lock guard(mutex_);
+  event what;
+  what.kind = event_kind::multicast_join;
+  what.membership = membership;
+  tell(which, std::move(what));
+}
+
+void manager::forget_joined(const endpoint_ptr& which, std::uint64_t membership) {
+  const lock guard(mutex_);
+  std::erase_if(which->channel_->events_, [&](const event& each) {
+    return each.membership == membership && each.about == which;
+  });
+  which->channel_->settle();
+}
+
 void manager::tell(const endpoint_ptr& which, event what) {
   // Of a request that the program has not answered, only the request itself is told.
   if (!which->adopted_) return;

@@ -89,6 +89,10 @@ class manager {
   [[nodiscard]] std::optional<event> take(channel& from);
   /// Puts an event of the caller's own making in.
   void post(const endpoint_ptr& which, event_kind kind, int status);
+  /// Tells that a group was joined; `membership` is the caller's number for that.
+  void tell_joined(const endpoint_ptr& which, std::uint64_t membership);
+  /// Forgets that, if it was not taken.
+  void forget_joined(const endpoint_ptr& which, std::uint64_t membership);
 
   /// Around fork: no other thread is inside while the process forks; in the child, `abandon` closes
   /// what it shares with its parent. Nothing else may be done with it there.

@@ -120,7 +120,9 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
   address to = destination;
   if (to.family == address_family::none) return EAFNOSUPPORT;
   if (is_wildcard(to)) to = with_port(loopback_of(to.family), to.port);
-  const bool reachable = is_local(to);
+  // A group is reached from wherever one is; nobody connects to it.
+  const bool group = is_multicast(to) && which->datagram();
+  const bool reachable = group || is_local(to);
   if (source && source->family != address_family::none && look(which).state == phase::idle) {
     if (source->family != to.family) return EINVAL;
     if (const int refused = bind(which, *source)) return refused;
@@ -133,14 +135,15 @@ int manager::resolve_address(const endpoint_ptr& which, const std::optional<addr
     tell(which, event_kind::address_error, -EHOSTUNREACH);
     return 0;
   }
+  const address from = group ? loopback_of(to.family) : to;
   if (which->phase_ == phase::idle) {
     const std::uint16_t number = numbers_.take();
     if (number == 0) return EADDRNOTAVAIL;
     which->ephemeral_port_ = number;
-    which->source_ = with_port(to, number);
+    which->source_ = with_port(from, number);
   } else if (is_wildcard(which->source_)) {
     const std::uint16_t number = which->source_.port;
-    which->source_ = with_port(to, number);
+    which->source_ = with_port(from, number);
   }
   which->phase_ = phase::address_resolved;
   tell(which, event_kind::address_resolved, 0);

@@ -45,6 +45,26 @@ std::uint32_t checksum(std::span<const std::byte> header) noexcept {
 
 }  // namespace
 
+bool is_multicast(const gid_bytes& gid) noexcept {
+  constexpr std::uint8_t class_d = 0xe0;
+  return gid[0] == 0xff || (is_mapped_ipv4(gid) && (gid[12] & 0xf0U) == class_d);
+}
+
+gid_bytes destination_of(std::span<const std::byte, route_header_bytes> header) noexcept {
+  gid_bytes out{};
+  const auto copy = [&](std::span<const std::byte> from, std::size_t at) {
+    std::ranges::transform(from, out.begin() + static_cast<std::ptrdiff_t>(at),
+                           [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
+  };
+  if (header[ipv4_offset] == std::byte{0x45} && header[0] == std::byte{0}) {
+    out[10] = out[11] = 0xff;
+    copy(header.last<4>(), 12);
+  } else {
+    copy(header.last<16>(), 0);
+  }
+  return out;
+}
+
 datagram_address::datagram_address(const datagram_route& route, datagram_origin origin) noexcept
     : origin_(origin),
       is_ipv4_(route.over_udp && is_mapped_ipv4(route.source) && is_mapped_ipv4(route.destination)),

@@ -15,6 +15,12 @@ namespace verbena::softdev {
 
 using gid_bytes = std::array<std::uint8_t, 16>;
 
+/// True for the GID of a multicast group: ff00::/8, or an IPv4 address of class D (::ffff:a.b.c.d).
+[[nodiscard]] bool is_multicast(const gid_bytes& gid) noexcept;
+/// The destination in a route header that `datagram_address::write` made.
+[[nodiscard]] gid_bytes destination_of(
+    std::span<const std::byte, route_header_bytes> header) noexcept;
+
 /// The route between two ports, by their GIDs.
 struct datagram_route {
   gid_bytes source{};

@@ -15,6 +15,7 @@
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/failure.hpp"
 #include "softdev/core/memory_region.hpp"
+#include "softdev/core/multicast_groups.hpp"
 #include "softdev/core/port_state.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
@@ -94,6 +95,8 @@ class engine {
   // For queue pairs and paths.
   [[nodiscard]] access_epoch& epoch() noexcept { return epoch_; }
   [[nodiscard]] const memory_region_table& regions() const noexcept { return regions_; }
+  /// The multicast groups of this process. A queue pair leaves them before it is destroyed.
+  [[nodiscard]] multicast_groups& groups() noexcept { return groups_; }
   /// The queue pair of this number in this process, or nullptr. Wants an access epoch, in which the
   /// answer stays valid.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
@@ -121,6 +124,7 @@ class engine {
   const engine_options options_;
   access_epoch epoch_;
   memory_region_table regions_;
+  multicast_groups groups_{epoch_};
   failure_log failures_;
   port_state port_;
   drop_log drops_;

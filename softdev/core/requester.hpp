@@ -87,6 +87,8 @@ class requester {
   bool start_unreliable(send_entry& entry) noexcept;
   [[nodiscard]] response send_unreliable(const message& what,
                                          std::span<const segment> local) noexcept;
+  [[nodiscard]] response send_to_group(const message& what,
+                                       std::span<const segment> local) noexcept;
   bool settle_unreliable(send_entry& entry, const response& what) noexcept;
   // SRD; requester_delivery.cpp
   [[nodiscard]] delivery& delivery_of(std::uint64_t index) noexcept {

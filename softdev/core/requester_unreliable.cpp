@@ -72,6 +72,8 @@ response requester::send_unreliable(const message& what, std::span<const segment
   };
   if (!home.port().up()) return nobody(reason::port_down);
   if (!self_.attributes().destination_is_this_host) return nobody(reason::peer_unreachable);
+  if (what.destination_qpn == multicast_qpn && what.transport == transport::ud)
+    return send_to_group(what, local);
   if (home.is_local(what.destination_qpn)) {
     queue_pair* target = home.find(what.destination_qpn);
     if (target == nullptr) return nobody(reason::peer_unknown);
@@ -82,6 +84,28 @@ response requester::send_unreliable(const message& what, std::span<const segment
   remote_path* remote = home.remote();
   if (remote == nullptr) return nobody(reason::peer_unreachable);
   return remote->submit(self_, what, local, false);
+}
+
+/// Every member of the group has its own copy, or none: nobody waits for one that is not ready. The
+/// path comes first, because it may want the datagram to be sent once more.
+response requester::send_to_group(const message& what, std::span<const segment> local) noexcept {
+  engine& home = self_.home();
+  if (remote_path* remote = home.remote()) {
+    const response sent = remote->submit(self_, what, local, false);
+    if (sent.outcome == verdict::blocked) return sent;
+  }
+  if (!what.origin.has_route) return {};
+  const gid_bytes group = destination_of(
+      std::span<const std::byte, route_header_bytes>(local.front().data, route_header_bytes));
+  message copy = what;
+  copy.destination_lid = home.port().lid();
+  for (const std::uint32_t member : home.groups().members(group)) {
+    queue_pair* target = home.find(member);
+    if (target == nullptr) continue;
+    copy.destination_qpn = member;
+    static_cast<void>(execute_in_process(*target, copy, local));
+  }
+  return {};
 }
 
 /// Takes the path's word about the request at `submitted_`. False when the queue stops here.

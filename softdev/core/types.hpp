@@ -32,6 +32,8 @@ inline constexpr std::uint32_t max_message_bytes = 1U << 30U;
 inline constexpr std::uint32_t max_datagram_bytes = 4096;  ///< the MTU of the port
 /// Of a send over SRD; the payload of one packet of EFA.
 inline constexpr std::uint32_t max_reliable_datagram_bytes = 8928;
+inline constexpr std::uint32_t max_groups = 128;        ///< multicast groups of a process
+inline constexpr std::uint32_t max_group_members = 64;  ///< queue pairs of a process in one of them
 }  // namespace limits
 
 /// What a send work request does (ibv_wr_opcode).
@@ -81,6 +83,9 @@ enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4, srd = 6 };
   if (kind == transport::srd) return !is_atomic(op);
   return is_send(op) || (kind == transport::uc && is_write(op));
 }
+
+/// The queue pair number of datagrams to a multicast group; no queue pair has it.
+inline constexpr std::uint32_t multicast_qpn = 0xff'ffff;
 
 /// The bytes before each datagram in the memory of a receive request: room for the global route
 /// header, whether the message has one or not.

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/host/address_watch.hpp"
@@ -64,6 +65,18 @@ class host {
   /// through it. Blocks while one does.
   void deregister_region(const registered_region& region);
 
+  // Multicast groups; host_groups.cpp
+
+  /// Makes this process one of those that send to multicast groups or receive from them: begins to
+  /// pair with the others and waits for that, a second at most. 0 or an errno. Only the first call
+  /// does something.
+  [[nodiscard]] int use_groups();
+  /// Attaches a queue pair to a group, after which all that use groups send here. 0 (also when it
+  /// is attached already), ENOMEM beyond the limits, or another errno. Blocks as `use_groups`.
+  [[nodiscard]] int attach(const queue_pair& which, const gid_bytes& group);
+  /// Ends that. EINVAL when it is not attached.
+  [[nodiscard]] int detach(const queue_pair& which, const gid_bytes& group);
+
   /// Memory that peers can map, for verbena_soft_allocate.
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
@@ -105,6 +118,7 @@ class host {
     registered_region region;
     bool visible = false;  ///< the public table had room
   };
+  [[nodiscard]] int meet_group_users();
   [[nodiscard]] published publish(std::uint32_t key, const memory_region& region);
 
   const std::uint32_t generation_;
@@ -118,6 +132,8 @@ class host {
   device_listeners listeners_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};
   std::atomic<time_ns> tend_at_{never};
+  std::mutex groups_;  ///< held by changes of multicast groups
+  std::atomic<bool> uses_groups_{false};
   progress_thread thread_;
 };
 

@@ -40,6 +40,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   if (by == nullptr) return silence(reason::peer_unreachable, what);
   if (is_addressed(what.transport)) {
     if (is_reliable(what.transport)) return submit_delivery(sender, *by, what, local);
+    if (what.destination_qpn == multicast_qpn) return submit_to_group(sender, *by, what, local);
     find_peer(sender, *by, what);
   }
   peer& to = *by->to;

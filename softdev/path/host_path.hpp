@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -79,6 +80,12 @@ class host_path final : public remote_path {
     std::uint32_t signalled = 0;  ///< the peer's arming that was answered by a signal
     std::uint32_t signalled_qpn = 0;
     std::vector<std::shared_ptr<peer>> peers;  ///< of SRD, instead of `to`
+
+    /// Of a datagram to a multicast group that not every member's ring had room for: which
+    /// processes have it.
+    std::bitset<slot_count> told;
+    bool telling = false;
+    std::uint32_t telling_psn = 0;
 
     bool answering = false;      ///< a read of the peer is being answered
     std::uint64_t answered = 0;  ///< bytes of it
@@ -168,6 +175,17 @@ class host_path final : public remote_path {
   handled receive_delivery_data(queue_pair& asked, const host_records::fragment_header& header,
                                 std::span<const std::byte> bytes) noexcept;
   void tell_deliveries_lost(queue_pair& which, connection& mine) noexcept;
+
+  // Multicast groups; host_group.cpp
+  response submit_to_group(queue_pair& sender, connection& by, const message& what,
+                           std::span<const segment> local) noexcept;
+  enum class told : std::uint8_t { done, dropped, waits };
+  [[nodiscard]] told tell_member(queue_pair& sender, peer& to, const message& what,
+                                 std::span<const segment> local) noexcept;
+  [[nodiscard]] bool push_to_member(peer& to, const message& what,
+                                    std::span<const segment> local) noexcept;
+  handled receive_for_group(peer& from, const message& what,
+                            std::span<const std::byte> bytes) noexcept;
 
   // Answers; host_answer.cpp
   [[nodiscard]] bool room_for_answer(peer& to) noexcept;

@@ -67,7 +67,11 @@ handled host_path::receive_request(peer& from, std::span<const std::byte> bytes)
             .why = {.why = why, .detail = what->destination_qpn, .extra = extra}});
     return handled::consumed;
   };
-  if (target == nullptr) return silence(reason::peer_unknown, 0);
+  if (target == nullptr) {
+    if (what->destination_qpn == multicast_qpn && what->transport == transport::ud)
+      return receive_for_group(from, *what, bytes);
+    return silence(reason::peer_unknown, 0);
+  }
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
   const connection* by = connection_of(target->number());

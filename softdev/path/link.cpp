@@ -92,6 +92,7 @@ void link::abandon_after_fork() noexcept {
   epoll_.reset();
   wake_.reset();
   doorbell_.fd.reset();
+  groups_name_.reset();
   for (const auto& each : table_) {
     if (!each) continue;
     each->socket_.reset();

@@ -26,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,18 @@ class link {
   [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
   /// The living or connecting peer in `slot`, if any.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
+
+  // ---- Multicast groups; link_groups.cpp ----
+
+  /// Makes this process known, by a name, to all that use multicast groups from now on, and begins
+  /// to pair with those that do: them. Of two such processes the later one finds the other, so
+  /// that all are paired. About a thousand system calls; does not block. Errors: the errno of
+  /// socket(2), bind(2) or listen(2).
+  [[nodiscard]] result<std::vector<std::shared_ptr<peer>>> meet_group_users();
+  /// Puts the paired processes that may have a queue pair in the group into `out`, as far as there
+  /// is room; returns how many. No system call, no allocation.
+  [[nodiscard]] std::size_t find_group(const gid_bytes& group,
+                                       std::span<std::shared_ptr<peer>> out) const noexcept;
 
   struct serviced {
     std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
@@ -242,6 +255,8 @@ class link {
   unique_fd epoll_;
   arena_registry arenas_;
   wake_channels channels_;
+  std::mutex groups_mutex_;
+  unique_fd groups_name_;                       ///< held while the process uses multicast groups
   volatile std::uint64_t probe_words_[2] = {};  ///< read and written by peers that try their routes
 
   mutable std::mutex table_mutex_;  ///< leaf lock

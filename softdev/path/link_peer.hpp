@@ -148,6 +148,10 @@ class peer {
 
   /// For the code that owns queue pairs: one pointer of its own per peer. Thread-safe.
   std::atomic<void*> attachment = nullptr;
+  /// And of datagrams to multicast groups: since when there was no room for one, 0 when there was;
+  /// and the receiver that had the one at the head of its ring last (under the receive lock).
+  std::atomic<std::uint64_t> no_room_since = 0;
+  std::uint32_t last_receiver = 0;
 
  private:
   friend class link;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/path/segment.hpp"
 
+#include <algorithm>
+#include <array>
+#include <bit>
+
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
@@ -56,6 +60,10 @@ region_record copy_region(const region_entry& entry) noexcept {
           .arena_offset = get(entry.arena_offset),
           .generation = get(entry.generation)};
 }
+
+/// A GID as the two words that stand for it.
+using group_words = std::array<std::uint64_t, 2>;
+group_words words_of(const gid_bytes& group) noexcept { return std::bit_cast<group_words>(group); }
 }  // namespace
 
 result<std::unique_ptr<public_segment>> public_segment::create(std::uint32_t slot,
@@ -204,6 +212,39 @@ void public_segment::withdraw_queue_pair(std::uint32_t qpn) {
   for (shared_u64& note : out.notes) put(note, 0);
 }
 
+group_entry& public_segment::group(std::uint32_t index) noexcept {
+  return *map_.at<group_entry>(groups_offset + index * sizeof(group_entry));
+}
+
+bool public_segment::publish_group(const gid_bytes& group) {
+  const std::lock_guard lock(lines_mutex_);
+  std::uint32_t index = 0;
+  while (index < group_entries && this->group(index).used.load(relaxed) != 0) ++index;
+  if (index == group_entries) return false;
+  group_entry& out = this->group(index);
+  const group_words words = words_of(group);
+  change(out.sequence, [&] {
+    put(out.used, 1);
+    put(out.gid[0], words[0]);
+    put(out.gid[1], words[1]);
+  });
+  // Entries in use are found whatever else changes, so the count only grows.
+  if (header().groups.load(relaxed) <= index) header().groups.store(index + 1);
+  return true;
+}
+
+void public_segment::withdraw_group(const gid_bytes& group) {
+  const std::lock_guard lock(lines_mutex_);
+  const group_words words = words_of(group);
+  for (std::uint32_t index = 0; index < group_entries; ++index) {
+    group_entry& out = this->group(index);
+    if (out.used.load(relaxed) == 0 || out.gid[0].load(relaxed) != words[0] ||
+        out.gid[1].load(relaxed) != words[1])
+      continue;
+    change(out.sequence, [&] { put(out.used, 0); });
+  }
+}
+
 void public_segment::arm(std::uint32_t qpn, arm_state state) noexcept {
   shared_u32& word = line(qpn).arm;
   const std::uint32_t count = (word.load(relaxed) >> 2) + 1;
@@ -244,6 +285,22 @@ lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) 
   });
   if (!whole) return lookup::busy;
   return qpn != 0 && out.qpn == qpn ? lookup::found : lookup::absent;
+}
+
+bool peer_segment::may_be_in(const gid_bytes& group) const noexcept {
+  const std::uint32_t count = std::min(header().groups.load(), group_entries);
+  const group_words wanted = words_of(group);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const auto& entry = *map_.at<group_entry>(groups_offset + index * sizeof(group_entry));
+    group_words found{};
+    bool used = false;
+    const bool whole = snapshot(entry.sequence, [&] {
+      used = get(entry.used) != 0;
+      found = {get(entry.gid[0]), get(entry.gid[1])};
+    });
+    if (!whole || (used && found == wanted)) return true;
+  }
+  return false;
 }
 
 }  // namespace verbena::softdev

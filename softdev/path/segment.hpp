@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "softdev/core/datagram.hpp"
 #include "softdev/path/link_memory.hpp"
 #include "softdev/path/segment_layout.hpp"
 #include "verbena/base/result.hpp"
@@ -73,6 +74,11 @@ class public_segment {
   /// look at its rings afterwards (link::anything_published), else a wake-up is lost.
   void arm(std::uint32_t qpn, arm_state state) noexcept;
 
+  /// Says that the process has a queue pair in a multicast group, or none any more. False when
+  /// `group_entries` are in use. Precondition: it is not so already.
+  [[nodiscard]] bool publish_group(const gid_bytes& group);
+  void withdraw_group(const gid_bytes& group);
+
   [[nodiscard]] public_header& header() noexcept { return *map_.at<public_header>(0); }
   /// The descriptor to pass to peers.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
@@ -81,6 +87,7 @@ class public_segment {
   public_segment(unique_fd fd, mapping map) noexcept : fd_(std::move(fd)), map_(std::move(map)) {}
   [[nodiscard]] region_entry& entry(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
+  [[nodiscard]] group_entry& group(std::uint32_t index) noexcept;
   template <class Action>
   void for_shareable(std::uint64_t address, std::uint64_t length, Action&& action);
   void write(region_entry& out, const region_record& region) noexcept;
@@ -113,6 +120,8 @@ class peer_segment {
   [[nodiscard]] bool is_current(const region_record& region) const noexcept;
   [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
   [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;
+  /// True when the process is in a multicast group, or when it is changing that right now.
+  [[nodiscard]] bool may_be_in(const gid_bytes& group) const noexcept;
   [[nodiscard]] const public_header& header() const noexcept { return *map_.at<public_header>(0); }
   [[nodiscard]] explicit operator bool() const noexcept { return map_.size() != 0; }
 

@@ -4,7 +4,7 @@
 // rule. The one exception is the doorbell page, whose bits every peer may set.
 //
 // Three kinds of segment, each a sealed memfd passed by descriptor:
-//   public segment   one per process: header, queue pair lines, memory region table
+//   public segment   one per process: header, queue pair lines, memory region table, groups
 //   pair segment     one per ordered pair: outgoing ring, position in the incoming ring, lanes
 //   doorbell page    one per process: one bit per peer slot, and a summary
 #pragma once
@@ -17,12 +17,13 @@ namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 3;
+inline constexpr std::uint32_t layout_version = 4;
 
 inline constexpr std::uint32_t slot_count = 1024;
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = 1U << 14;
 inline constexpr std::uint32_t region_entries = 1U << 18;
+inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
@@ -44,6 +45,7 @@ struct alignas(cache_line) public_header {
   /// Read by producers after each publication, so in a line that seldom changes:
   alignas(cache_line) shared_u32 sleeping;  ///< odd while the progress thread waits for its eventfd
   shared_u32 doorbells;                     ///< not 0: producers must ring the doorbell
+  shared_u32 groups;                        ///< entries from the first on that may be in use
 };
 static_assert(sizeof(public_header) <= segment_page);
 
@@ -81,11 +83,22 @@ struct alignas(cache_line) region_entry {
 };
 static_assert(sizeof(region_entry) == cache_line);
 
+/// One multicast group in which the process has a queue pair; all words change together under
+/// `sequence`.
+struct alignas(32) group_entry {
+  shared_u32 sequence;
+  shared_u32 used;    ///< 0: empty
+  shared_u64 gid[2];  ///< as it lies in memory
+};
+static_assert(sizeof(group_entry) == 32);
+
 inline constexpr std::size_t queue_pair_lines_offset = segment_page;
 inline constexpr std::size_t regions_offset =
     queue_pair_lines_offset + std::size_t{queue_pair_lines} * sizeof(queue_pair_line);
-inline constexpr std::size_t public_segment_bytes =
+inline constexpr std::size_t groups_offset =
     regions_offset + std::size_t{region_entries} * sizeof(region_entry);
+inline constexpr std::size_t public_segment_bytes = groups_offset + segment_page;
+static_assert(group_entries * sizeof(group_entry) <= segment_page);
 
 /// First page of a pair segment; the ring's bytes follow it.
 struct alignas(cache_line) pair_header {

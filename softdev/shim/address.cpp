@@ -7,6 +7,16 @@
 
 namespace verbena::softdev {
 
+namespace {
+
+bool is_group(const ibv_ah_attr& address) noexcept {
+  gid_bytes gid;
+  std::ranges::copy(address.grh.dgid.raw, gid.begin());
+  return is_multicast(gid);
+}
+
+}  // namespace
+
 int check_address(host& home, const ibv_ah_attr& address) {
   if (address.port_num != 1) return EINVAL;
   if (home.looks().kind == persona_kind::infiniband) {
@@ -22,6 +32,16 @@ int check_address(host& home, const ibv_ah_attr& address) {
   if (home.gids().contains(gid)) return 0;
   home.refresh_gids();
   return home.gids().contains(gid) ? 0 : ENETUNREACH;
+}
+
+int check_datagram_address(host& home, const ibv_ah_attr& address) {
+  const persona_kind kind = home.looks().kind;
+  if (address.is_global == 0 || !is_group(address) || kind == persona_kind::efa)
+    return check_address(home, address);
+  const bool has_lid = kind != persona_kind::infiniband || address.dlid != 0;
+  if (address.port_num != 1 || !has_lid || home.gids().at(address.grh.sgid_index).empty())
+    return EINVAL;
+  return home.use_groups();
 }
 
 void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept {

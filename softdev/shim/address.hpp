@@ -16,6 +16,10 @@ namespace verbena::softdev {
 /// not this host. Asks the kernel for an address that the table lacks.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
 
+/// The same for datagrams, which may go to a multicast group, too. The first such address makes
+/// this process known to others, or gives the errno that says why not.
+[[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address);
+
 /// Where the requests of a connection go. Precondition: check_address gave 0.
 void route(const host& home, const ibv_ah_attr& address, queue_pair_attributes& out) noexcept;
 

@@ -88,6 +88,31 @@ std::uint8_t cm_gid_index(host& home, const cm::address& of) {
   return found == all.end() ? std::uint8_t{0} : static_cast<std::uint8_t>(found - all.begin());
 }
 
+cm_group cm_group_of(const host& home, const cm::address& address) noexcept {
+  cm_group out{};
+  if (home.looks().kind != persona_kind::infiniband) {
+    std::ranges::copy(gid_of(address), out.gid.raw);
+    return out;
+  }
+  // IPoIB's mapping (RFC 4391), with the mark of the connection manager's groups: 01 for 1b.
+  const bool ipv4 = address.family == cm::address_family::ipv4;
+  const std::uint8_t prefix[] = {0xff, 0x12, ipv4 ? std::uint8_t{0x40} : std::uint8_t{0x60},
+                                 0x01, 0xff, 0xff};
+  std::ranges::copy(prefix, out.gid.raw);
+  if (ipv4) {
+    std::copy_n(address.bytes.begin(), 4, out.gid.raw + 12);
+    out.gid.raw[12] &= 0x0fU;
+  } else {
+    std::copy_n(address.bytes.begin() + 6, 10, out.gid.raw + 6);
+  }
+  constexpr std::uint16_t first_lid = 0xc000;
+  constexpr unsigned lids = 0x3fff;
+  unsigned sum = 0;
+  for (const std::uint8_t byte : out.gid.raw) sum = (sum * 31 + byte) % lids;
+  out.lid = static_cast<std::uint16_t>(first_lid + sum);
+  return out;
+}
+
 ibv_gid cm_gid(const host& home, std::uint8_t index) noexcept {
   ibv_gid out{};
   const gid_entry entry = home.gids().at(index);

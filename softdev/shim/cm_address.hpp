@@ -27,6 +27,13 @@ void to_sockaddr(const cm::address& from, sockaddr_storage& out) noexcept;
 /// The place in the GID table that stands for an address of this host: its own, else the first with
 /// an IPv4 address, else the first.
 [[nodiscard]] std::uint8_t cm_gid_index(host& home, const cm::address& of);
+/// Where a multicast group is reached, as the kernel derives it from its IP address. `lid` is 0 on
+/// Ethernet, where the GID is the address; on InfiniBand the subnet manager chooses it.
+struct cm_group {
+  ibv_gid gid;
+  std::uint16_t lid;
+};
+[[nodiscard]] cm_group cm_group_of(const host& home, const cm::address& address) noexcept;
 [[nodiscard]] ibv_gid cm_gid(const host& home, std::uint8_t index) noexcept;
 
 }  // namespace verbena::softdev

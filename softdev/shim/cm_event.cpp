@@ -30,6 +30,7 @@ constexpr bool same(cm::event_kind ours, rdma_cm_event_type theirs) noexcept {
 static_assert(same(cm::event_kind::address_resolved, RDMA_CM_EVENT_ADDR_RESOLVED));
 static_assert(same(cm::event_kind::connect_request, RDMA_CM_EVENT_CONNECT_REQUEST));
 static_assert(same(cm::event_kind::unreachable, RDMA_CM_EVENT_UNREACHABLE));
+static_assert(same(cm::event_kind::multicast_join, RDMA_CM_EVENT_MULTICAST_JOIN));
 static_assert(same(cm::event_kind::timewait_exit, RDMA_CM_EVENT_TIMEWAIT_EXIT));
 
 void complete(cm_id_object& id) {
@@ -102,6 +103,10 @@ bool process(const cm::event& from, cm_id_object& id, cm_event_object& to) {
     case cm::event_kind::route_resolved:
       cm_fill_path(id);
       return true;
+    case cm::event_kind::multicast_join:
+      if (cm_joined(id, from.membership, to)) return true;
+      complete(id);
+      return false;
     case cm::event_kind::connect_response:
       id.remote_ece = {
           .vendor_id = from.remote.vendor, .options = from.remote.options, .comp_mask = 0};

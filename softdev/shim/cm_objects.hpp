@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "softdev/cm/manager.hpp"
 #include "softdev/shim/cm_process.hpp"
@@ -29,8 +30,16 @@ struct cm_channel_object : rdma_event_channel {
   std::chrono::steady_clock::time_point destroyed_at{};  ///< written before `destroyed`
 };
 
+/// A multicast group that an identifier has joined.
+struct cm_membership {
+  std::uint64_t number = 0;
+  cm::address group;
+  void* context = nullptr;
+  bool send_only = false;
+};
+
 /// Threads: the public members belong to the program and to calls with the identifier, as in
-/// librdmacm; `events_completed` is guarded by `lock`.
+/// librdmacm; `events_completed` and the memberships are guarded by `lock`.
 struct cm_id_object : rdma_cm_id {
   cm_process* home = nullptr;
   cm::endpoint_ptr end;
@@ -49,6 +58,8 @@ struct cm_id_object : rdma_cm_id {
   std::mutex lock;
   std::condition_variable completed;
   std::uint32_t events_completed = 0;
+  std::vector<cm_membership> memberships;
+  std::uint64_t next_membership = 1;
 };
 
 struct cm_event_object : rdma_cm_event {

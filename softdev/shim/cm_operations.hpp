@@ -60,6 +60,10 @@ void cm_destroy_shared_queue(rdma_cm_id* id) noexcept;
 /// Moves the identifier's queue pair, if it has one: 0, or -1 with errno.
 [[nodiscard]] int cm_to_error(cm_id_object& id);
 
+/// What the event of a joined group says; attaches the identifier's queue pair, if it has one and
+/// is to receive. False when the group was left meanwhile.
+[[nodiscard]] bool cm_joined(cm_id_object& id, std::uint64_t membership, rdma_cm_event& out);
+
 /// Connects the queue pair to the one that has answered, and confirms: 0, or -1 with errno.
 [[nodiscard]] int cm_confirm(cm_id_object& id);
 

@@ -50,8 +50,11 @@ void cm_refresh(cm_id_object& id) {
   rdma_ib_addr& gids = out.addr.ibaddr;
   gids.pkey = htobe16(home.core().port().partition(0));
   gids.sgid = cm_gid(home, cm_gid_index(home, now.source));
-  if (now.destination.family != cm::address_family::none)
+  if (cm::is_multicast(now.destination)) {
+    gids.dgid = cm_group_of(home, now.destination).gid;
+  } else if (now.destination.family != cm::address_family::none) {
     gids.dgid = cm_gid(home, cm_gid_index(home, now.destination));
+  }
 }
 
 void cm_fill_path(cm_id_object& id) {

@@ -88,7 +88,7 @@ extern "C" {
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   context_object& context = object_of(pd->context);
   if (!working(context)) return nullptr;
-  if (const int refused = check_address(*context.host, *attr)) return fail(refused);
+  if (const int refused = check_datagram_address(*context.host, *attr)) return fail(refused);
   if (handles.fetch_add(1) >= object_limits::max_ah) {
     handles.fetch_sub(1);
     return fail(ENOMEM);

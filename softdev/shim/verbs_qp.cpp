@@ -271,6 +271,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   qp_object& object = object_of(qp);
   context_object& context = *object.context_of;
   if (!usable(context)) return ENODEV;
+  if (context.host->core().groups().has(object.core->number())) return EBUSY;
   {
     const std::lock_guard lock(context.working.lock);
     context.working.queue_pairs.erase(&object);

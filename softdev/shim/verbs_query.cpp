@@ -37,6 +37,7 @@ void look_like_efa(ibv_device_attr& attr) {
   attr.max_qp_rd_atom = attr.max_qp_init_rd_atom = attr.max_res_rd_atom = 0;
   attr.atomic_cap = IBV_ATOMIC_NONE;
   attr.max_srq = attr.max_srq_wr = attr.max_srq_sge = 0;
+  attr.max_mcast_grp = attr.max_mcast_qp_attach = attr.max_total_mcast_qp_attach = 0;
 }
 
 ibv_device_attr device_attributes(const host& home) {
@@ -60,6 +61,9 @@ ibv_device_attr device_attributes(const host& home) {
   attr.max_mr = limits::max_regions;
   attr.max_pd = object_limits::max_pd;
   attr.max_ah = object_limits::max_ah;
+  attr.max_mcast_grp = limits::max_groups;
+  attr.max_mcast_qp_attach = limits::max_group_members;
+  attr.max_total_mcast_qp_attach = limits::max_groups * limits::max_group_members;
   attr.max_qp_rd_atom = limits::max_rd_atomic;
   attr.max_qp_init_rd_atom = limits::max_rd_atomic;
   attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * limits::max_queue_pairs);

@@ -52,7 +52,8 @@ def connected():
     clients = module(FOLDER / "rdmacm" / "clients_test.py")
     programs = {"rping": [f"{' '.join(map(str, options))}" for options, *_ in clients.PINGS],
                 "ucmatose": [" ".join(map(str, (*both, *client))) for both, client in clients.CONNECTIONS],
-                "udaddy": [" ".join(map(str, options)) for options in clients.DATAGRAMS]}
+                "udaddy": [" ".join(map(str, options)) for options in clients.DATAGRAMS],
+                "mckey": [" ".join(map(str, options)) for options in clients.GROUPS]}
     for server, client, options in clients.ENDPOINTS:
         programs.setdefault(f"{server}`, `{client}", []).append(" ".join(options))
     programs["cmtime"] = [""]

@@ -29,6 +29,12 @@ def listens(number):
     return False
 
 
+def group_users():
+    """How many processes of the user under test use multicast groups of the software device."""
+    names = (line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:])
+    return sum(name.startswith(f"@verbena-groups.{foreign.uid()}.") for name in names)
+
+
 @contextlib.contextmanager
 def listening(number, words):
     """The server, once it listens."""

@@ -254,11 +254,6 @@ TEST_F(identifiers, join_and_leave_multicast_groups_where_the_device_has_them) {
   EXPECT_FALSE(id.join_multicast(group)) << "no device is bound yet";
   id.bind(here()).value();
   const auto begun = id.join_multicast(group, cm::membership::send_only);
-  if (from().origin == provider_origin::soft) {
-    ASSERT_FALSE(begun);
-    EXPECT_EQ(begun.error().kind(), error_kind::not_supported);
-    return;
-  }
   ASSERT_TRUE(begun) << begun.error().message();
   const auto joined = next(channel(), event_kind::multicast_join);
   EXPECT_TRUE(joined.concerns(id));

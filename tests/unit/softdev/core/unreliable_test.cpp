@@ -196,6 +196,92 @@ TEST_F(unreliable, datagrams_are_dropped_without_key_receive_or_room) {
   EXPECT_EQ(post_to(*c.qp, {.opcode = opcode::rdma_write}, to(*d.qp), {}), EINVAL);
 }
 
+datagram_destination to_group(std::uint8_t last, std::uint32_t qkey = 0x1234) {
+  datagram_route route{.source = {}, .destination = {}};
+  for (gid_bytes* gid : {&route.source, &route.destination}) (*gid)[10] = (*gid)[11] = 0xff;
+  route.source[12] = 10;
+  route.destination[12] = 239;
+  route.destination[15] = last;
+  return {.address = {route, {}}, .qpn = multicast_qpn, .qkey = qkey, .known = true};
+}
+
+gid_bytes group_number(std::uint8_t last) {
+  gid_bytes group{};
+  group[10] = group[11] = 0xff;
+  group[12] = 239;
+  group[15] = last;
+  return group;
+}
+
+TEST_F(unreliable, group_datagrams_reach_each_member_that_is_ready_and_the_sender_too) {
+  end_point& e = make(ud);
+  connect(*e.qp, connection_to(0));
+  const send_request send{.opcode = opcode::send, .flags = signaled};
+  using change = multicast_groups::change;
+  multicast_groups& groups = home->groups();
+  EXPECT_EQ(groups.attach(group_number(1), c.qp->number()), change::group);
+  EXPECT_EQ(groups.attach(group_number(1), d.qp->number()), change::member);
+  EXPECT_EQ(groups.attach(group_number(1), d.qp->number()), change::none);
+  EXPECT_EQ(groups.attach(group_number(2), e.qp->number()), change::group);
+  for (end_point* each : {&c, &d, &e})
+    ASSERT_EQ(post_receive(*each->qp, 7, {target.slice(each == &d ? 1000 : 0, 200)}), 0);
+  ASSERT_EQ(post_to(*c.qp, send, to_group(1), {source.slice(5, 101)}), 0);
+  EXPECT_EQ(sent(c), completion_status::success);
+  for (end_point* each : {&c, &d}) {
+    const completion got = only(*each->received);
+    EXPECT_EQ(got.byte_count, 141U);
+    EXPECT_EQ(got.flags, completion_with_route);
+    EXPECT_EQ(got.source_qp, c.qp->number());
+    EXPECT_TRUE(target.holds(1, each == &d ? 1040 : 40, 101, 5));
+  }
+  EXPECT_EQ(drain(*e.received).size(), 0U);
+  // Nobody is ready now, one has left, and a group without members is as good as any.
+  EXPECT_EQ(groups.detach(group_number(1), c.qp->number()), change::member);
+  EXPECT_EQ(groups.detach(group_number(1), c.qp->number()), change::none);
+  ASSERT_EQ(post_receive(*c.qp, 7, {target.slice(0, 200)}), 0);
+  for (const std::uint8_t number : {1, 3})
+    ASSERT_EQ(post_to(*c.qp, send, to_group(number), {source.slice(0, 8)}), 0);
+  EXPECT_EQ(drain(*c.sent).size(), 2U);
+  EXPECT_EQ(d.qp->drops().count(reason::receiver_not_ready), 1U);
+  EXPECT_EQ(drain(*c.received).size(), 0U);
+  // The key is each receiver's own matter.
+  ASSERT_EQ(post_to(*c.qp, send, to_group(1, 0x77), {source.slice(0, 8)}), 0);
+  EXPECT_EQ(d.qp->drops().count(reason::qkey_mismatch), 1U);
+  EXPECT_EQ(groups.detach(group_number(1), d.qp->number()), change::group);
+  EXPECT_TRUE(groups.has(e.qp->number()));
+  EXPECT_FALSE(groups.has(d.qp->number()));
+}
+
+TEST_F(unreliable, groups_are_told_by_their_addresses_and_have_limits) {
+  gid_bytes gid{};
+  EXPECT_FALSE(is_multicast(gid));
+  gid[0] = 0xff;
+  EXPECT_TRUE(is_multicast(gid));
+  EXPECT_TRUE(is_multicast(group_number(0)));
+  gid = group_number(0);
+  gid[12] = 240;
+  EXPECT_FALSE(is_multicast(gid));
+  gid[12] = 239;
+  gid[5] = 1;  // not an IPv4 address
+  EXPECT_FALSE(is_multicast(gid));
+  std::array<std::byte, route_header_bytes> header;
+  to_group(9).address.write(header, 10, false);
+  EXPECT_EQ(destination_of(header), group_number(9));
+  datagram_route wide;
+  wide.destination[0] = 0xff;
+  wide.destination[15] = 6;
+  datagram_address(wide, {}).write(header, 10, false);
+  EXPECT_EQ(destination_of(header), wide.destination);
+  using change = multicast_groups::change;
+  multicast_groups& groups = home->groups();
+  for (std::uint32_t member = 1; member <= limits::max_group_members; ++member)
+    ASSERT_NE(groups.attach(group_number(0), member), change::no_room);
+  EXPECT_EQ(groups.attach(group_number(0), 1000), change::no_room);
+  for (std::uint32_t number = 1; number < limits::max_groups; ++number)
+    ASSERT_EQ(groups.attach(group_number(static_cast<std::uint8_t>(number)), 1), change::group);
+  EXPECT_EQ(groups.attach(group_number(200), 1), change::no_room);
+}
+
 TEST_F(unreliable, bad_receive_request_fails_the_receiver_only) {
   sge bad = target.slice(0, 100);
   bad.lkey ^= 0x100;

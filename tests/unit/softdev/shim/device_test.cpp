@@ -243,8 +243,6 @@ TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
   ibv_xrcd_init_attr xrcd{};
   EXPECT_EQ(ibv_open_xrcd(device.context, &xrcd), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  ibv_gid group{};
-  EXPECT_EQ(SOFT(ibv_attach_mcast)(nullptr, &group, 0), EOPNOTSUPP);
   errno = 0;
   EXPECT_EQ(ibv_alloc_mw(device.pd, IBV_MW_TYPE_1), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

@@ -211,6 +211,103 @@ TEST_F(unreliable, what_was_dropped_is_explained) {
   EXPECT_EQ(qp.to_state(IBV_QPS_RTS), 0);
 }
 
+ibv_gid group_gid(std::uint8_t last) {
+  ibv_gid gid{};
+  gid.raw[10] = gid.raw[11] = 0xff;
+  gid.raw[12] = 239;
+  gid.raw[15] = last;
+  return gid;
+}
+
+ibv_ah_attr group_address(ibv_context* context, std::uint8_t last) {
+  ibv_ah_attr attr = own_address(context);
+  attr.grh.dgid = group_gid(last);
+  return attr;
+}
+
+TEST_F(unreliable, queue_pairs_join_groups_and_are_destroyed_after_they_have_left) {
+  ibv_device_attr attributes{};
+  ASSERT_EQ(SOFT(ibv_query_device)(device_.context, &attributes), 0);
+  EXPECT_EQ(attributes.max_mcast_grp, 128);
+  EXPECT_EQ(attributes.max_mcast_qp_attach, 64);
+  EXPECT_EQ(attributes.max_total_mcast_qp_attach, 128 * 64);
+  queue_pair_handle qp(device_, ud_classic);
+  qp.connect(0);
+  const ibv_gid group = group_gid(77);
+  EXPECT_EQ(SOFT(ibv_detach_mcast)(qp.get(), &group, 0), EINVAL);
+  EXPECT_EQ(SOFT(ibv_attach_mcast)(qp.get(), &group, 0), 0);
+  EXPECT_EQ(SOFT(ibv_attach_mcast)(qp.get(), &group, 0), 0);
+  EXPECT_EQ(SOFT(ibv_destroy_qp)(qp.get()), EBUSY);
+  const ibv_gid nobody = own_address(device_.context).grh.dgid;
+  EXPECT_EQ(SOFT(ibv_attach_mcast)(qp.get(), &nobody, 0), EINVAL);
+  queue_pair_handle connected(device_, {});
+  EXPECT_EQ(SOFT(ibv_attach_mcast)(connected.get(), &group, 0), EINVAL);
+  const auto handle = make_handle(device_.pd, group_address(device_.context, 77));
+  ASSERT_TRUE(handle);
+  ibv_sge data = source_.slice(0, 10);
+  ASSERT_EQ(qp.receive(1, {target_.slice(0, 100)}), 0);
+  ASSERT_EQ(qp.send(datagram(data, handle.get(), 0xff'ffff)), 0);
+  std::uint32_t got = 0;
+  for (int i = 0; i < 2; ++i) {
+    const ibv_wc one = device_.wait();
+    if (one.wr_id == 1) got = one.byte_len;
+  }
+  EXPECT_EQ(got, 50U);
+  EXPECT_EQ(SOFT(ibv_detach_mcast)(qp.get(), &group, 0), 0);
+}
+
+// Two members in other processes: one polls, the other waits for an event.
+int receive_from_group(stream& parent, bool by_event) {
+  opened_device device;
+  ibv_comp_channel* const channel = SOFT(ibv_create_comp_channel)(device.context);
+  ibv_cq* const queue = SOFT(ibv_create_cq)(device.context, 64, nullptr, channel, 0);
+  {
+    queue_pair_wishes wishes = ud_classic;
+    wishes.recv_cq = queue;
+    queue_pair_handle qp(device, wishes);
+    qp.connect(0);
+    buffer memory(device.pd, 8192, 2);
+    const ibv_gid group = group_gid(78);
+    if (SOFT(ibv_attach_mcast)(qp.get(), &group, 0) != 0) return 1;
+    for (int round = 0; round < 20; ++round) {
+      if (qp.receive(1, {memory.slice(0, 40 + 4096)}) != 0) return 2;
+      if (by_event && ibv_req_notify_cq(queue, 0) != 0) return 3;
+      parent.meet();
+      ibv_cq* ready = nullptr;
+      void* cookie = nullptr;
+      if (by_event && SOFT(ibv_get_cq_event)(channel, &ready, &cookie) != 0) return 4;
+      if (by_event) SOFT(ibv_ack_cq_events)(queue, 1);
+      const ibv_wc got = device.wait_for(1, queue);
+      parent.put(got.byte_len);
+    }
+    if (SOFT(ibv_detach_mcast)(qp.get(), &group, 0) != 0) return 5;
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_cq)(queue), 0);
+  EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel), 0);
+  return 0;
+}
+
+TEST(unreliable_processes, receive_what_is_sent_to_their_group) {
+  child_process polling([](stream& parent) { return receive_from_group(parent, false); });
+  child_process waiting([](stream& parent) { return receive_from_group(parent, true); });
+  opened_device device;
+  queue_pair_handle qp(device, ud_classic);
+  qp.connect(0);
+  buffer memory(device.pd, 8192, 1);
+  const auto handle = make_handle(device.pd, group_address(device.context, 78));
+  ASSERT_TRUE(handle);
+  for (std::size_t round = 0; round < 20; ++round) {
+    for (child_process* each : {&polling, &waiting}) each->to().meet();
+    ibv_sge data = memory.slice(round, round * 200 + 1);
+    ASSERT_EQ(qp.send(datagram(data, handle.get(), 0xff'ffff)), 0);
+    EXPECT_EQ(device.wait_for(5).status, IBV_WC_SUCCESS);
+    for (child_process* each : {&polling, &waiting})
+      EXPECT_EQ(each->to().take<std::uint32_t>(), 41 + round * 200);
+  }
+  EXPECT_EQ(polling.join(), 0);
+  EXPECT_EQ(waiting.join(), 0);
+}
+
 // Between two processes: datagrams of every size both ways, told by events on one side; more than
 // there are receives for; and to a process that is gone.
 int echo_datagrams(stream& parent) {

@@ -53,7 +53,7 @@ def connected():
     programs = {"rping": [f"{' '.join(map(str, options))}" for options, *_ in clients.PINGS],
                 "ucmatose": [" ".join(map(str, (*both, *client))) for both, client in clients.CONNECTIONS],
                 "udaddy": [" ".join(map(str, options)) for options in clients.DATAGRAMS],
-                "mckey": [" ".join(map(str, options)) for options in clients.GROUPS]}
+                "mckey": [" ".join(map(str, options)) for options, _ in clients.GROUPS]}
     for server, client, options in clients.ENDPOINTS:
         programs.setdefault(f"{server}`, `{client}", []).append(" ".join(options))
     programs["cmtime"] = [""]

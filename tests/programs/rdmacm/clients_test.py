@@ -46,10 +46,10 @@ DATAGRAMS = [
     ("-c", 2, "-C", 100, "-S", 16),
 ]
 
-# mckey: options of all.
+# mckey: options of all, identifiers that join.
 GROUPS = [
-    ("-C", 10, "-S", 1000),
-    ("-C", 100, "-S", 4096, "-c", 2),
+    (("-C", 10, "-S", 1000), 1),
+    (("-C", 100, "-S", 4096, "-c", 2), 2),
 ]
 
 ENDPOINTS = [("rdma_server", "rdma_client", ()), ("rdma_xserver", "rdma_xclient", ()),
@@ -136,19 +136,20 @@ class Connecting(foreign.Case):
             self.assertRegex(client.output, re.compile(rf"^{step} *:( +[\d.]+){{4}}$", re.MULTILINE))
         self.assertNotRegex(client.output, re.compile("fail|error|unexpected", re.IGNORECASE))
 
-    def check_mckey(self, *options):
+    def check_mckey(self, options, identifiers):
         """A sender and two receivers. Each sleeps three seconds between joining and sending, which nobody can shorten."""
         group = f"239.77.{foreign.Setting.number()}.{len(options)}"
         words = ("mckey", "-m", group, "-b", HERE, *options)
         before = connections.group_users()
         with foreign.Server(*words) as one, foreign.Server(*words) as other:
-            foreign.wait_until(lambda: connections.group_users() >= before + 2, "the receivers join")
+            for receiver in (one, other):
+                receiver.wait_for_port(before + 2, lambda users: connections.group_users() >= users)
             sender = foreign.run(*words, "-s")
             ends = (sender, one.end(), other.end())
         self.assert_succeeded(*ends)
         for end, kind, transfer in zip(ends, ("client", "server", "server"), ("initiating", "receiving", "receiving")):
-            self.assertEqual(end.output, f"mckey: starting {kind}\nmckey: joining\n"
-                             f"mckey: joined dgid: ::ffff:{group} mlid 0x0 sl 0\n{transfer} data transfers\n"
+            joined = f"mckey: joined dgid: ::ffff:{group} mlid 0x0 sl 0\n" * identifiers
+            self.assertEqual(end.output, f"mckey: starting {kind}\nmckey: joining\n{joined}{transfer} data transfers\n"
                              "data transfers complete\ntest complete\nreturn status 0\n")
 
     def test_mckey(self):

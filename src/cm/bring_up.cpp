@@ -44,10 +44,11 @@ result<connection_parameters> parameters_for(const identifier& id,
   return told;
 }
 
-result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared) {
+result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
+                        access_flags more) {
   VERBENA_TRY(auto changes, id.attributes(queue_pair_state::init));
   // The connection manager's rights are none before the connection is known, and its own after.
-  changes.set_access(prepared.options().access);
+  changes.set_access(prepared.options().access | more);
   return prepared.modify(changes);
 }
 

@@ -17,8 +17,10 @@ namespace verbena::inline VERBENA_ABI::cm::detail {
                                                            const connection_options& options,
                                                            const connection_parameters* asked);
 
-/// To INIT; again when the connection is known, since attributes change then.
-[[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared);
+/// To INIT; again when the connection is known, since attributes change then. With `more` rights
+/// than the options say.
+[[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
+                                      access_flags more = {});
 /// Beyond INIT, to RTS. Reads in flight are those of `agreed`. Nothing on iWARP.
 [[nodiscard]] result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       const connection_parameters& agreed);

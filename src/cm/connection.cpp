@@ -9,6 +9,7 @@ namespace verbena::inline VERBENA_ABI::cm {
 connection& connection::operator=(connection&& other) noexcept {
   if (this == &other) return *this;
   close();
+  go_ahead_ = std::move(other.go_ahead_);
   queue_ = std::move(other.queue_);
   id_ = std::move(other.id_);
   channel_ = std::move(other.channel_);

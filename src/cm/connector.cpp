@@ -5,6 +5,7 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
+#include "src/cm/go_ahead.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
@@ -60,27 +61,36 @@ result<connector> connector::resolve(const bringup::address& to, deadline until,
 }
 
 result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
-                                      const connection_options& options, deadline until) {
+                                      const connection_options& options, deadline until,
+                                      const receive_poster& post_receives) {
   // From here on the queue pair is destroyed if a step fails.
   auto taken = std::move(prepared);
+  const bool lets_send = options.first == first_sender::answering && id_.is_iwarp();
+  if (lets_send && taken.options().signal_all)
+    return error::invalid_argument("connector::connect", id_.name(),
+                                   "letting the peer send first is a request that must not be "
+                                   "signaled, and this queue pair signals all");
   VERBENA_TRY(const auto told, detail::parameters_for(id_, taken, options, nullptr));
   VERBENA_TRY_VOID(detail::initialise(id_, taken));
   VERBENA_TRY_VOID(id_.connect(told));
   VERBENA_TRY(const auto answer,
               await(event_kind::connect_response, event_kind::established, "rdma_connect", until));
-  const auto said = answer.private_data();
-  if (answer.kind() == event_kind::connect_response) {
-    auto agreed = answer.connection().value_or(told);
-    auto ready = detail::initialise(id_, taken).and_then([&] {
-      return detail::make_ready(id_, taken, agreed);
+  const bool is_asked_back = answer.kind() == event_kind::connect_response;
+  auto ready = result<void>();
+  if (is_asked_back)
+    ready = detail::initialise(id_, taken).and_then([&] {
+      return detail::make_ready(id_, taken, answer.connection().value_or(told));
     });
-    if (ready) ready = id_.establish();
-    if (!ready) {
-      static_cast<void>(id_.reject());  // the peer need not wait for its timeout
-      return std::move(ready).error();
-    }
+  const auto said = answer.private_data();
+  connection made(channel_, id_, std::move(taken).into_queue_pair(), {said.begin(), said.end()});
+  if (ready && post_receives) ready = post_receives(made.queue_);
+  if (ready && is_asked_back) ready = id_.establish();
+  if (!ready && is_asked_back) static_cast<void>(id_.reject());  // the peer need not wait
+  if (!ready) return std::move(ready).error();
+  if (lets_send) {
+    VERBENA_TRY(made.go_ahead_, detail::give_go_ahead(id_, made.queue_, made.said_));
   }
-  return connection(channel_, id_, std::move(taken).into_queue_pair(), {said.begin(), said.end()});
+  return made;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -2,10 +2,12 @@
 #include "verbena/cm/listener.hpp"
 
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
+#include "src/cm/go_ahead.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
@@ -61,19 +63,30 @@ void connection_request::drop() noexcept {
 }
 
 result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,
-                                              const connection_options& options,
-                                              deadline until) && {
+                                              const connection_options& options, deadline until,
+                                              const receive_poster& post_receives) && {
   // From here on the request is rejected, and the queue pair destroyed, if a step fails.
   connection_request self = std::move(*this);
   auto taken = std::move(prepared);
-  VERBENA_TRY(const auto told, detail::parameters_for(self.id_, taken, options, &self.asked_));
-  VERBENA_TRY_VOID(detail::initialise(self.id_, taken));
+  const bool waits = options.first == first_sender::answering && self.id_.is_iwarp();
+  VERBENA_TRY(auto told, detail::parameters_for(self.id_, taken, options, &self.asked_));
+  VERBENA_TRY_VOID(
+      detail::initialise(self.id_, taken, waits ? access::remote_write : access_flags()));
   VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, told));
+  auto queue = std::move(taken).into_queue_pair();
+  if (post_receives) VERBENA_TRY_VOID(post_receives(queue));
+  std::optional<detail::awaited_go_ahead> awaited;
+  std::vector<std::byte> answer;
+  if (waits) {
+    VERBENA_TRY(awaited, detail::awaited_go_ahead::create(self.id_, queue));
+    answer = awaited->announce(options.private_data);
+    told.private_data = answer;
+  }
   VERBENA_TRY_VOID(self.id_.accept(told));
   self.open_ = false;
   VERBENA_TRY_VOID(detail::await(self.channel_, self.id_, until_established, until));
-  return connection(self.channel_, self.id_, std::move(taken).into_queue_pair(),
-                    std::move(self.said_));
+  if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));
+  return connection(self.channel_, self.id_, std::move(queue), std::move(self.said_));
 }
 
 result<void> connection_request::reject(std::span<const std::byte> private_data) && {

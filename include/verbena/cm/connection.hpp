@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <utility>
@@ -14,11 +15,23 @@
 #include "verbena/base/result.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/identifier.hpp"
+#include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
+
+/// Which side's program sends the first message. On iWARP the answering side may not send before it
+/// has received, and the library sees to that: see connection_options::first.
+enum class first_sender : std::uint8_t {
+  asking,     ///< the connector's
+  answering,  ///< the listener's
+};
+
+/// Posts the receives that the peer's first messages need, to a queue pair that takes them already
+/// while the peer cannot send yet.
+using receive_poster = std::function<result<void>(queue_pair<rc>&)>;
 
 /// How to answer or to ask. Threads: immutable value.
 struct connection_options {
@@ -29,6 +42,10 @@ struct connection_options {
   std::optional<std::uint8_t> responder_resources = {};
   /// Reads and atomics that this side has under way at once. Not given: the same.
   std::optional<std::uint8_t> initiator_depth = {};
+  /// Both sides have to say the same. With `answering` on iWARP, accept() returns when this side
+  /// may send: connect() has written 8 bytes to the peer, with a place in its send queue until the
+  /// next signaled request has completed. The answer has room for 21 bytes less of private data.
+  first_sender first = first_sender::asking;
 };
 
 /// A reliable connection. Dropping it closes the connection at once, also when other handles keep
@@ -42,7 +59,7 @@ class [[nodiscard]] connection {
   ~connection();
 
   /// The queue pair, ready for everything. On iWARP the side that asked sends first, and the other
-  /// one must not send before it has received.
+  /// one must not send before it has received, but for connection_options::first.
   [[nodiscard]] queue_pair<rc>& queue() noexcept { return queue_; }
   /// What the peer said in its request or its answer, filled up with zeros by the transport.
   [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
@@ -86,9 +103,10 @@ class [[nodiscard]] connection {
   event_channel channel_;
   identifier id_;
   std::vector<std::byte> said_;
-  bool closed_ = false;        // this side closed it
-  bool disconnected_ = false;  // the connection manager said so
-  queue_pair<rc> queue_;       // goes before the identifier
+  bool closed_ = false;                    // this side closed it
+  bool disconnected_ = false;              // the connection manager said so
+  queue_pair<rc> queue_;                   // goes before the identifier
+  std::optional<memory_region> go_ahead_;  // what connect() wrote to the peer; goes before all
 };
 
 namespace detail {

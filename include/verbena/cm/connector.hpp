@@ -44,14 +44,16 @@ class connector : public detail::bound {
 
   /// Asks the peer for a connection with `prepared`, and brings the queue pair up. Its options
   /// hold: rights, read depth, retries, timeouts; the path is the connection manager's. Blocks
-  /// until `until`. Whatever happens, this connector has then done its work.
+  /// until `until`. Whatever happens, this connector has then done its work. `post_receives` is
+  /// called before the peer knows that it may send; its error ends the connection.
   ///
-  /// Errors: `invalid_argument` for a queue pair of another open device, and for too much private
-  /// data; `timed_out`; ECONNREFUSED when the peer refused (rejection() says more); EHOSTUNREACH
-  /// and ETIMEDOUT when it does not answer; those of queue_pair::modify(). The queue pair is then
-  /// destroyed.
+  /// Errors: `invalid_argument` for a queue pair of another open device, for too much private
+  /// data, and on iWARP for one that signals all, when the peer is to send first; `timed_out`;
+  /// ECONNREFUSED when the peer refused (rejection() says more); EHOSTUNREACH and ETIMEDOUT when it
+  /// does not answer; those of queue_pair::modify(). The queue pair is then destroyed.
   [[nodiscard]] result<connection> connect(prepared_queue_pair<rc>&& prepared,
-                                           const connection_options& options, deadline until);
+                                           const connection_options& options, deadline until,
+                                           const receive_poster& post_receives = {});
 
   /// After connect() failed: why the peer refused, and what it said; nothing if it did not.
   [[nodiscard]] const std::optional<cm::rejection>& rejection() const noexcept {

@@ -52,14 +52,15 @@ class [[nodiscard]] connection_request : public detail::bound {
   [[nodiscard]] const connection_parameters& parameters() const noexcept { return asked_; }
 
   /// Grants the request with `prepared`, brought up with its options as connector::connect() says.
-  /// Blocks until the peer is connected too, at the longest until `until`. Receives that the
-  /// peer's first messages need may be posted before by bringing `prepared` to the state init; or
-  /// the peer's RNR retries cover the time until they are posted.
+  /// Blocks until the peer is connected too, at the longest until `until`. `post_receives` is
+  /// called before the peer is answered; without it, the peer's RNR retries cover the time until
+  /// receives are posted, and iWARP has none.
   ///
   /// Errors: as connector::connect(). The request is then answered or rejected, and the queue pair
   /// destroyed.
   [[nodiscard]] result<connection> accept(prepared_queue_pair<rc>&& prepared,
-                                          const connection_options& options, deadline until) &&;
+                                          const connection_options& options, deadline until,
+                                          const receive_poster& post_receives = {}) &&;
   /// Refuses the request with up to 148 bytes for the peer's program. Errors: `invalid_argument`
   /// for more of them; those of rdma_reject(3).
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {}) &&;

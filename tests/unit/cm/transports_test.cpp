@@ -12,6 +12,7 @@
 namespace verbena {
 namespace {
 
+using namespace std::chrono_literals;
 using test::end;
 using test::patience;
 using test::text_of;
@@ -49,6 +50,94 @@ TEST_F(transports, read_into_memory_with_the_rights_of_a_sink) {
     batch.submit().value();
     reader->own->take(1).at(0).result().value();
     EXPECT_EQ(text_of(sink.bytes().first(16)), "from the peer");
+  }
+}
+
+TEST_F(transports, let_the_answering_side_send_first) {
+  using cm::first_sender;
+  for (int round = 0; round < 4; ++round) {
+    auto door = open();
+    auto peer = find(door.port());
+    test::objects own(peer.context().value());
+    auto asked = std::async(std::launch::async, [&] {
+      auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
+      return peer.connect(std::move(prepared), {.first = first_sender::answering}, patience(),
+                          [&](queue_pair<rc>& queue) -> result<void> {
+                            queue.post_receive({.id = 7}, own.memory.slice(0, 64)).value();
+                            return {};
+                          });
+    });
+    auto answering =
+        test::grant(door.accept(patience()).value(),
+                    {.private_data = test::bytes_of("welcome"), .first = first_sender::answering});
+    ASSERT_TRUE(answering) << answering.error().message();
+    std::ranges::copy(test::bytes_of("me first"), answering->own->memory.bytes().begin());
+    auto batch = answering->link.queue().start_send();
+    batch.send({.id = 1, .signaled = true}, answering->own->memory.slice(0, 8));
+    batch.submit().value();
+    answering->own->take(1).at(0).result().value();
+    const auto link = asked.get();
+    ASSERT_TRUE(link) << link.error().message();
+    EXPECT_EQ(text_of(link->peer_private_data()), "welcome");
+    const auto came = own.take(1);
+    EXPECT_EQ(came.at(0).id(), 7U) << "and nothing of the library's own";
+    came.at(0).result().value();
+    EXPECT_EQ(text_of(own.memory.bytes().first(16)), "me first");
+  }
+}
+
+TEST_F(transports, name_a_side_that_did_not_say_who_sends_first) {
+  using cm::first_sender;
+  const bool is_iwarp = find(1).id().is_iwarp();
+  const auto meet = [&](first_sender asking, first_sender answering) {
+    auto door = open();
+    auto peer = find(door.port());
+    auto asked = std::async(std::launch::async, [&] { return test::ask(peer, {.first = asking}); });
+    auto request = door.accept(patience()).value();
+    test::objects own(request.context().value());
+    auto prepared = request.create_queue_pair(own.pd, own.cq, own.cq).value();
+    const auto until = is_iwarp ? deadline::after(300ms) : patience();
+    const auto answered =
+        std::move(request).accept(std::move(prepared), {.first = answering}, until);
+    const auto outcome = asked.get();
+    const bool fails = is_iwarp && asking != answering;
+    EXPECT_EQ(outcome.has_value() && answered.has_value(), !fails);
+    return (answered ? "" : answered.error().message()) +
+           (outcome ? "" : outcome.error().message());
+  };
+  const std::string asker_alone = meet(first_sender::answering, first_sender::asking);
+  const std::string answerer_alone = meet(first_sender::asking, first_sender::answering);
+  EXPECT_EQ(asker_alone.find("first_sender::answering") != std::string::npos, is_iwarp);
+  EXPECT_EQ(answerer_alone.find("first_sender::answering") != std::string::npos, is_iwarp);
+}
+
+TEST_F(transports, end_when_their_first_receives_cannot_be_posted) {
+  const auto refuse = [](queue_pair<rc>&) -> result<void> {
+    return error::invalid_argument("post_receives", "the test", "no receives today");
+  };
+  for (const bool by_asking : {true, false}) {
+    auto door = open();
+    auto peer = find(door.port());
+    test::objects own(peer.context().value());
+    auto asked = std::async(std::launch::async, [&] {
+      auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
+      return peer.connect(std::move(prepared), {}, patience(),
+                          by_asking ? cm::receive_poster(refuse) : cm::receive_poster());
+    });
+    auto request = door.accept(patience()).value();
+    test::objects others(request.context().value());
+    auto prepared = request.create_queue_pair(others.pd, others.cq, others.cq).value();
+    auto answered =
+        std::move(request).accept(std::move(prepared), {}, patience(),
+                                  by_asking ? cm::receive_poster() : cm::receive_poster(refuse));
+    const auto outcome = asked.get();
+    ASSERT_FALSE(outcome);
+    const auto& failed = by_asking ? outcome.error() : answered.error();
+    EXPECT_EQ(failed.call(), "post_receives") << failed.message();
+    // On iWARP the answering side was connected, and then it was not.
+    if (by_asking && answered) {
+      EXPECT_TRUE(answered->wait_disconnected(patience()).value());
+    }
   }
 }
 

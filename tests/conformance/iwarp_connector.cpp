@@ -1,82 +1,40 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs of iWARP are connected by the kernel's connection manager and cannot be by
-// modification. Everything here happens on one thread, from one event channel.
-#include <memory>
-
-#include "tests/conformance/link.hpp"
-
-#ifndef CONFORMANCE_HAS_RDMACM
-
-namespace verbena::conformance {
-std::unique_ptr<connector> make_iwarp_connector() {
-  raise(error::not_supported("make_iwarp_connector", "",
-                             "the suite was built without librdmacm; install librdmacm-dev"));
-}
-}  // namespace verbena::conformance
-
-#else
-
-#include <fcntl.h>
+// Queue pairs of iWARP are connected by the connection manager and cannot be by modification.
+// Everything here happens on one thread, from one event channel: step by step, so that the tests
+// have queue pairs like those of the other devices.
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <poll.h>
-#include <rdma/rdma_cma.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
+#include <chrono>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/link.hpp"
 #include "tests/conformance/tested_device.hpp"
+#include "verbena/cm/event_channel.hpp"
+#include "verbena/cm/identifier.hpp"
+#include "verbena/verbs/device_attributes.hpp"
 
 namespace verbena::conformance {
 namespace {
 
-/// Raises the errno of a call of librdmacm that returned -1.
-void check(int outcome, const char* call) {
-  if (outcome != 0) raise(error::from_errno(errno, call, tested().listed.name()));
-}
-
-struct destroy_channel {
-  void operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
-};
-struct destroy_id {
-  void operator()(rdma_cm_id* id) const {
-    id->qp = nullptr;  // it belongs to a queue pair of the library
-    rdma_destroy_id(id);
-  }
-};
-using unique_channel = std::unique_ptr<rdma_event_channel, destroy_channel>;
-using unique_id = std::unique_ptr<rdma_cm_id, destroy_id>;
-
-unique_id new_id(rdma_event_channel& channel) {
-  rdma_cm_id* made = nullptr;
-  check(rdma_create_id(&channel, &made, nullptr, RDMA_PS_TCP), "rdma_create_id");
-  return unique_id(made);
-}
-
-/// The IPv4 addresses of this host.
-std::vector<sockaddr_in> addresses() {
-  ifaddrs* list = nullptr;
-  check(getifaddrs(&list), "getifaddrs");
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::vector<sockaddr_in> found;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
-    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET)
-      found.push_back(*reinterpret_cast<const sockaddr_in*>(each->ifa_addr));
-  return found;
-}
+using namespace std::chrono_literals;
 
 /// A listening identifier at an address of the device under test. Such an address makes the
 /// connection manager choose that device.
-unique_id listen_on_device(rdma_event_channel& channel) {
-  for (sockaddr_in address : addresses()) {
-    auto id = new_id(channel);
-    address.sin_port = 0;
-    if (rdma_bind_addr(id.get(), reinterpret_cast<sockaddr*>(&address)) != 0) continue;
-    if (id->verbs == nullptr || id->verbs->device->name != tested().listed.name()) continue;
-    check(rdma_listen(id.get(), 16), "rdma_listen");
+cm::identifier listen_on_device(const cm::event_channel& channel) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) raise(error::from_errno(errno, "getifaddrs"));
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    auto id = cm::identifier::create(channel).value();
+    if (!id.bind(cm::socket_address::from_native(*each->ifa_addr).value()) || !id.port()) continue;
+    if (id.context().value().name() != tested().listed.name()) continue;
+    id.listen().value();
     return id;
   }
   raise(error::unavailable(0, "rdma_bind_addr", tested().listed.name(),
@@ -85,86 +43,56 @@ unique_id listen_on_device(rdma_event_channel& channel) {
 
 class iwarp_connector final : public connector {
  public:
-  iwarp_connector()
-      : channel_(rdma_create_event_channel()),
-        listening_(listen_on_device(*channel_)),
-        context_(verbena::context::borrow(listening_->verbs, *system_provider().value(), nullptr)),
-        pd_(context_.allocate_pd().value()) {
-    const int flags = fcntl(channel_->fd, F_GETFL);
-    check(fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK), "fcntl");
-  }
-
   [[nodiscard]] const verbena::context& context() const override { return context_; }
   [[nodiscard]] const protection_domain& pd() const override { return pd_; }
 
   ends connect(const end& first, const end& second) override {
-    auto active = new_id(*channel_);
-    sockaddr_in here = *reinterpret_cast<const sockaddr_in*>(rdma_get_local_addr(listening_.get()));
-    sockaddr_in from = here;
-    from.sin_port = 0;
-    check(rdma_resolve_addr(active.get(), reinterpret_cast<sockaddr*>(&from),
-                            reinterpret_cast<sockaddr*>(&here), 2000),
-          "rdma_resolve_addr");
-    expect(RDMA_CM_EVENT_ADDR_RESOLVED);
-    check(rdma_resolve_route(active.get(), 2000), "rdma_resolve_route");
-    expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
-    auto a = make_queue_pair(*active, first);
-    rdma_conn_param parameters = depths(first.options);
-    check(rdma_connect(active.get(), &parameters), "rdma_connect");
-    unique_id passive(expect(RDMA_CM_EVENT_CONNECT_REQUEST));
-    auto b = make_queue_pair(*passive, second);
-    parameters = depths(second.options);
-    check(rdma_accept(passive.get(), &parameters), "rdma_accept");
-    expect(RDMA_CM_EVENT_ESTABLISHED);
-    expect(RDMA_CM_EVENT_ESTABLISHED);
+    using kind = cm::event_kind;
+    const auto here = listening_.local_address().value();
+    auto active = cm::identifier::create(channel_).value();
+    active.resolve_address(here, 2s, here.with_port(0)).value();
+    static_cast<void>(expect(kind::address_resolved));
+    active.resolve_route(2s).value();
+    static_cast<void>(expect(kind::route_resolved));
+    auto a = make_queue_pair(active, first);
+    active.connect(parameters(a, first.options)).value();
+    auto passive = expect(kind::connect_request).take_request().value();
+    auto b = make_queue_pair(passive, second);
+    passive.accept(parameters(b, second.options)).value();
+    static_cast<void>(expect(kind::established));
+    static_cast<void>(expect(kind::established));
     ids_.push_back(std::move(active));
     ids_.push_back(std::move(passive));
     return {std::move(a), std::move(b)};
   }
 
  private:
-  // Waits for an event of this type and returns its identifier.
-  rdma_cm_id* expect(rdma_cm_event_type wanted) {
-    const deadline until = patience();
-    rdma_cm_event* event = nullptr;
-    while (rdma_get_cm_event(channel_.get(), &event) != 0) {
-      if (errno != EAGAIN) check(-1, "rdma_get_cm_event");
-      if (until.expired())
-        raise(error::timed_out("rdma_get_cm_event", rdma_event_str(wanted), "no such event came"));
-      pollfd readable{.fd = channel_->fd, .events = POLLIN, .revents = 0};
-      ::poll(&readable, 1, until.poll_timeout_ms());
+  // Waits for an event of this kind.
+  [[nodiscard]] cm::event expect(cm::event_kind wanted) const {
+    for (;;) {
+      auto came = channel_.wait_event(patience()).value();
+      if (!came)
+        raise(error::timed_out("rdma_get_cm_event", to_string(wanted), "no such event came"));
+      if (came->kind() == wanted) return *std::move(came);
+      // What ended earlier connections of this connector says so now.
+      if (came->kind() != cm::event_kind::disconnected &&
+          came->kind() != cm::event_kind::timewait_exit)
+        raise(error::protocol("rdma_get_cm_event", to_string(*came),
+                              "expected was " + to_string(wanted)));
     }
-    const rdma_cm_event_type type = event->event;
-    const int status = event->status;
-    rdma_cm_id* const id = event->id;
-    rdma_ack_cm_event(event);
-    if (type == wanted) return id;
-    // What ended earlier connections of this connector says so now.
-    if (type == RDMA_CM_EVENT_DISCONNECTED || type == RDMA_CM_EVENT_TIMEWAIT_EXIT)
-      return expect(wanted);
-    raise(error::from_errno(status < 0 ? -status : EPROTO, rdma_event_str(type),
-                            tested().listed.name(),
-                            std::string("expected was ") + rdma_event_str(wanted)));
   }
 
-  [[nodiscard]] queue_pair<rc> make_queue_pair(rdma_cm_id& id, const end& of) const {
-    ibv_qp_init_attr_ex wanted{};
-    wanted.send_cq = of.into.sends.native();
-    wanted.recv_cq = of.into.receives.native();
-    wanted.cap = {.max_send_wr = of.options.max_send_wr,
-                  .max_recv_wr = of.options.max_recv_wr,
-                  .max_send_sge = of.options.max_send_sge,
-                  .max_recv_sge = of.options.max_recv_sge,
-                  .max_inline_data = of.options.max_inline_data};
-    wanted.qp_type = IBV_QPT_RC;
-    wanted.sq_sig_all = of.options.signal_all ? 1 : 0;
-    wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
-    wanted.pd = pd_.native();
-    check(rdma_create_qp_ex(&id, &wanted), "rdma_create_qp_ex");
-    return queue_pair<rc>::adopt(id.qp, pd_, ownership::take);
+  [[nodiscard]] queue_pair<rc> make_queue_pair(const cm::identifier& id, const end& of) const {
+    auto options = of.options;
+    options.port = id.port().value();
+    auto prepared = pd_.create_queue_pair<rc>(of.into.sends, of.into.receives, options).value();
+    auto changes = id.attributes(queue_pair_state::init).value();
+    prepared.modify(changes.set_access(options.access)).value();
+    return std::move(prepared).into_queue_pair();
   }
 
-  [[nodiscard]] rdma_conn_param depths(const queue_pair_options<rc>& options) const {
+  [[nodiscard]] cm::connection_parameters parameters(const queue_pair<rc>& of,
+                                                     const queue_pair_options<rc>& options) const {
     const auto device = context_.query().value();
     const auto limited = [&](int limit) {
       return static_cast<std::uint8_t>(std::min<int>(options.read_depth, limit));
@@ -172,14 +100,15 @@ class iwarp_connector final : public connector {
     return {.responder_resources = limited(device.max_reads_as_target()),
             .initiator_depth = limited(device.max_reads_as_initiator()),
             .retry_count = options.retry_count,
-            .rnr_retry_count = options.rnr_retry_count};
+            .rnr_retry_count = options.rnr_retry_count,
+            .queue_pair = of.number()};
   }
 
-  unique_channel channel_;
-  unique_id listening_;
-  verbena::context context_;
-  protection_domain pd_;
-  std::vector<unique_id> ids_;
+  cm::event_channel channel_ = cm::event_channel::create(*system_provider().value()).value();
+  cm::identifier listening_ = listen_on_device(channel_);
+  verbena::context context_ = listening_.context().value();
+  protection_domain pd_ = context_.allocate_pd().value();
+  std::vector<cm::identifier> ids_;
 };
 
 }  // namespace
@@ -187,5 +116,3 @@ class iwarp_connector final : public connector {
 std::unique_ptr<connector> make_iwarp_connector() { return std::make_unique<iwarp_connector>(); }
 
 }  // namespace verbena::conformance
-
-#endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// What the peer lends is reached by reads and writes only: it cannot be sent from.
+// expect: constraints not satisfied|no matching
+#include "verbena/cm/session.hpp"
+
+auto use(verbena::cm::session& session, const verbena::cm::local_buffer& local,
+         const verbena::cm::remote_buffer& remote) {
+#ifdef VERBENA_BAD
+  return session.write({}, remote, remote);
+#else
+  return session.write({}, local.slice(), remote);
+#endif
+}

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// Sessions: buffers that are advertised, and how a connection ends for everybody who waits.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/cm/sessions.hpp"
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+using bringup::advertisement_kind;
+using test::patience;
+
+class session_buffers : public test::sessions {};
+class session_ends : public test::sessions {};
+
+constexpr auto all_rights = access::remote_read | access::remote_write;
+
+TEST_F(session_buffers, are_told_of_by_either_side_first) {
+  auto [active, passive] = connect();
+  // The side that was asked speaks first, also on iWARP.
+  for (auto [from, to] : {std::pair{&passive, &active}, std::pair{&active, &passive}}) {
+    const auto buffer = buffer_of(*from, "told");
+    to->expect_advertisement().value();
+    const auto number = from->advertise(buffer, access::remote_read, "greeting").value();
+    const auto remote = to->wait_advertisement(patience()).value();
+    EXPECT_EQ(remote.number, number);
+    EXPECT_EQ(remote.name, "greeting");
+    EXPECT_EQ(remote.region, buffer.region().remote());
+    EXPECT_EQ(remote.rights, access::remote_read);
+    const auto sink = buffer_of(*to, "");
+    to->read({.id = 1, .signaled = true}, sink.slice(0, 4), remote).value();
+    to->await(sending, 1, patience()).value();
+    EXPECT_EQ(text_at(sink, 0, 4), "told");
+    EXPECT_TRUE(from->is_lent(number));
+    from->expect_advertisement().value();  // first: iWARP does not wait for a receive
+    to->give_back(remote).value();
+    const auto back = from->wait_news(patience()).value();
+    EXPECT_EQ(back.kind, advertisement_kind::returned);
+    EXPECT_FALSE(from->is_lent(number));
+  }
+}
+
+TEST_F(session_buffers, are_expected_before_the_connection_is_asked_for) {
+  auto door = serve();
+  auto peer = call(door);
+  peer.expect_advertisement().value();
+  auto [active, passive] = join(peer, door);
+  const auto buffer = buffer_of(passive, "");
+  passive.advertise(buffer, access::remote_write).value();
+  EXPECT_TRUE(active.wait_advertisement(patience()));
+}
+
+TEST_F(session_buffers, go_beside_messages_of_the_program_in_one_order) {
+  auto [active, passive] = connect();
+  const auto words = buffer_of(active, "onetwo");
+  const auto shared = buffer_of(active, "");
+  const auto sink = passive.create_buffer(64).value();
+  passive.receive({.id = 1}, sink.slice(0, 8)).value();
+  for (int i = 0; i < 2; ++i) passive.expect_advertisement().value();
+  passive.receive({.id = 2}, sink.slice(8, 8)).value();
+  passive.expect_advertisement().value();
+
+  active.send({.id = 1}, words.slice(0, 3)).value();
+  active.advertise(shared, access::remote_read, "first").value();
+  active.advertise(shared, access::remote_write, "second").value();
+  active.send({.id = 2, .signaled = true}, words.slice(3, 3)).value();
+  active.advertise(words, access::remote_read, "third").value();
+  const auto came = passive.await(receiving, 2, patience()).value();
+  EXPECT_EQ(came.at(0).id(), 1U);
+  EXPECT_EQ(came.at(1).id(), 2U);
+  EXPECT_EQ(text_at(sink, 0, 3) + text_at(sink, 8, 3), "onetwo");
+  // Several are pending: in their order, or by their names.
+  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "first");
+  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "second");
+  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "third");
+  EXPECT_EQ(passive.find("second")->rights, access::remote_write);
+  EXPECT_FALSE(passive.find("fourth"));
+  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 2U);
+}
+
+TEST_F(session_buffers, are_wanted_back) {
+  auto [active, passive] = connect();
+  const auto buffer = buffer_of(passive, "x");
+  const auto sink = buffer_of(active, "");
+  active.expect_advertisement().value();
+  const auto number = passive.advertise(buffer, all_rights, "lent").value();
+  const auto remote = active.wait_advertisement(patience()).value();
+  EXPECT_TRUE(active.is_usable(remote));
+
+  active.expect_advertisement().value();
+  passive.expect_advertisement().value();
+  passive.revoke(number).value();
+  const auto twice = passive.revoke(number);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().code(), EALREADY);
+  const auto wish = active.wait_news(patience()).value();
+  EXPECT_EQ(wish.kind, advertisement_kind::revoked);
+  EXPECT_EQ(wish.number, remote.number);
+  EXPECT_FALSE(active.is_usable(remote));
+  EXPECT_FALSE(active.find("lent"));
+  for (const auto& outcome :
+       {active.read({}, sink.slice(0, 1), remote), active.write({}, sink.slice(0, 1), remote)}) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code(), ENOENT);
+  }
+  EXPECT_TRUE(passive.is_lent(number)) << "the peer may still be using it";
+  active.give_back(remote).value();
+  EXPECT_EQ(passive.wait_news(patience()).value().kind, advertisement_kind::returned);
+  EXPECT_FALSE(passive.is_lent(number));
+  const auto gone = active.give_back(remote);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code(), ENOENT);
+}
+
+TEST_F(session_buffers, are_told_of_with_rights_that_they_have) {
+  auto [active, passive] = connect();
+  const auto buffer = active.create_buffer(64, access::remote_read).value();
+  const auto refused = active.advertise(buffer, access::remote_write);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("registered with"), std::string::npos);
+  const auto nameless = active.advertise(buffer, access::remote_read, std::string(45, 'n'));
+  ASSERT_FALSE(nameless);
+  EXPECT_EQ(nameless.error().kind(), error_kind::invalid_argument);
+  // Refusals are not sent: the first that comes is this one.
+  passive.expect_advertisement().value();
+  active.advertise(buffer, access::remote_read, "good").value();
+  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "good");
+}
+
+TEST_F(session_buffers, are_waited_for_only_where_a_message_can_come) {
+  auto [active, passive] = connect();
+  for (const auto code : {active.wait_advertisement(patience()).error().code(),
+                          active.wait_news(patience()).error().code()})
+    EXPECT_EQ(code, ENOMSG);
+  active.expect_advertisement().value();
+  EXPECT_EQ(active.wait_advertisement(deadline::after(20ms)).error().kind(), error_kind::timed_out);
+  // A message of the program where one about a buffer was expected is named.
+  const auto words = buffer_of(passive, "hello");
+  passive.send({}, words.slice(0, 5)).value();
+  const auto other = active.wait_advertisement(patience());
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind(), error_kind::protocol) << other.error().message();
+  // The connection goes on.
+  EXPECT_TRUE(lend(passive, words, active).number != 0);
+}
+
+TEST_F(session_buffers, are_told_of_without_end_though_nobody_awaits_sends) {
+  auto [active, passive] = connect({.max_messages = 1});
+  const auto buffer = buffer_of(active, "");
+  for (int i = 0; i < 5; ++i) {
+    const auto remote = lend(active, buffer, passive);
+    active.expect_advertisement().value();
+    passive.give_back(remote).value();
+    EXPECT_EQ(active.wait_news(patience()).value().number, remote.number);
+  }
+}
+
+// What four threads that wait on `on` get, one for each thing that can be waited for, when `close`
+// is called while all of them wait.
+template <class Close>
+std::vector<int> codes_of_waiters(cm::session& on, Close close) {
+  const auto sink = on.create_buffer(64).value();
+  on.receive({.id = 1}, sink.slice()).value();
+  on.expect_advertisement().value();
+  std::vector<std::future<int>> waiters;
+  const auto start = [&](auto wait) { waiters.push_back(std::async(std::launch::async, wait)); };
+  const auto code_of = [](const auto& outcome) { return outcome ? 0 : outcome.error().code(); };
+  start([&] { return code_of(on.await(cm::session_queue::send, 1, patience())); });
+  start([&] { return code_of(on.await(cm::session_queue::receive, 1, patience())); });
+  start([&] { return code_of(on.wait_advertisement(deadline::never())); });
+  start([&] { return on.wait_disconnected(deadline::never()).value() ? -1 : 0; });
+  close();
+  std::vector<int> codes;
+  codes.reserve(waiters.size());
+  for (auto& each : waiters) codes.push_back(each.get());
+  return codes;
+}
+
+TEST_F(session_ends, by_this_side_wake_everybody_who_waits) {
+  auto [active, passive] = connect();
+  const auto codes =
+      codes_of_waiters(active, [&closing = active] { closing.disconnect().value(); });
+  EXPECT_EQ(codes, (std::vector{ECONNABORTED, ECONNABORTED, ECONNABORTED, -1}));
+  EXPECT_TRUE(active.disconnect()) << "a second time";
+  EXPECT_TRUE(passive.wait_disconnected(patience()).value());
+}
+
+TEST_F(session_ends, by_the_peer_wake_everybody_who_waits) {
+  auto [active, passive] = connect();
+  const auto codes =
+      codes_of_waiters(passive, [&closing = active] { closing.disconnect().value(); });
+  EXPECT_EQ(codes, (std::vector{ECONNRESET, ECONNRESET, ECONNRESET, -1}));
+  const auto late = passive.expect_advertisement();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), ECONNRESET);
+}
+
+TEST_F(session_ends, by_dropping_it_and_what_had_come_is_not_lost) {
+  auto [active, passive] = connect();
+  EXPECT_FALSE(passive.wait_disconnected(deadline::after(10ms)).value());
+  const auto sink = passive.create_buffer(64).value();
+  for (std::uint64_t id = 1; id <= 2; ++id) passive.receive({.id = id}, sink.slice()).value();
+  {
+    auto dropped = std::move(active);
+    const auto out = buffer_of(dropped, "last");
+    dropped.send({.id = 1, .signaled = true}, out.slice(0, 4)).value();
+    dropped.await(sending, 1, patience()).value();
+  }
+  EXPECT_TRUE(passive.wait_disconnected(patience()).value());
+  EXPECT_EQ(passive.await(receiving, 1, patience()).value().at(0).id(), 1U);
+  const auto flushed = passive.await(receiving, 1, patience());
+  ASSERT_FALSE(flushed);
+  EXPECT_EQ(flushed.error().code(), ECONNRESET);
+  EXPECT_NE(flushed.error().message().find("work request 2 was flushed"), std::string::npos)
+      << flushed.error().message();
+}
+
+TEST_F(session_ends, leave_buffers_that_outlive_them) {
+  std::optional<cm::local_buffer> kept;
+  {
+    auto [active, passive] = connect();
+    kept = buffer_of(active, "kept");
+  }
+  EXPECT_EQ(text_at(*kept, 0, 4), "kept");
+  EXPECT_TRUE(std::move(*kept).release());
+}
+
+TEST_F(session_ends, let_the_verbs_be_used_beside_them) {
+  auto [active, passive] = connect();
+  const auto out = buffer_of(active, "raw");
+  const auto sink = passive.create_buffer(64).value();
+  passive.receive({.id = 1}, sink.slice()).value();
+  ibv_sge piece = out.slice(0, 3).native();
+  ibv_send_wr request{};
+  request.wr_id = 6;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(active.connection().queue().native(), &request, &bad), 0);
+  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 6U);
+  passive.await(receiving, 1, patience()).value();
+  EXPECT_EQ(text_at(sink, 0, 3), "raw");
+}
+
+TEST_F(session_ends, leave_many_threads_their_own_completions) {
+  auto [active, passive] = connect();
+  constexpr int count = 40;
+  const auto out = buffer_of(active, "x");
+  const auto sink = passive.create_buffer(64).value();
+  for (std::uint64_t id = 0; id < count; ++id) passive.receive({.id = id}, sink.slice()).value();
+  const auto take = [](cm::session& of, cm::session_queue queue) {
+    for (int i = 0; i < count / 2; ++i) of.await(queue, 1, patience()).value();
+    return true;
+  };
+  std::vector<std::future<bool>> takers;
+  for (int i = 0; i < 2; ++i) {
+    takers.push_back(std::async(std::launch::async, take, std::ref(passive), receiving));
+    takers.push_back(std::async(std::launch::async, take, std::ref(active), sending));
+  }
+  for (std::uint64_t id = 0; id < count; ++id)
+    active.send({.id = id, .signaled = true}, out.slice(0, 1)).value();
+  for (auto& each : takers) EXPECT_TRUE(each.get());
+}
+
+}  // namespace
+}  // namespace verbena

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+// Sessions: how they are made, their buffers, requests and completions.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <numeric>
+
+#include "tests/unit/cm/sessions.hpp"
+#include "verbena/sys/failing_provider.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace verbena {
+namespace {
+
+using namespace std::chrono_literals;
+using test::patience;
+using test::text_of;
+
+class sessions : public test::sessions {};
+
+TEST_F(sessions, look_at_a_client_and_prepare_for_it_before_they_accept) {
+  auto door = serve({.backlog = 4});
+  auto peer = call(door);
+  auto asked = std::async(std::launch::async,
+                          [&] { return peer.connect(test::bytes_of("question"), patience()); });
+  auto guest = door.next_client({}, patience()).value();
+  EXPECT_EQ(text_of(guest.private_data()), "question");
+  EXPECT_TRUE(guest.peer_address());
+  EXPECT_GE(guest.parameters().responder_resources, 1);
+  auto inbox = guest.create_buffer(64).value();
+  guest.receive({.id = 7}, inbox.slice()).value();
+  auto passive = std::move(guest).accept(test::bytes_of("answer"), patience()).value();
+  auto active = asked.get().value();
+  EXPECT_EQ(text_of(active.peer_private_data()), "answer");
+  EXPECT_EQ(text_of(passive.peer_private_data()), "question");
+
+  const auto outbox = buffer_of(active, "over");
+  active.send({.id = 2, .signaled = true}, outbox.slice(0, 4)).value();
+  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 2U);
+  const auto came = passive.await(receiving, 1, patience()).value();
+  EXPECT_EQ(came.at(0).id(), 7U);
+  EXPECT_EQ(came.at(0).byte_length(), 4U);
+  EXPECT_EQ(text_of(inbox.bytes()), "over");
+}
+
+TEST_F(sessions, have_buffers_and_receives_before_they_are_asked_for) {
+  auto door = serve();
+  auto peer = call(door);
+  auto answers = peer.create_buffer(64).value();
+  peer.receive({.id = 5}, answers.slice()).value();
+  auto [active, passive] = join(peer, door);
+  const auto back = buffer_of(passive, "back");
+  passive.send({.id = 3, .signaled = true}, back.slice(0, 4)).value();
+  EXPECT_EQ(active.await(receiving, 1, patience()).value().at(0).id(), 5U);
+  EXPECT_EQ(text_of(answers.bytes()), "back");
+}
+
+TEST_F(sessions, give_up_at_the_deadline) {
+  auto door = serve();
+  auto peer = call(door);
+  const auto begin = deadline::clock::now();
+  const auto outcome = peer.connect({}, deadline::after(50ms));
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind(), error_kind::timed_out) << outcome.error().message();
+  EXPECT_GE(deadline::clock::now() - begin, 50ms);
+}
+
+TEST_F(sessions, may_be_refused_with_words_or_by_dropping_the_client) {
+  auto door = serve();
+  for (const bool with_words : {true, false}) {
+    auto peer = call(door);
+    const auto kept = peer.create_buffer(64).value();
+    auto asked = std::async(std::launch::async, [&] { return peer.connect({}, patience()); });
+    {
+      auto guest = door.next_client({}, patience()).value();
+      if (with_words) std::move(guest).reject(test::bytes_of("busy")).value();
+    }
+    const auto outcome = asked.get();
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
+    ASSERT_TRUE(peer.rejection());
+    if (with_words) {
+      EXPECT_EQ(text_of(peer.rejection()->private_data), "busy");
+    }
+    const auto late = peer.receive({.id = 1}, kept.slice());
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code(), ENOTCONN);
+  }
+}
+
+TEST_F(sessions, wait_in_the_backlog_until_they_are_looked_at) {
+  auto door = serve({.backlog = 8});
+  std::vector<cm::caller> peers;
+  peers.reserve(3);
+  for (int i = 0; i < 3; ++i) peers.push_back(call(door));
+  std::vector<std::future<result<cm::session>>> asked;
+  asked.reserve(peers.size());
+  for (auto& peer : peers)
+    asked.push_back(std::async(std::launch::async, [&] { return peer.connect({}, patience()); }));
+  std::vector<cm::client> guests;
+  guests.reserve(3);
+  for (int i = 0; i < 3; ++i) guests.push_back(door.next_client({}, patience()).value());
+  std::vector<cm::session> passive;
+  passive.reserve(guests.size());
+  for (auto& guest : guests) passive.push_back(std::move(guest).accept({}, patience()).value());
+  for (auto& each : asked) EXPECT_TRUE(each.get());
+  const auto nobody = door.next_client({}, deadline::after(20ms));
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().kind(), error_kind::timed_out);
+}
+
+TEST_F(sessions, share_a_protection_domain_or_have_one_each) {
+  auto door = serve();
+  auto alone = call(door);
+  auto first = call(door);
+  auto second = call(door, {.domain = first.domain()});
+  EXPECT_NE(alone.domain().native(), first.domain().native());
+  EXPECT_EQ(second.domain().native(), first.domain().native());
+
+  auto [active, passive] = join(second, door);
+  const auto shared = first.create_buffer(64, access::local_write | access::remote_read).value();
+  const auto foreign = alone.create_buffer(64, access::local_write | access::remote_read).value();
+  passive.expect_advertisement().value();
+  const auto refused = active.advertise(foreign, access::remote_read);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("another protection domain"), std::string::npos);
+  EXPECT_TRUE(active.advertise(shared, access::remote_read));
+  EXPECT_EQ(passive.wait_advertisement(patience()).value().region, shared.region().remote());
+}
+
+TEST_F(sessions, refuse_a_protection_domain_of_another_open_device) {
+  auto door = serve();
+  const auto other = list_devices(from()).value().at(0).open().value();
+  const auto outcome = cm::caller::resolve({.host = here().host(), .port = door.port()},
+                                           {.domain = other.allocate_pd().value()}, patience());
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind(), error_kind::invalid_argument);
+  EXPECT_NE(outcome.error().message().find("of another device"), std::string::npos);
+}
+
+TEST_F(sessions, hold_as_many_requests_as_was_asked_beside_messages_about_buffers) {
+  auto [active, passive] = connect({.send_capacity = 6, .receive_capacity = 5, .max_messages = 2});
+  const auto into = passive.create_buffer(64).value();
+  const auto out = buffer_of(active, "x");
+  for (int i = 0; i < 2; ++i) passive.expect_advertisement().value();
+  const auto third = passive.expect_advertisement();
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code(), ENOBUFS);
+  for (std::uint64_t id = 0; id < 5; ++id) passive.receive({.id = id}, into.slice()).value();
+  for (int i = 0; i < 2; ++i) active.advertise(out, access::remote_read).value();
+  for (std::uint64_t id = 0; id < 5; ++id) {
+    const auto sent = active.send({.id = id, .signaled = true}, out.slice(0, 1));
+    ASSERT_TRUE(sent) << sent.error().message();
+  }
+  EXPECT_EQ(passive.await(receiving, 5, patience()).value().at(4).id(), 4U);
+  EXPECT_EQ(active.await(sending, 5, patience()).value().size(), 5U);
+}
+
+TEST_F(sessions, refuse_more_requests_than_the_queue_holds) {
+  auto [active, passive] = connect({.receive_capacity = 4});
+  const auto into = passive.create_buffer(64).value();
+  std::optional<error> refused;
+  for (std::uint64_t id = 0; id < 100'000 && !refused; ++id)
+    if (auto posted = passive.receive({.id = id}, into.slice()); !posted)
+      refused = std::move(posted).error();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code(), ENOMEM) << refused->message();
+  const auto marked = passive.receive({.id = std::uint64_t{1} << 63}, into.slice());
+  ASSERT_FALSE(marked);
+  EXPECT_EQ(marked.error().kind(), error_kind::invalid_argument);
+}
+
+TEST_F(sessions, make_buffers_of_memory_of_all_three_kinds_and_give_it_back) {
+  auto [active, passive] = connect();
+  auto of_library = active.create_buffer(100).value();
+  std::ranges::fill(of_library.bytes(), std::byte{1});
+  EXPECT_EQ(of_library.length(), 100U);
+  auto freed = std::move(of_library).release().value();
+  EXPECT_TRUE(freed.bytes.empty());
+  EXPECT_TRUE(freed.storage.empty());
+
+  std::vector<std::byte> mine(4096, std::byte{2});
+  auto borrowed = active.register_buffer(std::span(mine)).value();
+  EXPECT_EQ(borrowed.bytes().data(), mine.data());
+  EXPECT_EQ(std::move(borrowed).release().value().bytes.data(), mine.data());
+
+  const auto* const place = mine.data();
+  auto owned = active.register_buffer(std::move(mine)).value();
+  EXPECT_EQ(owned.bytes().data(), place);
+  owned = active.register_buffer(std::vector<std::byte>(64)).value();  // drops the first one
+  auto back = std::move(owned).release().value();
+  EXPECT_EQ(back.storage.size(), 64U);
+  EXPECT_EQ(back.bytes.data(), back.storage.data());
+}
+
+TEST_F(sessions, keep_a_buffer_whose_release_is_refused) {
+  failing_provider wrapped(from());
+  auto door = serve();
+  auto peer = call(door, {}, {.provider = &wrapped.get()});
+  std::vector<std::byte> mine(64);
+  auto buffer = peer.register_buffer(std::span(mine)).value();
+  wrapped.fail_verb("ibv_dereg_mr", EBUSY);
+  const auto refused = std::move(buffer).release();
+  wrapped.fail_call(0, 0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), EBUSY);
+  // NOLINTNEXTLINE(bugprone-use-after-move): a refusal leaves the buffer as it was
+  EXPECT_EQ(std::move(buffer).release().value().bytes.data(), mine.data());
+}
+
+TEST_F(sessions, write_and_read_pieces_at_offsets) {
+  auto [active, passive] = connect();
+  const auto ours = buffer_of(active, "abcdefghijkl");
+  const auto theirs = buffer_of(passive, "");
+  const auto remote = lend(passive, theirs, active);
+  active.write({.id = 1}, ours.slice(2, 3), remote, 10).value();
+  const std::array gathered = {ours.slice(0, 2), ours.slice(6, 2), ours.slice(11, 1)};
+  active.write({.id = 2}, gathered, remote, 20).value();
+  // Only the last one says that it is done, and all before it are.
+  active.read({.id = 3}, ours.slice(100, 3), remote, 10).value();
+  const std::array scattered = {ours.slice(110, 1), ours.slice(120, 2), ours.slice(130, 2)};
+  active.read({.id = 4, .signaled = true}, scattered, remote, 20).value();
+  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 4U);
+  EXPECT_EQ(text_at(theirs, 10, 3), "cde");
+  EXPECT_EQ(text_at(theirs, 20, 5), "abghl");
+  EXPECT_EQ(text_at(ours, 100, 3), "cde");
+  EXPECT_EQ(text_at(ours, 110, 1) + text_at(ours, 120, 2) + text_at(ours, 130, 2), "abghl");
+}
+
+TEST_F(sessions, receive_and_send_pieces_singly_and_in_lists) {
+  auto [active, passive] = connect();
+  const auto ours = buffer_of(active, "abcdefghijkl");
+  const auto theirs = buffer_of(passive, "");
+  const std::array gathered = {ours.slice(0, 2), ours.slice(6, 2), ours.slice(11, 1)};
+  const std::array into = {theirs.slice(40, 3), theirs.slice(50, 4)};
+  passive.receive({.id = 5}, into).value();
+  passive.receive({.id = 6}, theirs.slice(60, 8)).value();
+  passive.receive({.id = 7}, theirs.slice(70, 8)).value();
+  active.send({.id = 8}, gathered).value();
+  active.send({.id = 9}, ours.slice(4, 2)).value();
+  active.send({.id = 10}, std::span<const local_slice>()).value();
+  std::array<completion, 3> came;
+  passive.await(receiving, came, patience()).value();
+  EXPECT_EQ(came[0].byte_length(), 5U);
+  EXPECT_EQ(text_at(theirs, 40, 3) + text_at(theirs, 50, 2), "abghl");
+  EXPECT_EQ(text_at(theirs, 60, 2), "ef");
+  EXPECT_EQ(came[2].id(), 7U);
+  EXPECT_EQ(came[2].byte_length(), 0U);
+}
+
+TEST_F(sessions, complete_only_what_is_signaled) {
+  auto [active, passive] = connect();
+  const auto ours = buffer_of(active, "x");
+  const auto theirs = buffer_of(passive, "");
+  const auto remote = lend(passive, theirs, active);
+  for (const std::uint64_t id : {1, 2, 3})
+    active.write({.id = id, .signaled = id == 2}, ours.slice(0, 1), remote).value();
+  active.write({.id = 4, .signaled = true}, ours.slice(0, 1), remote).value();
+  const auto done = active.await(sending, 2, patience()).value();
+  EXPECT_EQ(done.at(0).id(), 2U);
+  EXPECT_EQ(done.at(1).id(), 4U);
+  const auto nothing_else = active.await(sending, 1, deadline::after(0ms));
+  ASSERT_FALSE(nothing_else);
+  EXPECT_EQ(nothing_else.error().kind(), error_kind::timed_out);
+}
+
+TEST_F(sessions, refuse_what_does_not_fit_into_a_buffer_of_the_peer_or_is_not_allowed) {
+  auto [active, passive] = connect();
+  const auto ours = buffer_of(active, "");
+  const auto theirs = buffer_of(passive, "");
+  const auto readable = lend(passive, theirs, active, access::remote_read);
+  const auto writable = lend(passive, theirs, active, access::remote_write);
+  const auto expect = [](const result<void>& outcome, std::string_view words) {
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().kind(), error_kind::invalid_argument);
+    EXPECT_NE(outcome.error().message().find(words), std::string::npos)
+        << outcome.error().message();
+  };
+  expect(active.write({}, ours.slice(), readable), "the peer lets remote_read and no more");
+  expect(active.read({}, ours.slice(), writable), "the peer lets remote_write and no more");
+  expect(active.write({}, ours.slice(0, 2), writable, 255), "2 bytes at 255 do not fit");
+  expect(active.read({}, ours.slice(0, 1), readable, ~std::uint64_t{0}), "do not fit");
+  // What was refused left no trace.
+  active.read({.id = 1, .signaled = true}, ours.slice(), readable).value();
+  EXPECT_TRUE(active.await(sending, 1, patience()));
+}
+
+TEST_F(sessions, await_as_many_as_asked_and_keep_them_when_the_deadline_passes) {
+  auto [active, passive] = connect();
+  const auto into = passive.create_buffer(64).value();
+  const auto out = buffer_of(active, "x");
+  for (std::uint64_t id = 1; id <= 3; ++id) passive.receive({.id = id}, into.slice()).value();
+  for (std::uint64_t id = 1; id <= 2; ++id)
+    active.send({.id = id, .signaled = true}, out.slice(0, 1)).value();
+  active.await(sending, 2, patience()).value();
+  const auto begin = deadline::clock::now();
+  const auto early = passive.await(receiving, 3, deadline::after(30ms));
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().kind(), error_kind::timed_out);
+  EXPECT_GE(deadline::clock::now() - begin, 30ms);
+  EXPECT_TRUE(passive.await(receiving, 0, patience()).value().empty());
+  auto third = std::async(std::launch::async,
+                          [&] { return passive.await(receiving, 3, patience()).value(); });
+  active.send({.id = 3}, out.slice(0, 1)).value();
+  const auto came = third.get();
+  EXPECT_EQ(came.at(0).id(), 1U);
+  EXPECT_EQ(came.at(2).id(), 3U);
+}
+
+TEST_F(sessions, name_the_request_that_failed_and_keep_what_succeeded_before) {
+  auto [active, passive] = connect();
+  const auto ours = buffer_of(active, "x");
+  const auto theirs = buffer_of(passive, "");
+  const auto good = lend(passive, theirs, active);
+  auto bad = good;
+  bad.number = 0;
+  bad.region = remote_region({.address = good.region.address(),
+                              .length = 256,
+                              .key = remote_key(good.region.key().value() ^ 0x5a5a00)});
+  const auto sink = active.create_buffer(64).value();
+  active.receive({.id = 9}, sink.slice()).value();
+  auto waiter =
+      std::async(std::launch::async, [&] { return active.await(receiving, 1, patience()); });
+  active.write({.id = 1, .signaled = true}, ours.slice(0, 1), good).value();
+  active.write({.id = 77, .signaled = true}, ours.slice(0, 1), bad).value();
+  const auto failed = active.await(sending, 2, patience());
+  if (!is_iwarp(active)) {  // there a write ends before the peer looks at it
+    ASSERT_FALSE(failed);
+    const auto words = failed.error().message();
+    EXPECT_EQ(failed.error().kind(), error_kind::completion);
+    EXPECT_NE(words.find("work request 77"), std::string::npos) << words;
+    EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 1U);
+  }
+  const auto woken = waiter.get();
+  ASSERT_FALSE(woken);
+  if (!is_iwarp(active)) {
+    EXPECT_NE(woken.error().message().find("work request 77"), std::string::npos)
+        << woken.error().message();
+  }
+  EXPECT_FALSE(active.send({.id = 3}, ours.slice(0, 1)));
+}
+
+using sessions_death = sessions;
+
+TEST_F(sessions_death, slices_outside_of_a_buffer_end_the_program) {
+  auto door = serve();
+  const auto peer = call(door);
+  const auto buffer = peer.create_buffer(64).value();
+  EXPECT_DEATH(static_cast<void>(buffer.slice(60, 5)), "a slice lies inside its memory region");
+}
+
+}  // namespace
+}  // namespace verbena

@@ -7,6 +7,7 @@
 
 #include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/creation.hpp"
+#include "src/verbs/multicast.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/context.hpp"
@@ -43,18 +44,13 @@ result<gid_type> type_of(const global_route_header& header, const std::string& o
                                      ", which is neither UDP (RoCE v2) nor InfiniBand");
 }
 
-bool is_multicast(const gid& address) noexcept {
-  const auto& bytes = address.bytes();
-  return bytes[0] == 0xff || (address.is_ipv4_mapped() && (bytes[12] & 0xf0) == 0xe0);
-}
-
 // The entry of the port's GID table that the datagram was sent to.
 result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
                                   const global_route_header& header) {
   const auto refuse = [&](const std::string& diagnosis) {
     return error::invalid_argument("sender_address", pd.name(), diagnosis);
   };
-  if (is_multicast(header.destination))
+  if (detail::is_multicast(header.destination))
     return refuse("the datagram was sent to the multicast group " + to_string(header.destination) +
                   ", which is no address of this side");
   VERBENA_TRY(const auto type, type_of(header, pd.name()));

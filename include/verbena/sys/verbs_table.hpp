@@ -82,6 +82,10 @@ struct verbs_table {
   verb<"ibv_query_qp", f::positive_errno, int(ibv_qp*, ibv_qp_attr*, int, ibv_qp_init_attr*)>
       query_qp;
   verb<"ibv_destroy_qp", f::positive_errno, int(ibv_qp*)> destroy_qp;
+  verb<"ibv_attach_mcast", f::positive_errno, int(ibv_qp*, const ibv_gid*, std::uint16_t)>
+      attach_mcast;
+  verb<"ibv_detach_mcast", f::positive_errno, int(ibv_qp*, const ibv_gid*, std::uint16_t)>
+      detach_mcast;
 
   // Inline functions of verbs.h, done here on the context's own table: they never come from a
   // library, and are members so that they can be made to fail like the others.
@@ -110,7 +114,8 @@ struct verbs_table {
         query_pkey, get_async_event, ack_async_event, alloc_pd, dealloc_pd, reg_mr, reg_mr_iova2,
         reg_dmabuf_mr, dereg_mr, create_ah, destroy_ah, create_srq, modify_srq, query_srq,
         destroy_srq, create_comp_channel, destroy_comp_channel, create_cq, destroy_cq, resize_cq,
-        get_cq_event, ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp);
+        get_cq_event, ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp,
+        attach_mcast, detach_mcast);
   }
   /// Calls `visit(member)` for every function done on the context's own table.
   template <class Visitor>

@@ -3,10 +3,13 @@
 
 #include <infiniband/verbs.h>
 
+#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <utility>
 
+#include "verbena/base/guid.hpp"
+#include "verbena/base/ids.hpp"
 #include "verbena/verbs/classic_poster.hpp"
 #include "verbena/verbs/detail/queue_pair_base.hpp"
 #include "verbena/verbs/extended_queue.hpp"
@@ -83,6 +86,27 @@ class queue_pair : public detail::queue_pair_base {
     ibv_qp_ex* const found = extended_or_null();
     if (found == nullptr) return std::nullopt;
     return extended_queue<Transport>(found);
+  }
+
+  /// Attaches the queue pair to a multicast group: from then on it gets what is sent to `group`
+  /// with its queue key, what it sends itself too. `where` is the group's LID on InfiniBand, as the
+  /// subnet manager gave it; cm::identifier::join_multicast tells both. A queue pair that is
+  /// attached already stays so. Source: ibv_attach_mcast(3).
+  ///
+  /// Errors: EINVAL where `group` is no multicast GID, ENOMEM beyond
+  /// device_attributes::max_multicast_groups or max_group_members, `not_supported` where the device
+  /// has no groups. May block in the kernel.
+  [[nodiscard]] result<void> attach(const gid& group, lid where = {})
+    requires std::same_as<Transport, ud>
+  {
+    return detail::attach_to_group(*this, group, where);
+  }
+  /// Ends that. Until then the queue pair cannot be destroyed. Errors: EINVAL when it is not
+  /// attached.
+  [[nodiscard]] result<void> detach(const gid& group, lid where = {})
+    requires std::same_as<Transport, ud>
+  {
+    return detail::detach_from_group(*this, group, where);
   }
 
   /// Calls `loop(poster)` with whatever posts best: the extended interface where the queue pair has

@@ -264,6 +264,42 @@ TEST_F(identifiers, join_and_leave_multicast_groups_where_the_device_has_them) {
   EXPECT_EQ(id.leave_multicast(group).error().code(), EADDRNOTAVAIL);
 }
 
+TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
+  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  auto id = make(cm::port_space::udp);
+  id.bind(here()).value();
+  const auto group = cm::socket_address::parse("239.1.2.4").value();
+  id.join_multicast(group).value();
+  const auto joined = next(channel(), event_kind::multicast_join);
+  ASSERT_TRUE(joined.datagram());
+  const cm::datagram_parameters where = *joined.datagram();
+  EXPECT_EQ(where.queue_pair, queue_pair_number(queue_pair_number::max));
+  test::objects own(id.context().value());
+  const auto member = [&] {
+    return own.pd.create_queue_pair<ud>(own.cq, own.cq, {.port = *id.port()})
+        .value()
+        .activate(where.key)
+        .value();
+  };
+  auto one = member();
+  auto other = member();
+  for (auto* each : {&one, &other}) {
+    each->attach(*where.address.gid, where.address.lid).value();
+    each->post_receive({.id = 3}, own.memory.slice(each == &one ? 0 : 512, 512)).value();
+  }
+  const auto way = own.pd.create_address_handle(where.address).value();
+  std::ranges::copy(bytes_of("to all"), own.memory.bytes().subspan(1024).begin());
+  auto batch = one.start_send();
+  batch.send({.id = 4, .signaled = true}, own.memory.slice(1024, 6),
+             way.destination(where.queue_pair, where.key));
+  batch.submit().value();
+  for (const auto& done : own.take(3)) done.result().value();
+  for (const std::size_t at : {0, 512})
+    EXPECT_EQ(text_of(own.memory.bytes().subspan(at + 40, 6)), "to all");
+  for (auto* each : {&one, &other}) each->detach(*where.address.gid, where.address.lid).value();
+  id.leave_multicast(group).value();
+}
+
 TEST_F(identifiers, are_found_by_addresses_that_are_looked_up) {
   const auto found = cm::look_up(
       {.node = here().host(), .service = "7471", .numeric_host = true, .no_route = true}, from());

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <string>
 
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/sys/failing_provider.hpp"
@@ -82,6 +85,37 @@ TEST_F(transports, a_path_of_unreliable_connections_is_checked_as_that_of_reliab
   expect_error(pd.create_queue_pair<uc>(cq, cq, {.service_level = 16}), "4 bits");
   expect_error(pd.create_queue_pair<uc>(cq, cq, {.path_mtu = static_cast<mtu>(0)}), "path MTU");
   expect_error(pd.create_queue_pair<ud>(cq, cq, {.port = port_number(0)}), "ports count from 1");
+}
+
+TEST_F(transports, datagram_queue_pairs_are_in_groups_until_they_leave) {
+  const queue_key key(0x1234);
+  const auto group = parse_gid("239.7.7.7").value();
+  const auto own = device.routable_gid(port_number(1)).value();
+  auto queue = pd.create_queue_pair<ud>(cq, cq).value().activate(key).value();
+  EXPECT_EQ(queue.detach(group).error().code(), EINVAL);
+  queue.attach(group).value();
+  queue.attach(group).value();
+  expect_error(queue.attach(own.gid), "is no multicast GID");
+  const auto memory = pd.allocate(4096, access::local_write).value();
+  queue.post_receive({.id = 1}, memory.slice(0, 100)).value();
+  const auto way = pd.create_address_handle({.gid = group, .source_gid = own.index}).value();
+  auto batch = queue.start_send();
+  batch.send({.id = 2}, memory.slice(200, 30),
+             way.destination(queue_pair_number(queue_pair_number::max), key));
+  batch.submit().value();
+  completion room[1];
+  const auto end = deadline::after(std::chrono::seconds(20));
+  std::size_t got = 0;
+  while (got == 0 && !end.expired()) got = cq.poll(room).value().size();
+  ASSERT_EQ(got, 1U);
+  EXPECT_EQ(room[0].id(), 1U);
+  EXPECT_EQ(room[0].byte_length(), 70U);
+  auto refused = std::move(queue).close();
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message().find("multicast groups"), std::string::npos);
+  auto again = std::move(refused).object();
+  again.detach(group).value();
+  EXPECT_TRUE(std::move(again).close());
 }
 
 TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/base/result.hpp"
@@ -85,10 +86,18 @@ class queue_pair_base : public handle<queue_pair_state_object> {
   [[nodiscard]] ibv_qp_ex* extended_or_null() const noexcept { return extended_.get(); }
 
  private:
+  friend result<void> attach_to_group(queue_pair_base&, const gid&, lid);
+  friend result<void> detach_from_group(queue_pair_base&, const gid&, lid);
+
   native_pointer<ibv_qp> queue_;
   native_pointer<ibv_qp_ex> extended_;
   queue_pair_capabilities granted_;
 };
+
+/// Attaches the queue pair to a multicast group, or ends that; by the verbs of the C API.
+[[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
+/// The reverse.
+[[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
 
 /// Takes a queue pair of the C API, made from `pd`, into a handle of ours.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,

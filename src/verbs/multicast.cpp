@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// Multicast groups of queue pairs for datagrams.
+#include "src/verbs/multicast.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "verbena/verbs/detail/queue_pair_base.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+ibv_gid native_group(const gid& group) noexcept {
+  ibv_gid out{};
+  std::ranges::copy(group.bytes(), out.raw);
+  return out;
+}
+
+std::string explain_refused_group(int code, const gid& group) {
+  if (code == EINVAL && !is_multicast(group))
+    return to_string(group) + " is no multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2";
+  if (code == EINVAL) return "the LID is not that of a group, or the queue pair is not in it";
+  if (code == ENOMEM)
+    return "the device has no more groups (max_multicast_groups), or the group no more members "
+           "(max_group_members)";
+  return {};
+}
+
+}  // namespace
+
+bool is_multicast(const gid& address) noexcept {
+  const auto& bytes = address.bytes();
+  return bytes[0] == 0xff || (address.is_ipv4_mapped() && (bytes[12] & 0xf0) == 0xe0);
+}
+
+result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where) {
+  const auto& verb = which.state().verbs().attach_mcast;
+  const ibv_gid address = native_group(group);
+  const auto status = call(verb, which.native(), &address, where.value());
+  if (!status.failed) return {};
+  return error::from_errno(status.code, verb.name(), which.name(),
+                           explain_refused_group(status.code, group));
+}
+
+result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where) {
+  const auto& verb = which.state().verbs().detach_mcast;
+  const ibv_gid address = native_group(group);
+  const auto status = call(verb, which.native(), &address, where.value());
+  if (!status.failed) return {};
+  return error::from_errno(status.code, verb.name(), which.name(),
+                           explain_refused_group(status.code, group));
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -88,7 +88,7 @@ result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
   if (!ready && is_asked_back) static_cast<void>(id_.reject());  // the peer need not wait
   if (!ready) return std::move(ready).error();
   if (lets_send) {
-    VERBENA_TRY(made.go_ahead_, detail::give_go_ahead(id_, made.queue_, made.said_));
+    VERBENA_TRY(made.go_ahead_, detail::give_go_ahead(channel_, id_, made.queue_, made.said_));
   }
   return made;
 }

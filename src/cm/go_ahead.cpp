@@ -28,6 +28,15 @@ result<memory_region> allocate_word(const identifier& id, const queue_pair<rc>& 
   return pd.allocate(sizeof(go_ahead_word), rights);
 }
 
+// What comes while it waits; an error when that is the end.
+result<void> listen(const event_channel& channel, const identifier& id, deadline until,
+                    const char* call, const char* on_end) {
+  VERBENA_TRY(const auto taken, channel.wait_event(until));
+  if (taken && (taken->kind() == event_kind::disconnected || is_failure(taken->kind())))
+    return error::from_errno(ECONNRESET, call, id.name(), on_end);
+  return {};
+}
+
 }  // namespace
 
 result<awaited_go_ahead> awaited_go_ahead::create(const identifier& id,
@@ -57,17 +66,15 @@ result<void> awaited_go_ahead::wait(const event_channel& channel, const identifi
                               "the peer did not let this side send first: both have to say "
                               "first_sender::answering");
     const auto look = deadline::after(look_interval);
-    VERBENA_TRY(const auto taken,
-                channel.wait_event(until.is_never() || look.when() < until.when() ? look : until));
-    if (taken && (taken->kind() == event_kind::disconnected || is_failure(taken->kind())))
-      return error::from_errno(ECONNRESET, "rdma_accept", id.name(),
-                               "the peer closed the connection before it let this side send");
+    VERBENA_TRY_VOID(
+        listen(channel, id, until.is_never() || look.when() < until.when() ? look : until,
+               "rdma_accept", "the peer closed the connection before it let this side send"));
   }
   return {};
 }
 
-result<memory_region> give_go_ahead(const identifier& id, queue_pair<rc>& queue,
-                                    std::vector<std::byte>& said) {
+result<memory_region> give_go_ahead(const event_channel& channel, const identifier& id,
+                                    queue_pair<rc>& queue, std::vector<std::byte>& said) {
   const auto refuse = [&] {
     return error::protocol("rdma_connect", id.name(),
                            "the peer's answer does not say how to let it send first: both sides "
@@ -81,9 +88,14 @@ result<memory_region> give_go_ahead(const identifier& id, queue_pair<rc>& queue,
 
   VERBENA_TRY(auto word, allocate_word(id, queue, access::local_write));
   std::memcpy(word.bytes().data(), &go_ahead, sizeof go_ahead);
-  auto batch = queue.start_send<1>();
-  batch.write({}, word.slice(), *place);
-  if (const auto posted = batch.submit(); !posted) return posted.error();
+  for (const auto pause : {0ms, 10ms, 40ms}) {
+    VERBENA_TRY_VOID(listen(channel, id, deadline::after(pause), "rdma_connect",
+                            "the peer closed the connection after it had accepted"));
+    auto batch = queue.start_send<1>();
+    batch.write({}, word.slice(), *place);
+    const auto posted = batch.submit();
+    if (!posted && pause == 0ms) return posted.error();
+  }
   return word;
 }
 

@@ -86,7 +86,9 @@ result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared
   self.open_ = false;
   VERBENA_TRY_VOID(detail::await(self.channel_, self.id_, until_established, until));
   if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));
-  return connection(self.channel_, self.id_, std::move(queue), std::move(self.said_));
+  connection made(self.channel_, self.id_, std::move(queue), std::move(self.said_));
+  if (awaited) made.go_ahead_ = std::move(*awaited).into_region();
+  return made;
 }
 
 result<void> connection_request::reject(std::span<const std::byte> private_data) && {

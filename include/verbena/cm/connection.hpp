@@ -43,8 +43,9 @@ struct connection_options {
   /// Reads and atomics that this side has under way at once. Not given: the same.
   std::optional<std::uint8_t> initiator_depth = {};
   /// Both sides have to say the same. With `answering` on iWARP, accept() returns when this side
-  /// may send: connect() has written 8 bytes to the peer, with a place in its send queue until the
-  /// next signaled request has completed. The answer has room for 21 bytes less of private data.
+  /// may send: connect() has written 8 bytes to the peer three times within 50 ms, with three
+  /// places in its send queue until the next signaled request has completed. The answer has room
+  /// for 21 bytes less of private data.
   first_sender first = first_sender::asking;
 };
 
@@ -106,7 +107,7 @@ class [[nodiscard]] connection {
   bool closed_ = false;                    // this side closed it
   bool disconnected_ = false;              // the connection manager said so
   queue_pair<rc> queue_;                   // goes before the identifier
-  std::optional<memory_region> go_ahead_;  // what connect() wrote to the peer; goes before all
+  std::optional<memory_region> go_ahead_;  // the word of first_sender; goes before all
 };
 
 namespace detail {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The low level: one step after the other, on one thread, without blocking.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <string>
 
 #include "tests/unit/cm/served.hpp"
 #include "verbena/cm/address_info.hpp"
@@ -268,7 +270,9 @@ TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
   if (listening().is_iwarp()) return;  // iWARP has no datagrams
   auto id = make(cm::port_space::udp);
   id.bind(here()).value();
-  const auto group = cm::socket_address::parse("239.1.2.4").value();
+  // Of this process: other tests run beside this one.
+  const auto number = std::to_string(getpid() >> 8 & 0xff) + "." + std::to_string(getpid() & 0xff);
+  const auto group = cm::socket_address::parse("239.4." + number).value();
   id.join_multicast(group).value();
   const auto joined = next(channel(), event_kind::multicast_join);
   ASSERT_TRUE(joined.datagram());

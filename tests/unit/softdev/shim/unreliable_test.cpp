@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // UC, UD and address handles through the C interface, in one process and between two.
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -211,10 +213,14 @@ TEST_F(unreliable, what_was_dropped_is_explained) {
   EXPECT_EQ(qp.to_state(IBV_QPS_RTS), 0);
 }
 
+const pid_t test_process = getpid();  // before any fork
+
 ibv_gid group_gid(std::uint8_t last) {
   ibv_gid gid{};
   gid.raw[10] = gid.raw[11] = 0xff;
-  gid.raw[12] = 239;
+  gid.raw[12] = 239;  // and of this process: other tests run beside this one
+  gid.raw[13] = static_cast<std::uint8_t>(test_process >> 8);
+  gid.raw[14] = static_cast<std::uint8_t>(test_process);
   gid.raw[15] = last;
   return gid;
 }

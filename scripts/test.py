@@ -186,7 +186,7 @@ STAGES = [
     Stage("example", 20, "the examples, as the documents quote them", labelled("example", "dev")),
     Stage("programs", 110, "programs that we did not write, by preload and drop-in, as root and as nobody",
           labelled("programs", "dev")),
-    Stage("vm", 210, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
+    Stage("vm", 250, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
     Stage("asan", 360, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
     Stage("tsan", 200, "clang 19: the suites labelled tsan under TSan", tsan_subset),

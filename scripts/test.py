@@ -178,9 +178,9 @@ class Stage:
 
 STAGES = [
     Stage("setup", 100, "install missing packages", setup),
-    Stage("lint", 110, "./dev lint, and each lint broken on purpose", lint_bites),
-    Stage("gcc", 360, "g++ 12: every suite on soft0", suites("dev")),
-    Stage("compile-fail", 95, "what must not compile, g++ 12 and clang 19",
+    Stage("lint", 135, "./dev lint, and each lint broken on purpose", lint_bites),
+    Stage("gcc", 340, "g++ 12: every suite on soft0", suites("dev")),
+    Stage("compile-fail", 115, "what must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
     Stage("package", 60, "consumer projects, link tests", labelled("package", "dev")),
     Stage("example", 20, "the examples, as the documents quote them", labelled("example", "dev")),
@@ -189,7 +189,7 @@ STAGES = [
     Stage("vm", 250, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
     Stage("asan", 360, "clang 19: every suite under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 200, "clang 19: the suites labelled tsan under TSan", tsan_subset),
+    Stage("tsan", 220, "clang 19: the suites labelled tsan under TSan", tsan_subset),
     Stage("parity", 5, "./dev parity: what docs/parity promises has passed", parity),
     Stage("clang", 600, "clang 19: every suite, plain",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),

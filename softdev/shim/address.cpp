@@ -7,15 +7,11 @@
 
 namespace verbena::softdev {
 
-namespace {
-
-bool is_group(const ibv_ah_attr& address) noexcept {
-  gid_bytes gid;
-  std::ranges::copy(address.grh.dgid.raw, gid.begin());
-  return is_multicast(gid);
+gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
+  gid_bytes out;
+  std::ranges::copy(gid.raw, out.begin());
+  return out;
 }
-
-}  // namespace
 
 int check_address(host& home, const ibv_ah_attr& address) {
   if (address.port_num != 1) return EINVAL;
@@ -36,8 +32,8 @@ int check_address(host& home, const ibv_ah_attr& address) {
 
 int check_datagram_address(host& home, const ibv_ah_attr& address) {
   const persona_kind kind = home.looks().kind;
-  if (address.is_global == 0 || !is_group(address) || kind == persona_kind::efa)
-    return check_address(home, address);
+  const bool to_group = address.is_global != 0 && is_multicast(to_gid_bytes(address.grh.dgid));
+  if (!to_group || kind == persona_kind::efa) return check_address(home, address);
   const bool has_lid = kind != persona_kind::infiniband || address.dlid != 0;
   if (address.port_num != 1 || !has_lid || home.gids().at(address.grh.sgid_index).empty())
     return EINVAL;

@@ -16,8 +16,11 @@ namespace verbena::softdev {
 /// not this host. Asks the kernel for an address that the table lacks.
 [[nodiscard]] int check_address(host& home, const ibv_ah_attr& address);
 
-/// The same for datagrams, which may go to a multicast group, too. The first such address makes
-/// this process known to others, or gives the errno that says why not.
+/// The bytes of a GID, as the device has them.
+[[nodiscard]] gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept;
+
+/// As check_address for datagrams, which may go to a multicast group, too. The first such address
+/// makes this process known to others, or gives the errno that says why not.
 [[nodiscard]] int check_datagram_address(host& home, const ibv_ah_attr& address);
 
 /// Where the requests of a connection go. Precondition: check_address gave 0.

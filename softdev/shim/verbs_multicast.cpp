@@ -2,9 +2,9 @@
 // Multicast groups: which queue pairs are attached.
 #include <infiniband/verbs.h>
 
-#include <algorithm>
 #include <cerrno>
 
+#include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/objects.hpp"
 
@@ -13,15 +13,9 @@ namespace {
 
 constexpr std::uint16_t multicast_lids = 0xc000;  // 0xffff is no group's
 
-gid_bytes bytes_of(const ibv_gid& gid) noexcept {
-  gid_bytes out;
-  std::ranges::copy(gid.raw, out.begin());
-  return out;
-}
-
 // What the kernel refuses: ib_attach_mcast().
 bool is_group(const qp_object& object, const ibv_gid& gid, std::uint16_t lid) noexcept {
-  if (object.core->transport() != transport::ud || !is_multicast(bytes_of(gid))) return false;
+  if (object.core->transport() != transport::ud || !is_multicast(to_gid_bytes(gid))) return false;
   if (object.context_of->host->looks().kind != persona_kind::infiniband) return true;
   return lid >= multicast_lids && lid != 0xffff;
 }
@@ -38,14 +32,14 @@ int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   if (!working(*object.context_of)) return errno;
   if (object.context_of->host->looks().kind == persona_kind::efa) return EOPNOTSUPP;
   if (gid == nullptr || !is_group(object, *gid, lid)) return EINVAL;
-  return object.context_of->host->attach(*object.core, bytes_of(*gid));
+  return object.context_of->host->attach(*object.core, to_gid_bytes(*gid));
 }
 
 int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   qp_object& object = object_of(qp);
   if (!usable(*object.context_of)) return ENODEV;
   if (gid == nullptr || !is_group(object, *gid, lid)) return EINVAL;
-  return object.context_of->host->detach(*object.core, bytes_of(*gid));
+  return object.context_of->host->detach(*object.core, to_gid_bytes(*gid));
 }
 
 }  // extern "C"

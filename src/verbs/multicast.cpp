@@ -11,12 +11,6 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-ibv_gid native_group(const gid& group) noexcept {
-  ibv_gid out{};
-  std::ranges::copy(group.bytes(), out.raw);
-  return out;
-}
-
 std::string explain_refused_group(int code, const gid& group) {
   if (code == EINVAL && !is_multicast(group))
     return to_string(group) + " is no multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2";
@@ -27,6 +21,17 @@ std::string explain_refused_group(int code, const gid& group) {
   return {};
 }
 
+template <class Verb>
+result<void> change_group(const Verb& verb, const queue_pair_base& which, const gid& group,
+                          lid where) {
+  ibv_gid address{};
+  std::ranges::copy(group.bytes(), address.raw);
+  const auto status = call(verb, which.native(), &address, where.value());
+  if (!status.failed) return {};
+  return error::from_errno(status.code, verb.name(), which.name(),
+                           explain_refused_group(status.code, group));
+}
+
 }  // namespace
 
 bool is_multicast(const gid& address) noexcept {
@@ -35,21 +40,11 @@ bool is_multicast(const gid& address) noexcept {
 }
 
 result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where) {
-  const auto& verb = which.state().verbs().attach_mcast;
-  const ibv_gid address = native_group(group);
-  const auto status = call(verb, which.native(), &address, where.value());
-  if (!status.failed) return {};
-  return error::from_errno(status.code, verb.name(), which.name(),
-                           explain_refused_group(status.code, group));
+  return change_group(which.state().verbs().attach_mcast, which, group, where);
 }
 
 result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where) {
-  const auto& verb = which.state().verbs().detach_mcast;
-  const ibv_gid address = native_group(group);
-  const auto status = call(verb, which.native(), &address, where.value());
-  if (!status.failed) return {};
-  return error::from_errno(status.code, verb.name(), which.name(),
-                           explain_refused_group(status.code, group));
+  return change_group(which.state().verbs().detach_mcast, which, group, where);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

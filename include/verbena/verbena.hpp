@@ -41,6 +41,8 @@
 #include "verbena/cm/session.hpp"
 #include "verbena/cm/session_options.hpp"
 #include "verbena/cm/socket_address.hpp"
+#include "verbena/memory/buffer.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/address_handle.hpp"

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/memory/buffer_pool.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "src/memory/pool_home.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace detail {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t cache_line = 64;
+
+// A piece's number: the class above, the number within the class below.
+constexpr unsigned index_bits = 26;
+constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
+// What stands for a whole region.
+constexpr std::uint32_t whole_region = ~std::uint32_t{0};
+static_assert(buffer_pool::max_count <= index_mask);
+static_assert(buffer_pool::max_classes <= (1U << (32 - index_bits)));
+
+error refused(const std::string& why) {
+  return error::invalid_argument("buffer_pool::create", "buffer pool", why);
+}
+
+result<void> check(const std::vector<size_class>& wanted) {
+  if (wanted.empty() || wanted.size() > buffer_pool::max_classes)
+    return refused("a pool has 1 to " + std::to_string(buffer_pool::max_classes) +
+                   " sizes of buffers, not " + std::to_string(wanted.size()));
+  for (const auto& [bytes, count] : wanted) {
+    if (bytes == 0 || bytes > local_slice::max_length)
+      return refused("a buffer has 1 to " + std::to_string(local_slice::max_length) +
+                     " bytes, not " + std::to_string(bytes));
+    if (count == 0 || count > buffer_pool::max_count)
+      return refused("a size has 1 to " + std::to_string(buffer_pool::max_count) +
+                     " buffers, not " + std::to_string(count));
+  }
+  return {};
+}
+
+}  // namespace
+
+result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
+  VERBENA_TRY_VOID(check(wanted));
+  pool_layout made;
+  for (const auto& [bytes, count] : wanted) {
+    const std::size_t unit = bytes >= page ? page : cache_line;
+    made.classes.push_back(
+        {.bytes = bytes, .stride = (bytes + unit - 1) / unit * unit, .offset = 0, .count = count});
+  }
+  std::ranges::stable_sort(made.classes, {}, &pool_class::bytes);
+  // The largest come first in memory: each class then begins where it must, without a gap.
+  for (auto each = made.classes.rbegin(); each != made.classes.rend(); ++each) {
+    const std::size_t need = each->stride * each->count;  // < 2^59
+    if (need > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - made.bytes)
+      return refused("so many buffers need more memory than there are addresses");
+    each->offset = made.bytes;
+    made.bytes += need;
+  }
+  return made;
+}
+
+pool_home::pool_home(memory_region of, pool_layout cut)
+    : region(std::move(of)), layout(std::move(cut)), holders(one_handle) {
+  domain = region.native()->pd;
+  rights = region.rights();
+  for (const auto& each : layout.classes) free.push_back(std::make_unique<free_list>(each.count));
+}
+
+pool_home::pool_home(memory_region of) : region(std::move(of)), holders(one_buffer) {
+  domain = region.native()->pd;
+  rights = region.rights();
+}
+
+void pool_home::let_go(std::uint64_t count) noexcept {
+  if (holders.fetch_sub(count, std::memory_order_acq_rel) == count) delete this;
+}
+
+void give_back(buffer_home& home, std::uint32_t piece) noexcept {
+  auto& owner = static_cast<pool_home&>(home);
+  if (piece != whole_region) owner.free[piece >> index_bits]->push(piece & index_mask);
+  owner.let_go(pool_home::one_buffer);
+}
+
+}  // namespace detail
+
+buffer buffer::of(memory_region&& region) {
+  VERBENA_ASSERT(region.owns_memory(),
+                 "a buffer is made of a region whose memory the library allocated");
+  VERBENA_ASSERT(!region.rights().contains(access::zero_based),
+                 "a buffer is not made of a zero-based region");
+  VERBENA_ASSERT(region.length() <= local_slice::max_length, "a buffer has at most 4 GiB - 1 byte");
+  auto home = std::make_unique<detail::pool_home>(std::move(region));
+  const memory_region& kept = home->region;
+  return buffer({.home = home.release(),
+                 .memory = kept.bytes().data(),
+                 .capacity = static_cast<std::uint32_t>(kept.length()),
+                 .piece = detail::whole_region,
+                 .lkey = kept.local_key(),
+                 .rkey = kept.remote_key()});
+}
+
+result<buffer_pool> buffer_pool::create(const protection_domain& domain,
+                                        const buffer_pool_options& options) {
+  if (options.rights.contains(access::zero_based))
+    return detail::refused("the memory of a pool is not zero-based: leave the right out");
+  VERBENA_TRY(auto layout, detail::lay_out(options.classes));
+  VERBENA_TRY(auto region,
+              domain.allocate(layout.bytes, options.rights, {.huge_pages = options.huge_pages}));
+  return buffer_pool(new detail::pool_home(std::move(region), std::move(layout)));
+}
+
+buffer_pool::buffer_pool(const buffer_pool& other) noexcept : home_(other.home_) {
+  if (home_ != nullptr) home_->hold(detail::pool_home::one_handle);
+}
+
+buffer_pool::~buffer_pool() {
+  if (home_ != nullptr) home_->let_go(detail::pool_home::one_handle);
+}
+
+detail::pool_home& buffer_pool::home() const {
+  VERBENA_ASSERT(home_ != nullptr, "a moved-from buffer_pool must not be used");
+  return *home_;
+}
+
+std::optional<buffer> buffer_pool::take(std::size_t bytes) const {
+  detail::pool_home& home = this->home();
+  for (std::size_t i = 0; i < home.layout.classes.size(); ++i) {
+    const detail::pool_class& each = home.layout.classes[i];
+    if (each.bytes < bytes) continue;
+    const auto free = home.free[i]->pop();
+    if (!free) continue;
+    home.hold(detail::pool_home::one_buffer);
+    return buffer({.home = &home,
+                   .memory = home.region.bytes().data() + each.offset + *free * each.stride,
+                   .capacity = static_cast<std::uint32_t>(each.bytes),
+                   .piece = static_cast<std::uint32_t>(i << detail::index_bits) | *free,
+                   .lkey = home.region.local_key(),
+                   .rkey = home.region.remote_key()});
+  }
+  return std::nullopt;
+}
+
+std::size_t buffer_pool::largest() const { return home().layout.classes.back().bytes; }
+
+std::size_t buffer_pool::count() const {
+  std::size_t sum = 0;
+  for (const auto& each : home().layout.classes) sum += each.count;
+  return sum;
+}
+
+std::size_t buffer_pool::taken() const {
+  return home().holders.load(std::memory_order_relaxed) % detail::pool_home::one_handle;
+}
+
+std::size_t buffer_pool::registered_bytes() const { return home().region.length(); }
+
+access_flags buffer_pool::rights() const { return home().rights; }
+
+const ibv_pd* buffer_pool::domain_identity() const { return home().domain; }
+
+}  // namespace verbena::inline VERBENA_ABI

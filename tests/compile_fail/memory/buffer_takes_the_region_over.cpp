@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// A buffer over a region takes the region over: it is given up with std::move.
+// expect: cannot bind (rvalue reference|to lvalue)
+#include "verbena/memory/buffer.hpp"
+
+verbena::buffer use(verbena::memory_region& region) {
+#ifdef VERBENA_BAD
+  return verbena::buffer::of(region);
+#else
+  return verbena::buffer::of(std::move(region));
+#endif
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Pools that eight threads take from and give back to at once. ThreadSanitizer looks at this
+// program in every run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/memory/free_list.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace verbena {
+namespace {
+
+constexpr std::uint32_t thread_count = 8;
+
+/// Runs `work(i)` on eight threads at once.
+template <class Work>
+void on_threads(Work work) {
+  std::vector<std::thread> threads;
+  threads.reserve(thread_count);
+  for (std::uint32_t i = 0; i < thread_count; ++i) threads.emplace_back([&work, i] { work(i); });
+  for (auto& thread : threads) thread.join();
+}
+
+// Few numbers and many threads, so that the head changes under everybody's feet.
+TEST(free_list_threads, a_number_has_one_owner_and_none_is_lost) {
+  constexpr std::uint32_t count = 5;
+  detail::free_list list(count);
+  std::array<std::uint32_t, count> owner{};  // written by owners alone: a race if there are two
+  std::atomic<std::uint32_t> wrong{0};
+  on_threads([&](std::uint32_t i) {
+    std::mt19937 random(i);
+    std::vector<std::uint32_t> mine;
+    for (int step = 0; step < 4000; ++step) {
+      if (random() % 2 == 0) {
+        if (const auto got = list.pop()) {
+          owner[*got] = i;
+          mine.push_back(*got);
+        }
+      } else if (!mine.empty()) {
+        std::swap(mine[random() % mine.size()], mine.back());
+        if (owner[mine.back()] != i) ++wrong;
+        list.push(mine.back());
+        mine.pop_back();
+      }
+    }
+    for (const auto number : mine) list.push(number);
+  });
+  EXPECT_EQ(wrong.load(), 0U);
+  std::vector<std::uint32_t> all;
+  while (const auto got = list.pop()) all.push_back(*got);
+  std::ranges::sort(all);
+  EXPECT_EQ(all, (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(buffer_pool_threads, a_buffer_has_one_owner_and_none_is_lost) {
+  auto pool = std::make_optional(
+      buffer_pool::create(open_device("soft0").value().allocate_pd().value(),
+                          {.classes = {{.bytes = 64, .count = 6}, {.bytes = 200, .count = 6}}})
+          .value());
+  std::atomic<std::uint32_t> wrong{0};
+  on_threads([&](std::uint32_t i) {
+    const buffer_pool own = i % 2 == 0 ? *pool : buffer_pool(*pool);
+    std::mt19937 random(i);
+    std::vector<buffer> mine;
+    const auto full = static_cast<int>(i) + 1;
+    const auto untouched = [&](const buffer& of) {
+      return std::ranges::all_of(of.bytes(), [&](std::byte b) { return b == std::byte(full); });
+    };
+    for (int step = 0; step < 2000; ++step) {
+      if (random() % 2 == 0) {
+        auto got = own.take(random() % 200);
+        if (!got) continue;
+        std::memset(got->bytes().data(), full, got->capacity());
+        mine.push_back(*std::move(got));
+      } else if (!mine.empty()) {
+        std::swap(mine[random() % mine.size()], mine.back());
+        if (!untouched(mine.back())) ++wrong;
+        mine.pop_back();
+      }
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0U);
+  EXPECT_EQ(pool->taken(), 0U);
+  std::vector<buffer> all;
+  while (auto got = pool->take(0)) all.push_back(*std::move(got));
+  EXPECT_EQ(all.size(), pool->count());
+}
+
+// Who is last frees everything, on whatever thread it is.
+TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
+  const auto pd = open_device("soft0").value().allocate_pd().value();
+  for (int round = 0; round < 20; ++round) {
+    auto pool = std::make_optional(
+        buffer_pool::create(pd, {.classes = {{.bytes = 64, .count = thread_count}}}).value());
+    std::vector<buffer> all;
+    while (auto got = pool->take(0)) all.push_back(*std::move(got));
+    std::thread dropper([&] { pool.reset(); });
+    on_threads([&](std::uint32_t i) {
+      std::memset(all[i].bytes().data(), 1, all[i].capacity());
+      all[i].reset();
+    });
+    dropper.join();
+  }
+}
+
+}  // namespace
+}  // namespace verbena

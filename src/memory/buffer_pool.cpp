@@ -53,7 +53,7 @@ result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
     made.classes.push_back(
         {.bytes = bytes, .stride = (bytes + unit - 1) / unit * unit, .offset = 0, .count = count});
   }
-  std::ranges::stable_sort(made.classes, {}, &pool_class::bytes);
+  std::ranges::sort(made.classes, {}, &pool_class::bytes);
   // The largest come first in memory: each class then begins where it must, without a gap.
   for (auto each = made.classes.rbegin(); each != made.classes.rend(); ++each) {
     const std::size_t need = each->stride * each->count;  // < 2^59

@@ -43,6 +43,8 @@
 #include "verbena/cm/socket_address.hpp"
 #include "verbena/memory/buffer.hpp"
 #include "verbena/memory/buffer_pool.hpp"
+#include "verbena/memory/remote_view.hpp"
+#include "verbena/memory/remote_window.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/address_handle.hpp"

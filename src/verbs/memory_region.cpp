@@ -41,7 +41,7 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
   const auto address = reinterpret_cast<std::uintptr_t>(region.addr);
   view_ = {.base = rights.contains(access::zero_based) ? 0 : base_address.value_or(address),
            .length = region.length,
-           .memory = memory != nullptr ? memory->data() : nullptr,
+           .memory = memory != nullptr ? static_cast<std::byte*>(region.addr) : nullptr,
            .lkey = verbena::local_key(region.lkey),
            .rkey = verbena::remote_key(region.rkey),
            .rights = rights};

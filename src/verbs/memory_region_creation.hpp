@@ -2,7 +2,9 @@
 // The state of a new memory region.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "src/verbs/memory_block.hpp"
@@ -21,5 +23,11 @@ struct region_source {
 [[nodiscard]] std::string place_of(const void* address, std::size_t length);
 [[nodiscard]] std::shared_ptr<memory_region_state> make_memory_region_state(
     ibv_mr* native, const protection_domain& pd, region_source from, ownership owner);
+
+/// Registers `part`, which lies in `of`. The region keeps `of`, for ever if its deregistration is
+/// refused. Errors: as protection_domain::register_memory().
+[[nodiscard]] result<memory_region> register_part(const protection_domain& pd,
+                                                  std::span<std::byte> part, access_flags rights,
+                                                  std::shared_ptr<const memory_block> of);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

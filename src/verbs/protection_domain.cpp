@@ -99,6 +99,15 @@ std::shared_ptr<protection_domain_state> make_protection_domain_state(
   });
 }
 
+result<memory_region> register_part(const protection_domain& pd, std::span<std::byte> part,
+                                    access_flags rights, std::shared_ptr<const memory_block> of) {
+  if (part.empty())
+    return error::invalid_argument("register_part", pd.name(),
+                                   "there is nothing to register: the part is empty");
+  VERBENA_TRY_VOID(check_rights("register_part", pd.name(), rights));
+  return make_region(pd, {part, rights, {}}, std::move(of));
+}
+
 }  // namespace detail
 
 protection_domain protection_domain::adopt(ibv_pd* native, const verbena::context& of,

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// A field of another type is no field of what a peer's memory is seen as.
+// expect: no match|no matching
+#include "verbena/memory/remote_view.hpp"
+
+struct header {
+  int length;
+};
+struct footer {
+  int length;
+};
+
+verbena::remote_region use(const verbena::remote_view<header>& there) {
+#ifdef VERBENA_BAD
+  return there.field(&footer::length).region();
+#else
+  return there.field(&header::length).region();
+#endif
+}

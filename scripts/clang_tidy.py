@@ -122,9 +122,12 @@ def tidy(source, commands, build, memory):
 
 
 def groups_of(todo):
-    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command)."""
+    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command). Tests have no
+    group: a dozen of them together take three times as long as alone."""
     alike = {}
     for source, commands in todo.items():
+        if source.is_relative_to(ROOT / "tests"):
+            continue
         for command in commands:
             words = preprocessing({**command, "command": command["command"].replace(command["file"], "")})
             target = re.search(r" -o (\S+?\.dir)/", command["command"])  # others have functions of the same names

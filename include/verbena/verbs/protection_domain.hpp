@@ -25,6 +25,9 @@ class address_handle;
 class completion;
 class completion_queue;
 class lazy_completion;
+struct channel_options;
+class completion_hub;
+class prepared_channel;
 class shared_receive_queue;
 struct shared_receive_queue_options;
 template <class Transport>
@@ -118,6 +121,17 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
   [[nodiscard]] result<prepared_queue_pair<Transport>> create_queue_pair(
       const completion_queue& send, const completion_queue& receive,
       const shared_receive_queue& shared, queue_pair_options<Transport> options = {}) const;
+
+  /// Creates a channel that is not yet connected, with a completion queue of its own: see
+  /// channel/prepared_channel.hpp. Allocates; may block in the kernel. Errors: `invalid_argument`
+  /// for depths of 0; those of context::create_cq() and of create_queue_pair().
+  [[nodiscard]] result<prepared_channel> create_channel() const;
+  /// The same with options.
+  [[nodiscard]] result<prepared_channel> create_channel(const channel_options& options) const;
+  /// The same for one that shares a completion queue. Errors: also `invalid_argument` when the hub
+  /// has no room for all that the channel can have in flight.
+  [[nodiscard]] result<prepared_channel> create_channel(const completion_hub& hub,
+                                                        const channel_options& options) const;
 
   /// Creates a receive queue for many queue pairs: see shared_receive_queue.hpp. Allocates; may
   /// block in the kernel.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "verbena/base/result.hpp"
+#include "verbena/channel/detail/operation_table.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// One completion queue for several channels: whichever of them polls, the completions of all are
+/// delivered. Each channel reserves an entry for each operation that it can have in flight, so the
+/// queue cannot overrun. Copies share the queue; channels keep it alive.
+/// Threads: a hub, its channels and their handles are used by one thread at a time, together.
+class completion_hub {
+ public:
+  /// A hub with room for `operations` in flight, over all channels: for each channel its
+  /// `max_send_wr + max_recv_wr`. Allocates; may block in the kernel. Errors: `invalid_argument`
+  /// for 0; the errno of ibv_create_cq(3), with the device's limit.
+  [[nodiscard]] static result<completion_hub> create(const context& of, std::uint32_t operations);
+
+  /// Operations that channels to come can still have in flight.
+  [[nodiscard]] std::uint32_t unreserved() const noexcept { return table_->unreserved(); }
+  /// The queue. Only channels may poll it; it can be armed, and asked for its channel.
+  [[nodiscard]] const completion_queue& cq() const noexcept { return table_->cq(); }
+
+ private:
+  friend class protection_domain;
+  explicit completion_hub(std::shared_ptr<detail::operation_table> table) noexcept
+      : table_(std::move(table)) {}
+
+  std::shared_ptr<detail::operation_table> table_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

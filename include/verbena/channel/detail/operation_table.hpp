@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// A completion queue and a slot for each operation that can be in flight on it. The slot's index
+// and generation are the operation's wr_id: what completes is found without a search, and a
+// completion that comes too late is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "verbena/base/result.hpp"
+#include "verbena/channel/operation_result.hpp"
+#include "verbena/memory/buffer.hpp"
+#include "verbena/verbs/completion_queue.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+class operation_scope;
+}
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+class channel_core;
+
+/// Where the end of an operation is delivered to: in a handle, or on the stack of a blocking call.
+struct operation_waiter {
+  operation_result result;  ///< there if `ended`
+  bool ended = false;       ///< the adapter is done with the memory
+  buffer held;              ///< what the operation had, once it ended
+};
+
+/// One operation that is in flight; of a free slot only `generation` and `next` mean something.
+struct operation_slot {
+  channel_core* owner = nullptr;  ///< nullptr: the slot is free
+  operation_waiter* waiter = nullptr;  ///< nullptr: nobody waits any more
+  operation_scope* scope = nullptr;    ///< that has to hear of it; nullptr: none
+  std::source_location posted;         ///< where
+  std::uint32_t generation = 0;        ///< how often the slot was used
+  std::uint32_t next = 0;              ///< of the free list
+  bool receive = false;                ///< takes a place of the receive queue
+  buffer held;                         ///< memory that lives until the end
+};
+
+/// Threads: one thread at a time, with all channels on it.
+class operation_table {
+ public:
+  /// One slot for each entry of `cq`, which nothing else completes into.
+  operation_table(completion_queue cq, std::uint32_t slots);
+
+  /// The queue.
+  [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }
+  /// Takes `count` slots away from what other channels may have; false: there are not as many.
+  [[nodiscard]] bool reserve(std::uint32_t count) noexcept;
+  /// Gives them back.
+  void unreserve(std::uint32_t count) noexcept { unreserved_ += count; }
+  /// Slots that are not reserved.
+  [[nodiscard]] std::uint32_t unreserved() const noexcept { return unreserved_; }
+
+  /// A slot for an operation of `owner`. Precondition: it has reserved one that it does not use.
+  [[nodiscard]] operation_slot& take(channel_core& owner) noexcept;
+  /// The number that the operation in `slot` completes with.
+  [[nodiscard]] std::uint64_t id_of(const operation_slot& slot) const noexcept {
+    return std::uint64_t{slot.generation} << 32U |
+           static_cast<std::uint32_t>(&slot - slots_.data());
+  }
+  /// The slot is free again; completions that still come for it mean nothing.
+  void put(operation_slot& slot) noexcept;
+
+  /// Polls once and delivers what has completed, to whatever channel. 0, or the errno of the poll.
+  [[nodiscard]] int progress(std::size_t& delivered) noexcept;
+  /// All slots, for the end of a channel.
+  [[nodiscard]] std::span<operation_slot> slots() noexcept { return slots_; }
+
+ private:
+  static constexpr std::uint32_t none = 0xffff'ffff;
+
+  completion_queue cq_;
+  std::vector<operation_slot> slots_;
+  std::uint32_t free_ = none;
+  std::uint32_t unreserved_;
+};
+
+/// Slots of a table that belong to one channel, also before it is connected.
+/// Threads: one thread at a time, with the table.
+class slot_reservation {
+ public:
+  /// Of slots that were reserved.
+  slot_reservation(std::shared_ptr<operation_table> table, std::uint32_t count) noexcept
+      : table_(std::move(table)), count_(count) {}
+  slot_reservation(slot_reservation&&) noexcept = default;
+  slot_reservation& operator=(slot_reservation&&) = delete;
+  ~slot_reservation() {
+    if (table_) table_->unreserve(count_);
+  }
+  [[nodiscard]] operation_table& table() const noexcept { return *table_; }
+
+ private:
+  std::shared_ptr<operation_table> table_;
+  std::uint32_t count_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

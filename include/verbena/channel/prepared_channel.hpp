@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Channels are made in two steps, like queue pairs:
+//
+//   auto prepared = pd.create_channel({.max_send_wr = 8}).value();
+//   send_to_peer(prepared.endpoint().encode());
+//   auto channel = std::move(prepared).handshake(endpoint::decode(from_peer()).value()).value();
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/prepared_queue_pair.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// A channel that has no peer yet; protection_domain::create_channel() makes it. When it is
+/// dropped, or when connecting fails, its queue pair is destroyed.
+/// Threads: one thread at a time.
+class [[nodiscard]] prepared_channel {
+ public:
+  /// What the peer needs to connect to this side.
+  [[nodiscard]] verbena::endpoint endpoint() const { return queue_.endpoint(); }
+  /// The options that it was created with.
+  [[nodiscard]] const channel_options& options() const noexcept { return options_; }
+
+  /// Connects to the peer, whose endpoint came by other means: its own endpoint connects it to
+  /// itself. The peer may not be ready by then: see prepared_queue_pair::handshake(), whose errors
+  /// these are. May block in the kernel while the peer's address is resolved.
+  [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote) &&;
+
+  /// Connects to the peer at the other end of `peer`, who calls this too; what is offered, decided
+  /// and tried is what bringup::negotiate_queue_pair() says, and so are the errors. When it comes
+  /// back, both sides are ready. Blocks and allocates.
+  [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
+                                        const bringup::negotiation_options& options = {}) &&;
+
+ private:
+  friend class protection_domain;
+  prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
+                   protection_domain domain, const channel_options& options) noexcept
+      : queue_(std::move(queue)),
+        slots_(std::move(slots)),
+        domain_(std::move(domain)),
+        options_(options) {}
+  [[nodiscard]] static result<prepared_channel> create(
+      const protection_domain& domain, std::shared_ptr<detail::operation_table> table,
+      const channel_options& options);
+  [[nodiscard]] channel with(queue_pair<rc> connected) &&;
+
+  prepared_queue_pair<rc> queue_;
+  detail::slot_reservation slots_;
+  protection_domain domain_;
+  channel_options options_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

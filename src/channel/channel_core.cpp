@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+// The life of a channel: waiting, flushing, and losing the queue pair.
+#include "verbena/channel/detail/channel_core.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/channel/operation_scope.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+// A queue pair in its error state flushes at once. One that has not after this long is destroyed.
+constexpr std::chrono::seconds flush_patience{5};
+
+void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+// Memory that the adapter may still touch when not even destroying the queue pair could stop it.
+std::vector<buffer>& given_up() {
+  static auto* const kept = new std::vector<buffer>();
+  return *kept;
+}
+
+}  // namespace
+
+channel_core::channel_core(parts of)
+    : queue_(std::move(of.queue)),
+      slots_(std::move(of.slots)),
+      domain_(std::move(of.domain)),
+      options_(of.options),
+      native_domain_(domain_.native()),
+      free_sends_(options_.max_send_wr),
+      free_receives_(options_.max_recv_wr) {
+  pieces_.reserve(std::max(options_.max_send_sge, options_.max_recv_sge));
+}
+
+channel_core::~channel_core() {
+  if (in_flight_ != 0) lose(0);
+  // The completions of a queue pair that is gone must not come when its slots are used again.
+  queue_.reset();
+  deliver_the_rest();
+}
+
+template <class Ended>
+bool channel_core::spin(deadline until, Ended&& ended) {
+  constexpr std::uint32_t polls_per_look_at_the_clock = 64;
+  for (std::uint32_t idle = 0; !ended();) {
+    std::size_t delivered = 0;
+    if (const int code = slots_.table().progress(delivered); code != 0) [[unlikely]]
+      lose(code);
+    if (delivered != 0) continue;
+    if (++idle % polls_per_look_at_the_clock == 0 && until.expired()) return ended();
+    relax();
+  }
+  return true;
+}
+
+void channel_core::await(const operation_waiter& waiter, deadline until) {
+  if (!wait(waiter, until)) flush();
+}
+
+bool channel_core::wait(const operation_waiter& waiter, deadline until) {
+  return spin(until, [&] { return waiter.ended; });
+}
+
+void channel_core::drain(const operation_scope& scope, deadline until) {
+  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush();
+}
+
+void channel_core::progress() {
+  std::size_t delivered = 0;
+  if (const int code = slots_.table().progress(delivered); code != 0) [[unlikely]]
+    lose(code);
+}
+
+void channel_core::flush() {
+  if (!queue_) return;
+  deadline_passed_ = true;
+  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+      !moved) {
+    log(log_level::warning, moved.error().message());
+    lose(moved.error().code());
+  } else if (!spin(deadline::after(flush_patience), [&] { return in_flight_ == 0; })) {
+    log(log_level::warning, "a channel's queue pair in its error state does not flush; it is destroyed");
+    lose(0);
+  }
+  deadline_passed_ = false;
+}
+
+void channel_core::lose(int code) noexcept {
+  if (queue_) {
+    auto closed = std::move(*queue_).close();
+    queue_.reset();
+    if (!closed) {
+      log(log_level::error, "the queue pair of a channel cannot be destroyed; its memory is given "
+                            "up and never freed: " + closed.error().message());
+      for (operation_slot& slot : slots_.table().slots()) {
+        if (slot.owner != this) continue;
+        VERBENA_ASSERT(!slot.held.empty(),
+                       "memory of the program that the adapter may still touch: neither its "
+                       "operation nor its queue pair could be ended");
+        given_up().push_back(std::move(slot.held));
+      }
+    }
+  }
+  end_all(code);
+}
+
+void channel_core::end_all(int code) noexcept {
+  for (operation_slot& slot : slots_.table().slots())
+    if (slot.owner == this) end(slot, operation_result::lose(code, slot.posted));
+}
+
+void channel_core::deliver_the_rest() noexcept {
+  for (std::size_t delivered = 1; delivered != 0;) {
+    delivered = 0;
+    if (slots_.table().progress(delivered) != 0) return;
+  }
+}
+
+void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
+  end(slot, operation_result::of(done, deadline_passed_, slot.posted));
+}
+
+void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
+  if (slot.waiter != nullptr) {
+    slot.waiter->result = how;
+    slot.waiter->held = std::move(slot.held);
+    slot.waiter->ended = true;
+  } else {
+    slot.held.reset();
+    if (slot.scope != nullptr) {
+      slot.scope->ended_unseen(how);
+    } else if (!how.ok() && unseen_failures_++ == 0) {
+      first_unseen_failure_ = how;
+    }
+  }
+  if (slot.scope != nullptr) --slot.scope->in_flight_;
+  ++(slot.receive ? free_receives_ : free_sends_);
+  --in_flight_;
+  slots_.table().put(slot);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// The unpolled level: the buffer is the operation's until it is over.
+#include <utility>
+
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/pending_operation.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+std::size_t length_of(const buffer& memory, const buffer_part& part) {
+  VERBENA_ASSERT(part.offset <= memory.capacity() &&
+                     (part.length == buffer_part::rest ||
+                      part.length <= memory.capacity() - part.offset),
+                 "a part of a buffer lies inside the buffer");
+  return part.length == buffer_part::rest ? memory.capacity() - part.offset : part.length;
+}
+
+// What the part names: nothing, or one piece.
+template <class Piece>
+class piece_of {
+ public:
+  piece_of(const buffer& memory, const buffer_part& part) {
+    VERBENA_ASSERT(!memory.empty(), "an empty buffer cannot be posted");
+    if (const std::size_t length = length_of(memory, part); length != 0)
+      piece_.emplace(memory, part.offset, length);
+  }
+  [[nodiscard]] std::span<const Piece> get() const {
+    return piece_ ? std::span<const Piece>(&*piece_, 1) : std::span<const Piece>();
+  }
+
+ private:
+  std::optional<Piece> piece_;
+};
+
+}  // namespace
+
+pending_operation::pending_operation(detail::channel_core& core,
+                                     const detail::send_description& what, buffer&& memory,
+                                     std::source_location posted)
+    : core_(&core) {
+  core.hold();
+  keep(core.post(what, {.waiter = this, .posted = posted}, &memory), memory);
+}
+
+pending_operation::pending_operation(detail::channel_core& core, std::span<const sink> into,
+                                     buffer&& memory, std::source_location posted)
+    : core_(&core) {
+  core.hold();
+  keep(core.post(into, {.waiter = this, .posted = posted}, &memory), memory);
+}
+
+void pending_operation::keep(std::optional<operation_result> refused, buffer& memory) {
+  if (!refused) {
+    slot_ = core_->last_slot();
+    return;
+  }
+  result = *refused;
+  ended = true;
+  held = std::move(memory);
+  let_go();
+}
+
+pending_operation::pending_operation(pending_operation&& other) noexcept { take_over(other); }
+
+pending_operation& pending_operation::operator=(pending_operation&& other) noexcept {
+  if (this != &other) {
+    let_go();
+    take_over(other);
+  }
+  return *this;
+}
+
+pending_operation::~pending_operation() { let_go(); }
+
+void pending_operation::take_over(pending_operation& other) noexcept {
+  core_ = std::exchange(other.core_, nullptr);
+  slot_ = std::exchange(other.slot_, nullptr);
+  result = other.result;
+  ended = std::exchange(other.ended, false);
+  held = std::move(other.held);
+  if (!ended && slot_ != nullptr) detail::channel_core::redirect(*slot_, this);
+}
+
+void pending_operation::let_go() noexcept {
+  if (!ended && slot_ != nullptr) detail::channel_core::redirect(*slot_, nullptr);
+  slot_ = nullptr;
+  detail::channel_core::release(std::exchange(core_, nullptr));
+}
+
+detail::channel_core& pending_operation::core() {
+  VERBENA_ASSERT(core_ != nullptr, "a moved-from operation must not be used");
+  return *core_;
+}
+
+const operation_result* pending_operation::outcome() noexcept {
+  if (!ended) return nullptr;
+  let_go();  // the channel is needed no more
+  return &result;
+}
+
+const operation_result* pending_operation::poll() {
+  if (!ended) core().progress();
+  return outcome();
+}
+
+const operation_result* pending_operation::wait(deadline until) {
+  if (!ended && !core().wait(*this, until)) return nullptr;
+  return outcome();
+}
+
+buffer pending_operation::take_buffer() {
+  VERBENA_ASSERT(ended, "a buffer is the adapter's until poll() or wait() gave a result");
+  return std::move(held);
+}
+
+using detail::send_kind;
+
+pending_operation channel::post_send(buffer&& memory, const buffer_part& part,
+                                     const operation_options& options,
+                                     std::source_location posted) {
+  const piece_of<source> piece(memory, part);
+  return {core(), {.kind = send_kind::send, .out = piece.get(), .options = options},
+          std::move(memory), posted};
+}
+
+pending_operation channel::post_receive(buffer&& memory, const buffer_part& part,
+                                        std::source_location posted) {
+  const piece_of<sink> piece(memory, part);
+  return {core(), piece.get(), std::move(memory), posted};
+}
+
+pending_operation channel::post_write(buffer&& memory, const remote_region& to,
+                                      const buffer_part& part, const operation_options& options,
+                                      std::source_location posted) {
+  const piece_of<source> piece(memory, part);
+  return {core(),
+          {.kind = send_kind::write, .out = piece.get(), .remote = to, .options = options},
+          std::move(memory), posted};
+}
+
+pending_operation channel::post_read(buffer&& memory, const remote_region& from,
+                                     const buffer_part& part, std::source_location posted) {
+  const piece_of<sink> piece(memory, part);
+  return {core(), {.kind = send_kind::read, .in = piece.get(), .remote = from}, std::move(memory),
+          posted};
+}
+
+pending_operation channel::post_compare_and_swap(buffer&& before, const remote_region& target,
+                                                 compare_and_swap_operands operands,
+                                                 std::source_location posted) {
+  const piece_of<sink> piece(before, {.length = 8});
+  return {core(),
+          {.kind = send_kind::compare_and_swap,
+           .in = piece.get(),
+           .remote = target,
+           .expected_or_addend = operands.expected,
+           .desired = operands.desired},
+          std::move(before), posted};
+}
+
+pending_operation channel::post_fetch_and_add(buffer&& before, const remote_region& target,
+                                              std::uint64_t addend, std::source_location posted) {
+  const piece_of<sink> piece(before, {.length = 8});
+  return {core(),
+          {.kind = send_kind::fetch_and_add,
+           .in = piece.get(),
+           .remote = target,
+           .expected_or_addend = addend},
+          std::move(before), posted};
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Two connected channels on the software device, and memory for them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/prepared_channel.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+#include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::test {
+
+using namespace std::chrono_literals;
+
+inline constexpr access_flags all_rights = access::local_write | access::remote_read |
+                                           access::remote_write | access::remote_atomic;
+
+/// Long enough for whatever ends at all.
+inline deadline patiently() { return deadline::after(20s); }
+
+/// Two channels of one open device, connected to each other; everything is allowed.
+class channel_pair {
+ public:
+  explicit channel_pair(const channel_options& options = default_options())
+      : channel_pair(testing_support::open_soft(), options) {}
+  channel_pair(verbena::context opened, const channel_options& options)
+      : context_(std::move(opened)), pd_(context_.allocate_pd().value()) {
+    auto first = pd_.create_channel(options).value();
+    auto second = pd_.create_channel(options).value();
+    const auto to_first = first.endpoint();
+    const auto to_second = second.endpoint();
+    a_.emplace(std::move(first).handshake(to_second).value());
+    b_.emplace(std::move(second).handshake(to_first).value());
+  }
+
+  static channel_options default_options() {
+    return {.max_send_wr = 16,
+            .max_recv_wr = 16,
+            .max_send_sge = 4,
+            .max_recv_sge = 4,
+            .max_inline_data = 64,
+            .access = access::remote_read | access::remote_write | access::remote_atomic};
+  }
+
+  [[nodiscard]] const verbena::context& context() const { return context_; }
+  [[nodiscard]] const protection_domain& pd() const { return pd_; }
+  [[nodiscard]] channel& a() { return *a_; }
+  [[nodiscard]] channel& b() { return *b_; }
+  void drop_a() { a_.reset(); }
+  void drop_b() { b_.reset(); }
+
+  [[nodiscard]] memory_region memory(std::size_t bytes, unsigned char filled_with = 0) const {
+    auto made = pd_.allocate(bytes, all_rights).value();
+    std::ranges::fill(made.bytes(), std::byte{filled_with});
+    return made;
+  }
+  [[nodiscard]] buffer_pool pool(std::uint32_t count = 64) const {
+    return buffer_pool::create(pd_, {.classes = {{.bytes = 4096, .count = count}}}).value();
+  }
+
+ private:
+  verbena::context context_;
+  protection_domain pd_;
+  std::optional<channel> a_;
+  std::optional<channel> b_;
+};
+
+inline bool all_are(std::span<const std::byte> bytes, unsigned char value) {
+  return std::ranges::all_of(bytes, [&](std::byte each) { return each == std::byte{value}; });
+}
+
+}  // namespace verbena::test

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// Creation, options, sharing of a completion queue, and a device that fails.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/channel/channel_pair.hpp"
+#include "tests/unit/verbs/counting_provider.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/sys/failing_provider.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::counting_provider;
+using testing_support::expect_error;
+using testing_support::log_catcher;
+using testing_support::open_soft;
+
+TEST(channel_creation, options_are_read_back) {
+  const channel_options options{.max_send_wr = 7,
+                                .max_recv_wr = 9,
+                                .max_send_sge = 3,
+                                .max_recv_sge = 2,
+                                .max_inline_data = 32,
+                                .min_cq_entries = 100,
+                                .access = access::remote_read,
+                                .path_mtu = mtu::bytes_512,
+                                .first_psn = packet_sequence_number(77),
+                                .timeout = ack_timeout::at_least(std::chrono::milliseconds(100)),
+                                .retry_count = 3,
+                                .rnr_retry_count = 2,
+                                .min_rnr_timer = rnr_timer::at_least(std::chrono::milliseconds(1)),
+                                .read_depth = 4};
+  channel_pair pair(options);
+  const auto now = pair.a().query().value();
+  EXPECT_EQ(now.max_send_wr, 7U);
+  EXPECT_EQ(now.max_recv_wr, 9U);
+  EXPECT_GE(now.max_send_sge, 3U);
+  EXPECT_GE(now.max_recv_sge, 2U);
+  EXPECT_GE(now.max_inline_data, 32U);
+  EXPECT_EQ(now.access, options.access);
+  EXPECT_EQ(now.path_mtu, options.path_mtu);
+  EXPECT_EQ(now.first_psn, options.first_psn);
+  EXPECT_EQ(now.timeout, options.timeout);
+  EXPECT_EQ(now.retry_count, 3U);
+  EXPECT_EQ(now.rnr_retry_count, 2U);
+  EXPECT_EQ(now.min_rnr_timer, options.min_rnr_timer);
+  EXPECT_EQ(now.read_depth, 4U);
+}
+
+TEST(channel_creation, each_refused_call_leaves_nothing) {
+  counting_provider counting(*soft_provider().value());
+  failing_provider failing(counting.get());
+  const log_catcher log;
+  const auto make = [&]() -> result<channel> {
+    VERBENA_TRY(auto context, open_soft(failing.get()));
+    VERBENA_TRY(auto pd, context.allocate_pd());
+    VERBENA_TRY(auto prepared, pd.create_channel());
+    const auto self = prepared.endpoint();
+    return std::move(prepared).handshake(self);
+  };
+  std::size_t calls = 0;
+  {
+    failing.fail_call(0, 0);
+    const auto made = make();
+    ASSERT_TRUE(made);
+    calls = failing.calls();
+  }
+  ASSERT_EQ(counting.live(), "");
+  std::size_t refused = 0;
+  for (std::size_t nth = 1; nth <= calls; ++nth) {
+    failing.fail_call(nth, ENOMEM);
+    if (!make()) ++refused;
+    EXPECT_EQ(counting.live(), "") << "call " << nth;
+  }
+  EXPECT_GE(refused, 5U);
+}
+
+TEST(channel_creation, depths_of_nothing_are_refused) {
+  auto pd = open_soft().allocate_pd().value();
+  expect_error(pd.create_channel({.max_send_wr = 0}), "between 1 and");
+  expect_error(pd.create_channel({.max_recv_wr = 0}), "between 1 and");
+}
+
+TEST(completion_hub, channels_share_it_and_reserve_their_places) {
+  auto context = open_soft();
+  auto pd = context.allocate_pd().value();
+  expect_error(completion_hub::create(context, 0), "at least one operation");
+  const auto hub = completion_hub::create(context, 40).value();
+  const channel_options options{.max_send_wr = 10, .max_recv_wr = 10,
+                                .access = access::remote_write};
+  auto first = pd.create_channel(hub, options).value();
+  {
+    auto second = pd.create_channel(hub, options).value();
+    EXPECT_EQ(hub.unreserved(), 0U);
+    expect_error(pd.create_channel(hub, options), "room for 0 more operations");
+  }
+  EXPECT_EQ(hub.unreserved(), 20U);
+  auto second = pd.create_channel(hub, options).value();
+  const auto to_first = first.endpoint();
+  const auto to_second = second.endpoint();
+  auto a = std::move(first).handshake(to_second).value();
+  auto b = std::move(second).handshake(to_first).value();
+  const auto pool = buffer_pool::create(pd, {}).value();
+  // Completions of both are delivered by whoever polls.
+  auto receive = b.post_receive(std::move(*pool.take(1)));
+  auto send = a.post_send(std::move(*pool.take(1)), {.length = 8});
+  ASSERT_NE(send.wait(patiently()), nullptr);
+  ASSERT_NE(receive.wait(patiently()), nullptr);
+  // One that goes with operations in flight leaves the other alone.
+  {
+    auto pending = b.post_receive(std::move(*pool.take(1)));
+    const channel gone = std::move(b);
+  }
+  EXPECT_EQ(hub.unreserved(), 20U);
+  EXPECT_EQ(pool.taken(), 2U);
+  EXPECT_EQ(a.in_flight(), 0U);
+}
+
+TEST(channel, is_made_on_one_thread_and_used_on_another) {
+  auto pair = std::async(std::launch::async, [] { return std::make_unique<channel_pair>(); }).get();
+  auto memory = pair->memory(8);
+  EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), patiently()));
+}
+
+// A device whose polls fail from now on.
+class broken_polls {
+ public:
+  explicit broken_polls(const context& of) : native_(of.native()), poll_(native_->ops.poll_cq) {
+    native_->ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return -EIO; };
+  }
+  broken_polls(const broken_polls&) = delete;
+  broken_polls& operator=(const broken_polls&) = delete;
+  ~broken_polls() { native_->ops.poll_cq = poll_; }
+
+ private:
+  ibv_context* native_;
+  int (*poll_)(ibv_cq*, int, ibv_wc*);
+};
+
+TEST(channel, whose_polls_fail_loses_its_queue_pair_before_it_gives_memory_back) {
+  counting_provider counting(*soft_provider().value());
+  {
+    channel_pair pair(open_soft(counting.get()).value(), channel_pair::default_options());
+    const auto pool = pair.pool();
+    auto pending = pair.a().post_receive(std::move(*pool.take(1)));
+    auto inbox = pair.memory(8);
+    operation_result received;
+    {
+      const broken_polls broken(pair.context());
+      received = pair.a().receive(sink(inbox), patiently());
+    }
+    EXPECT_EQ(received.end(), operation_end::lost);
+    EXPECT_EQ(received.code(), EIO);
+    EXPECT_EQ(pair.a().queue(), nullptr);
+    ASSERT_NE(pending.poll(), nullptr);
+    EXPECT_EQ(pending.poll()->end(), operation_end::lost);
+    EXPECT_FALSE(pending.take_buffer().empty());
+    EXPECT_EQ(pair.a().receive(sink(inbox), patiently()).refusal(), refusal::not_connected);
+    expect_error(pair.a().query(), "lost its queue pair");
+  }
+  EXPECT_EQ(counting.live(), "");
+}
+
+TEST(channel, connects_over_a_stream) {
+  auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
+  auto context = open_soft();
+  auto pd = context.allocate_pd().value();
+  const auto until = patiently();
+  std::thread answering([&] {
+    auto peer = listening.accept(until).value();
+    auto b = pd.create_channel().value().connect(peer, until).value();
+    auto inbox = pd.allocate(8, access::local_write).value();
+    const auto received = b.receive(sink(inbox), until);
+    EXPECT_TRUE(received);
+    EXPECT_EQ(received.byte_length(), 8U);
+  });
+  auto peer = bringup::stream::connect(listening.local_address(), until).value();
+  auto a = pd.create_channel().value().connect(peer, until).value();
+  auto outbox = pd.allocate(8, access::local_write).value();
+  EXPECT_TRUE(a.send(source(outbox), until));
+  answering.join();
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// The scoped level: what was posted is over when the scope is, by whatever way it ends.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/channel/channel_pair.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::log_catcher;
+
+error some_error() { return error::invalid_argument("test", {}, "the body's own"); }
+
+TEST(operation_scope, is_over_when_it_returns_though_nobody_waited) {
+  channel_pair pair;
+  auto outbox = pair.memory(32, 5);
+  auto inbox = pair.memory(32);
+  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& receives) {
+    (void)receives.receive(sink(inbox));
+    EXPECT_EQ(receives.in_flight(), 1U);
+    return pair.a()
+        .scope(patiently(), [&](operation_scope& sends) { (void)sends.send(source(outbox)); })
+        .has_value();
+  });
+  ASSERT_TRUE(outcome) << outcome.error().message();
+  EXPECT_TRUE(*outcome.body());
+  EXPECT_TRUE(all_are(inbox.bytes(), 5));
+  EXPECT_EQ(pair.b().in_flight(), 0U);
+}
+
+TEST(operation_scope, buffer_is_used_again_within_the_scope) {
+  channel_pair pair;
+  auto outbox = pair.memory(4);
+  auto inbox = pair.memory(4);
+  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+    sink into(inbox);
+    for (unsigned char round = 1; round < 50; ++round) {
+      auto receive = scope.receive(std::move(into));
+      EXPECT_TRUE(into.empty());  // NOLINT(bugprone-use-after-move): that is what is tested
+      outbox.bytes()[0] = std::byte{round};
+      EXPECT_TRUE(pair.a().send(source(outbox), patiently()));
+      EXPECT_TRUE(receive.wait());
+      EXPECT_EQ(inbox.bytes()[0], std::byte{round});
+      into = receive.take_sink();
+    }
+  });
+  EXPECT_TRUE(outcome);
+}
+
+TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
+  channel_pair pair;
+  auto outbox = pair.memory(64);
+  auto inbox = pair.memory(64);
+  std::vector<scoped_operation> kept;
+  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+    sink rest(inbox);
+    for (int i = 0; i < 8; ++i) {
+      sink behind = i < 7 ? rest.split(8) : sink();
+      kept.push_back(scope.receive(std::move(rest)));  // grows: handles move
+      rest = std::move(behind);
+    }
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_TRUE(pair.a().send(source(outbox, 0, i + 1), patiently()));
+    EXPECT_EQ(kept[7].wait().byte_length(), 8U);
+    EXPECT_EQ(kept[0].wait().byte_length(), 1U);
+    const operation_result* third = kept[3].poll();
+    ASSERT_NE(third, nullptr);
+    EXPECT_EQ(third->byte_length(), 4U);
+  });
+  ASSERT_TRUE(outcome) << outcome.error().message();
+  // The scope is over; the results are still there, of all of them.
+  for (std::size_t i = 0; i < 8; ++i) {
+    const operation_result* again = kept[i].poll();
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(again->byte_length(), i + 1);
+  }
+}
+
+TEST(operation_scope, scattered_sinks_come_back) {
+  channel_pair pair;
+  auto outbox = pair.memory(8, 6);
+  auto inbox = pair.memory(16);
+  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+    std::vector<sink> pieces;
+    pieces.emplace_back(inbox, 0, 4);
+    pieces.emplace_back(inbox, 8, 4);
+    auto receive = scope.receive(std::move(pieces));
+    EXPECT_TRUE(pair.a().send(source(outbox), patiently()));
+    EXPECT_TRUE(receive.wait());
+    return receive.take_sinks().size();
+  });
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(*outcome.body(), 2U);
+  EXPECT_TRUE(all_are(inbox.bytes().first(4), 6));
+  EXPECT_TRUE(all_are(inbox.bytes().subspan(4, 4), 0));
+  EXPECT_TRUE(all_are(inbox.bytes().subspan(8, 4), 6));
+}
+
+TEST(operation_scope, unmatched_receive_ends_with_the_deadline) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+    (void)scope.receive(sink(inbox, 0, 16));
+    (void)scope.receive(sink(inbox, 16, 16));
+  });
+  EXPECT_FALSE(outcome);
+  EXPECT_TRUE(outcome.body());
+  ASSERT_EQ(outcome.drained().size(), 2U);
+  EXPECT_EQ(outcome.drained()[0].end(), operation_end::deadline);
+  EXPECT_EQ(outcome.drained()[1].end(), operation_end::deadline);
+  EXPECT_NE(outcome.error().message().find("besides"), std::string::npos);
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+}
+
+TEST(operation_scope, error_of_the_body_wins_and_loses_none) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+    (void)scope.receive(sink(inbox));
+    return result<int>(some_error());
+  });
+  ASSERT_FALSE(outcome.body());
+  EXPECT_EQ(outcome.drained().size(), 1U);
+  const std::string text = outcome.error().message();
+  EXPECT_NE(text.find("the body's own"), std::string::npos) << text;
+  EXPECT_NE(text.find("a deadline passed"), std::string::npos) << text;
+}
+
+TEST(operation_scope, failure_that_the_body_has_seen_is_the_bodys) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  auto refused = pair.pd().allocate(8, access::local_write).value();
+  const auto outcome = pair.a().scope(patiently(), [&](operation_scope& scope) {
+    auto write = scope.write(source(inbox, 0, 8), refused.remote());
+    EXPECT_EQ(write.wait().end(), operation_end::failed);
+    return 17;
+  });
+  ASSERT_TRUE(outcome) << outcome.error().message();
+  EXPECT_EQ(*outcome.body(), 17);
+}
+
+TEST(operation_scope, exception_leaves_after_everything_is_over) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  const log_catcher log;
+  EXPECT_THROW((void)pair.a().scope(deadline::after(1ms),
+                                    [&](operation_scope& scope) {
+                                      (void)scope.receive(sink(inbox));
+                                      throw std::runtime_error("of the body");
+                                    }),
+               std::runtime_error);
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+  EXPECT_TRUE(log.contains("while a scope was left by an exception")) << log.text();
+}
+
+TEST(operation_scope, full_queue_is_a_value) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+    for (int i = 0; i < 16; ++i) (void)scope.receive(sink(inbox, 0, 1));
+    EXPECT_EQ(pair.a().free_receives(), 0U);
+    auto one_too_many = scope.receive(sink(inbox, 1, 1));
+    const operation_result* refused = one_too_many.poll();
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->refusal(), refusal::queue_full);
+    EXPECT_FALSE(one_too_many.take_sink().empty());
+  });
+  EXPECT_EQ(outcome.drained().size(), 16U);
+  EXPECT_EQ(pair.a().free_receives(), 16U);
+}
+
+TEST(operation_scope, outlives_the_channel_that_is_dropped_inside) {
+  channel_pair pair;
+  auto inbox = pair.memory(32);
+  auto& a = pair.a();
+  const auto outcome = a.scope(deadline::after(1ms), [&](operation_scope& scope) {
+    (void)scope.receive(sink(inbox));
+    pair.drop_a();
+  });
+  EXPECT_EQ(outcome.drained().size(), 1U);
+}
+
+TEST(manual_scope, returns_what_the_body_returns) {
+  channel_pair pair;
+  auto outbox = pair.memory(8, 1);
+  auto target = pair.memory(8);
+  const int value = pair.a().manual_scope(patiently(), [&](operation_scope& scope) {
+    auto write = scope.write(source(outbox), target.remote());
+    EXPECT_TRUE(write.wait());
+    return 4;
+  });
+  EXPECT_EQ(value, 4);
+  const result<int> failed =
+      pair.a().manual_scope(deadline::after(1ms), [&](operation_scope& scope) -> result<int> {
+        (void)scope.receive(sink(target));
+        return some_error();
+      });
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error().message().find("a deadline passed"), std::string::npos);
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+}
+
+TEST(manual_scope_death, success_with_an_operation_that_nobody_looked_at) {
+  channel_pair pair;
+  auto outbox = pair.memory(8, 1);
+  auto target = pair.memory(8);
+  const auto forgetful = [&](bool keep) {
+    pair.a().manual_scope(patiently(), [&](operation_scope& scope) {
+      std::optional<scoped_operation> kept(scope.write(source(outbox), target.remote()));
+      if (!keep) kept.reset();
+    });
+  };
+  EXPECT_DEATH(forgetful(true), "has looked at every operation.*operation_scope_test.cpp");
+  EXPECT_DEATH(forgetful(false), "has looked at every operation.*operation_scope_test.cpp");
+}
+
+TEST(operation_scope_death, sink_that_is_posted_is_not_posted_again) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  const auto twice = [&] {
+    (void)pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+      sink into(inbox);
+      (void)scope.receive(std::move(into));
+      (void)scope.receive(std::move(into));  // NOLINT(bugprone-use-after-move): the mistake
+    });
+  };
+  EXPECT_DEATH(twice(), "a sink that was posted or moved from must not be used");
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// The unpolled level: a buffer goes in and comes back, whatever is dropped when.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/channel/channel_pair.hpp"
+
+namespace verbena::test {
+namespace {
+
+buffer filled(const buffer_pool& pool, unsigned char with) {
+  buffer made = std::move(*pool.take(4096));
+  std::ranges::fill(made.bytes(), std::byte{with});
+  return made;
+}
+
+TEST(pending_operation, buffer_comes_back_with_the_result) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.b().post_receive(filled(pool, 0));
+  auto send = pair.a().post_send(filled(pool, 3), {.offset = 10, .length = 20});
+  const operation_result* received = receive.wait(patiently());
+  ASSERT_NE(received, nullptr);
+  EXPECT_EQ(received->byte_length(), 20U);
+  ASSERT_NE(send.wait(patiently()), nullptr);
+  const buffer inbox = receive.take_buffer();
+  EXPECT_TRUE(all_are(inbox.bytes().first(20), 3));
+  EXPECT_TRUE(all_are(inbox.bytes().subspan(20), 0));
+  EXPECT_TRUE(receive.take_buffer().empty());
+  EXPECT_EQ(receive.wait(patiently())->byte_length(), 20U);  // and again
+  EXPECT_EQ(pool.taken(), 2U);
+}
+
+TEST(pending_operation, deadline_of_a_wait_ends_nothing) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.b().post_receive(filled(pool, 0));
+  EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
+  EXPECT_EQ(receive.poll(), nullptr);
+  auto send = pair.a().post_send(filled(pool, 1));
+  ASSERT_NE(receive.wait(patiently()), nullptr);
+  EXPECT_TRUE(*receive.poll());
+}
+
+TEST(pending_operation, one_sided_operations_move_bytes) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto target = pair.memory(4096);
+  auto write = pair.a().post_write(filled(pool, 8), target.remote(), {.length = 100});
+  ASSERT_TRUE(*write.wait(patiently()));
+  EXPECT_TRUE(all_are(target.bytes().first(100), 8));
+  auto read = pair.a().post_read(filled(pool, 0), target.remote(), {.offset = 50, .length = 60});
+  ASSERT_TRUE(*read.wait(patiently()));
+  EXPECT_TRUE(all_are(read.take_buffer().bytes().subspan(50, 60), 8));
+  std::ranges::fill(target.bytes(), std::byte{});
+  auto add = pair.a().post_fetch_and_add(filled(pool, 0), target.remote(), 7);
+  ASSERT_TRUE(*add.wait(patiently()));
+  auto swap = pair.a().post_compare_and_swap(add.take_buffer(), target.remote(),
+                                             {.expected = 7, .desired = 9});
+  ASSERT_TRUE(*swap.wait(patiently()));
+  const buffer before = swap.take_buffer();
+  EXPECT_EQ(before.bytes()[0], std::byte{7});
+  EXPECT_EQ(target.bytes()[0], std::byte{9});
+}
+
+TEST(pending_operation, refused_operation_gives_the_buffer_back_at_once) {
+  channel_pair pair;
+  auto other_domain = pair.context().allocate_pd().value();
+  const auto foreign = buffer_pool::create(other_domain, {}).value();
+  auto send = pair.a().post_send(std::move(*foreign.take(1)));
+  ASSERT_NE(send.poll(), nullptr);
+  EXPECT_EQ(send.poll()->refusal(), refusal::foreign_domain);
+  EXPECT_FALSE(send.take_buffer().empty());
+}
+
+TEST(pending_operation, dropped_handle_frees_the_buffer_when_it_is_over) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
+  EXPECT_EQ(pool.taken(), 1U);
+  ASSERT_TRUE(*pair.a().post_send(filled(pool, 1)).wait(patiently()));
+  const auto until = patiently();
+  while (pair.b().in_flight() != 0 && !until.expired()) pair.b().progress();
+  EXPECT_EQ(pool.taken(), 0U);
+  EXPECT_EQ(pair.b().unseen_failures(), 0U);
+}
+
+TEST(pending_operation, failure_that_nobody_waited_for_is_counted) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
+  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
+  pair.b().flush();
+  EXPECT_EQ(pair.b().unseen_failures(), 2U);
+  ASSERT_NE(pair.b().first_unseen_failure(), nullptr);
+  EXPECT_EQ(pair.b().first_unseen_failure()->end(), operation_end::deadline);
+  EXPECT_EQ(pool.taken(), 0U);
+}
+
+TEST(pending_operation, outlives_its_channel) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.b().post_receive(filled(pool, 0));
+  pair.drop_b();
+  EXPECT_TRUE(*pair.a().post_send(filled(pool, 4)).wait(patiently()));
+  ASSERT_NE(receive.wait(patiently()), nullptr);
+  EXPECT_TRUE(all_are(receive.take_buffer().bytes(), 4));
+}
+
+TEST(pending_operation, channel_that_goes_with_operations_in_flight_gives_everything_back) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  {
+    auto first = pair.b().post_receive(filled(pool, 0));
+    auto second = pair.b().post_receive(filled(pool, 0));
+    pair.drop_b();
+    EXPECT_EQ(pool.taken(), 2U);
+  }
+  EXPECT_EQ(pool.taken(), 0U);
+}
+
+// Handle 0 and 1, the channel, the pool: dropped in each of the 24 orders, and with each way of
+// making the first handle leak.
+TEST(pending_operation, anything_is_dropped_in_any_order) {
+  std::array<int, 4> order{0, 1, 2, 3};
+  do {
+    channel_pair pair;
+    std::optional<buffer_pool> pool(pair.pool());
+    std::array<std::optional<pending_operation>, 2> handles;
+    for (auto& handle : handles) handle.emplace(pair.b().post_receive(filled(*pool, 0)));
+    for (const int dropped : order) {
+      if (dropped < 2) {
+        handles[static_cast<std::size_t>(dropped)].reset();
+      } else if (dropped == 2) {
+        pair.drop_b();
+      } else {
+        pool.reset();
+      }
+    }
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST(pending_operation, handles_move_while_in_flight) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  std::vector<pending_operation> handles;
+  for (int i = 0; i < 10; ++i) handles.push_back(pair.b().post_receive(filled(pool, 0)));
+  std::ranges::reverse(handles);
+  handles.front() = std::move(handles.back());
+  handles.pop_back();
+  for (int i = 0; i < 10; ++i)
+    ASSERT_TRUE(*pair.a().post_send(filled(pool, 1), {.length = 8}).wait(patiently()));
+  for (auto& handle : handles) ASSERT_NE(handle.wait(patiently()), nullptr);
+}
+
+TEST(pending_operation_death, buffer_in_flight_is_not_taken) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.b().post_receive(filled(pool, 0));
+  EXPECT_DEATH((void)receive.take_buffer(), "a buffer is the adapter's until");
+}
+
+TEST(pending_operation_death, part_lies_inside_the_buffer) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  EXPECT_DEATH((void)pair.b().post_receive(filled(pool, 0), {.offset = 1, .length = 4096}),
+               "a part of a buffer lies inside the buffer");
+}
+
+}  // namespace
+}  // namespace verbena::test

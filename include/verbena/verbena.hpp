@@ -3,6 +3,7 @@
 #pragma once
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/enum_bits.hpp"
@@ -26,6 +27,15 @@
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/offer.hpp"
 #include "verbena/bringup/stream.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/completion_hub.hpp"
+#include "verbena/channel/operation_result.hpp"
+#include "verbena/channel/operation_scope.hpp"
+#include "verbena/channel/pending_operation.hpp"
+#include "verbena/channel/prepared_channel.hpp"
+#include "verbena/channel/sink.hpp"
+#include "verbena/channel/source.hpp"
 #include "verbena/cm/address_info.hpp"
 #include "verbena/cm/caller.hpp"
 #include "verbena/cm/connection.hpp"

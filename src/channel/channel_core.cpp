@@ -90,7 +90,8 @@ void channel_core::flush() {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
   } else if (!spin(deadline::after(flush_patience), [&] { return in_flight_ == 0; })) {
-    log(log_level::warning, "a channel's queue pair in its error state does not flush; it is destroyed");
+    log(log_level::warning,
+        "a channel's queue pair in its error state does not flush; it is destroyed");
     lose(0);
   }
   deadline_passed_ = false;
@@ -101,8 +102,10 @@ void channel_core::lose(int code) noexcept {
     auto closed = std::move(*queue_).close();
     queue_.reset();
     if (!closed) {
-      log(log_level::error, "the queue pair of a channel cannot be destroyed; its memory is given "
-                            "up and never freed: " + closed.error().message());
+      log(log_level::error,
+          "the queue pair of a channel cannot be destroyed; its memory is given "
+          "up and never freed: " +
+              closed.error().message());
       for (operation_slot& slot : slots_.table().slots()) {
         if (slot.owner != this) continue;
         VERBENA_ASSERT(!slot.held.empty(),

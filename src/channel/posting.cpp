@@ -52,15 +52,16 @@ refusal channel_core::check(const send_description& what) noexcept {
   if (!queue_) return refusal::not_connected;
   if (free_sends_ == 0) return refusal::queue_full;
   const bool fills = what.kind == send_kind::read || is_atomic(what.kind);
-  if (const refusal why = fills ? gather(what.in, options_.max_send_sge) : gather(what.out.sources());
+  if (const refusal why =
+          fills ? gather(what.in, options_.max_send_sge) : gather(what.out.sources());
       why != refusal::none)
     return why;
   if (what.kind == send_kind::send) return refusal::none;
   std::uint64_t bytes = 0;
   if (what.out.inlined() != nullptr) bytes = what.out.inlined()->length();
   for (const local_slice& piece : pieces_) bytes += piece.length();
-  if (is_atomic(what.kind) && (pieces_.size() != 1 || bytes != atomic_bytes ||
-                               what.remote.address() % atomic_bytes != 0))
+  if (is_atomic(what.kind) &&
+      (pieces_.size() != 1 || bytes != atomic_bytes || what.remote.address() % atomic_bytes != 0))
     return refusal::atomic_shape;
   return bytes > what.remote.length() ? refusal::remote_bounds : refusal::none;
 }
@@ -150,7 +151,7 @@ std::optional<operation_result> channel_core::post(const send_description& what,
 
 std::optional<operation_result> channel_core::post(std::span<const sink> into,
                                                    operation_interest who, buffer* held) {
-  refusal why = !queue_ ? refusal::not_connected
+  refusal why = !queue_               ? refusal::not_connected
                 : free_receives_ == 0 ? refusal::queue_full
                                       : gather(into, options_.max_recv_sge);
   if (why != refusal::none) [[unlikely]]

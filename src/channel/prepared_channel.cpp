@@ -62,8 +62,8 @@ result<prepared_channel> prepared_channel::create(const protection_domain& domai
         "the completion hub has room for " + std::to_string(table->unreserved()) +
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
-  VERBENA_TRY(auto queue, domain.create_queue_pair<rc>(table->cq(), table->cq(),
-                                                       queue_options(options)));
+  VERBENA_TRY(auto queue,
+              domain.create_queue_pair<rc>(table->cq(), table->cq(), queue_options(options)));
   return prepared_channel(std::move(queue), std::move(slots), domain, options);
 }
 

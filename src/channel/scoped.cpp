@@ -46,8 +46,7 @@ scoped_operation::scoped_operation(operation_scope& scope, const detail::send_de
   keep(scope.core_.post(described, {.waiter = this, .scope = &scope, .posted = posted}));
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, sink&& into,
-                                   std::source_location posted)
+scoped_operation::scoped_operation(operation_scope& scope, sink&& into, std::source_location posted)
     : scope_(&scope), one_(std::move(into)) {
   keep(scope.core_.post(std::span<const sink>(&one_, 1),
                         {.waiter = this, .scope = &scope, .posted = posted}));
@@ -160,7 +159,8 @@ operation_scope::operation_scope(detail::channel_core& core, deadline until, pol
 operation_scope::~operation_scope() {
   if (!over_) {
     for (const operation_result& failed : finish())
-      log(log_level::warning, "while a scope was left by an exception: " + failed.error().message());
+      log(log_level::warning,
+          "while a scope was left by an exception: " + failed.error().message());
   }
   detail::channel_core::release(&core_);
 }
@@ -239,8 +239,7 @@ scoped_operation operation_scope::compare_and_swap(sink before, const remote_reg
 }
 
 scoped_operation operation_scope::fetch_and_add(sink before, const remote_region& target,
-                                                std::uint64_t addend,
-                                                std::source_location posted) {
+                                                std::uint64_t addend, std::source_location posted) {
   return {*this,
           {.kind = send_kind::fetch_and_add, .remote = target, .expected_or_addend = addend},
           std::move(before),

@@ -9,10 +9,10 @@ namespace verbena::inline VERBENA_ABI {
 namespace {
 
 std::size_t length_of(const buffer& memory, const buffer_part& part) {
-  VERBENA_ASSERT(part.offset <= memory.capacity() &&
-                     (part.length == buffer_part::rest ||
-                      part.length <= memory.capacity() - part.offset),
-                 "a part of a buffer lies inside the buffer");
+  VERBENA_ASSERT(
+      part.offset <= memory.capacity() &&
+          (part.length == buffer_part::rest || part.length <= memory.capacity() - part.offset),
+      "a part of a buffer lies inside the buffer");
   return part.length == buffer_part::rest ? memory.capacity() - part.offset : part.length;
 }
 
@@ -120,8 +120,10 @@ pending_operation channel::post_send(buffer&& memory, const buffer_part& part,
                                      const operation_options& options,
                                      std::source_location posted) {
   const piece_of<source> piece(memory, part);
-  return {core(), {.kind = send_kind::send, .out = piece.get(), .options = options},
-          std::move(memory), posted};
+  return {core(),
+          {.kind = send_kind::send, .out = piece.get(), .options = options},
+          std::move(memory),
+          posted};
 }
 
 pending_operation channel::post_receive(buffer&& memory, const buffer_part& part,
@@ -136,13 +138,16 @@ pending_operation channel::post_write(buffer&& memory, const remote_region& to,
   const piece_of<source> piece(memory, part);
   return {core(),
           {.kind = send_kind::write, .out = piece.get(), .remote = to, .options = options},
-          std::move(memory), posted};
+          std::move(memory),
+          posted};
 }
 
 pending_operation channel::post_read(buffer&& memory, const remote_region& from,
                                      const buffer_part& part, std::source_location posted) {
   const piece_of<sink> piece(memory, part);
-  return {core(), {.kind = send_kind::read, .in = piece.get(), .remote = from}, std::move(memory),
+  return {core(),
+          {.kind = send_kind::read, .in = piece.get(), .remote = from},
+          std::move(memory),
           posted};
 }
 
@@ -156,7 +161,8 @@ pending_operation channel::post_compare_and_swap(buffer&& before, const remote_r
            .remote = target,
            .expected_or_addend = operands.expected,
            .desired = operands.desired},
-          std::move(before), posted};
+          std::move(before),
+          posted};
 }
 
 pending_operation channel::post_fetch_and_add(buffer&& before, const remote_region& target,
@@ -167,7 +173,8 @@ pending_operation channel::post_fetch_and_add(buffer&& before, const remote_regi
            .in = piece.get(),
            .remote = target,
            .expected_or_addend = addend},
-          std::move(before), posted};
+          std::move(before),
+          posted};
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -209,8 +209,8 @@ class [[nodiscard]] channel {
   }
 
   /// What the device says that the options are: of what was not given, what was chosen; depths and
-  /// pieces as granted, read depth and MTU as agreed with the peer. May block in the kernel. Errors:
-  /// the errno of ibv_query_qp(3); ENOTCONN when the channel lost its queue pair.
+  /// pieces as granted, read depth and MTU as agreed with the peer. May block in the kernel.
+  /// Errors: the errno of ibv_query_qp(3); ENOTCONN when the channel lost its queue pair.
   [[nodiscard]] result<channel_options> query() const;
   /// The failure of an operation of this channel, with what only the channel knows: to which peer
   /// it was, what the device says, the usual causes. Asks the device. Precondition: !failed.ok().

@@ -13,11 +13,11 @@ namespace verbena::inline VERBENA_ABI {
 
 /// What protection_domain::create_channel() can be told. channel::query() reads it back.
 struct channel_options {
-  std::uint32_t max_send_wr = 64;      ///< sends, writes, reads and atomics in flight; at least 1
-  std::uint32_t max_recv_wr = 64;      ///< receives in flight; at least 1
-  std::uint32_t max_send_sge = 1;      ///< pieces of memory that one of the former may have
-  std::uint32_t max_recv_sge = 1;      ///< and one receive
-  std::uint32_t max_inline_data = 0;   ///< bytes that one message may carry inline; 0: none
+  std::uint32_t max_send_wr = 64;     ///< sends, writes, reads and atomics in flight; at least 1
+  std::uint32_t max_recv_wr = 64;     ///< receives in flight; at least 1
+  std::uint32_t max_send_sge = 1;     ///< pieces of memory that one of the former may have
+  std::uint32_t max_recv_sge = 1;     ///< and one receive
+  std::uint32_t max_inline_data = 0;  ///< bytes that one message may carry inline; 0: none
   /// Entries that the completion queue has at least. It always has one for each operation that can
   /// be in flight, and so never overruns. Means nothing for a channel on a completion_hub.
   std::uint32_t min_cq_entries = 0;
@@ -41,8 +41,9 @@ struct channel_options {
   ack_timeout timeout = {};
   /// How often to send again without an answer; at most 7.
   std::uint8_t retry_count = 7;
-  /// How often to send again when the peer has no receive posted; at most 7, and 7 means for ever.
-  std::uint8_t rnr_retry_count = 6;
+  /// How often to send again when the peer has no receive posted; at most 7. 7 means for as long as
+  /// the deadline of the operation lets it.
+  std::uint8_t rnr_retry_count = 7;
   /// How long the peer is asked to wait when this side has no receive posted: 2.56 ms.
   rnr_timer min_rnr_timer = {};
   /// Reads and atomics in flight, in each direction; reduced to what both devices can do.

@@ -2,8 +2,6 @@
 // Memory that operations of a channel write: receives, reads, and what atomics found.
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <cstddef>
 #include <utility>
 
@@ -32,8 +30,7 @@ class [[nodiscard]] sink {
       : sink(region.slice(), region.native()->pd, region.rights()) {}
   /// The part of `length` bytes at `offset`. Preconditions: the region was registered with
   /// local_write; the part lies inside, and is not empty.
-  sink(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset,
-       std::size_t length)
+  sink(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
       : sink(region.slice(offset, length), region.native()->pd, region.rights()) {}
   /// A whole buffer. Preconditions: it is not empty; its pool has local_write.
   explicit sink(const buffer& memory VERBENA_LIFETIMEBOUND)

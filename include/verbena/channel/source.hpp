@@ -2,8 +2,6 @@
 // Memory that operations of a channel read: what is sent and what is written.
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <array>
 #include <cstddef>
 #include <span>
@@ -27,8 +25,7 @@ class source {
   explicit source(const memory_region& region VERBENA_LIFETIMEBOUND)
       : slice_(region.slice()), domain_(region.native()->pd) {}
   /// The part of `length` bytes at `offset`. Precondition: it lies inside, and is not empty.
-  source(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset,
-         std::size_t length)
+  source(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
       : slice_(region.slice(offset, length)), domain_(region.native()->pd) {}
   /// A whole buffer. Precondition: not empty().
   explicit source(const buffer& memory VERBENA_LIFETIMEBOUND)

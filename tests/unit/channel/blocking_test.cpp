@@ -105,8 +105,8 @@ TEST(blocking_channel, refuses_what_cannot_work_before_it_is_posted) {
   refused(a.read(sink(mine), theirs.remote(), patiently()), refusal::remote_bounds, EINVAL);
   refused(a.fetch_and_add(sink(mine, 0, 8), theirs.remote().slice(4), 1, patiently()),
           refusal::atomic_shape, EINVAL);
-  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, patiently()),
-          refusal::atomic_shape, EINVAL);
+  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, patiently()), refusal::atomic_shape,
+          EINVAL);
   // None of that has harmed the connection.
   EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), patiently()));
 }

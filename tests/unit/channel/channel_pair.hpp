@@ -21,8 +21,8 @@ namespace verbena::test {
 
 using namespace std::chrono_literals;
 
-inline constexpr access_flags all_rights = access::local_write | access::remote_read |
-                                           access::remote_write | access::remote_atomic;
+inline constexpr access_flags all_rights =
+    access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 
 /// Long enough for whatever ends at all.
 inline deadline patiently() { return deadline::after(20s); }

@@ -96,8 +96,8 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   auto pd = context.allocate_pd().value();
   expect_error(completion_hub::create(context, 0), "at least one operation");
   const auto hub = completion_hub::create(context, 40).value();
-  const channel_options options{.max_send_wr = 10, .max_recv_wr = 10,
-                                .access = access::remote_write};
+  const channel_options options{
+      .max_send_wr = 10, .max_recv_wr = 10, .access = access::remote_write};
   auto first = pd.create_channel(hub, options).value();
   {
     auto second = pd.create_channel(hub, options).value();

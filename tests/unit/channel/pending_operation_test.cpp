@@ -84,7 +84,9 @@ TEST(pending_operation, refused_operation_gives_the_buffer_back_at_once) {
 TEST(pending_operation, dropped_handle_frees_the_buffer_when_it_is_over) {
   channel_pair pair;
   const auto pool = pair.pool();
-  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
+  {
+    auto dropped = pair.b().post_receive(filled(pool, 0));
+  }
   EXPECT_EQ(pool.taken(), 1U);
   ASSERT_TRUE(*pair.a().post_send(filled(pool, 1)).wait(patiently()));
   const auto until = patiently();
@@ -96,8 +98,12 @@ TEST(pending_operation, dropped_handle_frees_the_buffer_when_it_is_over) {
 TEST(pending_operation, failure_that_nobody_waited_for_is_counted) {
   channel_pair pair;
   const auto pool = pair.pool();
-  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
-  { auto dropped = pair.b().post_receive(filled(pool, 0)); }
+  {
+    auto dropped = pair.b().post_receive(filled(pool, 0));
+  }
+  {
+    auto dropped = pair.b().post_receive(filled(pool, 0));
+  }
   pair.b().flush();
   EXPECT_EQ(pair.b().unseen_failures(), 2U);
   ASSERT_NE(pair.b().first_unseen_failure(), nullptr);

@@ -34,7 +34,7 @@ struct operation_waiter {
 
 /// One operation that is in flight; of a free slot only `generation` and `next` mean something.
 struct operation_slot {
-  channel_core* owner = nullptr;  ///< nullptr: the slot is free
+  channel_core* owner = nullptr;       ///< nullptr: the slot is free
   operation_waiter* waiter = nullptr;  ///< nullptr: nobody waits any more
   operation_scope* scope = nullptr;    ///< that has to hear of it; nullptr: none
   std::source_location posted;         ///< where

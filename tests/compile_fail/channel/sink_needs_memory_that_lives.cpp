@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// Memory that is gone with the expression is neither a sink nor a source.
+// expect-gcc: use of deleted function
+// expect-clang: deleted
+#include "verbena/channel/sink.hpp"
+
+std::size_t use(verbena::memory_region& region) {
+#ifdef VERBENA_BAD
+  return verbena::sink(std::move(region)).length();
+#else
+  return verbena::sink(region).length();
+#endif
+}

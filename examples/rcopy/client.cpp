@@ -28,8 +28,6 @@ struct report {
   std::string device;
 };
 
-const char* name_of(transport over) { return over == transport::rdma ? "rdma" : "tcp"; }
-
 double rate_of(const outcome& made) {
   return made.copy_seconds > 0 ? static_cast<double>(made.file_bytes) / made.copy_seconds : 0;
 }
@@ -70,7 +68,7 @@ int print(const report& about, const result<outcome>& made) {
 }
 
 result<std::optional<verbena::context>> open_device(const copy_options& options) {
-  if (options.over == transport::tcp) return std::optional<verbena::context>();
+  if (options.over != transport::rdma) return std::optional<verbena::context>();
   auto opened =
       options.device.empty() ? verbena::open_device() : verbena::open_device(options.device);
   if (!opened) return std::move(opened).error();
@@ -103,6 +101,15 @@ request request_for(operation what, const copy_options& options, std::string nam
           .name = std::move(name)};
 }
 
+way way_for(const copy_options& options, const reply& agreed,
+            const std::optional<verbena::context>& device) {
+  return {.over = options.over,
+          .side = side::client,
+          .flow = agreed.flow,
+          .device = device ? &*device : nullptr,
+          .device_name = options.device};
+}
+
 std::string last_part(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 progress::display display_of(const copy_options& options) {
@@ -122,8 +129,7 @@ result<outcome> put(const put_options& options, report& about) {
   const conversation with{
       .peer = agreed.server, .timeout = options.copy.timeout, .interrupted_fd = interrupted.fd()};
   progress shown(about.name, file.size(), display_of(options.copy));
-  const way by{
-      .over = options.copy.over, .flow = agreed.reply.flow, .device = device ? &*device : nullptr};
+  const way by = way_for(options.copy, agreed.reply, device);
   return send_file(file, by, with, shown);
 }
 
@@ -150,8 +156,7 @@ result<outcome> get(const get_options& options, report& about) {
     return std::move(file).error();
   }
   progress shown(about.name, agreed.reply.file_bytes, display_of(options.copy));
-  const way by{
-      .over = options.copy.over, .flow = agreed.reply.flow, .device = device ? &*device : nullptr};
+  const way by = way_for(options.copy, agreed.reply, device);
   return receive_file(*std::move(file), agreed.reply.file_bytes, by, with, shown);
 }
 

@@ -19,7 +19,7 @@ constexpr std::array<int, 2> signals = {SIGINT, SIGTERM};
 // reach anything.
 volatile int event = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-void note(int /*signal*/) {
+void remember(int /*signal*/) {
   const int saved = errno;
   const std::uint64_t one = 1;
   static_cast<void>(!::write(event, &one, sizeof one));
@@ -33,7 +33,7 @@ interruption::interruption() {
   if (event < 0) return;  // then the signals end the program at once, as they do by default
   for (const int signal : signals) {
     struct sigaction action{};
-    action.sa_handler = note;
+    action.sa_handler = remember;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(signal, &action, nullptr);
   }

@@ -27,13 +27,15 @@ void add_timeout(CLI::App& app, raw_options& raw) {
 }
 
 void add_copy_options(CLI::App& app, copy_options& copy, raw_options& raw) {
-  static const std::map<std::string, transport> transports = {{"rdma", transport::rdma},
-                                                              {"tcp", transport::tcp}};
+  static const std::map<std::string, transport> transports = {
+      {"rdma", transport::rdma}, {"cm", transport::cm}, {"tcp", transport::tcp}};
   app.add_option("SERVER", raw.server, "Where `rcopy serve` runs: HOST or HOST:PORT")
       ->required()
       ->type_name("")
       ->check(CLI::Validator(check_address, "", "address"));
-  app.add_option("--over", copy.over, "Copy over rdma or, to compare, over tcp (default rdma)")
+  app.add_option("--over", copy.over,
+                 "rdma (default); cm: rdma that is connected by rdma_cm,\n"
+                 "as iWARP needs it; tcp: without RDMA, to compare")
       ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""))
       ->type_name("WAY");
   app.add_option("--device", copy.device, "RDMA device (default: hardware, else soft0)")
@@ -89,6 +91,18 @@ void finish(copy_options& copy, const raw_options& raw) {
 }
 
 }  // namespace
+
+const char* name_of(transport over) {
+  switch (over) {
+    case transport::rdma:
+      return "rdma";
+    case transport::tcp:
+      return "tcp";
+    case transport::cm:
+      return "cm";
+  }
+  return "?";
+}
 
 command read_command_line(int argc, char** argv) {
   CLI::App app("Copies files between two processes by RDMA.", "rcopy");

@@ -19,13 +19,18 @@ inline constexpr std::uint16_t largest_window = 64;
 /// What one transfer may register on each side: window times chunk.
 inline constexpr std::size_t largest_buffer = std::size_t{64} << 20;
 
-enum class transport : std::uint8_t { rdma = 1, tcp = 2 };
+/// How the data crosses: by RDMA, whose queue pairs meet by the conversation (`rdma`) or in the
+/// connection manager (`cm`); plainly by the conversation's socket (`tcp`).
+enum class transport : std::uint8_t { rdma = 1, tcp = 2, cm = 3 };
+
+/// As the command line has it.
+[[nodiscard]] const char* name_of(transport over);
 
 /// What both commands that copy have in common.
 struct copy_options {
   verbena::bringup::address server;
   transport over = transport::rdma;
-  std::string device;  ///< empty: hardware if there is any, else soft0
+  std::string device;  ///< empty: hardware if there is any, else soft0; over cm what the route says
   std::uint32_t chunk_bytes = 1U << 20;
   std::uint16_t window = 8;  ///< chunks that may be under way at once
   std::chrono::milliseconds timeout = std::chrono::seconds(10);

@@ -69,7 +69,7 @@ result<request> decode_request(std::span<const std::byte> bytes) {
   const auto file_bytes = reader.take<std::uint64_t>();
   if (!what || !over || !chunk_bytes || !window || !file_bytes)
     return malformed("a request that is cut short");
-  if (*what < 1 || *what > 2 || *over < 1 || *over > 2)
+  if (*what < 1 || *what > 2 || *over < 1 || *over > 3)
     return malformed("a request for something that this side does not know");
   request made{.what = static_cast<operation>(*what),
                .over = static_cast<transport>(*over),

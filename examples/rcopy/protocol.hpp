@@ -4,8 +4,10 @@
 //
 //   client  request    what, which file, over what, how much at once
 //   server  reply      how much at once it agrees to, and the file's size; or it refuses in words
-//   both    bring-up   queue pairs and the receiver's buffer (rdma only)
-//   sender  data       chunks by RDMA write, or plainly behind the frames (tcp)
+//   both    bring-up   queue pairs and the receiver's buffer (rdma)
+//   server  place      its port in the connection manager, and a token for the client (cm)
+//   both    nothing    their queue pairs are connected (cm)
+//   sender  data       chunks by RDMA write (rdma, cm), or plainly behind the frames (tcp)
 //   sender  summary    size and checksum of what it read
 //   receiver  stored   the file is complete under its name; or it refuses in words
 #pragma once
@@ -23,7 +25,7 @@
 
 namespace rcopy {
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 /// The largest file: what a signed 64-bit file offset reaches.
 inline constexpr std::uint64_t largest_file = INT64_MAX;
 

@@ -45,7 +45,8 @@ std::string success_line(const request& wanted, const outcome& made, const std::
   const double rate = made.copy_seconds > 0 ? bytes / made.copy_seconds : 0;
   return std::string(wanted.what == operation::put ? "stored " : "sent ") + wanted.name + ", " +
          bytes_text(bytes) + (wanted.what == operation::put ? " from " : " to ") + client + " at " +
-         bytes_text(rate) + "/s" + (wanted.over == transport::tcp ? " over tcp" : "");
+         bytes_text(rate) + "/s" +
+         (wanted.over == transport::rdma ? "" : std::string(" over ") + name_of(wanted.over));
 }
 
 }  // namespace
@@ -57,7 +58,11 @@ session_report serve_client(verbena::bringup::stream& client, const directory& f
       .peer = client, .timeout = options.timeout, .interrupted_fd = interrupted_fd};
   const auto wanted = next_request(with);
   if (!wanted) return {client.peer() + ": " + one_line(wanted.error()), false};
-  const way by{.over = wanted->over, .flow = wanted->flow, .device = &device};
+  const way by{.over = wanted->over,
+               .side = side::server,
+               .flow = wanted->flow,
+               .device = &device,
+               .device_name = options.device};
   const auto made = agree_and_copy(*wanted, files, by, with);
   if (!made)
     return {client.peer() + ": " + (wanted->what == operation::put ? "put " : "get ") +

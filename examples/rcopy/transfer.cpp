@@ -32,13 +32,13 @@ class stopwatch {
 
 result<std::unique_ptr<chunk_sender>> make_sender(const way& by, const conversation& with) {
   if (by.over == transport::tcp) return std::make_unique<tcp_sender>(with, by.flow.chunk_bytes);
-  VERBENA_TRY(auto side, rdma_side::connect(*by.device, by.flow, rdma_side::role::sender, with));
+  VERBENA_TRY(auto side, rdma_side::connect(by, copy_end::sender, with));
   return std::make_unique<rdma_sender>(std::move(side), by.flow, with);
 }
 
 result<std::unique_ptr<chunk_receiver>> make_receiver(const way& by, const conversation& with) {
   if (by.over == transport::tcp) return std::make_unique<tcp_receiver>(with, by.flow.chunk_bytes);
-  VERBENA_TRY(auto side, rdma_side::connect(*by.device, by.flow, rdma_side::role::receiver, with));
+  VERBENA_TRY(auto side, rdma_side::connect(by, copy_end::receiver, with));
   return std::make_unique<rdma_receiver>(std::move(side), by.flow, with);
 }
 

@@ -10,17 +10,10 @@
 #include "examples/rcopy/files.hpp"
 #include "examples/rcopy/progress.hpp"
 #include "examples/rcopy/protocol.hpp"
+#include "examples/rcopy/way.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/verbs/context.hpp"
 
 namespace rcopy {
-
-/// How the data crosses, as both sides agreed. Borrows the device, which rdma needs.
-struct way {
-  transport over = transport::rdma;
-  rcopy::flow flow;
-  const verbena::context* device = nullptr;
-};
 
 /// What a copy has done.
 struct outcome {

@@ -21,6 +21,7 @@ RXE = ("rxe0", "rxe1")
 SIW = ("siw0", "siw1")
 # How the devices are joined (tests/vm/guest/devices.sh).
 WIRES = {"rxe": ("v0", "v1"), "siw": ("w0", "w1")}
+ADDRESSES = {"rxe0": "10.0.0.1", "siw0": "10.0.1.1"}
 RCOPY_BYTES = 3 * (1 << 20) + 5
 build = pathlib.Path()
 examples = []
@@ -86,7 +87,6 @@ class ConnectionManager(unittest.TestCase):
     left_out = {"rxe0": ("many_connections.*",),
                 "siw0": ("many_connections.*", "connections.that_nobody_answers_end_with_their_deadline",
                          "sessions.give_up_at_the_deadline")}
-    addresses = {"rxe0": "10.0.0.1", "siw0": "10.0.1.1"}
 
     def test_module_cm_passes_its_tests(self):
         for device, names in self.left_out.items():
@@ -101,16 +101,16 @@ class ConnectionManager(unittest.TestCase):
         for example in examples:
             if not example.endswith(("/cm_echo", "/key_value")):
                 continue
-            for device, address in self.addresses.items():
+            for device, address in ADDRESSES.items():
                 with self.subTest(example, device=device):
                     done = run(example, address, VERBENA_SOFTDEV="off")
                     self.assertEqual(done.returncode, 0, done.stdout)
 
 
 @contextlib.contextmanager
-def rcopy_server(folder, device):
+def rcopy_server(folder, device, address="127.0.0.1"):
     """`rcopy serve` on a device and a free port; yields its address."""
-    words = [build / "examples/rcopy/rcopy", "serve", folder, "--port", "0", "--device", device]
+    words = [build / "examples/rcopy/rcopy", "serve", folder, "--port", "0", "--device", device, "--bind", address]
     with tempfile.TemporaryFile("w+") as log, \
          subprocess.Popen(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                           text=True, env={**os.environ, "VERBENA_SOFTDEV": "off"}) as server:
@@ -120,22 +120,22 @@ def rcopy_server(folder, device):
             log.seek(0)
             raise AssertionError(f"rcopy serve did not start: {log.read()}")
         try:
-            yield f"127.0.0.1:{found.group(1)}"
+            yield f"{address}:{found.group(1)}"
         finally:
             server.terminate()
             server.wait(PATIENCE_S)
 
 
 class Rcopy(unittest.TestCase):
-    def copy(self, server_device, client_device):
+    def copy(self, server_device, client_device, *words, address="127.0.0.1"):
         content = random.Random(f"{server_device}/{client_device}").randbytes(RCOPY_BYTES)
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as served:
             (pathlib.Path(folder) / "there").write_bytes(content)
             back = pathlib.Path(folder) / "back"
-            with rcopy_server(served, server_device) as place:
-                more = ("--quiet", "--device", client_device, "--timeout", "60")
-                for words in (("put", f"{folder}/there", place), ("get", "there", place, "-o", back)):
-                    done = run(build / "examples/rcopy/rcopy", *words, *more, VERBENA_SOFTDEV="off")
+            with rcopy_server(served, server_device, address) as place:
+                more = ("--quiet", "--device", client_device, "--timeout", "60", *words)
+                for task in (("put", f"{folder}/there", place), ("get", "there", place, "-o", back)):
+                    done = run(build / "examples/rcopy/rcopy", *task, *more, VERBENA_SOFTDEV="off")
                     self.assertEqual(done.returncode, 0, done.stdout)
             self.assertEqual((pathlib.Path(served) / "there").read_bytes(), content)
             self.assertEqual(back.read_bytes(), content)
@@ -148,6 +148,11 @@ class Rcopy(unittest.TestCase):
         for name in WIRES["rxe"]:
             for way in ("rx", "tx"):
                 self.assertGreater(after[name][way] - before[name][way], least, f"{name} {way}")
+
+    def test_rcopy_puts_and_gets_by_the_connection_manager_on_both_devices(self):
+        for device, route in (("rxe0", "rxe1"), ("siw0", "siw1")):  # over the wire
+            with self.subTest(device):
+                self.copy(device, route, "--over", "cm", address=ADDRESSES[device])
 
 
 class Negotiation(unittest.TestCase):

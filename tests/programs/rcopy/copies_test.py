@@ -37,6 +37,15 @@ class Copies(Case):
             with self.subTest(size=size):
                 self.round_trip(server, size, "--over", "tcp")
 
+    def test_files_go_and_come_back_by_the_connection_manager(self):
+        server = self.serve()
+        for size in (0, 1, 10 * MIB + 1):
+            with self.subTest(size=size):
+                self.round_trip(server, size, "--over", "cm")
+        self.round_trip(server, MIB + 17, "--over", "cm", "--chunk", "4097", "--window", "1")
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(server.errors(), "")
+
     def test_any_chunk_and_window_will_do(self):
         server = self.serve()
         for chunk, window in (("4096", 1), ("4097", 2), ("64K", 64), ("16M", 4)):

@@ -125,19 +125,19 @@ GREETING = struct.pack(">IHH", 0x56425550, 1, 2)
 OLD_GREETING = struct.pack(">IHH", 0x56425550, 1, 1)
 BLOB, ENDPOINT, READY, REFUSAL, OFFER = 1, 2, 3, 4, 5
 PUT, GET = 1, 2
-RDMA, TCP = 1, 2
+RDMA, TCP, CM = 1, 2, 3
 
 
 def frame(kind, payload=b""):
     return struct.pack(">BBHI", kind, 0, 0, len(payload)) + payload
 
 
-def request(what=PUT, over=TCP, size=10, name=b"raw.bin", chunk=65536, window=4, version=1):
+def request(what=PUT, over=TCP, size=10, name=b"raw.bin", chunk=65536, window=4, version=2):
     return struct.pack(">IHBBIHQ", 0x72637071, version, what, over, chunk, window, size) + name
 
 
 def summary(size, checksum):
-    return struct.pack(">IHQ", 0x72637073, 1, size) + checksum
+    return struct.pack(">IHQ", 0x72637073, 2, size) + checksum
 
 
 class RawClient:

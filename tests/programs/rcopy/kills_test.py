@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whoever is killed, whenever: the file is what it was or complete, the other side ends, nothing is left."""
+import itertools
 import os
 import random
 import signal
@@ -16,6 +17,9 @@ SEED = int(os.environ.get("RCOPY_SEED", "20240229"))
 OLD = b"what was there before"
 
 
+WAYS = ("rdma", "cm")  # in turns: each leaves something else behind
+
+
 class Kills(Case):
     def setUp(self):
         super().setUp()
@@ -25,8 +29,10 @@ class Kills(Case):
         self.size = 24 * MIB
         self.new = self.file("new.bin", self.size)
         self.usual = None  # seconds that a whole copy takes here
+        self.ways = itertools.cycle(WAYS)
 
     def client(self, *words):
+        words = (*words, "--over", next(self.ways))
         return subprocess.Popen([RCOPY, *map(str, words), "--quiet"], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

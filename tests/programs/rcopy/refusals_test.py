@@ -6,8 +6,8 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BLOB, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, RDMA, READY, REFUSAL, Case,  # noqa: E402
-                     RawClient, frame, limit_file_size, rcopy, request, summary)
+from harness import (BLOB, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, PUT, RDMA, READY, REFUSAL,  # noqa: E402
+                     Case, RawClient, frame, limit_file_size, rcopy, request, summary)
 
 
 class Refusals(Case):
@@ -95,6 +95,9 @@ class Refusals(Case):
     def test_a_device_that_is_not_there(self):
         server = self.serve()
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9"), "mlx5_9")
+        self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9", "--over", "cm"),
+                            "is reached by soft0")
+        self.assert_serves(server)
 
     def test_a_port_that_is_taken(self):
         server = self.serve()
@@ -133,15 +136,15 @@ class Nonsense(Case):
     def test_another_version_of_the_request(self):
         server = self.serve()
         with RawClient(server) as client:
-            client.greeted().say(frame(BLOB, request(version=2)))
+            client.greeted().say(frame(BLOB, request(version=1)))
             kind, words = client.hear_frame()
         self.assertEqual(kind, REFUSAL)
-        self.assertIn(b"version 2 of rcopy's protocol", words)
+        self.assertIn(b"version 1 of rcopy's protocol", words)
         self.assert_serves(server)
 
     def test_requests_beyond_the_limits(self):
         server = self.serve()
-        for bad in (request(what=3), request(over=0), request(chunk=1), request(chunk=1 << 31), request(window=0),
+        for bad in (request(what=3), request(over=0), request(over=4), request(chunk=1), request(chunk=1 << 31), request(window=0),
                     request(window=65535), request(chunk=16 * MIB, window=64), request(size=(1 << 64) - 1),
                     request()[:10], b"", b"x" * 1000):
             with RawClient(server) as client:
@@ -173,6 +176,20 @@ class Nonsense(Case):
                         client.hear_end()
         self.assertEqual((self.served / "f").read_bytes(), b"x" * 100)
         self.assertEqual(self.names(), ["f"])
+        self.assert_serves(server)
+
+    def test_nonsense_where_the_connection_manager_was_due(self):
+        server = self.serve()
+        (self.served / "f").write_bytes(b"x" * 100)
+        for what, bad in ((PUT, frame(BLOB)), (GET, b"\xff" * 100)):
+            with RawClient(server) as client:
+                client.greeted().say(frame(BLOB, request(what=what, over=CM, name=b"f")))
+                self.assertEqual(client.hear_frame()[0], BLOB)
+                kind, place = client.hear_frame()
+                self.assertEqual((kind, len(place)), (BLOB, 18))
+                client.say(bad)
+                client.hear_end()
+        self.assertEqual((self.served / "f").read_bytes(), b"x" * 100)
         self.assert_serves(server)
 
     def test_content_that_is_not_what_was_announced(self):

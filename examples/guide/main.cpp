@@ -10,6 +10,7 @@ int main() {
   const std::pair<const char*, void (*)()> pages[] = {
       {"open a device", guide::open_a_device},
       {"memory", guide::memory},
+      {"buffers", guide::buffers},
       {"state machine by hand", guide::state_machine_by_hand},
       {"errors", guide::errors},
       {"reliable connection", guide::reliable_connection},

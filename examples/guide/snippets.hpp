@@ -8,6 +8,7 @@ namespace guide {
 
 void open_a_device();
 void memory();
+void buffers();
 void state_machine_by_hand();
 void errors();
 void reliable_connection();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pools that eight threads take from and give back to at once. ThreadSanitizer looks at this
-// program in every run.
+// Pools, caches and windows that eight threads use at once. ThreadSanitizer looks at this program
+// in every run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 
 #include "src/memory/free_list.hpp"
 #include "verbena/memory/buffer_pool.hpp"
+#include "verbena/memory/registration_cache.hpp"
+#include "verbena/memory/remote_window.hpp"
 #include "verbena/verbs/device_list.hpp"
 
 namespace verbena {
@@ -112,6 +114,58 @@ TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
     });
     dropper.join();
   }
+}
+
+// Parts that all ask for, and a limit that makes them go: each gets what it asked for.
+TEST(registration_cache_threads, share_a_cache) {
+  const registration_cache cache(open_device("soft0").value().allocate_pd().value(),
+                                 {.max_entries = 4});
+  const auto shared = cache.allocate(16 * 64).value();
+  std::atomic<std::uint32_t> wrong{0};
+  on_threads([&](std::uint32_t i) {
+    std::mt19937 random(i);
+    auto own = cache.allocate(256).value();
+    for (int step = 0; step < 150; ++step) {
+      const std::size_t offset = random() % 16 * 64;
+      const auto got = cache.registered(shared, offset, 64, access::local_write).value();
+      const auto begin = reinterpret_cast<std::uintptr_t>(shared.bytes().data());
+      if (got.slice().address() != begin + offset) ++wrong;
+      static_cast<void>(cache.registered(own, 64, 64, access::local_write).value());
+      if (step % 16 == 0) own = cache.allocate(256).value();
+      if (step % 50 == 0) cache.clear();
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0U);
+  const auto now = cache.statistics();
+  EXPECT_EQ(now.hits + now.misses, 2U * 150 * thread_count);
+  EXPECT_LE(now.entries, 4U);
+}
+
+// One thread publishes records, the others see whole ones.
+TEST(remote_window_threads, a_word_says_when_the_rest_may_be_read) {
+  struct record {
+    std::uint64_t published;
+    std::array<std::uint64_t, 7> text;
+  };
+  constexpr std::uint64_t rounds = 300;
+  auto window =
+      remote_window<record>::create(open_device("soft0").value().allocate_pd().value(), rounds + 1)
+          .value();
+  std::atomic<std::uint32_t> wrong{0};
+  on_threads([&](std::uint32_t i) {
+    for (std::uint64_t round = 1; round <= rounds; ++round) {
+      if (i == 0) {
+        std::array<std::uint64_t, 7> text{};
+        text.fill(round);
+        window.copy_in(&record::text, text, round);
+        window.store(&record::published, round, round);
+      }
+      while (window.load(&record::published, round) != round) std::this_thread::yield();
+      for (const auto word : window.copy_out(&record::text, round))
+        if (word != round) ++wrong;
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0U);
 }
 
 }  // namespace

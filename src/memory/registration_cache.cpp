@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/memory/registration_cache.hpp"
+
+#include <compare>
+#include <iterator>
+#include <limits>
+#include <list>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "src/verbs/memory_block.hpp"
+#include "src/verbs/memory_region_creation.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace detail {
+namespace {
+
+/// What a registration is found by.
+struct part {
+  access_flags::mask_type rights;
+  std::size_t offset;
+  std::size_t length;
+  friend auto operator<=>(const part&, const part&) = default;
+};
+
+struct entry {
+  std::shared_ptr<const memory_region> region;
+  cached_block* block;
+  part of;
+};
+
+bool open_to_peers(access_flags rights) {
+  return !(rights & (access::remote_read | access::remote_write | access::remote_atomic)).empty();
+}
+
+}  // namespace
+
+/// One allocation. Its entries are guarded by the mutex of the cache.
+struct cached_block {
+  std::shared_ptr<cache_state> cache;
+  std::shared_ptr<const memory_block> memory;
+  std::size_t bytes;
+  std::map<part, std::list<entry>::iterator> entries = {};
+};
+
+/// The entries, the one that was used last in front. Regions that are taken out are destroyed by
+/// the caller, without the lock.
+class cache_state {
+ public:
+  using regions = std::vector<std::shared_ptr<const memory_region>>;
+
+  cache_state(const protection_domain& of, registration_cache_options limits)
+      : domain_(of), limits_(limits) {}
+
+  [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
+
+  /// An entry that covers `wanted`, which becomes the one that was used last; or null.
+  [[nodiscard]] std::shared_ptr<const memory_region> find(cached_block& block, const part& wanted) {
+    const std::lock_guard lock(mutex_);
+    const auto found = covering(block, wanted);
+    ++(found != block.entries.end() ? counts_.hits : counts_.misses);
+    if (found == block.entries.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return found->second->region;
+  }
+
+  /// Keeps `region`, unless another thread was faster, and drops what is too much.
+  [[nodiscard]] regions keep(cached_block& block, const part& of,
+                             std::shared_ptr<const memory_region> region) {
+    regions dropped;
+    const std::lock_guard lock(mutex_);
+    const bool too_much = of.length > limits_.max_bytes || limits_.max_entries == 0;
+    if (too_much || block.entries.contains(of)) return dropped;
+    entries_.push_front({std::move(region), &block, of});
+    block.entries.emplace(of, entries_.begin());
+    counts_.bytes += of.length;
+    while (!entries_.empty() &&
+           (entries_.size() > limits_.max_entries || counts_.bytes > limits_.max_bytes)) {
+      dropped.push_back(take_out(std::prev(entries_.end())));
+      ++counts_.evictions;
+    }
+    return dropped;
+  }
+
+  /// Takes out all of one block.
+  [[nodiscard]] regions drop(const cached_block& block) {
+    regions dropped;
+    const std::lock_guard lock(mutex_);
+    while (!block.entries.empty()) dropped.push_back(take_out(block.entries.begin()->second));
+    return dropped;
+  }
+
+  /// Takes out what nobody else holds.
+  [[nodiscard]] regions drop_unused() {
+    regions dropped;
+    const std::lock_guard lock(mutex_);
+    for (auto each = entries_.begin(); each != entries_.end();) {
+      const auto next = std::next(each);
+      if (each->region.use_count() == 1) dropped.push_back(take_out(each));
+      each = next;
+    }
+    return dropped;
+  }
+
+  [[nodiscard]] registration_cache_statistics statistics() {
+    const std::lock_guard lock(mutex_);
+    auto now = counts_;
+    now.entries = entries_.size();
+    return now;
+  }
+
+ private:
+  static std::map<part, std::list<entry>::iterator>::iterator covering(cached_block& block,
+                                                                       const part& wanted) {
+    if (const auto exact = block.entries.find(wanted); exact != block.entries.end()) return exact;
+    if (open_to_peers(access_flags::from_mask(wanted.rights))) return block.entries.end();
+    // The longest that begins at the offset, or else at the nearest before it.
+    auto behind = block.entries.upper_bound(
+        {wanted.rights, wanted.offset, std::numeric_limits<std::size_t>::max()});
+    if (behind == block.entries.begin()) return block.entries.end();
+    const auto& [at, where] = *--behind;
+    const bool covers = at.rights == wanted.rights && wanted.offset - at.offset <= at.length &&
+                        wanted.length <= at.length - (wanted.offset - at.offset);
+    return covers ? behind : block.entries.end();
+  }
+
+  std::shared_ptr<const memory_region> take_out(std::list<entry>::iterator which) {
+    auto region = std::move(which->region);
+    counts_.bytes -= which->of.length;
+    which->block->entries.erase(which->of);
+    entries_.erase(which);
+    return region;
+  }
+
+  protection_domain domain_;
+  registration_cache_options limits_;
+  std::mutex mutex_;
+  std::list<entry> entries_;
+  registration_cache_statistics counts_;
+};
+
+}  // namespace detail
+
+cached_memory::cached_memory(std::shared_ptr<detail::cached_block> block) noexcept
+    : block_(std::move(block)), bytes_(block_->memory->data(), block_->bytes) {}
+
+cached_memory::cached_memory(cached_memory&& other) noexcept
+    : block_(std::move(other.block_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+cached_memory& cached_memory::operator=(cached_memory&& other) noexcept {
+  if (this == &other) return *this;
+  free();
+  block_ = std::move(other.block_);
+  bytes_ = std::exchange(other.bytes_, {});
+  return *this;
+}
+
+cached_memory::~cached_memory() { free(); }
+
+void cached_memory::free() noexcept {
+  if (block_ != nullptr) static_cast<void>(block_->cache->drop(*block_));
+  block_.reset();
+}
+
+registration_cache::registration_cache(const protection_domain& domain,
+                                       registration_cache_options options)
+    : state_(std::make_shared<detail::cache_state>(domain, options)) {}
+
+result<cached_memory> registration_cache::allocate(std::size_t bytes,
+                                                   allocate_options options) const {
+  const protection_domain& domain = state_->domain();
+  if (bytes == 0)
+    return error::invalid_argument("registration_cache::allocate", domain.name(),
+                                   "there is nothing to allocate");
+  VERBENA_TRY(auto memory, detail::memory_block::allocate(domain.provider(), bytes, options));
+  return cached_memory(std::make_shared<detail::cached_block>(state_, std::move(memory), bytes));
+}
+
+result<cached_registration> registration_cache::registered(const cached_memory& memory,
+                                                           std::size_t offset, std::size_t length,
+                                                           access_flags rights) const {
+  VERBENA_ASSERT(memory.block_ != nullptr && memory.block_->cache == state_,
+                 "a part is registered by the cache that allocated the memory");
+  VERBENA_ASSERT(
+      length != 0 && offset <= memory.bytes_.size() && length <= memory.bytes_.size() - offset,
+      "a part to register lies inside its memory, and is not empty");
+  if (rights.contains(access::zero_based))
+    return error::invalid_argument("registration_cache::registered", state_->domain().name(),
+                                   "what is cached is not zero-based: leave the right out");
+  detail::cached_block& block = *memory.block_;
+  const auto begin = memory.bytes_.data();
+  if (auto found = state_->find(block, {rights.mask(), offset, length}); found != nullptr) {
+    const auto skipped = offset - static_cast<std::size_t>(found->bytes().data() - begin);
+    return cached_registration(std::move(found), skipped, length);
+  }
+  VERBENA_TRY(auto made,
+              detail::register_part(state_->domain(), memory.bytes_.subspan(offset, length), rights,
+                                    block.memory));
+  auto shared = std::make_shared<const memory_region>(std::move(made));
+  const auto dropped = state_->keep(block, {rights.mask(), offset, length}, shared);
+  return cached_registration(std::move(shared), 0, length);
+}
+
+void registration_cache::clear() const { static_cast<void>(state_->drop_unused()); }
+
+registration_cache_statistics registration_cache::statistics() const {
+  return state_->statistics();
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -44,7 +44,7 @@ channel_core::channel_core(parts of)
 }
 
 channel_core::~channel_core() {
-  if (in_flight_ != 0) lose(0);
+  if (in_flight() != 0) lose(0);
   // The completions of a queue pair that is gone must not come when its slots are used again.
   queue_.reset();
   deliver_the_rest();
@@ -54,17 +54,14 @@ template <class Ended>
 bool channel_core::spin(deadline until, Ended&& ended) {
   constexpr std::uint32_t polls_per_look_at_the_clock = 64;
   for (std::uint32_t idle = 0; !ended();) {
-    std::size_t delivered = 0;
-    if (const int code = slots_.table().progress(delivered); code != 0) [[unlikely]]
-      lose(code);
-    if (delivered != 0) continue;
+    if (progress() > 0) continue;
     if (++idle % polls_per_look_at_the_clock == 0 && until.expired()) return ended();
     relax();
   }
   return true;
 }
 
-void channel_core::await(const operation_waiter& waiter, deadline until) {
+void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
   if (!wait(waiter, until)) flush();
 }
 
@@ -76,12 +73,6 @@ void channel_core::drain(const operation_scope& scope, deadline until) {
   if (!spin(until, [&] { return scope.in_flight() == 0; })) flush();
 }
 
-void channel_core::progress() {
-  std::size_t delivered = 0;
-  if (const int code = slots_.table().progress(delivered); code != 0) [[unlikely]]
-    lose(code);
-}
-
 void channel_core::flush() {
   if (!queue_) return;
   deadline_passed_ = true;
@@ -89,7 +80,7 @@ void channel_core::flush() {
       !moved) {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
-  } else if (!spin(deadline::after(flush_patience), [&] { return in_flight_ == 0; })) {
+  } else if (!spin(deadline::after(flush_patience), [&] { return in_flight() == 0; })) {
     log(log_level::warning,
         "a channel's queue pair in its error state does not flush; it is destroyed");
     lose(0);
@@ -108,14 +99,17 @@ void channel_core::lose(int code) noexcept {
               closed.error().message());
       for (operation_slot& slot : slots_.table().slots()) {
         if (slot.owner != this) continue;
-        VERBENA_ASSERT(!slot.held.empty(),
+        VERBENA_ASSERT(slot.holds_buffer,
                        "memory of the program that the adapter may still touch: neither its "
                        "operation nor its queue pair could be ended");
-        given_up().push_back(std::move(slot.held));
+        given_up().push_back(std::move(slots_.table().held(slot)));
       }
     }
   }
   end_all(code);
+  // So that nothing is posted any more.
+  free_sends_ = 0;
+  free_receives_ = 0;
 }
 
 void channel_core::end_all(int code) noexcept {
@@ -124,33 +118,24 @@ void channel_core::end_all(int code) noexcept {
 }
 
 void channel_core::deliver_the_rest() noexcept {
-  for (std::size_t delivered = 1; delivered != 0;) {
-    delivered = 0;
-    if (slots_.table().progress(delivered) != 0) return;
+  while (slots_.table().progress() > 0) {
   }
-}
-
-void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
-  end(slot, operation_result::of(done, deadline_passed_, slot.posted));
 }
 
 void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
+  buffer held;
+  if (slot.holds_buffer) held = std::move(slots_.table().held(slot));
   if (slot.waiter != nullptr) {
     slot.waiter->result = how;
-    slot.waiter->held = std::move(slot.held);
     slot.waiter->ended = true;
-  } else {
-    slot.held.reset();
-    if (slot.scope != nullptr) {
-      slot.scope->ended_unseen(how);
-    } else if (!how.ok() && unseen_failures_++ == 0) {
-      first_unseen_failure_ = how;
-    }
+    if (slot.holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
+  } else if (slot.scope != nullptr) {
+    slot.scope->ended_unseen(how);
+  } else if (!how.ok() && unseen_failures_++ == 0) {
+    first_unseen_failure_ = how;
   }
-  if (slot.scope != nullptr) --slot.scope->in_flight_;
-  ++(slot.receive ? free_receives_ : free_sends_);
-  --in_flight_;
-  slots_.table().put(slot);
+  if (slot.scope != nullptr) one_less_of(*slot.scope);
+  release_place(slot);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

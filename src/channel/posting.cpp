@@ -123,10 +123,10 @@ operation_slot& channel_core::begin(const operation_interest& who, bool receive)
 }
 
 std::optional<operation_result> channel_core::begun(operation_slot& slot, buffer* held) noexcept {
-  if (held != nullptr) slot.held = std::move(*held);
+  slot.holds_buffer = held != nullptr;
+  if (held != nullptr) slots_.table().held(slot) = std::move(*held);
   if (slot.scope != nullptr) ++slot.scope->in_flight_;
   --(slot.receive ? free_receives_ : free_sends_);
-  ++in_flight_;
   last_ = &slot;
   return std::nullopt;
 }

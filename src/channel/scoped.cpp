@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "src/channel/usual.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
@@ -23,6 +24,20 @@ error from_failures(std::span<const operation_result> failures) {
 }
 
 }  // namespace detail
+
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_slot& posted) noexcept
+    : scope_(&scope), slot_(&posted) {
+  posted.waiter = this;
+  posted.scope = &scope;
+  ++scope.in_flight_;
+  link();
+}
+
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_slot& posted,
+                                   sink&& into) noexcept
+    : scoped_operation(scope, posted) {
+  one_ = std::move(into);
+}
 
 scoped_operation::scoped_operation(operation_scope& scope, const detail::send_description& what,
                                    std::source_location posted)
@@ -136,7 +151,20 @@ const operation_result* scoped_operation::poll() {
 const operation_result& scoped_operation::wait() {
   if (!ended) {
     VERBENA_ASSERT(scope_ != nullptr, "a moved-from operation must not be used");
-    scope_->core_.await(*this, scope_->until_);
+    detail::channel_core& core = scope_->core_;
+    operation_result polled;
+    switch (core.poll_for(*slot_, polled, slot_->posted)) {
+      case detail::found::it:
+        result = polled;
+        ended = true;
+        --scope_->in_flight_;
+        break;
+      case detail::found::something_else:
+        core.deliver(polled);
+        [[fallthrough]];
+      case detail::found::nothing:
+        if (!ended) core.await(*this, scope_->until_);
+    }
   }
   return look();
 }
@@ -196,13 +224,21 @@ void operation_scope::never_looked_at(std::source_location posted) noexcept {
 }
 
 using detail::send_kind;
+using detail::usual;
 
 scoped_operation operation_scope::send(const outgoing& data, const operation_options& options,
                                        std::source_location posted) {
+  if (const source* piece = usual(data, options); piece != nullptr) [[likely]]
+    if (auto* slot = core_.post_usual<send_kind::send>(piece->slice(), piece->domain(), {}, posted);
+        slot != nullptr) [[likely]]
+      return {*this, *slot};
   return {*this, {.kind = send_kind::send, .out = data, .options = options}, posted};
 }
 
 scoped_operation operation_scope::receive(sink into, std::source_location posted) {
+  if (auto* slot = core_.post_usual_receive(into.slice(), into.domain(), posted); slot != nullptr)
+      [[likely]]
+    return {*this, *slot, std::move(into)};
   return {*this, std::move(into), posted};
 }
 
@@ -213,11 +249,19 @@ scoped_operation operation_scope::receive(std::vector<sink> into, std::source_lo
 scoped_operation operation_scope::write(const outgoing& data, const remote_region& to,
                                         const operation_options& options,
                                         std::source_location posted) {
+  if (const source* piece = usual(data, options); piece != nullptr) [[likely]]
+    if (auto* slot =
+            core_.post_usual<send_kind::write>(piece->slice(), piece->domain(), to, posted);
+        slot != nullptr) [[likely]]
+      return {*this, *slot};
   return {*this, {.kind = send_kind::write, .out = data, .remote = to, .options = options}, posted};
 }
 
 scoped_operation operation_scope::read(sink into, const remote_region& from,
                                        std::source_location posted) {
+  if (auto* slot = core_.post_usual<send_kind::read>(into.slice(), into.domain(), from, posted);
+      slot != nullptr) [[likely]]
+    return {*this, *slot, std::move(into)};
   return {*this, {.kind = send_kind::read, .remote = from}, std::move(into), posted};
 }
 

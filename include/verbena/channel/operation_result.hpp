@@ -13,6 +13,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
+namespace detail {
+class channel_core;
+}
+
 /// How an operation ended.
 enum class operation_end : std::uint8_t {
   success,  ///< it did what it was to do
@@ -117,6 +121,16 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   }
 
  private:
+  friend class detail::channel_core;
+  // A completion that was polled to where it belongs.
+  void succeeded(std::source_location posted) noexcept {
+    posted_ = posted;
+    code_ = 0;
+    why_ = verbena::refusal::none;
+    end_ = operation_end::success;
+    completed_ = true;
+  }
+
   verbena::completion done_;
   std::source_location posted_;
   int code_ = 0;

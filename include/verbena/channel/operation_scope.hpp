@@ -26,6 +26,7 @@ namespace verbena::inline VERBENA_ABI {
 class operation_scope;
 
 namespace detail {
+inline void one_less_of(operation_scope& scope) noexcept;
 
 template <class T>
 struct value_of_body_of {
@@ -108,6 +109,8 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
 
  private:
   friend class operation_scope;
+  scoped_operation(operation_scope& scope, detail::operation_slot& posted) noexcept;
+  scoped_operation(operation_scope& scope, detail::operation_slot& posted, sink&& into) noexcept;
   scoped_operation(operation_scope& scope, const detail::send_description& what,
                    std::source_location posted);
   scoped_operation(operation_scope& scope, const detail::send_description& what, sink&& into,
@@ -203,6 +206,7 @@ class operation_scope {
   friend class channel;
   friend class scoped_operation;
   friend class detail::channel_core;
+  friend void detail::one_less_of(operation_scope& scope) noexcept;
 
   // What happens to operations that nobody looked at.
   enum class policy : std::uint8_t { collect, demand };
@@ -225,5 +229,7 @@ class operation_scope {
   policy policy_;
   bool over_ = false;
 };
+
+inline void detail::one_less_of(operation_scope& scope) noexcept { --scope.in_flight_; }
 
 }  // namespace verbena::inline VERBENA_ABI

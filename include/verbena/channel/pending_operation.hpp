@@ -28,7 +28,7 @@ struct buffer_part {
 /// is counted by channel::unseen_failures().
 /// Threads: one thread at a time, together with the channel.
 class [[nodiscard("dropping it gives the buffer up")]] pending_operation
-    : private detail::operation_waiter {
+    : private detail::buffer_waiter {
  public:
   /// Takes over the operation of `other`, which must not be used afterwards.
   pending_operation(pending_operation&& other) noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An operation that failed without anybody noticing loses data.
-// expect-gcc: an operation can fail
-// expect-clang: an operation can fail
+// expect-gcc: ignoring return value
+// expect-clang: ignoring return value
 #include "verbena/channel/channel.hpp"
 
 bool use(verbena::channel& channel, const verbena::source& data) {

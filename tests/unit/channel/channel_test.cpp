@@ -116,6 +116,16 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   auto send = a.post_send(std::move(*pool.take(1)), {.length = 8});
   ASSERT_NE(send.wait(patiently()), nullptr);
   ASSERT_NE(receive.wait(patiently()), nullptr);
+  // A blocking call that finds the completions of others delivers them.
+  auto target = pd.allocate(8, access::local_write | access::remote_write).value();
+  auto write_of_b = b.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
+  auto write_of_a = a.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
+  EXPECT_TRUE(a.write(source(target), target.remote(), patiently()));
+  EXPECT_EQ(b.in_flight(), 0U);
+  EXPECT_TRUE(*write_of_b.poll());
+  EXPECT_TRUE(*write_of_a.poll());
+  write_of_b.take_buffer().reset();
+  write_of_a.take_buffer().reset();
   // One that goes with operations in flight leaves the other alone.
   {
     auto pending = b.post_receive(std::move(*pool.take(1)));

@@ -3,6 +3,7 @@
 // when something goes wrong. The queue pair always goes before the memory that it may touch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <source_location>
@@ -47,12 +48,18 @@ struct send_description {
   operation_options options = {};
 };
 
+/// What a poll for one operation found.
+enum class found : std::uint8_t { nothing, it, something_else };
+
 /// Who wants to hear of an operation, and where it was posted.
 struct operation_interest {
   operation_waiter* waiter;
   operation_scope* scope = nullptr;
   std::source_location posted;
 };
+
+/// One operation less of `scope` is in flight.
+inline void one_less_of(operation_scope& scope) noexcept;
 
 /// Threads: one thread at a time, together with all channels of its table.
 class channel_core {
@@ -69,6 +76,16 @@ class channel_core {
   channel_core& operator=(const channel_core&) = delete;
   ~channel_core();
 
+  /// Posts what is most usual: one piece of memory without further wishes. nullptr if it is not
+  /// that, or cannot be posted: post() then does it, or says why not. Nobody waits for it yet.
+  template <send_kind Kind>
+  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual(
+      const local_slice& piece, const ibv_pd* domain, const remote_region& remote,
+      std::source_location posted);
+  /// The same for a receive.
+  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual_receive(
+      const local_slice& piece, const ibv_pd* domain, std::source_location posted);
+
   /// Posts, or says why not: then nothing is in flight, and the interest is forgotten.
   /// `held` is taken only if it was posted.
   [[nodiscard]] std::optional<operation_result> post(const send_description& what,
@@ -77,20 +94,35 @@ class channel_core {
   [[nodiscard]] std::optional<operation_result> post(std::span<const sink> into,
                                                      operation_interest who, buffer* held = {});
 
+  /// Polls once for the operation in `slot`: true when it has succeeded, which `out` then says.
+  /// If something else was found, also a failure of this one, `out` has its completion, and
+  /// deliver() is to be called when somebody waits. Failures of the poll are for the next to find.
+  [[nodiscard]] [[gnu::always_inline]] inline found poll_for(operation_slot& slot,
+                                                             operation_result& out,
+                                                             std::source_location posted) noexcept;
+  /// Delivers the completion that poll_for() left in `from`.
+  void deliver(const operation_result& from) noexcept { slots_.table().deliver(from.done_); }
   /// Polls until `waiter` has ended; when `until` passes, the channel is flushed.
-  void await(const operation_waiter& waiter, deadline until);
+  [[gnu::always_inline]] inline void await(const operation_waiter& waiter, deadline until) {
+    if (progress(), !waiter.ended) await_longer(waiter, until);
+  }
   /// Polls until nothing of `scope` is in flight any more; the same.
   void drain(const operation_scope& scope, deadline until);
   /// Polls until `waiter` has ended; false when `until` passes first.
   [[nodiscard]] bool wait(const operation_waiter& waiter, deadline until);
-  /// Polls once. Loses the queue pair when that fails.
-  void progress();
+  /// Polls once; what was found. Loses the queue pair when that fails.
+  [[gnu::always_inline]] inline int progress() {
+    const int found = slots_.table().progress();
+    if (found < 0) [[unlikely]]
+      lose(slots_.table().last_failure());
+    return found;
+  }
   /// Moves the queue pair to its error state and waits until nothing is in flight. Ends by losing
   /// the queue pair at the latest: afterwards nothing is in flight.
   void flush();
 
   /// A completion for an operation of this channel.
-  void ended(operation_slot& slot, const completion& done) noexcept;
+  [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
   /// The waiter of the operation in `slot` has moved, or is gone.
   static void redirect(operation_slot& slot, operation_waiter* to) noexcept { slot.waiter = to; }
 
@@ -98,7 +130,9 @@ class channel_core {
   [[nodiscard]] std::optional<queue_pair<rc>>& queue() noexcept { return queue_; }
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
-  [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
+  [[nodiscard]] std::uint32_t in_flight() const noexcept {
+    return queue_ ? options_.max_send_wr - free_sends_ + options_.max_recv_wr - free_receives_ : 0;
+  }
   [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_sends_; }
   [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_receives_; }
   /// The slot that the last post took.
@@ -124,6 +158,11 @@ class channel_core {
   std::optional<operation_result> begun(operation_slot& slot, buffer* held) noexcept;
   std::optional<operation_result> refused(operation_slot& slot, const post_status& status) noexcept;
   void end(operation_slot& slot, const operation_result& how) noexcept;
+  [[gnu::always_inline]] inline void release_place(operation_slot& slot) noexcept {
+    ++(slot.receive ? free_receives_ : free_sends_);
+    slots_.table().put(slot);
+  }
+  void await_longer(const operation_waiter& waiter, deadline until);
   template <class Ended>
   bool spin(deadline until, Ended&& ended);
   void lose(int code) noexcept;
@@ -139,12 +178,94 @@ class channel_core {
   operation_slot* last_ = nullptr;
   std::uint32_t free_sends_;
   std::uint32_t free_receives_;
-  std::uint32_t in_flight_ = 0;
   std::uint32_t holders_ = 1;
   bool deadline_passed_ = false;
   std::uint64_t unseen_failures_ = 0;
   operation_result first_unseen_failure_;  // there if there are any
 };
+
+int operation_table::progress() noexcept {
+  std::array<completion, 16> batch;
+  const poll_result polled = cq_.poll(batch);
+  if (!polled) [[unlikely]]
+    return failed(polled);
+  for (const completion& done : *polled) deliver(done);
+  return static_cast<int>((*polled).size());
+}
+
+void operation_table::deliver(const completion& done) noexcept {
+  const auto index = static_cast<std::uint32_t>(done.id());
+  if (index >= slots_.size()) [[unlikely]]
+    return;
+  operation_slot& slot = slots_[index];
+  // What lost its slot before it completed means nothing any more.
+  if (slot.owner != nullptr && slot.generation == done.id() >> 32U) [[likely]]
+    slot.owner->ended(slot, done);
+}
+
+found channel_core::poll_for(operation_slot& slot, operation_result& out,
+                             std::source_location posted) noexcept {
+  const poll_result polled = slots_.table().cq().poll({&out.done_, 1});
+  if (!polled || (*polled).empty()) return found::nothing;
+  if (out.done_.id() != slots_.table().id_of(slot) || !out.done_.ok()) [[unlikely]]
+    return found::something_else;
+  out.succeeded(posted);
+  release_place(slot);
+  return found::it;
+}
+
+void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
+  if (slot.waiter == nullptr || slot.holds_buffer || deadline_passed_) [[unlikely]]
+    return end(slot, operation_result::of(done, deadline_passed_, slot.posted));
+  slot.waiter->result = operation_result::of(done, false, slot.posted);
+  slot.waiter->ended = true;
+  if (slot.scope != nullptr) one_less_of(*slot.scope);
+  release_place(slot);
+}
+
+template <send_kind Kind>
+operation_slot* channel_core::post_usual(const local_slice& piece, const ibv_pd* domain,
+                                         const remote_region& remote, std::source_location posted) {
+  if (free_sends_ == 0 || domain != native_domain_) [[unlikely]]
+    return nullptr;  // a channel that lost its queue pair has no places
+  if (Kind != send_kind::send && piece.length() > remote.length()) [[unlikely]]
+    return nullptr;
+  operation_slot& slot = slots_.table().take(*this);
+  auto batch = queue_->template start_send<1>();
+  const send_request request{.id = slots_.table().id_of(slot), .signaled = true};
+  if constexpr (Kind == send_kind::send) {
+    batch.send(request, piece);
+  } else if constexpr (Kind == send_kind::write) {
+    batch.write(request, piece, remote);
+  } else {
+    batch.read(request, piece, remote);
+  }
+  if (!batch.submit()) [[unlikely]] {
+    slots_.table().put(slot);
+    return nullptr;
+  }
+  --free_sends_;
+  slot.posted = posted;
+  slot.receive = false;
+  slot.holds_buffer = false;
+  return &slot;
+}
+
+operation_slot* channel_core::post_usual_receive(const local_slice& piece, const ibv_pd* domain,
+                                                 std::source_location posted) {
+  if (free_receives_ == 0 || domain != native_domain_) [[unlikely]]
+    return nullptr;
+  operation_slot& slot = slots_.table().take(*this);
+  if (!queue_->post_receive({.id = slots_.table().id_of(slot)}, piece)) [[unlikely]] {
+    slots_.table().put(slot);
+    return nullptr;
+  }
+  --free_receives_;
+  slot.posted = posted;
+  slot.receive = true;
+  slot.holds_buffer = false;
+  return &slot;
+}
 
 }  // namespace detail
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "verbena/base/result.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
 #include "verbena/verbs/completion_queue.hpp"
@@ -29,11 +29,15 @@ class channel_core;
 struct operation_waiter {
   operation_result result;  ///< there if `ended`
   bool ended = false;       ///< the adapter is done with the memory
-  buffer held;              ///< what the operation had, once it ended
+};
+/// The same for an operation that holds a buffer.
+struct buffer_waiter : operation_waiter {
+  buffer held;  ///< what the operation had, once it ended
 };
 
-/// One operation that is in flight; of a free slot only `generation` and `next` mean something.
-struct operation_slot {
+/// One operation that is in flight; of a free slot only `owner`, `generation` and `next` mean
+/// something.
+struct alignas(64) operation_slot {
   channel_core* owner = nullptr;       ///< nullptr: the slot is free
   operation_waiter* waiter = nullptr;  ///< nullptr: nobody waits any more
   operation_scope* scope = nullptr;    ///< that has to hear of it; nullptr: none
@@ -41,7 +45,7 @@ struct operation_slot {
   std::uint32_t generation = 0;        ///< how often the slot was used
   std::uint32_t next = 0;              ///< of the free list
   bool receive = false;                ///< takes a place of the receive queue
-  buffer held;                         ///< memory that lives until the end
+  bool holds_buffer = false;  ///< held() of the table has its memory; a buffer_waiter waits
 };
 
 /// Threads: one thread at a time, with all channels on it.
@@ -60,25 +64,48 @@ class operation_table {
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return unreserved_; }
 
   /// A slot for an operation of `owner`. Precondition: it has reserved one that it does not use.
-  [[nodiscard]] operation_slot& take(channel_core& owner) noexcept;
+  [[nodiscard]] operation_slot& take(channel_core& owner) noexcept {
+    VERBENA_CHECK(free_ != none, "channels use no more slots than they have reserved");
+    operation_slot& slot = slots_[free_];
+    free_ = slot.next;
+    slot.owner = &owner;
+    return slot;
+  }
   /// The number that the operation in `slot` completes with.
   [[nodiscard]] std::uint64_t id_of(const operation_slot& slot) const noexcept {
-    return std::uint64_t{slot.generation} << 32U |
-           static_cast<std::uint32_t>(&slot - slots_.data());
+    return std::uint64_t{slot.generation} << 32U | index_of(slot);
   }
   /// The slot is free again; completions that still come for it mean nothing.
-  void put(operation_slot& slot) noexcept;
+  void put(operation_slot& slot) noexcept {
+    slot.owner = nullptr;
+    ++slot.generation;
+    slot.next = free_;
+    free_ = index_of(slot);
+  }
+  /// The memory that the operation in `slot` holds.
+  [[nodiscard]] buffer& held(const operation_slot& slot) noexcept { return held_[index_of(slot)]; }
 
-  /// Polls once and delivers what has completed, to whatever channel. 0, or the errno of the poll.
-  [[nodiscard]] int progress(std::size_t& delivered) noexcept;
+  /// Polls once and delivers what has completed, to whatever channel. What was found, or -1 when
+  /// the poll failed: last_failure() is then its errno.
+  [[nodiscard]] inline int progress() noexcept;
+  [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
+  /// Delivers one completion that was polled.
+  inline void deliver(const completion& done) noexcept;
   /// All slots, for the end of a channel.
   [[nodiscard]] std::span<operation_slot> slots() noexcept { return slots_; }
 
  private:
   static constexpr std::uint32_t none = 0xffff'ffff;
 
+  [[nodiscard]] std::uint32_t index_of(const operation_slot& slot) const noexcept {
+    return static_cast<std::uint32_t>(&slot - slots_.data());
+  }
+  [[nodiscard]] int failed(const poll_result& polled) noexcept;
+
   completion_queue cq_;
   std::vector<operation_slot> slots_;
+  std::vector<buffer> held_;
+  int last_failure_ = 0;
   std::uint32_t free_ = none;
   std::uint32_t unreserved_;
 };

@@ -12,10 +12,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.harness import build, connect, local, overhead, report  # noqa: E402
+from bench.harness import build, channel, connect, local, overhead, report  # noqa: E402
 from bench.harness.figure import Figure, gate  # noqa: E402
 
-BENCHES = {bench.NAME: bench for bench in (overhead, local, connect)}
+BENCHES = {bench.NAME: bench for bench in (overhead, local, connect, channel)}
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:

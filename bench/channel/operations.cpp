@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// The operations of a channel beside the same in C, on a device that does nothing: a context of the
+// software device whose data path was taken away. Each case is a function named case_*:
+//   --count N   calls every case N times (callgrind counts inside them), and prints its name
+//   --allocations   prints how often a case allocates when it is called
+// Lines are `name number`, for bench/harness/channel.py.
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "verbena/verbena.hpp"
+
+namespace {
+
+// What was posted and not polled; both sides use these.
+struct device {
+  std::array<std::uint64_t, 64> ids;
+  unsigned posted = 0;
+  unsigned polled = 0;
+};
+device the_device;
+
+int post_send(ibv_qp* /*queue*/, ibv_send_wr* list, ibv_send_wr** /*bad*/) {
+  for (; list != nullptr; list = list->next) the_device.ids[the_device.posted++ % 64] = list->wr_id;
+  return 0;
+}
+int post_receive(ibv_qp* /*queue*/, ibv_recv_wr* list, ibv_recv_wr** /*bad*/) {
+  for (; list != nullptr; list = list->next) the_device.ids[the_device.posted++ % 64] = list->wr_id;
+  return 0;
+}
+int poll(ibv_cq* /*queue*/, int count, ibv_wc* out) {
+  int found = 0;
+  while (found < count && the_device.polled != the_device.posted) {
+    ibv_wc& wc = out[found++];
+    wc.wr_id = the_device.ids[the_device.polled++ % 64];
+    wc.status = IBV_WC_SUCCESS;
+    wc.opcode = IBV_WC_RDMA_WRITE;
+    wc.byte_len = 64;
+    wc.wc_flags = 0;
+    wc.qp_num = 1;
+  }
+  return found;
+}
+
+std::size_t allocations = 0;
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* made = std::malloc(size); made != nullptr) return made;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+struct objects {
+  verbena::context context;
+  verbena::protection_domain pd;
+  verbena::channel channel;
+  verbena::memory_region region;
+  verbena::buffer_pool pool;
+  ibv_qp* qp;
+  ibv_cq* cq;
+  ibv_sge slot;
+  verbena::remote_region remote;
+  std::optional<verbena::buffer> buffer;
+  verbena::source from;
+  verbena::sink into;
+};
+
+namespace {
+
+objects make() {
+  auto context = verbena::open_device("soft0").value();
+  auto pd = context.allocate_pd().value();
+  auto prepared = pd.create_channel({.access = verbena::access::remote_write}).value();
+  const auto self = prepared.endpoint();
+  auto channel = std::move(prepared).handshake(self).value();
+  auto region =
+      pd.allocate(4096, verbena::access::local_write | verbena::access::remote_write).value();
+  auto pool = verbena::buffer_pool::create(pd, {}).value();
+  auto buffer = pool.take(64);
+  ibv_qp* const qp = channel.queue()->native();
+  const auto remote = region.remote();
+  const auto slot = region.slice(0, 64).native();
+  verbena::source from(region, 0, 64);
+  verbena::sink into(region, 64, 64);
+  ibv_cq* const cq = qp->send_cq;
+  ibv_context_ops& ops = qp->context->ops;
+  ops.post_send = &post_send;
+  ops.post_recv = &post_receive;
+  ops.poll_cq = &poll;
+  return {std::move(context),
+          std::move(pd),
+          std::move(channel),
+          std::move(region),
+          std::move(pool),
+          qp,
+          cq,
+          slot,
+          remote,
+          std::move(buffer),
+          from,
+          std::move(into)};
+}
+
+const verbena::deadline never = verbena::deadline::never();
+
+std::uint64_t poll_one(ibv_cq* cq) {
+  ibv_wc wc;
+  int found = 0;
+  while ((found = ibv_poll_cq(cq, 1, &wc)) == 0) {
+  }
+  if (found < 0 || wc.status != IBV_WC_SUCCESS) return 1;
+  return wc.wr_id;
+}
+
+}  // namespace
+
+#define CASE(name) [[gnu::noinline]] std::uint64_t case_##name(objects& with)
+
+extern "C" {
+
+CASE(raw_write) {
+  ibv_sge sge = with.slot;
+  ibv_send_wr wr;
+  ibv_send_wr* bad = nullptr;
+  wr.wr_id = 7;
+  wr.next = nullptr;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = with.remote.address();
+  wr.wr.rdma.rkey = with.remote.key().value();
+  if (ibv_post_send(with.qp, &wr, &bad) != 0) return 1;
+  return poll_one(with.cq);
+}
+CASE(raw_receive) {
+  ibv_sge sge = with.slot;
+  ibv_recv_wr wr;
+  ibv_recv_wr* bad = nullptr;
+  wr.wr_id = 7;
+  wr.next = nullptr;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  if (ibv_post_recv(with.qp, &wr, &bad) != 0) return 1;
+  return poll_one(with.cq);
+}
+CASE(blocking_write) { return with.channel.write(with.from, with.remote, never).ok() ? 7 : 1; }
+CASE(blocking_receive) { return with.channel.receive(with.into, never).ok() ? 7 : 1; }
+CASE(scoped_write) {
+  return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) -> std::uint64_t {
+    auto written = scope.write(with.from, with.remote);
+    return written.wait().ok() ? 7 : 1;
+  });
+}
+CASE(scoped_write_16) {
+  return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) {
+    std::uint64_t sum = 0;
+    for (int i = 0; i < 16; ++i) {
+      auto written = scope.write(with.from, with.remote);
+      sum += written.wait().ok() ? 7 : 1;
+    }
+    return sum;
+  });
+}
+CASE(raw_write_16) {
+  std::uint64_t sum = 0;
+  for (int i = 0; i < 16; ++i) sum += case_raw_write(with);
+  return sum;
+}
+CASE(unpolled_write) {
+  auto pending = with.channel.post_write(std::move(*with.buffer), with.remote, {.length = 64});
+  const bool good = pending.wait(never)->ok();
+  *with.buffer = pending.take_buffer();
+  return good ? 7 : 1;
+}
+
+}  // extern "C"
+
+namespace {
+struct one_case {
+  const char* name;
+  std::uint64_t (*function)(objects&);
+};
+constexpr std::array cases = {
+    one_case{"raw_write", case_raw_write},
+    one_case{"raw_receive", case_raw_receive},
+    one_case{"raw_write_16", case_raw_write_16},
+    one_case{"blocking_write", case_blocking_write},
+    one_case{"blocking_receive", case_blocking_receive},
+    one_case{"scoped_write", case_scoped_write},
+    one_case{"scoped_write_16", case_scoped_write_16},
+    one_case{"unpolled_write", case_unpolled_write},
+};
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  objects with = make();
+  std::uint64_t sum = 0;
+  if (std::strcmp(argv[1], "--allocations") == 0) {
+    for (const one_case& each : cases) {
+      sum += each.function(with);
+      const std::size_t before = allocations;
+      sum += each.function(with);
+      std::printf("%s %zu\n", each.name, allocations - before);
+    }
+  } else if (std::strcmp(argv[1], "--count") == 0 && argc == 3 && std::atol(argv[2]) > 0) {
+    for (const one_case& each : cases) {
+      for (long i = 0; i < std::atol(argv[2]); ++i) sum += each.function(with);
+      std::printf("%s %d\n", each.name, 1);
+    }
+  } else {
+    return 2;
+  }
+  std::fprintf(stderr, "checksum %llu\n", static_cast<unsigned long long>(sum));
+  std::fflush(stdout);
+  std::_Exit(0);  // the device can no longer answer teardown
+}

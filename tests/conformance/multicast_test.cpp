@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Multicast: one datagram to a group reaches every queue pair that is attached to it, and nobody
+// else. The connection manager joins, so that the network lets the group's packets through.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/ends.hpp"
+#include "verbena/cm/event_channel.hpp"
+#include "verbena/cm/identifier.hpp"
+#include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/global_route_header.hpp"
+
+namespace verbena::conformance {
+namespace {
+
+class multicast_groups : public ::testing::Test {
+ protected:
+  static constexpr std::size_t header_bytes = global_route_header::encoded_size;
+  static constexpr std::size_t room = 256;  // for the datagrams of one queue pair
+  static constexpr queue_key key{0x1357};
+
+  void SetUp() override {
+    VERBENA_NEEDS(!is_iwarp(), "iWARP has no datagrams");
+    join();
+    for (int i = 0; i < 3; ++i) {
+      auto made = make.prepare({});
+      ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
+    }
+    memory.emplace(make.pd().allocate(4 * room, every_right()).value());
+  }
+  // An address of the device, and a group that no other process tests with: groups are the host's.
+  void join() {
+    const auto own = make.context().routable_gid(port_number(1)).value().gid;
+    const auto& bytes = own.bytes();
+    std::string address;
+    for (std::size_t i = 12; i < 16; ++i) address += (i > 12 ? "." : "") + std::to_string(bytes[i]);
+    const auto number = static_cast<std::uint32_t>(::getpid());
+    const auto name = "239." + std::to_string(number >> 16U & 0xffU) + "." +
+                      std::to_string(number >> 8U & 0xffU) + "." + std::to_string(number & 0xffU);
+    member.bind(cm::socket_address::parse(address).value()).value();
+    member.join_multicast(cm::socket_address::parse(name).value()).value();
+    const auto joined = channel.wait_event(patience()).value();
+    ASSERT_TRUE(joined) << "nothing says that the group is joined";
+    ASSERT_EQ(joined->kind(), cm::event_kind::multicast_join) << to_string(*joined);
+    const auto at = joined->datagram().value().address;
+    group = at.gid.value();
+    where = at.lid;
+    way.emplace(make.pd().create_address_handle(at).value());
+  }
+  void receive(std::size_t by) {
+    ends[by].queue.post_receive({.id = by}, memory->slice(by * room, room)).value();
+  }
+  // Sends to the group; the content is made of `seed`.
+  void send(std::size_t from, std::size_t bytes, std::uint32_t seed) {
+    fill(memory->bytes().subspan(3 * room, bytes), seed);
+    auto batch = ends[from].queue.start_send();
+    batch.send({.signaled = true}, memory->slice(3 * room, bytes),
+               way->destination(queue_pair_number(queue_pair_number::max), key));
+    batch.submit().value();
+    EXPECT_TRUE(take_one(ends[from].sends).ok());
+  }
+  void expect_arrival(std::size_t at_end, std::size_t bytes, std::size_t from) {
+    const completion arrived = take_one(ends[at_end].receives);
+    ASSERT_TRUE(arrived.ok()) << to_string(arrived);
+    EXPECT_EQ(arrived.byte_length(), header_bytes + bytes);
+    EXPECT_EQ(arrived.native().src_qp, ends[from].queue.number().value());
+    EXPECT_TRUE(
+        holds(*memory, at_end * room + header_bytes, memory->bytes().subspan(3 * room, bytes)));
+    const auto header = global_route_header::decode(memory->bytes().subspan(at_end * room)).value();
+    EXPECT_EQ(header.destination, group);
+  }
+
+  maker<ud> make;
+  cm::event_channel channel = cm::event_channel::create().value();
+  cm::identifier member = cm::identifier::create(channel, cm::port_space::udp).value();
+  gid group;
+  lid where;
+  std::optional<address_handle> way;
+  std::vector<end<ud>> ends;
+  std::optional<memory_region> memory;
+};
+
+TEST_F(multicast_groups, reach_every_member_and_nobody_else) {
+  for (const std::size_t each : {0U, 1U}) ends[each].queue.attach(group, where).value();
+  for (const std::size_t each : {0U, 1U, 2U}) receive(each);
+  send(2, 100, 1);
+  expect_arrival(0, 100, 2);
+  expect_arrival(1, 100, 2);
+  EXPECT_TRUE(stays_empty(ends[2].receives)) << "the sender is no member";
+  for (const std::size_t each : {0U, 1U}) ends[each].queue.detach(group, where).value();
+}
+
+TEST_F(multicast_groups, are_left_by_who_detaches_and_reach_their_member_that_sends) {
+  for (const std::size_t each : {0U, 1U}) ends[each].queue.attach(group, where).value();
+  ends[0].queue.detach(group, where).value();
+  for (const std::size_t each : {0U, 1U}) receive(each);
+  send(1, 60, 2);
+  expect_arrival(1, 60, 1);
+  EXPECT_TRUE(stays_empty(ends[0].receives)) << "it has detached";
+  ends[1].queue.detach(group, where).value();
+  EXPECT_FALSE(ends[1].queue.detach(group, where)) << "it is attached no longer";
+}
+
+TEST_F(multicast_groups, are_named_by_addresses_of_groups_only) {
+  const auto own = make.context().routable_gid(port_number(1)).value().gid;
+  EXPECT_FALSE(ends[0].queue.attach(own));
+}
+
+}  // namespace
+}  // namespace verbena::conformance

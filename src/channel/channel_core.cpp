@@ -62,7 +62,7 @@ bool channel_core::spin(deadline until, Ended&& ended) {
 }
 
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
-  if (!wait(waiter, until)) flush();
+  if (!wait(waiter, until)) flush_because(true);
 }
 
 bool channel_core::wait(const operation_waiter& waiter, deadline until) {
@@ -70,12 +70,12 @@ bool channel_core::wait(const operation_waiter& waiter, deadline until) {
 }
 
 void channel_core::drain(const operation_scope& scope, deadline until) {
-  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush();
+  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(true);
 }
 
-void channel_core::flush() {
+void channel_core::flush_because(bool deadline_passed) {
   if (!queue_) return;
-  deadline_passed_ = true;
+  deadline_passed_ = deadline_passed;
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved) {
     log(log_level::warning, moved.error().message());

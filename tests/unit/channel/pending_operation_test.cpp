@@ -107,7 +107,8 @@ TEST(pending_operation, failure_that_nobody_waited_for_is_counted) {
   pair.b().flush();
   EXPECT_EQ(pair.b().unseen_failures(), 2U);
   ASSERT_NE(pair.b().first_unseen_failure(), nullptr);
-  EXPECT_EQ(pair.b().first_unseen_failure()->end(), operation_end::deadline);
+  EXPECT_EQ(pair.b().first_unseen_failure()->end(), operation_end::failed);
+  EXPECT_EQ(pair.b().first_unseen_failure()->completion()->status(), completion_status::flushed);
   EXPECT_EQ(pool.taken(), 0U);
 }
 

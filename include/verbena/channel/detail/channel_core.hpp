@@ -119,7 +119,7 @@ class channel_core {
   }
   /// Moves the queue pair to its error state and waits until nothing is in flight. Ends by losing
   /// the queue pair at the latest: afterwards nothing is in flight.
-  void flush();
+  void flush() { flush_because(false); }
 
   /// A completion for an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
@@ -163,6 +163,7 @@ class channel_core {
     slots_.table().put(slot);
   }
   void await_longer(const operation_waiter& waiter, deadline until);
+  void flush_because(bool deadline_passed);
   template <class Ended>
   bool spin(deadline until, Ended&& ended);
   void lose(int code) noexcept;

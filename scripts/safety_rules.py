@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = pathlib.Path("docs/guide/safety.md")
 # Beginnings of what has a rule as its last literal.
 ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* moved_from = "
-CHECKED = r"\bVERBENA_CHECK\(|\b(?:open_alone|check_not_open|check_in_time)\("
+CHECKED = r"\bVERBENA_CHECK\(|\b(?:open_alone|check_not_open|check_in_time|flight_rule)\("
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|;')
 

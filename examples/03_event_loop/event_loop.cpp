@@ -22,8 +22,8 @@ constexpr int messages = 25;  // on each
 struct connection {
   connection(const verbena::protection_domain& pd, const verbena::completion_channel& channel)
       : cq(pd.context().create_cq(4, {.channel = channel}).value()),
-        qp(connect(pd, cq)),
-        memory(pd.allocate(64, verbena::access::local_write).value()) {}
+        memory(pd.allocate(64, verbena::access::local_write).value()),
+        qp(connect(pd, cq)) {}
 
   static verbena::queue_pair<verbena::rc> connect(const verbena::protection_domain& pd,
                                                   const verbena::completion_queue& cq) {
@@ -53,8 +53,8 @@ struct connection {
   }
 
   verbena::completion_queue cq;
+  verbena::memory_region memory;  // outlives the queue pair that works on it
   verbena::queue_pair<verbena::rc> qp;
-  verbena::memory_region memory;
   int arrived = 0;
 };
 

@@ -38,9 +38,10 @@ int main() {
   auto pd = context.allocate_pd().value();
   auto client_cq = context.create_cq(clients).value();
   auto server_cq = context.create_cq(2 * clients).value();
-  auto shared = pd.create_shared_receive_queue({.max_wr = receives}).value();
+  // Memory outlives the queues that work on it.
   auto inbox = pd.allocate(receives * message_bytes, verbena::access::local_write).value();
   auto outbox = pd.allocate(clients, verbena::access::local_write).value();
+  auto shared = pd.create_shared_receive_queue({.max_wr = receives}).value();
 
   auto batch = shared.start_receive();
   for (std::size_t slot = 0; slot < receives; ++slot)

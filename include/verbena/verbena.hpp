@@ -36,6 +36,7 @@
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
+#include "verbena/check/checker.hpp"
 #include "verbena/cm/address_info.hpp"
 #include "verbena/cm/caller.hpp"
 #include "verbena/cm/connection.hpp"

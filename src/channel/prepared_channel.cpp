@@ -52,9 +52,9 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
 
-result<prepared_channel> prepared_channel::create(
-    const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
-    const channel_options& options) {
+result<prepared_channel> prepared_channel::create(const protection_domain& domain,
+                                                  std::shared_ptr<detail::operation_table> table,
+                                                  const channel_options& options) {
   VERBENA_TRY(const auto wanted, places(options));
   if (!table->reserve(wanted))
     return error::invalid_argument(

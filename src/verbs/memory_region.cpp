@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/verbs/flights.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "src/verbs/text.hpp"
@@ -51,9 +52,12 @@ memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, 
                                    ownership owner, std::optional<std::uint64_t> base_address) {
   VERBENA_ASSERT(region != nullptr, "a memory region to adopt is not null");
   VERBENA_ASSERT(region->pd == pd.native(), "a memory region is adopted with its own domain");
-  return {detail::make_memory_region_state(
-              region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
-          rights, base_address};
+  memory_region made(
+      detail::make_memory_region_state(
+          region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
+      rights, base_address);
+  detail::watch(made, region->addr);
+  return made;
 }
 
 protection_domain memory_region::domain() const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/verbs/diagnosis.hpp"
+#include "src/verbs/flights.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
@@ -77,11 +78,13 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
              .offset_in_page_differs =
                  base &&
                  detail::differ_in_page(*base, reinterpret_cast<std::uintptr_t>(address))}));
-  return detail::internals::make<memory_region>(
+  auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, pd,
                                        {detail::place_of(address, memory.size()), std::move(block)},
                                        ownership::take),
       rights, base);
+  detail::watch(region, address);
+  return region;
 }
 
 }  // namespace
@@ -171,9 +174,11 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
                                 .offset_in_page_differs =
                                     detail::differ_in_page(memory.base_address, memory.offset)}));
   // The verb leaves the offset where the address would be: libibverbs' verbs.c.
-  return detail::internals::make<memory_region>(
+  auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
       rights, std::optional(memory.base_address));
+  detail::watch(region, nullptr);
+  return region;
 }
 
 result<void> protection_domain::advise(memory_advice advice, std::span<const local_slice> parts,

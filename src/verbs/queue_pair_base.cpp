@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/verbs/address_diagnosis.hpp"
+#include "src/verbs/flights.hpp"
 #include "src/verbs/queue_pair_creation.hpp"
 #include "src/verbs/queue_pair_transitions.hpp"
 #include "src/verbs/queue_pair_values.hpp"
@@ -20,7 +21,10 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
   const auto& verbs = state().verbs();
   const auto status =
       call(verbs.modify_qp, native(), &attributes, static_cast<int>(changes.mask().mask()));
-  if (!status.failed) return {};
+  if (!status.failed) {
+    if (const auto to = changes.state()) watch_state(native(), static_cast<ibv_qp_state>(*to));
+    return {};
+  }
   std::string diagnosis;
   switch (status.code) {
     case EINVAL:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/verbs/creation.hpp"
+#include "src/verbs/flights.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/verbs/context.hpp"
@@ -134,9 +135,9 @@ std::uint8_t read_depth(std::uint8_t asked, int limit) noexcept {
   return static_cast<std::uint8_t>(std::min<int>(asked, std::max(limit, 0)));
 }
 
-queue_parents parents_of(const queue_pair_queues& queues) {
+queue_parents parents_of(const queue_pair_queues& queues, bool all_signaled) {
   return {internals::state_of(queues.send), internals::state_of(queues.receive),
-          queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared)};
+          queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared), all_signaled};
 }
 
 result<created_queue_pair> create_queue_pair(const protection_domain& pd,
@@ -144,14 +145,14 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
                                              const queue_pair_request& request) {
   auto asked = native_attributes(pd, queues, request);
   VERBENA_TRY(const auto made, request.create(pd, request, asked));
-  created_queue_pair created{
-      .state = make_queue_pair_state(made.made, pd, ownership::take, parents_of(queues)),
-      .extended = made.extended,
-      .granted = {.max_send_wr = asked.cap.max_send_wr,
-                  .max_recv_wr = asked.cap.max_recv_wr,
-                  .max_send_sge = asked.cap.max_send_sge,
-                  .max_recv_sge = asked.cap.max_recv_sge,
-                  .max_inline_data = asked.cap.max_inline_data}};
+  created_queue_pair created{.state = make_queue_pair_state(made.made, pd, ownership::take,
+                                                            parents_of(queues, request.signal_all)),
+                             .extended = made.extended,
+                             .granted = {.max_send_wr = asked.cap.max_send_wr,
+                                         .max_recv_wr = asked.cap.max_recv_wr,
+                                         .max_send_sge = asked.cap.max_send_sge,
+                                         .max_recv_sge = asked.cap.max_recv_sge,
+                                         .max_inline_data = asked.cap.max_inline_data}};
   if (created.extended == nullptr && !request.classic)
     return error::not_supported(pd.provider().verbs.qp_to_qp_ex.name(), pd.name(),
                                 "the device has no extended interface, and queue pairs of " +
@@ -215,13 +216,15 @@ std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
                                                                const protection_domain& pd,
                                                                ownership owner,
                                                                queue_parents with) {
-  return std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
+  auto state = std::make_shared<queue_pair_state_object>(queue_pair_state_object::arguments{
       .provider = &pd.provider(),
       .native = native,
       .owner = owner,
       .name = "queue pair " + hexadecimal(native->qp_num) + " on " + pd.context().name(),
       .parents = {internals::state_of(pd), std::move(with.send), std::move(with.receive),
                   std::move(with.shared)}});
+  watch(native, state->name(), with.all_signaled);
+  return state;
 }
 
 result<prepared_parts> prepare_queue_pair(const protection_domain& pd,

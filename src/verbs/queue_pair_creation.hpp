@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <optional>
 
 #include "verbena/verbs/detail/queue_states.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -16,6 +17,7 @@ struct queue_parents {
   std::shared_ptr<completion_queue_state> send;
   std::shared_ptr<completion_queue_state> receive;
   std::shared_ptr<shared_receive_queue_state> shared;
+  std::optional<bool> all_signaled;  ///< nothing: not known
 };
 
 [[nodiscard]] std::shared_ptr<queue_pair_state_object> make_queue_pair_state(

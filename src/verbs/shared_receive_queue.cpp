@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/verbs/creation.hpp"
+#include "src/verbs/flights.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -13,8 +14,10 @@ namespace verbena::inline VERBENA_ABI {
 namespace {
 
 shared_receive_queue make_handle(ibv_srq* native, const protection_domain& pd, ownership owner) {
-  return detail::make_child<shared_receive_queue, detail::shared_receive_queue_state>(
+  auto made = detail::make_child<shared_receive_queue, detail::shared_receive_queue_state>(
       native, pd, owner, "shared receive queue");
+  detail::watch(native, made.name());
+  return made;
 }
 
 // Which of the device's limits are exceeded; empty if none.

@@ -52,7 +52,7 @@ class [[nodiscard]] prepared_channel {
         domain_(std::move(domain)),
         options_(options) {}
   [[nodiscard]] static result<prepared_channel> create(
-      const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
+      const protection_domain& domain, std::shared_ptr<detail::operation_table> table,
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected) &&;
 

@@ -63,8 +63,9 @@ class classic_poster {
   /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
   /// written, until the request's completion was polled. On the thread that uses the queue pair.
   template <memory_slices Data>
-  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
-    return detail::post_one_receive(queue_, request, into);
+  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
+                                                         call_site where = call_site::here()) {
+    return detail::post_one_receive(queue_, request, into, where);
   }
 
  private:

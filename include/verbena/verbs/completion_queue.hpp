@@ -15,6 +15,7 @@
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
@@ -94,8 +95,10 @@ class completion_queue : public detail::handle<detail::completion_queue_state> {
     detail::check_not_open(
         cq_.get(), "a thread that has a pass over a queue open polls nothing else from it", where);
     // completion has the layout of ibv_wc.
-    return {out.data(), ibv_poll_cq(cq_.get(), static_cast<int>(out.size()),
-                                    reinterpret_cast<ibv_wc*>(out.data()))};
+    auto* const polled = reinterpret_cast<ibv_wc*>(out.data());
+    const int count = ibv_poll_cq(cq_.get(), static_cast<int>(out.size()), polled);
+    detail::arrive(cq_.get(), polled, count, where);
+    return {out.data(), count};
   }
 
   /// Arms the queue: the next completion that `which` means puts one event into the channel. What

@@ -288,6 +288,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
       ibv_cq_ex* const queue = pass_->at_.here().native();
       pass_->at_.step();
       pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
+      if (pass_->code_ == 0) detail::arrive(queue, pass_->where_);
       return *this;
     }
     /// Goes to the next completion.
@@ -306,12 +307,15 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   /// Begins a pass over `queue`, of a device whose clock counts in the bits of `clock_mask`.
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
-      : at_(queue, clock_mask, where) {
+      : at_(queue, clock_mask, where), where_(where) {
     detail::open_alone(queue, "a thread has one open pass over a queue at a time", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
-    if (!started_) detail::end_alone(queue);
+    if (started_)
+      detail::arrive(queue, where);
+    else
+      detail::end_alone(queue);
   }
   lazy_poll(const lazy_poll&) = delete;
   lazy_poll& operator=(const lazy_poll&) = delete;
@@ -341,6 +345,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
 
  private:
   detail::lazy_position at_;
+  [[no_unique_address]] call_site where_;
   int code_ = 0;
   bool started_ = false;
 };

@@ -14,6 +14,7 @@
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -52,7 +53,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
+    begin<IBV_WR_SEND>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(detail::normalised(data));
   }
@@ -63,7 +64,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data) {
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
+    begin<IBV_WR_SEND_WITH_IMM>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(detail::normalised(data));
   }
@@ -74,7 +75,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
                                           const destination& to) {
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
+    begin<IBV_WR_SEND>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(to);
     put(detail::normalised(data));
@@ -87,7 +88,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data,
                                                          const destination& to) {
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
+    begin<IBV_WR_SEND_WITH_IMM>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(to);
     put(detail::normalised(data));
@@ -100,7 +101,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
     detail::check_fits(data, to);
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
+    begin<IBV_WR_RDMA_WRITE>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
   }
@@ -113,7 +114,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
     detail::check_fits(data, to);
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write_imm);
+    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::travels_inline<Data>,
+                                      &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
@@ -125,7 +127,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to, const destination& at) {
     detail::check_fits(data, to);
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
+    begin<IBV_WR_RDMA_WRITE>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(at);
     put(detail::normalised(data));
@@ -141,7 +143,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                           const remote_region& to,
                                                           const destination& at) {
     detail::check_fits(data, to);
-    begin(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write_imm);
+    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::travels_inline<Data>,
+                                      &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(at);
     put(detail::normalised(data));
@@ -156,7 +159,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
     detail::check_fits(into, from);
-    begin(request, false, &ibv_qp_ex::wr_rdma_read);
+    begin<IBV_WR_RDMA_READ>(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
   }
@@ -168,7 +171,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from, const destination& at) {
     detail::check_fits(into, from);
-    begin(request, false, &ibv_qp_ex::wr_rdma_read);
+    begin<IBV_WR_RDMA_READ>(request, false, &ibv_qp_ex::wr_rdma_read);
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(at);
     put(detail::normalised(into));
@@ -185,7 +188,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    begin(request, false, &ibv_qp_ex::wr_atomic_cmp_swp);
+    begin<IBV_WR_ATOMIC_CMP_AND_SWP>(request, false, &ibv_qp_ex::wr_atomic_cmp_swp);
     ibv_wr_atomic_cmp_swp(queue_, target.key().value(), target.address(), operands.expected,
                           operands.desired);
     put(before);
@@ -200,7 +203,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    begin(request, false, &ibv_qp_ex::wr_atomic_fetch_add);
+    begin<IBV_WR_ATOMIC_FETCH_AND_ADD>(request, false, &ibv_qp_ex::wr_atomic_fetch_add);
     ibv_wr_atomic_fetch_add(queue_, target.key().value(), target.address(), addend);
     put(before);
   }
@@ -209,17 +212,21 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// none was accepted. ENOMEM: the queue has no room for all of them.
   ///
   /// *Contract.* The contract of each request runs from here.
-  [[gnu::always_inline]] inline post_status submit() {
+  [[gnu::always_inline]] inline post_status submit(
+      [[maybe_unused]] call_site where = call_site::here()) {
     VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
     ibv_qp_ex* const queue = queue_;
     queue_ = nullptr;
     detail::end_alone(queue);
-    return {ibv_wr_complete(queue), 0};
+    flights_.depart(&queue->qp_base, where);
+    const int code = ibv_wr_complete(queue);
+    flights_.complete(&queue->qp_base, code, where);
+    return {code, 0};
   }
 
  private:
   // Providers leave out what the queue pair was not created for.
-  template <class Operation>
+  template <ibv_wr_opcode Opcode, class Operation>
   [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
                                            [[maybe_unused]] Operation operation) {
     VERBENA_CHECK(queue_ != nullptr, "nothing is added to a batch after submit()");
@@ -229,6 +236,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     queue_->wr_id = request.id;
     // Providers that emulate the interface look for the flag; the others ignore it.
     queue_->wr_flags = detail::send_flags(request) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
+    flights_.add(request.id, queue_->wr_flags, Opcode);
   }
 
   [[gnu::always_inline]] inline void put(const destination& to) {
@@ -238,10 +246,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void put(const local_slice& slice) {
     ibv_wr_set_sge(queue_, slice.key().value(), slice.address(),
                    static_cast<std::uint32_t>(slice.length()));
+    flights_.put({&slice.native(), 1});
   }
   [[gnu::always_inline]] inline void put(std::span<const local_slice> list) {
     const auto [first, count] = detail::as_sge_list(list);
     ibv_wr_set_sge_list(queue_, count, first);
+    flights_.put({first, count});
   }
   [[gnu::always_inline]] inline void put(const inline_data& data) {
     ibv_wr_set_inline_data(queue_, data.native().addr, data.native().length);
@@ -252,6 +262,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
 
   ibv_qp_ex* queue_;
+  [[no_unique_address]] detail::open_flights flights_;
 };
 
 /// A queue pair by its extended interface, from `queue_pair::extended`. It does not own: it must
@@ -282,8 +293,9 @@ class extended_queue {
   /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
   /// written, until the request's completion was polled. On the thread that uses the queue pair.
   template <memory_slices Data>
-  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
-    return detail::post_one_receive(&queue_->qp_base, request, into);
+  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
+                                                         call_site where = call_site::here()) {
+    return detail::post_one_receive(&queue_->qp_base, request, into, where);
   }
   /// The queue pair of the C API.
   [[nodiscard]] ibv_qp_ex* native() const noexcept { return queue_; }

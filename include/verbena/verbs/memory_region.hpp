@@ -12,9 +12,11 @@
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/close_result.hpp"
+#include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/local_slice.hpp"
@@ -32,6 +34,7 @@ struct native_traits<ibv_mr> {
   static constexpr auto destroy = &sys::verbs_table::dereg_mr;
   static constexpr const char* moved_from = "a moved-from memory_region must not be used";
   static constexpr const char* in_use = "memory windows are still bound to it";
+  using watched = watched_region;
 };
 struct memory_region_parents {
   std::shared_ptr<protection_domain_state> pd;
@@ -109,7 +112,10 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
 
   /// Deregisters now, then frees memory of the library. Hands the region back when the verb
   /// refuses. Blocks while peers are in the middle of an access.
-  close_result<memory_region> close() && {
+  close_result<memory_region> close([[maybe_unused]] call_site where = call_site::here()) && {
+#ifdef VERBENA_CHECKED
+    const detail::closing_place place(where);
+#endif
     auto outcome = close_handle(std::move(*this));
     view_ = {};
     return outcome;

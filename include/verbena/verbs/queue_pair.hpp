@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/verbs/classic_poster.hpp"
@@ -67,8 +68,9 @@ class queue_pair : public detail::queue_pair_base {
   /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
   /// written, until the request's completion was polled. On the thread that uses the queue pair.
   template <memory_slices Data>
-  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into) {
-    return detail::post_one_receive(queue(), request, into);
+  [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
+                                                         call_site where = call_site::here()) {
+    return detail::post_one_receive(queue(), request, into, where);
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/detail/request_list.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -44,7 +45,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   /// On failure the status says how many were accepted. ENOMEM: the queue is full.
   ///
   /// *Contract.* The contract of each request that was accepted runs from here.
-  [[gnu::always_inline]] inline post_status submit() { return this->hand_over(); }
+  [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
+    return this->hand_over(where);
+  }
 };
 
 namespace detail {
@@ -53,7 +56,8 @@ namespace detail {
 /// *Contract.* As receive_batch::receive.
 template <class Queue, class Data>
 [[gnu::always_inline]] inline post_status post_one_receive(Queue* queue, receive_request request,
-                                                           const Data& into) {
+                                                           const Data& into,
+                                                           call_site where = call_site::here()) {
   check_receives_go_to(queue);
   ibv_recv_wr posted;
   ibv_sge slice;
@@ -69,7 +73,7 @@ template <class Queue, class Data>
     posted.num_sge = static_cast<int>(count);
   }
   ibv_recv_wr* refused;
-  const int code = give(queue, &posted, &refused);
+  const int code = give_noted(queue, &posted, &refused, where);
   return {code, 0};
 }
 }  // namespace detail

@@ -16,6 +16,7 @@
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/detail/request_list.hpp"
@@ -163,7 +164,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   /// are as if they had not been added. ENOMEM: the queue is full.
   ///
   /// *Contract.* The contract of each request that was accepted runs from here.
-  [[gnu::always_inline]] inline post_status submit() { return this->hand_over(); }
+  [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
+    return this->hand_over(where);
+  }
 
  private:
   // The request at the end of the list, filled but for what its operation adds.

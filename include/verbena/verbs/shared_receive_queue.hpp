@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/detail/handle.hpp"
@@ -58,9 +59,9 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
   /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
   /// written, until the request's completion was polled, or the queue was destroyed.
   template <memory_slices Data>
-  [[gnu::always_inline]] inline post_status post_receive(receive_request request,
-                                                         Data&& into) const {
-    return detail::post_one_receive(queue(), request, into);
+  [[gnu::always_inline]] inline post_status post_receive(
+      receive_request request, Data&& into, call_site where = call_site::here()) const {
+    return detail::post_one_receive(queue(), request, into, where);
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///

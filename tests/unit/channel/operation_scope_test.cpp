@@ -163,7 +163,7 @@ TEST(operation_scope, full_queue_is_a_value) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
-    for (int i = 0; i < 16; ++i) (void)scope.receive(sink(inbox, 0, 1));
+    for (std::size_t i = 0; i < 16; ++i) (void)scope.receive(sink(inbox, i, 1));
     EXPECT_EQ(pair.a().free_receives(), 0U);
     auto one_too_many = scope.receive(sink(inbox, 1, 1));
     const operation_result* refused = one_too_many.poll();

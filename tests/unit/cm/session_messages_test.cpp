@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/unit/cm/sessions.hpp"
+#include "verbena/check/checker.hpp"
 
 namespace verbena {
 namespace {
@@ -143,7 +144,8 @@ TEST_F(session_buffers, are_waited_for_only_where_a_message_can_come) {
   EXPECT_EQ(active.wait_advertisement(deadline::after(20ms)).error().kind(), error_kind::timed_out);
   // A message of the program where one about a buffer was expected is named.
   const auto words = buffer_of(passive, "hello");
-  passive.send({}, words.slice(0, 5)).value();
+  passive.send({.signaled = true}, words.slice(0, 5)).value();
+  passive.await(sending, 1, patience()).value();
   const auto other = active.wait_advertisement(patience());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind(), error_kind::protocol) << other.error().message();
@@ -206,7 +208,8 @@ TEST_F(session_ends, by_dropping_it_and_what_had_come_is_not_lost) {
   auto [active, passive] = connect();
   EXPECT_FALSE(passive.wait_disconnected(deadline::after(10ms)).value());
   const auto sink = passive.create_buffer(64).value();
-  for (std::uint64_t id = 1; id <= 2; ++id) passive.receive({.id = id}, sink.slice()).value();
+  for (std::uint64_t id = 1; id <= 2; ++id)
+    passive.receive({.id = id}, sink.slice(id * 8, 8)).value();
   {
     auto dropped = std::move(active);
     const auto out = buffer_of(dropped, "last");
@@ -245,6 +248,7 @@ TEST_F(session_ends, let_the_verbs_be_used_beside_them) {
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
+  check::posted_elsewhere(active.connection().queue().native());
   ASSERT_EQ(ibv_post_send(active.connection().queue().native(), &request, &bad), 0);
   EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 6U);
   passive.await(receiving, 1, patience()).value();
@@ -256,7 +260,8 @@ TEST_F(session_ends, leave_many_threads_their_own_completions) {
   constexpr int count = 40;
   const auto out = buffer_of(active, "x");
   const auto sink = passive.create_buffer(64).value();
-  for (std::uint64_t id = 0; id < count; ++id) passive.receive({.id = id}, sink.slice()).value();
+  for (std::uint64_t id = 0; id < count; ++id)
+    passive.receive({.id = id}, sink.slice(id, 1)).value();
   const auto take = [](cm::session& of, cm::session_queue queue) {
     for (int i = 0; i < count / 2; ++i) of.await(queue, 1, patience()).value();
     return true;

@@ -327,6 +327,7 @@ TEST(soft_events, an_invalid_request_is_told_at_the_target) {
   EXPECT_FALSE(test::take(link.a().sends, 1).at(0).ok());
   EXPECT_EQ(events_of(link.context(), link.b().queue, kind::qp_request_error),
             std::multiset<kind>{kind::qp_request_error});
+  EXPECT_FALSE(test::take(link.b().receives, 1).at(0).ok());
 }
 
 // Provoked by more signaled writes than the completion queue holds: the queue overflows, and the
@@ -441,11 +442,11 @@ TEST(soft_events,
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   for (std::uint64_t id = 0; id < 4; ++id)
-    receives.post_receive({.id = id}, memory.slice(0, 8)).value();
+    receives.post_receive({.id = id}, memory.slice(id * 8, 8)).value();
   receives.arm_limit(2).value();
   const auto send = [&] {
     auto batch = queue.start_send();
-    batch.send({.signaled = true}, memory.slice(8, 8));
+    batch.send({.signaled = true}, memory.slice(32, 8));
     batch.submit().value();
     test::take(cq, 2);
   };

@@ -27,9 +27,9 @@ class channels : public ::testing::Test {
     return std::move(prepared).handshake(self).value();
   }
   void send(queue_pair<rc>& queue, send_request request) {
-    queue.post_receive({.id = 1}, memory.slice(64, 64)).value();
+    queue.post_receive({.id = 1}, std::span<const local_slice>()).value();
     auto batch = queue.start_send();
-    batch.send(request, memory.slice(0, 8));
+    batch.send(request, std::span<const local_slice>());
     batch.submit().value();
   }
 

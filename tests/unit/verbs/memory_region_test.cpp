@@ -342,14 +342,16 @@ TEST(dmabuf_region, is_written_read_sent_from_and_received_into) {
     pair.b().queue.post_receive({}, region.slice(page + 200, 64)).value();
     pair.a().queue.post_receive({}, memory.slice(3 * page, 64)).value();
     auto message = pair.a().queue.start_send();
-    message.send({}, memory.slice(8, 64));
+    message.send({.signaled = true}, memory.slice(8, 64));
     message.submit().value();
     test::take(pair.b().receives, 1).at(0).result().value();
+    test::take(pair.a().sends, 1).at(0).result().value();
     EXPECT_EQ(in_file(2 * page + 200, 64), in_file(page + 108, 64));
     auto back = pair.b().queue.start_send();
-    back.send({}, region.slice(page + 200, 64));
+    back.send({.signaled = true}, region.slice(page + 200, 64));
     back.submit().value();
     test::take(pair.a().receives, 1).at(0).result().value();
+    test::take(pair.b().sends, 1).at(0).result().value();
     EXPECT_TRUE(
         std::ranges::equal(memory.bytes().subspan(3 * page, 64), memory.bytes().subspan(8, 64)));
     EXPECT_EQ(in_file(0, page), std::vector<std::byte>(page));

@@ -115,7 +115,7 @@ TEST(queue_pair_errors, a_message_that_is_longer_than_the_receive_fails_on_both_
   const auto memory = pair.memory(64);
   pair.b().queue.post_receive({.id = 5}, memory.slice(0, 10)).value();
   const auto failed = post(
-      pair, [&](auto& batch) { batch.send({.id = 6, .signaled = true}, memory.slice(0, 11)); });
+      pair, [&](auto& batch) { batch.send({.id = 6, .signaled = true}, memory.slice(16, 11)); });
   EXPECT_EQ(failed.status(), completion_status::remote_invalid_request);
   const auto arrived = take(pair.b().receives, 1).at(0);
   EXPECT_EQ(arrived.status(), completion_status::local_length_error);
@@ -127,7 +127,7 @@ TEST(queue_pair_errors, a_slice_with_a_stale_key_fails_on_this_side) {
   const auto memory = pair.memory(64);
   const local_slice stale(memory.slice().address(), 8,
                           local_key(memory.local_key().value() ^ 0x77777777));
-  pair.b().queue.post_receive({}, memory.slice()).value();
+  pair.b().queue.post_receive({}, std::span<const local_slice>()).value();
   const auto failed = post(pair, [&](auto& batch) { batch.send({.signaled = true}, stale); });
   EXPECT_EQ(failed.status(), completion_status::local_protection_error);
 }
@@ -153,7 +153,7 @@ TEST(queue_pair_errors, the_error_state_flushes_everything_in_both_queues) {
   loopback pair;
   const auto memory = pair.memory(64);
   for (std::uint64_t id = 0; id < 5; ++id)
-    pair.b().queue.post_receive({.id = id}, memory.slice()).value();
+    pair.b().queue.post_receive({.id = id}, memory.slice(id * 8, 8)).value();
   pair.b().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   const auto flushed = take(pair.b().receives, 5);
   for (std::size_t id = 0; id < 5; ++id) {

@@ -118,10 +118,10 @@ TEST(threads, make_and_end_objects_of_one_context) {
 TEST(threads, post_to_a_shared_receive_queue_and_poll_the_queue_pairs_that_take_from_it) {
   const auto shared_context = open_device("soft0").value();
   const auto shared_pd = shared_context.allocate_pd().value();
-  const auto shared_receives =
-      shared_pd.create_shared_receive_queue({.max_wr = thread_count}).value();
   const auto sink = shared_pd.allocate(slot * thread_count, access::local_write).value();
   const auto source = shared_pd.allocate(slot * thread_count, {}).value();
+  const auto shared_receives =
+      shared_pd.create_shared_receive_queue({.max_wr = thread_count}).value();
   std::atomic<std::uint64_t> received{0};
   on_threads([&](std::size_t i) {
     const shared_receive_queue own_receives = shared_receives;
@@ -247,7 +247,7 @@ TEST(threads, hand_queues_to_each_other) {
       [](address_handle& way) { EXPECT_NE(way.native(), nullptr); });
   from_thread_to_thread([&] { return connected_to_itself(pd, cq); },
                         [&](queue_pair<rc>& qp) {
-                          ASSERT_TRUE(qp.post_receive({.id = 1}, region.slice()));
+                          ASSERT_TRUE(qp.post_receive({.id = 1}, region.slice(1, 8)));
                           auto batch = qp.start_send();
                           batch.send({.id = 2, .signaled = true}, region.slice(0, 1));
                           ASSERT_TRUE(batch.submit());

@@ -21,6 +21,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 ///   static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
 ///   static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
 ///   static constexpr const char* in_use = what still needs it when the verb says EBUSY;
+///   using watched = what is told that it goes (flights.hpp); may be left out
 template <class Native>
 struct native_traits;
 
@@ -72,8 +73,12 @@ class native_state {
   /// Destroys the native object now, unless it is borrowed. After success native() is nullptr.
   [[nodiscard]] verb_status destroy() {
     if (native_ == nullptr) return {};
+    if constexpr (requires { typename traits::watched; })
+      traits::watched::leaves(native_, owner_ == ownership::take);
     verb_status status;
     if (owner_ == ownership::take) status = call(destroy_verb(), native_);
+    if constexpr (requires { typename traits::watched; })
+      status.failed ? traits::watched::stays(native_) : traits::watched::gone(native_);
     if (!status.failed) native_ = nullptr;
     return status;
   }

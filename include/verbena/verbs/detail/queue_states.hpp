@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/native_state.hpp"
 #include "verbena/verbs/detail/states.hpp"
 
@@ -27,6 +28,7 @@ struct native_traits<ibv_cq> {
   static constexpr auto destroy = &sys::verbs_table::destroy_cq;
   static constexpr const char* moved_from = "a moved-from completion queue must not be used";
   static constexpr const char* in_use = "queue pairs that complete into it still exist";
+  using watched = watched_completion_queue;
 };
 struct completion_queue_parents {
   std::shared_ptr<context_state> context;
@@ -39,6 +41,7 @@ struct native_traits<ibv_srq> {
   static constexpr auto destroy = &sys::verbs_table::destroy_srq;
   static constexpr const char* moved_from = "a moved-from shared receive queue must not be used";
   static constexpr const char* in_use = "queue pairs that take receives from it still exist";
+  using watched = watched_shared_queue;
 };
 struct shared_receive_queue_parents {
   std::shared_ptr<protection_domain_state> pd;
@@ -61,6 +64,7 @@ struct native_traits<ibv_qp> {
   static constexpr auto destroy = &sys::verbs_table::destroy_qp;
   static constexpr const char* moved_from = "a moved-from queue pair must not be used";
   static constexpr const char* in_use = "multicast groups that it joined, or flows, still exist";
+  using watched = watched_queue_pair;
 };
 struct queue_pair_parents {
   std::shared_ptr<protection_domain_state> pd;

@@ -15,6 +15,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
+#include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/work_request.hpp"
 
@@ -38,6 +39,22 @@ struct request_storage {
 }
 [[gnu::always_inline]] inline int give(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
   return ibv_post_srq_recv(queue, list, refused);
+}
+
+// The same; in checked builds module check knows of the list before the device does.
+template <class Queue, class Request>
+[[gnu::always_inline]] inline int give_noted(Queue* queue, Request* list, Request** refused,
+                                             [[maybe_unused]] call_site where) {
+#ifdef VERBENA_CHECKED
+  const auto noted = depart(queue, list, where);
+  const int code = give(queue, list, refused);
+  if (code == 0) return 0;
+  const auto accepted = list->next == nullptr ? 0 : *refused - list;
+  refuse(queue, list, {noted, static_cast<std::size_t>(accepted), code}, where);
+  return code;
+#else
+  return give(queue, list, refused);
+#endif
 }
 
 // Where receives of a queue pair go.
@@ -107,13 +124,13 @@ class request_list {
     added.num_sge = static_cast<int>(count);
   }
 
-  [[gnu::always_inline]] inline post_status hand_over() {
+  [[gnu::always_inline]] inline post_status hand_over(call_site where) {
     VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
     if (at_.count == 0) return {};
     storage_.requests[at_.count - 1].next = nullptr;
     Queue* const queue = at_.queue;
     end_bookkeeping();
-    const int code = give(queue, storage_.requests, &storage_.refused);
+    const int code = give_noted(queue, &storage_.requests[0], &storage_.refused, where);
     if (code != 0) [[unlikely]]
       return {code, static_cast<std::uint32_t>(storage_.refused - storage_.requests)};
     return {};

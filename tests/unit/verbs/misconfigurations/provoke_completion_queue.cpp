@@ -72,7 +72,7 @@ error cq_overflowed() {
   auto queue = std::move(prepared).handshake(self).value();
   const auto memory = pd.allocate(64, access::local_write).value();
   for (std::size_t i = 0; i < cq.capacity() + 1; ++i)
-    queue.post_receive({.id = i}, memory.slice()).value();
+    queue.post_receive({.id = i}, memory.slice(i, 1)).value();
   queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   std::array<completion, 4> room;
   while (true) {

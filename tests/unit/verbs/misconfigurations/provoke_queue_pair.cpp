@@ -62,7 +62,7 @@ error rtr_to(address_vector (*change)(address_vector)) {
 }
 
 std::vector<local_slice> five_slices(const memory_region& of) {
-  return std::vector<local_slice>(5, of.slice(0, 8));
+  return {of.slice(0, 8), of.slice(8, 8), of.slice(16, 8), of.slice(24, 8), of.slice(32, 8)};
 }
 
 // Posts one message with these slices on a connected pair, which is refused.
@@ -227,7 +227,8 @@ error receive_queue_full() {
   const auto memory = made.pd.allocate(64, access::local_write).value();
   auto queue = std::move(made.prepared).handshake(made.self).value();
   post_status last;
-  for (int i = 0; i < 64 && last.ok(); ++i) last = queue.post_receive({.id = 1}, memory.slice());
+  for (int i = 0; i < 64 && last.ok(); ++i)
+    last = queue.post_receive({.id = 1}, memory.slice(static_cast<std::size_t>(i), 1));
   return queue.describe_refused_receive(last);
 }
 error send_with_too_many_slices() {

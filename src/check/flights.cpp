@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT
+// Requests as they are posted, and their completions as they are polled.
+#include "verbena/check/detail/flights.hpp"
+
+#ifdef VERBENA_CHECKED
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/check/registry.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace {
+
+// The region that a slice names, or why it must not. Neither when the key is none of ours.
+struct region_search {
+  const known_region* found = nullptr;
+  const known_region* foreign = nullptr;  // of another protection domain of the same device
+};
+
+region_search find_region(const registry& all, const known_queue& queue, std::uint32_t key) {
+  region_search out;
+  const auto [first, last] = all.regions.equal_range(key);
+  for (auto at = first; at != last; ++at) {
+    const region_facts& facts = at->second->facts;
+    if (facts.context != queue.facts.context) continue;
+    (facts.domain == queue.facts.domain ? out.found : out.foreign) = at->second.get();
+  }
+  return out;
+}
+
+// The memory of a slice; nothing when this process does not see it, or when it does not lie in its
+// region, which the device will say.
+std::optional<piece> piece_of(const known_region& region, const slice& named) {
+  const region_facts& facts = region.facts;
+  if (facts.memory == nullptr || named.length == 0 || named.address < facts.base) return {};
+  const std::uint64_t offset = named.address - facts.base;
+  if (offset > facts.length || named.length > facts.length - offset) return {};
+  const auto begin = reinterpret_cast<std::uintptr_t>(facts.memory) + offset;
+  return piece{{begin, begin + named.length}, region.number};
+}
+
+finding overlap(const posted_request& later, const posted_request& earlier) {
+  const std::string details = describe(later) + ", and " + describe(earlier);
+  if (later.how == use::source)
+    return flight_rule(details, earlier.where,
+                       "memory that a request in flight writes is not sent by another");
+  if (earlier.how == use::source)
+    return flight_rule(details, earlier.where,
+                       "memory that a request in flight reads is not written by another");
+  return flight_rule(details, earlier.where, "requests in flight do not write the same memory");
+}
+
+// Notes a piece of memory, or says which rule that breaks.
+std::optional<finding> take_piece(registry& all, posted_request& posted, const piece& part,
+                                  const void* caller) {
+  const auto* const earlier = all.ranges.conflict(part.range, posted.how);
+  // A fence lets a request send what an earlier one of its queue reads.
+  const bool waits = posted.fenced && posted.how == use::source && earlier != nullptr &&
+                     earlier->queue == posted.queue && earlier->is_send;
+  posted.pieces.push_back(part);
+  std::optional<finding> found;
+  if (earlier != nullptr && !waits) {
+    found = overlap(posted, *earlier);
+  } else if (!waits && sanitizers_are_told() && !is_addressable(part.range)) {
+    const std::string details = describe(posted);
+    found = flight_rule(details, std::nullopt, "memory that a request names was not freed");
+  }
+  if (found) {
+    posted.pieces.pop_back();
+    return found;
+  }
+  all.ranges.add(part.range, posted.how, &posted);
+  if (!sanitizers_are_told()) return {};
+  if (posted.how == use::sink) poison(part.range);
+  if (!waits) posted.adapter.access(part.range, posted.how, caller);
+  return {};
+}
+
+// Finds the memory of `posted` and notes it, or says which rule that breaks.
+std::optional<finding> take_memory(registry& all, posted_request& posted,
+                                   const std::vector<slice>& slices, const void* caller) {
+  for (const slice& named : slices) {
+    const region_search search = find_region(all, *posted.queue, named.key);
+    if (search.found == nullptr && search.foreign != nullptr) {
+      const std::string details =
+          describe(posted) + " names " + search.foreign->facts.name + " of another one";
+      return flight_rule(details, std::nullopt,
+                         "a request names memory of its queue's own protection domain");
+    }
+    if (search.found == nullptr) continue;
+    const auto part = piece_of(*search.found, named);
+    if (!part) continue;
+    if (auto found = take_piece(all, posted, *part, caller)) return found;
+  }
+  return {};
+}
+
+// Ends the flights of `which`, which are the latest of the queue but for what other threads post.
+void take_back(registry& all, waiting_line& from, numbers which) {
+  for (auto at = from.begin(); at != from.end();) {
+    const auto next = std::next(at);
+    if (at->number >= which.first && at->number < which.end) static_cast<void>(all.land(from, at));
+    at = next;
+  }
+}
+
+// Where the completion of a request may be waited for.
+struct match {
+  known_queue* queue;
+  waiting_line* in;
+  waiting_line::iterator which;
+};
+
+std::optional<match> find_send(known_queue& queue, const arrival& polled) {
+  auto& sends = queue.sends;
+  auto found = std::ranges::find_if(sends, [&](const posted_request& each) {
+    return each.id == polled.id && (each.signaled || !polled.ok);
+  });
+  // A queue pair that was adopted may signal all without being told to.
+  if (found == sends.end()) found = std::ranges::find(sends, polled.id, &posted_request::id);
+  if (found == sends.end()) return {};
+  return match{&queue, &sends, found};
+}
+
+std::optional<match> find_receive(registry& all, known_queue& queue, const arrival& polled) {
+  known_queue* from = &queue;
+  if (queue.facts.shared_receives != nullptr) from = all.find(queue.facts.shared_receives);
+  if (from == nullptr) return {};
+  const auto found = std::ranges::find(from->receives, polled.id, &posted_request::id);
+  if (found == from->receives.end()) return {};
+  return match{from, &from->receives, found};
+}
+
+std::optional<finding> land(registry& all, const match& done) {
+  std::optional<finding> first;
+  if (done.in == &done.queue->sends && done.queue->facts.in_order) {
+    // Earlier requests are complete; those that have completions of their own are told by these.
+    for (auto at = done.in->begin(); at != done.which;) {
+      const auto next = std::next(at);
+      if (!at->signaled) {
+        done.queue->imply(at->id);
+        auto found = all.land(*done.in, at);
+        if (!first) first = std::move(found);
+      }
+      at = next;
+    }
+  }
+  auto found = all.land(*done.in, done.which);
+  return first ? first : found;
+}
+
+// What `polled` may be the completion of; in `seen`, the queues that were looked at.
+std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& candidates,
+                                const void* completion_queue, const arrival& polled) {
+  std::vector<match> matches;
+  for (known_queue* queue : candidates) {
+    const bool may_receive = queue->facts.receive_queue == completion_queue;
+    const bool may_send = queue->facts.send_queue == completion_queue;
+    if (may_send && polled.is_receive != true)
+      if (const auto found = find_send(*queue, polled)) matches.push_back(*found);
+    if (may_receive && polled.is_receive != false)
+      if (const auto found = find_receive(all, *queue, polled)) matches.push_back(*found);
+  }
+  return matches;
+}
+
+std::vector<known_queue*> find_candidates(registry& all, const void* context,
+                                          const void* completion_queue, const arrival& polled) {
+  std::vector<known_queue*> candidates;
+  const auto consider = [&](known_queue* queue) {
+    const queue_facts& facts = queue->facts;
+    if (facts.context == context && !facts.is_shared &&
+        (facts.send_queue == completion_queue || facts.receive_queue == completion_queue))
+      candidates.push_back(queue);
+  };
+  if (!polled.queue_pair) {
+    for (const auto& [native, queue] : all.queues) consider(queue.get());
+  } else if (const auto found = all.by_number.find(*polled.queue_pair);
+             found != all.by_number.end()) {
+    std::ranges::for_each(found->second, consider);
+  }
+  return candidates;
+}
+
+bool may_be_unknown(registry& all, known_queue& queue, std::uint64_t id) {
+  if (queue.posted_elsewhere) return true;
+  if (known_queue* shared = all.find(queue.facts.shared_receives);
+      shared != nullptr && shared->posted_elsewhere)
+    return true;
+  const auto implied = std::ranges::find(queue.implied, id);
+  if (implied == queue.implied.end()) return false;
+  queue.implied.erase(implied);
+  return true;
+}
+
+std::optional<finding> arrive_one(registry& all, const void* context, const void* completion_queue,
+                                  const arrival& polled) {
+  const auto candidates = find_candidates(all, context, completion_queue, polled);
+  const auto matches = find_matches(all, candidates, completion_queue, polled);
+  for (known_queue* each : candidates)
+    if (!polled.ok && polled.queue_pair) each->has_failed = true;
+  std::optional<finding> freed;
+  for (const match& each : matches) {
+    // Nobody can tell which of several: all are taken for complete, and what comes later is known.
+    if (matches.size() > 1) each.queue->posted_elsewhere = true;
+    auto found = land(all, each);
+    if (!freed) freed = std::move(found);
+  }
+  if (freed) return freed;
+  if (!matches.empty() || candidates.size() != 1 || !polled.queue_pair) return {};
+  known_queue& queue = *candidates.front();
+  if (may_be_unknown(all, queue, polled.id)) return {};
+  const std::string details =
+      "the completion of request " + std::to_string(polled.id) + " of " + queue.facts.name;
+  return flight_rule(
+      details, std::nullopt,
+      "a completion is that of a request in flight: it was polled twice, or was posted by the C "
+      "API without a word to check::posted_elsewhere");
+}
+
+}  // namespace
+
+numbers depart(place at, std::span<const request> posted, call_site where) {
+  registry& all = registry::get();
+  std::optional<finding> found;
+  numbers given;
+  {
+    const quiet_lock lock(all.mutex);
+    known_queue* const queue = all.find(at.queue);
+    if (queue != nullptr) {
+      waiting_line& waiting = queue->at(at.which);
+      given = {all.next_number, all.next_number + posted.size()};
+      all.next_number = given.end;
+      std::uint64_t number = given.first;
+      for (const request& each : posted) {
+        posted_request& added = waiting.emplace_back();
+        added.number = number++;
+        added.id = each.id;
+        added.is_send = at.which == line::sends;
+        added.operation = each.operation;
+        added.how = each.how;
+        added.signaled = each.signaled || queue->facts.all_signaled.value_or(false);
+        added.fenced = each.fenced;
+        added.where = where;
+        added.queue = queue;
+        if (sanitizers_are_told()) added.adapter.start();
+        found = take_memory(all, added, each.slices, at.caller);
+        if (found) break;
+      }
+      if (found) take_back(all, waiting, given);
+    } else if (const auto destroyed = all.gone.find(at.queue); destroyed != all.gone.end()) {
+      found = flight_rule(destroyed->second, std::nullopt,
+                          "nothing is posted to a queue that was destroyed");
+    }
+  }
+  if (found) stop(*found, where);
+  return given;
+}
+
+void refuse(place at, numbers which, bool is_full, call_site where) {
+  registry& all = registry::get();
+  std::optional<finding> found;
+  {
+    const quiet_lock lock(all.mutex);
+    known_queue* const queue = all.find(at.queue);
+    if (queue == nullptr) return;
+    take_back(all, queue->at(at.which), which);
+    if (is_full && at.which == line::sends && !queue->sends.empty() && !queue->posted_elsewhere &&
+        !queue->has_failed && queue->facts.all_signaled.has_value() &&
+        std::ranges::none_of(queue->sends, &posted_request::signaled))
+      found = flight_rule(queue->facts.name, queue->sends.front().where,
+                          "a send queue that is full has a signaled request: without one no "
+                          "completion will ever make room");
+  }
+  if (found) stop(*found, where);
+}
+
+void arrive(const void* context, const void* completion_queue, std::span<const arrival> polled,
+            call_site where) {
+  registry& all = registry::get();
+  std::optional<finding> found;
+  {
+    const quiet_lock lock(all.mutex);
+    for (const arrival& each : polled) {
+      auto broken = arrive_one(all, context, completion_queue, each);
+      if (!found) found = std::move(broken);
+    }
+  }
+  if (found) stop(*found, where);
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail::flights
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT
+#include "src/check/registry.hpp"
+
+#ifdef VERBENA_CHECKED
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/check/checker.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace detail::flights {
+namespace {
+
+constexpr std::size_t most_gone = 64;
+
+std::atomic<bool> switched_off{false};
+
+enum class wish : std::uint8_t { off, on, sanitizers };
+
+// What the environment says.
+wish wanted() {
+  static const wish read = [] {
+    const char* const value = std::getenv("VERBENA_CHECKER");
+    const std::string_view word = value == nullptr ? "" : value;
+    if (word.empty() || word == "on") return wish::on;
+    if (word == "sanitizers") return wish::sanitizers;
+    if (word == "off") return wish::off;
+    log(log_level::warning,
+        "VERBENA_CHECKER is `on`, `off` or `sanitizers`, not `" + std::string(word) + "`");
+    return wish::on;
+  }();
+  return read;
+}
+
+bool is_off() { return wanted() == wish::off || switched_off.load(std::memory_order_relaxed); }
+
+template <class Visit>
+void visit_requests(const registry& all, Visit visit) {
+  const auto visit_queue = [&](const known_queue& queue) {
+    for (const auto& each : queue.sends) visit(each);
+    for (const auto& each : queue.receives) visit(each);
+  };
+  for (const auto& [native, queue] : all.queues) visit_queue(*queue);
+  for (const auto& queue : all.leaving) visit_queue(*queue);
+}
+
+// One line about what is in flight when the process ends.
+void report_at_exit() {
+  registry& all = registry::get();
+  std::string line;
+  std::size_t count = 0;
+  {
+    const quiet_lock lock(all.mutex);
+    visit_requests(all, [&](const posted_request& each) {
+      if (each.pieces.empty()) return;
+      if (++count > 3) return;
+      line += (count == 1 ? ": " : "; ") + describe(each) + " (" + each.where.file() + ":" +
+              std::to_string(each.where.line()) + ")";
+    });
+    // What runs after this may touch its memory.
+    for (const auto& [native, queue] : all.queues) static_cast<void>(all.land_all(*queue));
+  }
+  if (count == 0) return;
+  log(log_level::warning, std::to_string(count) +
+                              " requests with memory are in flight when the process exits" + line +
+                              (count > 3 ? "; …" : ""));
+}
+
+// A child of fork() has the parent's requests in its copy, but they are not its own.
+void report_for_this_process() {
+  static const pid_t owner = ::getpid();
+  static const bool arranged = std::atexit([] {
+                                 if (::getpid() == owner) report_at_exit();
+                               }) == 0;
+  static_cast<void>(arranged);
+}
+
+std::string hexadecimal_number(std::uint64_t value) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  do {
+    text.insert(text.begin(), digits[value % 16]);
+    value /= 16;
+  } while (value != 0);
+  return "0x" + text;
+}
+
+// The device accesses no region that is deregistered.
+void drop_region(registry& all, std::uint64_t region) {
+  const auto drop_from = [&](waiting_line& in) {
+    for (posted_request& each : in)
+      std::erase_if(each.pieces, [&](const piece& part) {
+        if (part.region != region) return false;
+        static_cast<void>(all.let_go(each, part));
+        return true;
+      });
+  };
+  for (const auto& [native, queue] : all.queues) {
+    drop_from(queue->sends);
+    drop_from(queue->receives);
+  }
+}
+
+known_region* find_region(registry& all, const void* native) noexcept {
+  const auto found = std::ranges::find_if(
+      all.regions, [=](const auto& each) { return each.second->facts.native == native; });
+  return found == all.regions.end() ? nullptr : found->second.get();
+}
+
+}  // namespace
+
+bool sanitizers_are_told() {
+  static const bool told = wanted() == wish::sanitizers;
+  return told;
+}
+
+registry& registry::get() {
+  static auto* const only = new registry;
+  return *only;
+}
+
+known_queue* registry::find(const void* queue) noexcept {
+  const auto found = queues.find(queue);
+  return found == queues.end() ? nullptr : found->second.get();
+}
+
+void known_queue::imply(std::uint64_t id) {
+  constexpr std::size_t most = 256;
+  implied.push_back(id);
+  if (implied.size() > most) implied.pop_front();
+}
+
+bool registry::let_go(const posted_request& of, const piece& which) {
+  ranges.remove(which.range, of.how, &of);
+  return of.how == use::source || !sanitizers_are_told() || unpoison(which.range);
+}
+
+std::optional<finding> registry::land(waiting_line& in, waiting_line::iterator which) {
+  std::optional<finding> found;
+  bool is_there = true;
+  for (const piece& each : which->pieces) is_there = let_go(*which, each) && is_there;
+  which->adapter.finish();
+  if (!is_there) {
+    const std::string details = describe(*which);
+    found =
+        flight_rule(details, which->where, "memory that a request in flight writes is not freed");
+  }
+  in.erase(which);
+  return found;
+}
+
+std::optional<finding> registry::land_all(known_queue& of) {
+  std::optional<finding> first;
+  for (waiting_line* each : {&of.sends, &of.receives})
+    while (!each->empty()) {
+      auto found = land(*each, each->begin());
+      if (!first) first = std::move(found);
+    }
+  return first;
+}
+
+finding flight_rule(const std::string& details, std::optional<call_site> earlier,
+                    const char* rule) {
+  return {std::string(rule) + ": " + details, earlier};
+}
+
+void stop(const finding& found, call_site where) {
+  thread_local std::string kept;  // a handler that throws may keep the text
+  kept = found.rule;
+  broken_rule broken{.rule = kept.c_str(), .file = where.file(), .line = where.line()};
+  if (found.earlier) {
+    broken.earlier_file = found.earlier->file();
+    broken.earlier_line = found.earlier->line();
+  }
+  stop_on_broken_rule(broken);
+}
+
+std::string describe(const posted_request& which) {
+  std::string text = std::string(which.operation) + " " + std::to_string(which.id) + " of " +
+                     which.queue->facts.name;
+  if (which.pieces.empty()) return text;
+  const memory_range& first = which.pieces.front().range;
+  text += ", which " + std::string(which.how == use::sink ? "writes " : "reads ") +
+          std::to_string(first.end - first.begin) + " bytes at " + hexadecimal_number(first.begin);
+  if (which.pieces.size() > 1)
+    text += " and " + std::to_string(which.pieces.size() - 1) + " pieces more";
+  return text;
+}
+
+void appears(queue_facts queue) {
+  if (is_off()) return;
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  report_for_this_process();
+  if (known_queue* known = all.find(queue.native)) {
+    ++known->handles;
+    return;
+  }
+  if (all.gone.erase(queue.native) != 0) std::erase(all.oldest_gone, queue.native);
+  auto made = std::make_unique<known_queue>();
+  made->facts = std::move(queue);
+  if (!made->facts.is_shared) all.by_number[made->facts.number].push_back(made.get());
+  all.queues.emplace(made->facts.native, std::move(made));
+}
+
+void leaves(const void* queue) {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  known_queue* const known = all.find(queue);
+  if (known == nullptr || --known->handles > 0) return;
+  if (const auto same = all.by_number.find(known->facts.number); same != all.by_number.end()) {
+    std::erase(same->second, known);
+    if (same->second.empty()) all.by_number.erase(same);
+  }
+  const auto found = all.queues.find(queue);
+  all.leaving.push_back(std::move(found->second));
+  all.queues.erase(found);
+}
+
+void stays(const void* queue) noexcept {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  if (known_queue* known = all.find(queue)) {  // borrowed by others
+    ++known->handles;
+    return;
+  }
+  const auto found = std::ranges::find_if(
+      all.leaving, [=](const auto& each) { return each->facts.native == queue; });
+  if (found == all.leaving.end()) return;
+  (*found)->handles = 1;
+  if (!(*found)->facts.is_shared) all.by_number[(*found)->facts.number].push_back(found->get());
+  all.queues.emplace(queue, std::move(*found));
+  all.leaving.erase(found);
+}
+
+namespace {
+// Ends the flights of a queue that was destroyed; finds memory that was freed meanwhile.
+std::optional<finding> forget_gone(const void* queue) {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  const auto found = std::ranges::find_if(
+      all.leaving, [=](const auto& each) { return each->facts.native == queue; });
+  if (found == all.leaving.end()) return {};
+  auto freed = all.land_all(**found);
+  if (all.find(queue) == nullptr && all.gone.emplace(queue, (*found)->facts.name).second) {
+    all.oldest_gone.push_back(queue);
+    if (all.oldest_gone.size() > most_gone) {
+      all.gone.erase(all.oldest_gone.front());
+      all.oldest_gone.pop_front();
+    }
+  }
+  all.leaving.erase(found);
+  return freed;
+}
+
+// The same for one that was told to forget them.
+std::optional<finding> forget_flights(const void* queue_pair) {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  known_queue* const known = all.find(queue_pair);
+  if (known == nullptr) return {};
+  // Completions that are in their queue already may still be polled.
+  for (const waiting_line* each : {&known->sends, &known->receives})
+    for (const posted_request& request : *each) known->imply(request.id);
+  known->has_failed = false;
+  return all.land_all(*known);
+}
+}  // namespace
+
+void gone(const void* queue) noexcept {
+  if (const auto freed = forget_gone(queue)) stop(*freed, call_site::here());
+}
+
+void appears(region_facts region) {
+  if (is_off()) return;
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  if (known_region* known = find_region(all, region.native)) {
+    ++known->handles;
+    return;
+  }
+  const std::uint32_t key = region.key;
+  all.regions.emplace(
+      key, std::make_unique<known_region>(known_region{std::move(region), all.next_region++}));
+}
+
+void leaves_region(const void* region, bool deregisters, std::optional<call_site> where) {
+  registry& all = registry::get();
+  std::optional<finding> found;
+  {
+    const quiet_lock lock(all.mutex);
+    known_region* const known = find_region(all, region);
+    if (known == nullptr || --known->handles > 0) return;
+    const auto number = known->number;
+    if (deregisters) {
+      visit_requests(all, [&](const posted_request& each) {
+        const bool names_it = std::ranges::any_of(
+            each.pieces, [=](const piece& part) { return part.region == number; });
+        if (found || !names_it || each.queue->has_failed) return;
+        const std::string details = known->facts.name + " is named by " + describe(each);
+        found = flight_rule(details, each.where,
+                            "a memory region stays registered while requests in flight name it");
+      });
+    }
+    if (deregisters) drop_region(all, number);
+    const auto at = std::ranges::find_if(
+        all.regions, [=](const auto& each) { return each.second.get() == known; });
+    all.leaving_regions.push_back(std::move(at->second));
+    all.regions.erase(at);
+  }
+  // Destructors have no place of a call.
+  if (found) stop(*found, where.value_or(call_site::here()));
+}
+
+void stays_region(const void* region) noexcept {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  if (known_region* known = find_region(all, region)) {
+    ++known->handles;
+    return;
+  }
+  const auto found = std::ranges::find_if(
+      all.leaving_regions, [=](const auto& each) { return each->facts.native == region; });
+  if (found == all.leaving_regions.end()) return;
+  (*found)->handles = 1;
+  all.regions.emplace((*found)->facts.key, std::move(*found));
+  all.leaving_regions.erase(found);
+}
+
+void gone_region(const void* region) noexcept {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  const auto found = std::ranges::find_if(
+      all.leaving_regions, [=](const auto& each) { return each->facts.native == region; });
+  if (found != all.leaving_regions.end()) all.leaving_regions.erase(found);
+}
+
+void forget(const void* queue_pair) noexcept {
+  if (const auto freed = forget_flights(queue_pair)) stop(*freed, call_site::here());
+}
+
+void failed(const void* queue_pair) noexcept {
+  registry& all = registry::get();
+  const quiet_lock lock(all.mutex);
+  if (known_queue* known = all.find(queue_pair)) known->has_failed = true;
+}
+
+}  // namespace detail::flights
+
+namespace check {
+
+std::size_t requests_in_flight() noexcept {
+  auto& all = detail::flights::registry::get();
+  const detail::flights::quiet_lock lock(all.mutex);
+  std::size_t count = 0;
+  detail::flights::visit_requests(all, [&](const auto&) { ++count; });
+  return count;
+}
+
+void switch_off() noexcept { detail::flights::switched_off.store(true, std::memory_order_relaxed); }
+
+void posted_elsewhere(const void* native_queue) {
+  auto& all = detail::flights::registry::get();
+  const detail::flights::quiet_lock lock(all.mutex);
+  if (auto* known = all.find(native_queue)) known->posted_elsewhere = true;
+}
+
+}  // namespace check
+}  // namespace verbena::inline VERBENA_ABI
+
+#endif

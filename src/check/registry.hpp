@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// What the checker knows: queues, memory regions and requests in flight, behind one lock.
+#pragma once
+
+#ifdef VERBENA_CHECKED
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/check/model.hpp"
+#include "src/check/ranges.hpp"
+#include "verbena/base/call_site.hpp"
+#include "verbena/check/detail/flights.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail::flights {
+
+struct known_queue;
+
+/// Memory of a request, in a region that is known.
+struct piece {
+  memory_range range;
+  std::uint64_t region;  ///< known_region::number
+};
+
+/// A request in flight.
+struct posted_request {
+  std::uint64_t number = 0;
+  std::uint64_t id = 0;
+  bool is_send = false;
+  const char* operation = "";
+  use how = use::source;
+  bool signaled = false;
+  bool fenced = false;
+  call_site where = call_site::here();
+  const known_queue* queue = nullptr;
+  std::vector<piece> pieces;
+  adapter_fiber adapter;
+};
+using waiting_line = std::list<posted_request>;
+
+/// A queue pair or a shared receive queue.
+struct known_queue {
+  queue_facts facts;
+  int handles = 1;
+  bool has_failed = false;
+  bool posted_elsewhere = false;
+  waiting_line sends;
+  waiting_line receives;
+  /// Of requests that were complete because later ones were, but may have completions: another
+  /// thread is about to tell. The latest few.
+  std::deque<std::uint64_t> implied;
+
+  [[nodiscard]] waiting_line& at(line which) noexcept {
+    return which == line::sends ? sends : receives;
+  }
+  /// Remembers a request that is complete, though its completion may still come.
+  void imply(std::uint64_t id);
+};
+
+struct known_region {
+  region_facts facts;
+  std::uint64_t number;
+  int handles = 1;
+};
+
+/// Whether the sanitizer of this build, if any, is told of memory in flight.
+[[nodiscard]] bool sanitizers_are_told();
+
+/// A broken rule about `earlier`.
+struct finding {
+  std::string rule;
+  std::optional<call_site> earlier;
+};
+/// The rule in words that the documents list, with what is known in this case.
+[[nodiscard]] finding flight_rule(const std::string& details, std::optional<call_site> earlier,
+                                  const char* rule);
+/// Stops the program. Not with the registry's lock.
+[[noreturn]] void stop(const finding& found, call_site where);
+/// `RECV 7 of queue pair 0x11 on soft0`.
+[[nodiscard]] std::string describe(const posted_request& which);
+
+/// Everything. Never destroyed: requests are in flight until the process ends.
+struct registry {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::unique_ptr<known_queue>> queues;
+  std::vector<std::unique_ptr<known_queue>> leaving;  ///< while the verb destroys them
+  std::unordered_map<std::uint32_t, std::vector<known_queue*>> by_number;
+  std::unordered_map<const void*, std::string> gone;  ///< names of queues that were destroyed
+  std::deque<const void*> oldest_gone;
+  std::unordered_multimap<std::uint32_t, std::unique_ptr<known_region>> regions;  ///< by key
+  std::vector<std::unique_ptr<known_region>> leaving_regions;
+  range_set ranges;
+  std::uint64_t next_number = 1;
+  std::uint64_t next_region = 1;
+
+  [[nodiscard]] static registry& get();
+  [[nodiscard]] known_queue* find(const void* queue) noexcept;
+  /// Ends the flight of a request; finds memory that was freed meanwhile.
+  std::optional<finding> land(waiting_line& in, waiting_line::iterator which);
+  /// Ends that of all in the queue.
+  std::optional<finding> land_all(known_queue& of);
+  /// The device no longer accesses a piece.
+  bool let_go(const posted_request& of, const piece& which);
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail::flights
+
+#endif

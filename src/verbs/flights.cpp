@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+#include "src/verbs/flights.hpp"
+
+#ifdef VERBENA_CHECKED
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "verbena/verbs/detail/flights.hpp"
+#include "verbena/verbs/detail/open_alone.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+using flights::line;
+using flights::use;
+
+struct operation_facts {
+  const char* name;
+  use how;
+};
+
+operation_facts facts_of(ibv_wr_opcode operation) noexcept {
+  switch (operation) {
+    case IBV_WR_RDMA_WRITE:
+      return {"RDMA_WRITE", use::source};
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return {"RDMA_WRITE_WITH_IMM", use::source};
+    case IBV_WR_SEND:
+      return {"SEND", use::source};
+    case IBV_WR_SEND_WITH_IMM:
+      return {"SEND_WITH_IMM", use::source};
+    case IBV_WR_RDMA_READ:
+      return {"RDMA_READ", use::sink};
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return {"ATOMIC_CMP_AND_SWP", use::sink};
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return {"ATOMIC_FETCH_AND_ADD", use::sink};
+    default:
+      return {"request", use::source};
+  }
+}
+
+std::vector<flights::slice> slices_of(std::span<const ibv_sge> list) {
+  std::vector<flights::slice> slices;
+  slices.reserve(list.size());
+  for (const ibv_sge& each : list) slices.push_back({each.addr, each.length, each.lkey});
+  return slices;
+}
+
+std::span<const ibv_sge> list_of(const ibv_sge* first, int count) noexcept {
+  return {first, static_cast<std::size_t>(std::max(count, 0))};
+}
+
+std::vector<flights::request> requests_of(const ibv_send_wr* list) {
+  std::vector<flights::request> requests;
+  for (; list != nullptr; list = list->next) {
+    const auto [name, how] = facts_of(list->opcode);
+    const bool is_inline = (list->send_flags & IBV_SEND_INLINE) != 0;
+    requests.push_back(
+        {.id = list->wr_id,
+         .operation = name,
+         .how = how,
+         .signaled = (list->send_flags & IBV_SEND_SIGNALED) != 0,
+         .fenced = (list->send_flags & IBV_SEND_FENCE) != 0,
+         .slices = slices_of(list_of(list->sg_list, is_inline ? 0 : list->num_sge))});
+  }
+  return requests;
+}
+
+std::vector<flights::request> requests_of(const ibv_recv_wr* list) {
+  std::vector<flights::request> requests;
+  for (; list != nullptr; list = list->next)
+    requests.push_back({.id = list->wr_id,
+                        .operation = "RECV",
+                        .how = use::sink,
+                        .signaled = true,
+                        .fenced = false,
+                        .slices = slices_of(list_of(list->sg_list, list->num_sge))});
+  return requests;
+}
+
+void refuse_at(flights::place at, departure how, call_site where) {
+  flights::refuse(at, {how.noted.first + how.accepted, how.noted.end}, how.code == ENOMEM, where);
+}
+
+flights::arrival arrival_of(const ibv_wc& polled) noexcept {
+  flights::arrival out{.id = polled.wr_id,
+                       .queue_pair = polled.qp_num,
+                       .is_receive = {},
+                       .ok = polled.status == IBV_WC_SUCCESS};
+  if (out.ok) out.is_receive = (polled.opcode & IBV_WC_RECV) != 0;
+  return out;
+}
+
+thread_local const closing_place* innermost = nullptr;
+
+}  // namespace
+
+void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signaled) {
+  flights::queue_facts facts;
+  facts.native = queue;
+  facts.context = queue->context;
+  facts.domain = queue->pd;
+  facts.name = name;
+  facts.number = queue->qp_num;
+  facts.send_queue = queue->send_cq;
+  facts.receive_queue = queue->recv_cq;
+  facts.shared_receives = queue->srq;
+  facts.all_signaled = all_signaled;
+  facts.in_order = queue->qp_type != IBV_QPT_DRIVER;  // scalable reliable datagrams are not
+  flights::appears(std::move(facts));
+}
+
+void watch(ibv_srq* queue, const std::string& name) {
+  flights::queue_facts facts;
+  facts.native = queue;
+  facts.context = queue->context;
+  facts.domain = queue->pd;
+  facts.name = name;
+  facts.is_shared = true;
+  flights::appears(std::move(facts));
+}
+
+void watch(const memory_region& region, const void* memory) {
+  const ibv_mr& native = *region.native();
+  flights::appears(flights::region_facts{.native = &native,
+                                         .context = native.context,
+                                         .domain = native.pd,
+                                         .key = native.lkey,
+                                         .base = region.remote().address(),
+                                         .memory = memory,
+                                         .length = region.length(),
+                                         .name = region.name()});
+}
+
+void watch_state(const ibv_qp* queue, ibv_qp_state state) noexcept {
+  if (state == IBV_QPS_RESET) flights::forget(queue);
+  if (state == IBV_QPS_ERR) flights::failed(queue);
+}
+
+flights::numbers depart(ibv_qp* queue, const ibv_send_wr* list, call_site where) {
+  return flights::depart({queue, line::sends, __builtin_return_address(0)}, requests_of(list),
+                         where);
+}
+flights::numbers depart(ibv_qp* queue, const ibv_recv_wr* list, call_site where) {
+  return flights::depart({queue, line::receives, __builtin_return_address(0)}, requests_of(list),
+                         where);
+}
+flights::numbers depart(ibv_srq* queue, const ibv_recv_wr* list, call_site where) {
+  return flights::depart({queue, line::shared_receives, __builtin_return_address(0)},
+                         requests_of(list), where);
+}
+
+void refuse(ibv_qp* queue, const ibv_send_wr* /*list*/, departure how, call_site where) {
+  refuse_at({queue, line::sends}, how, where);
+}
+void refuse(ibv_qp* queue, const ibv_recv_wr* /*list*/, departure how, call_site where) {
+  refuse_at({queue, line::receives}, how, where);
+}
+void refuse(ibv_srq* queue, const ibv_recv_wr* /*list*/, departure how, call_site where) {
+  refuse_at({queue, line::shared_receives}, how, where);
+}
+
+void arrive(ibv_cq* queue, const ibv_wc* polled, int count, call_site where) {
+  if (count <= 0) return;
+  std::vector<flights::arrival> arrivals;
+  arrivals.reserve(static_cast<std::size_t>(count));
+  for (const ibv_wc& each : std::span(polled, static_cast<std::size_t>(count)))
+    arrivals.push_back(arrival_of(each));
+  flights::arrive(queue->context, queue, arrivals, where);
+}
+
+void open_flights::add(std::uint64_t id, unsigned flags, ibv_wr_opcode operation) {
+  const auto [name, how] = facts_of(operation);
+  requests_.push_back({.id = id,
+                       .operation = name,
+                       .how = how,
+                       .signaled = (flags & IBV_SEND_SIGNALED) != 0,
+                       .fenced = (flags & IBV_SEND_FENCE) != 0,
+                       .slices = {}});
+}
+
+void open_flights::put(std::span<const ibv_sge> slices) {
+  requests_.back().slices = slices_of(slices);
+}
+
+void open_flights::depart(ibv_qp* queue, call_site where) {
+  noted_ = flights::depart({queue, line::sends, __builtin_return_address(0)}, requests_, where);
+}
+
+void open_flights::complete(ibv_qp* queue, int code, call_site where) {
+  if (code != 0) refuse_at({queue, line::sends}, {noted_, 0, code}, where);
+}
+
+void watched_queue_pair::leaves(const void* queue, bool destroys) {
+  if (destroys)
+    check_not_open(queue, "a queue pair outlives its open batches", closing_place::here());
+  flights::leaves(queue);
+}
+
+void watched_completion_queue::leaves(const void* queue, bool destroys) {
+  if (destroys)
+    check_not_open(queue, "a completion queue outlives the passes over it", closing_place::here());
+}
+
+void watched_region::leaves(const void* region, bool destroys) {
+  flights::leaves_region(region, destroys, closing_place::here());
+}
+
+closing_place::closing_place(call_site where) noexcept : where_(where), outer_(innermost) {
+  innermost = this;
+}
+closing_place::~closing_place() { innermost = outer_; }
+
+call_site closing_place::here() noexcept {
+  return innermost != nullptr ? innermost->where_ : call_site::here();
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail
+
+#endif

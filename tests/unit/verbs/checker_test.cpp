@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT
+// What the checker finds in programs that post and poll, and that it is silent about legal ones.
+#include "verbena/check/checker.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/shared_receive_queue.hpp"
+
+namespace verbena {
+namespace {
+
+using test::loopback;
+using test::take;
+
+#ifdef VERBENA_CHECKED
+
+/// How a broken rule is told: the rule, the line where it was found, the line of the earlier place.
+std::string told(const std::string& rule, int line, int earlier) {
+  return rule + ".*checker_test.cpp:" + std::to_string(line) + "; the earlier place is .*" +
+         "checker_test.cpp:" + std::to_string(earlier) + "\\)";
+}
+std::string told(const std::string& rule, int line) {
+  return rule + ".*checker_test.cpp:" + std::to_string(line) + "\\)";
+}
+
+/// Memory that outlives the queue pairs, as it has to.
+struct checked_pair {
+  loopback pair;
+  memory_region memory = pair.memory(4096);
+  explicit checked_pair(queue_pair_options<rc> options = loopback::default_options())
+      : pair(options) {}
+  ~checked_pair() { drop(); }
+  void drop() {
+    for (test::side* each : {&pair.a(), &pair.b()})
+      static_cast<void>(
+          each->queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)));
+  }
+  [[nodiscard]] local_slice at(std::size_t offset, std::size_t length) const {
+    return memory.slice(offset, length);
+  }
+};
+
+post_status send(queue_pair<rc>& queue, send_request request, const local_slice& slice,
+                 call_site where = call_site::here()) {
+  auto batch = queue.start_send();
+  batch.send(request, slice);
+  return batch.submit(where);
+}
+
+TEST(checker_death, two_receives_into_the_same_memory) {
+  checked_pair with;
+  auto& queue = with.pair.b().queue;
+  const int earlier = __LINE__ + 1;
+  queue.post_receive({.id = 1}, with.at(0, 100)).value();
+  const int later = __LINE__ + 1;
+  EXPECT_DEATH(queue.post_receive({.id = 2}, with.at(99, 8)).value(),
+               told("requests in flight do not write the same memory: RECV 2 of queue pair .*"
+                    "RECV 1 of queue pair",
+                    later, earlier));
+  queue.post_receive({.id = 2}, with.at(100, 8)).value();  // its neighbour may
+}
+
+TEST(checker_death, a_read_into_memory_that_another_queue_pair_sends) {
+  checked_pair with;
+  const int earlier = __LINE__ + 1;
+  send(with.pair.a().queue, {.id = 3, .signaled = true}, with.at(0, 64)).value();
+  const int later = __LINE__ + 1;
+  EXPECT_DEATH(
+      with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(),
+      told("memory that a request in flight reads is not written by another", later, earlier));
+  // Sending it twice is no harm.
+  send(with.pair.b().queue, {.id = 5, .signaled = true}, with.at(0, 64)).value();
+}
+
+TEST(checker_death, sending_memory_that_is_being_received) {
+  checked_pair with;
+  const int earlier = __LINE__ + 1;
+  with.pair.b().queue.post_receive({}, with.at(0, 64)).value();
+  const int later = __LINE__ + 1;
+  EXPECT_DEATH(
+      send(with.pair.a().queue, {}, with.at(63, 1)).value(),
+      told("memory that a request in flight writes is not sent by another", later, earlier));
+}
+
+TEST(checker_death, the_extended_interface_is_checked_as_well) {
+  checked_pair with;
+  auto poster = with.pair.a().queue.extended().value();
+  const auto from = with.memory.remote();
+  const auto post = [&](std::uint64_t id, int& line) {
+    auto batch = poster.start_send();
+    batch.fetch_and_add({.id = id, .signaled = true}, with.at(8, 8), from, 1);
+    line = __LINE__ + 1;
+    return batch.submit();
+  };
+  int line = 0;
+  post(1, line).value();
+  int again = 0;
+  EXPECT_DEATH(
+      post(2, again).value(),
+      told("requests in flight do not write the same memory: ATOMIC_FETCH_AND_ADD 2", line, line));
+  take(with.pair.a().sends, 1);
+  post(2, line).value();
+  take(with.pair.a().sends, 1);
+}
+
+TEST(checker_death, memory_of_another_protection_domain) {
+  checked_pair with;
+  const auto other = with.pair.context().allocate_pd().value();
+  const auto foreign = other.allocate(64, access::local_write).value();
+  const int here = __LINE__ + 1;
+  EXPECT_DEATH(with.pair.b().queue.post_receive({}, foreign.slice()).value(),
+               told("a request names memory of its queue's own protection domain: RECV 0 .*names "
+                    "memory region",
+                    here));
+  with.pair.b().queue.post_receive({}, with.memory.slice()).value();
+}
+
+TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
+  checked_pair with;
+  auto memory = with.pair.memory(64);
+  const int earlier = __LINE__ + 1;
+  with.pair.b().queue.post_receive({.id = 9}, memory.slice()).value();
+  const std::string rule =
+      "a memory region stays registered while requests in flight name it: memory region .* is "
+      "named by RECV 9";
+  const int later = __LINE__ + 1;
+  EXPECT_DEATH(static_cast<void>(std::move(memory).close()), told(rule, later, earlier));
+  auto other = with.pair.memory(64);
+  EXPECT_DEATH(memory = std::move(other),
+               rule + ".*the earlier place is .*checker_test.cpp:" + std::to_string(earlier));
+  with.drop();
+  EXPECT_TRUE(std::move(memory).close());
+}
+
+// A child of fork() has no device: these begin anew.
+class checker_process_death : public ::testing::Test {
+ protected:
+  checker_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  ~checker_process_death() override { GTEST_FLAG_SET(death_test_style, "fast"); }
+};
+
+TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
+  auto options = loopback::default_options();
+  options.max_send_wr = 4;
+  options.signal_all = false;
+  checked_pair with(options);
+  auto& queue = with.pair.a().queue;
+  const int earlier = __LINE__ + 2;
+  for (std::uint32_t i = 0; i < queue.capabilities().max_send_wr; ++i)
+    send(queue, {.id = i}, with.at(0, 8)).value();
+  const int later = __LINE__ + 1;
+  EXPECT_DEATH(static_cast<void>(send(queue, {.signaled = true}, with.at(0, 8))),
+               told("a send queue that is full has a signaled request", later, earlier));
+}
+
+TEST(checker, a_full_queue_with_a_signaled_request_is_a_value) {
+  auto options = loopback::default_options();
+  options.max_send_wr = 4;
+  checked_pair with(options);
+  auto& queue = with.pair.a().queue;
+  const auto room = queue.capabilities().max_send_wr;
+  for (std::uint32_t i = 0; i < room; ++i)
+    send(queue, {.id = i, .signaled = i + 1 == room}, with.at(0, 8)).value();
+  EXPECT_EQ(send(queue, {}, with.at(0, 8)).code(), ENOMEM);
+  EXPECT_EQ(check::requests_in_flight(), room);
+}
+
+TEST(checker_death, a_completion_that_nobody_waits_for) {
+  checked_pair with;
+  auto& side = with.pair.a();
+  ibv_send_wr request{};
+  request.wr_id = 77;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.rdma = {.remote_addr = with.memory.remote().address(),
+                     .rkey = with.memory.remote_key().value()};
+  ibv_send_wr* refused = nullptr;
+  ASSERT_EQ(ibv_post_send(side.queue.native(), &request, &refused), 0);
+  EXPECT_DEATH(take(side.sends, 1),
+               "a completion is that of a request in flight: .*request 77 of queue pair");
+  check::posted_elsewhere(side.queue.native());
+  EXPECT_EQ(take(side.sends, 1).at(0).id(), 77U);
+}
+
+TEST(checker_death, posting_to_a_queue_pair_that_is_gone) {
+  checked_pair with;
+  std::optional<loopback> other(std::in_place);
+  auto poster = other->a().queue.extended().value();
+  ibv_qp* const gone = poster.native() != nullptr ? &poster.native()->qp_base : nullptr;
+  other.reset();
+  ibv_recv_wr request{};
+  EXPECT_DEATH(detail::depart(gone, &request, call_site::here()),
+               "nothing is posted to a queue that was destroyed: queue pair 0x");
+}
+
+TEST(checker_death, what_is_open_outlives_its_queue) {
+  EXPECT_DEATH(
+      {
+        std::optional<loopback> pair(std::in_place);
+        auto batch = pair->a().queue.extended().value().start_send();
+        pair.reset();
+      },
+      "a queue pair outlives its open batches");
+  EXPECT_DEATH(
+      {
+        const auto device = open_device("soft0").value();
+        const auto pd = device.allocate_pd().value();
+        auto cq = std::optional(device.create_extended_cq(4).value());
+        auto prepared = pd.create_queue_pair<rc>(*cq, *cq).value();
+        const auto self = prepared.endpoint();
+        auto queue = std::optional(std::move(prepared).handshake(self).value());
+        queue->modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
+        queue->post_receive({}, std::span<const local_slice>()).value();
+        while (true) {
+          const auto pass = cq->poll();
+          if (pass.empty()) continue;
+          queue.reset();
+          cq.reset();
+        }
+      },
+      "a completion queue outlives the passes over it");
+}
+
+TEST(checker, a_completion_tells_that_earlier_unsignaled_requests_are_complete) {
+  checked_pair with;
+  auto& side = with.pair.a();
+  const auto to = with.memory.remote().slice(2048, 64);
+  for (std::uint64_t id = 0; id < 3; ++id) {
+    auto batch = side.queue.start_send();
+    batch.write({.id = id, .signaled = id == 2}, with.at(id * 64, 64), to);
+    batch.submit().value();
+  }
+  EXPECT_EQ(check::requests_in_flight(), 3U);
+  take(side.sends, 1);
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+  with.pair.b().queue.post_receive({}, with.at(0, 192)).value();
+}
+
+TEST(checker, flushed_requests_and_those_of_a_reset_or_destroyed_queue_pair_are_no_more) {
+  checked_pair with;
+  auto& side = with.pair.b();
+  for (std::uint64_t id = 0; id < 3; ++id)
+    side.queue.post_receive({.id = id}, with.at(id * 64, 64)).value();
+  side.queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
+  EXPECT_EQ(take(side.receives, 3).at(0).status(), completion_status::flushed);
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+  {
+    loopback other;
+    const auto memory = other.memory(64);
+    auto& queue = other.b().queue;
+    queue.post_receive({}, memory.slice()).value();
+    queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
+    EXPECT_EQ(check::requests_in_flight(), 0U);
+  }
+  {
+    loopback other;
+    other.b().queue.post_receive({}, std::span<const local_slice>()).value();
+    EXPECT_EQ(check::requests_in_flight(), 1U);
+  }
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+}
+
+TEST(checker, what_was_not_accepted_is_not_in_flight) {
+  checked_pair with;
+  auto& queue = with.pair.b().queue;
+  const std::array<local_slice, 5> too_many = {with.at(0, 8), with.at(8, 8), with.at(16, 8),
+                                               with.at(24, 8), with.at(32, 8)};
+  EXPECT_EQ(queue.post_receive({}, too_many).code(), EINVAL);
+  auto batch = queue.start_receive();
+  batch.receive({.id = 1}, with.at(64, 8));
+  batch.receive({.id = 2}, too_many);
+  EXPECT_EQ(batch.submit().accepted(), 1U);
+  EXPECT_EQ(check::requests_in_flight(), 1U);
+  queue.post_receive({}, with.at(128, 64)).value();
+  auto extended = with.pair.a().queue.extended().value();
+  auto refused = extended.start_send();
+  refused.send({.id = 1}, too_many);
+  EXPECT_FALSE(refused.submit());
+  EXPECT_EQ(check::requests_in_flight(), 2U);
+}
+
+TEST(checker, shared_receives_are_known_by_their_number) {
+  loopback outer;
+  const auto& pd = outer.pd();
+  const auto memory = outer.memory(4096);
+  const auto shared = pd.create_shared_receive_queue({.max_wr = 8}).value();
+  const auto cq = outer.context().create_cq(16).value();
+  auto first = pd.create_queue_pair<rc>(cq, cq, shared, {}).value();
+  auto second = pd.create_queue_pair<rc>(cq, cq, shared, {}).value();
+  const auto to_second = second.endpoint();
+  const auto to_first = first.endpoint();
+  auto sender = std::move(first).handshake(to_second).value();
+  const auto receiver = std::move(second).handshake(to_first).value();
+  for (std::uint64_t id = 0; id < 3; ++id)
+    shared.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
+  send(sender, {.id = 100, .signaled = true}, memory.slice(2048, 8)).value();
+  take(cq, 2);
+  EXPECT_EQ(check::requests_in_flight(), 2U);
+  shared.post_receive({.id = 0}, memory.slice(0, 64)).value();
+}
+
+TEST(checker, lazy_passes_tell_what_is_complete_with_and_without_the_queue_pair) {
+  for (const bool tells : {true, false}) {
+    const auto device = open_device("soft0").value();
+    const auto pd = device.allocate_pd().value();
+    const auto memory = pd.allocate(256, access::local_write | access::remote_write).value();
+    const auto cq =
+        device
+            .create_extended_cq(
+                16, {.fields = tells ? completion_fields(completion_field::queue_pair)
+                                     : completion_fields(completion_field::byte_length)})
+            .value();
+    auto first = pd.create_queue_pair<rc>(cq, cq, {}).value();
+    auto second = pd.create_queue_pair<rc>(cq, cq, {}).value();
+    const auto to_second = second.endpoint();
+    const auto to_first = first.endpoint();
+    auto sender = std::move(first).handshake(to_second).value();
+    auto receiver = std::move(second).handshake(to_first).value();
+    receiver.post_receive({.id = 1}, memory.slice(0, 64)).value();
+    send(sender, {.id = 2, .signaled = true}, memory.slice(64, 64)).value();
+    const auto end = deadline::after(std::chrono::seconds(20));
+    for (int seen = 0; seen < 2 && !end.expired();)
+      for (const auto& done : cq.poll()) seen += done.ok() ? 1 : 0;
+    EXPECT_EQ(check::requests_in_flight(), 0U);
+  }
+}
+
+TEST_F(checker_process_death, what_is_in_flight_at_the_end_is_told) {
+  const int posted = __LINE__ + 3;
+  const auto leave = [] {
+    auto* const with = new checked_pair;
+    with->pair.b().queue.post_receive({.id = 5}, with->at(0, 64)).value();
+    std::exit(0);
+  };
+  EXPECT_EXIT(leave(), ::testing::ExitedWithCode(0),
+              "1 requests with memory are in flight when the process exits: RECV 5 of queue pair .*"
+              "checker_test.cpp:" +
+                  std::to_string(posted));
+}
+
+TEST(checker, threads_that_poll_one_queue_report_in_any_order) {
+  checked_pair with;
+  auto& side = with.pair.a();
+  const auto to = with.memory.remote().slice(2048, 8);
+  constexpr int rounds = 500;
+  std::atomic<int> seen{0};
+  const auto poll = [&] {
+    const auto queue = side.sends;
+    std::array<completion, 4> room;
+    while (seen < rounds)
+      for (const auto& done : queue.poll(room).value()) seen += done.ok() ? 1 : 0;
+  };
+  std::thread first(poll);
+  std::thread second(poll);
+  for (int posted = 0; posted < rounds;) {
+    auto batch = side.queue.start_send();
+    batch.write({.id = static_cast<std::uint64_t>(posted), .signaled = true}, with.at(0, 8), to);
+    if (batch.submit()) ++posted;
+  }
+  first.join();
+  second.join();
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+}
+
+#else
+
+TEST(checker, other_builds_have_none) {
+  EXPECT_FALSE(check::enabled);
+  EXPECT_EQ(check::requests_in_flight(), 0U);
+}
+
+#endif
+
+}  // namespace
+}  // namespace verbena

@@ -212,7 +212,7 @@ void appears(queue_facts queue) {
   all.queues.emplace(made->facts.native, std::move(made));
 }
 
-void leaves(const void* queue) {
+void leaves(const void* queue, bool destroys) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   known_queue* const known = all.find(queue);
@@ -222,6 +222,7 @@ void leaves(const void* queue) {
     if (same->second.empty()) all.by_number.erase(same);
   }
   const auto found = all.queues.find(queue);
+  found->second->destroyed = destroys;
   all.leaving.push_back(std::move(found->second));
   all.queues.erase(found);
 }
@@ -251,7 +252,8 @@ std::optional<finding> forget_gone(const void* queue) {
       all.leaving, [=](const auto& each) { return each->facts.native == queue; });
   if (found == all.leaving.end()) return {};
   auto freed = all.land_all(**found);
-  if (all.find(queue) == nullptr && all.gone.emplace(queue, (*found)->facts.name).second) {
+  if ((*found)->destroyed && all.find(queue) == nullptr &&
+      all.gone.emplace(queue, (*found)->facts.name).second) {
     all.oldest_gone.push_back(queue);
     if (all.oldest_gone.size() > most_gone) {
       all.gone.erase(all.oldest_gone.front());

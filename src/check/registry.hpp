@@ -50,6 +50,7 @@ using waiting_line = std::list<posted_request>;
 struct known_queue {
   queue_facts facts;
   int handles = 1;
+  bool destroyed = false;  ///< with its last handle; else that was borrowed
   bool has_failed = false;
   bool posted_elsewhere = false;
   waiting_line sends;

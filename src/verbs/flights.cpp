@@ -198,7 +198,7 @@ void open_flights::complete(ibv_qp* queue, int code, call_site where) {
 void watched_queue_pair::leaves(const void* queue, bool destroys) {
   if (destroys)
     check_not_open(queue, "a queue pair outlives its open batches", closing_place::here());
-  flights::leaves(queue);
+  flights::leaves(queue, destroys);
 }
 
 void watched_completion_queue::leaves(const void* queue, bool destroys) {

@@ -230,6 +230,8 @@ class operation_scope {
   bool over_ = false;
 };
 
-inline void detail::one_less_of(operation_scope& scope) noexcept { --scope.in_flight_; }
+namespace detail {
+inline void one_less_of(operation_scope& scope) noexcept { --scope.in_flight_; }
+}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI

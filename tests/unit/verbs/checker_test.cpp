@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/unit/verbs/loopback.hpp"
+#include "verbena/verbs/classic_poster.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"
 
@@ -311,6 +312,30 @@ TEST(checker, shared_receives_are_known_by_their_number) {
   take(cq, 2);
   EXPECT_EQ(check::requests_in_flight(), 2U);
   shared.post_receive({.id = 0}, memory.slice(0, 64)).value();
+}
+
+TEST(checker, queue_that_was_borrowed_is_posted_to_by_its_owner) {
+  checked_pair with;
+  auto& queue = with.pair.a().queue;
+  {
+    const auto borrowed = queue_pair<rc>::adopt(queue.native(), with.pair.pd(), ownership::borrow);
+  }
+  // The same one that nobody of this library owns.
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = with.pair.a().sends.native();
+  wanted.recv_cq = wanted.send_cq;
+  wanted.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
+  wanted.qp_type = IBV_QPT_RC;
+  const auto& verbs = queue.provider().verbs;
+  ibv_qp* const native = verbs.create_qp(with.pair.pd().native(), &wanted);
+  ASSERT_NE(native, nullptr);
+  {
+    const auto borrowed = queue_pair<rc>::adopt(native, with.pair.pd(), ownership::borrow);
+  }
+  classic_poster<rc>::lists lists;
+  classic_poster<rc> poster(native, lists);
+  EXPECT_EQ(poster.post_receive({.id = 1}, with.at(0, 8)).code(), EINVAL);  // it is in RESET
+  EXPECT_EQ(verbs.destroy_qp(native), 0);
 }
 
 TEST(checker, lazy_passes_tell_what_is_complete_with_and_without_the_queue_pair) {

@@ -95,7 +95,7 @@ struct arrival {
 // often is gone. leaves() comes before the verb that destroys it; then gone(), or stays() if the
 // verb refused. Thread-safe.
 void appears(queue_facts queue);
-void leaves(const void* queue);
+void leaves(const void* queue, bool destroys);
 void stays(const void* queue) noexcept;
 void gone(const void* queue) noexcept;
 void appears(region_facts region);

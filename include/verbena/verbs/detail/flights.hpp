@@ -62,7 +62,7 @@ struct watched_queue_pair {
   static void gone(const void* queue) noexcept { flights::gone(queue); }
 };
 struct watched_shared_queue {
-  static void leaves(const void* queue, bool /*destroys*/) { flights::leaves(queue); }
+  static void leaves(const void* queue, bool destroys) { flights::leaves(queue, destroys); }
   static void stays(const void* queue) noexcept { flights::stays(queue); }
   static void gone(const void* queue) noexcept { flights::gone(queue); }
 };

@@ -74,6 +74,7 @@ int main() {
   auto pd = context.allocate_pd().value();
   auto channel = context.create_completion_channel().value();
   std::vector<connection> all;
+  all.reserve(connections);
   for (std::size_t i = 0; i < connections; ++i) all.emplace_back(pd, channel);
   const auto epoll = watch(channel.fd());
 

@@ -49,6 +49,7 @@ int main() {
   batch.submit().value();
 
   std::vector<connection> connections;
+  connections.reserve(clients);
   for (std::size_t i = 0; i < clients; ++i)
     connections.push_back(connect(pd, client_cq, server_cq, shared));
   for (std::size_t i = 0; i < clients; ++i) {

@@ -75,7 +75,7 @@ class server {
     device_ = door_.context().value();
     pd_ = device_->allocate_pd().value();
     completions_ = device_->create_completion_channel().value();
-    cq_ = device_->create_cq(64, {.channel = *completions_}).value();
+    cq_ = device_->create_cq(64, {.channel = completions_}).value();
     cq_->request_notification(verbena::notify::any_completion).value();
   }
 

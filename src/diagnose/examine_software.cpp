@@ -3,11 +3,23 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <string_view>
 
 #include "src/diagnose/words.hpp"
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 namespace {
+
+// The command that loads `module` and makes a device of that type on a network interface.
+std::string making_of(std::string_view type, std::string_view module, std::string_view interface) {
+  std::string command = "sudo modprobe ";
+  command.append(module).append(" && sudo rdma link add ").append(type).append("_");
+  return command.append(interface)
+      .append(" \\\n  type ")
+      .append(type)
+      .append(" netdev ")
+      .append(interface);
+}
 
 finding about_soft_device(const devices_facts& devices) {
   finding found{.topic = "soft0", .looked_at = "libverbena-soft.so.0, memfd_create(2)"};
@@ -101,11 +113,8 @@ finding about_attaching(const host_facts& host) {
   if (!host.has_rdma_tool) found.commands.emplace_back("sudo apt install iproute2");
   for (std::size_t i = 0; i < std::min(shown, interfaces.size()); ++i) {
     const std::string& name = interfaces[i]->name;
-    found.commands.push_back("sudo modprobe rdma_rxe && sudo rdma link add rxe_" + name +
-                             " \\\n  type rxe netdev " + name);
-    if (i == 0)
-      found.commands.push_back("sudo modprobe siw && sudo rdma link add siw_" + name +
-                               " \\\n  type siw netdev " + name);
+    found.commands.push_back(making_of("rxe", "rdma_rxe", name));
+    if (i == 0) found.commands.push_back(making_of("siw", "siw", name));
   }
   return found;
 }

@@ -44,6 +44,7 @@ result<std::vector<device>> list_devices(const provider& from) {
   const std::shared_ptr<const void> list(
       made.native, [&from](ibv_device** owned) { from.verbs.free_device_list(owned); });
   std::vector<device> devices;
+  devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) devices.push_back(device::borrow(made.native[i], from, list));
   return devices;
 }

@@ -14,21 +14,22 @@
 
 namespace verbena::inline VERBENA_ABI {
 namespace detail {
-namespace {
 
 /// What a registration is found by.
-struct part {
+struct cached_part {
   access_flags::mask_type rights;
   std::size_t offset;
   std::size_t length;
-  friend auto operator<=>(const part&, const part&) = default;
+  friend auto operator<=>(const cached_part&, const cached_part&) = default;
 };
 
-struct entry {
+struct cached_entry {
   std::shared_ptr<const memory_region> region;
   cached_block* block;
-  part of;
+  cached_part of;
 };
+
+namespace {
 
 bool open_to_peers(access_flags rights) {
   return !(rights & (access::remote_read | access::remote_write | access::remote_atomic)).empty();
@@ -41,7 +42,7 @@ struct cached_block {
   std::shared_ptr<cache_state> cache;
   std::shared_ptr<const memory_block> memory;
   std::size_t bytes;
-  std::map<part, std::list<entry>::iterator> entries = {};
+  std::map<cached_part, std::list<cached_entry>::iterator> entries = {};
 };
 
 /// The entries, the one that was used last in front. Regions that are taken out are destroyed by
@@ -56,7 +57,8 @@ class cache_state {
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
 
   /// An entry that covers `wanted`, which becomes the one that was used last; or null.
-  [[nodiscard]] std::shared_ptr<const memory_region> find(cached_block& block, const part& wanted) {
+  [[nodiscard]] std::shared_ptr<const memory_region> find(cached_block& block,
+                                                          const cached_part& wanted) {
     const std::lock_guard lock(mutex_);
     const auto found = covering(block, wanted);
     ++(found != block.entries.end() ? counts_.hits : counts_.misses);
@@ -66,7 +68,7 @@ class cache_state {
   }
 
   /// Keeps `region`, unless another thread was faster, and drops what is too much.
-  [[nodiscard]] regions keep(cached_block& block, const part& of,
+  [[nodiscard]] regions keep(cached_block& block, const cached_part& of,
                              std::shared_ptr<const memory_region> region) {
     regions dropped;
     const std::lock_guard lock(mutex_);
@@ -111,8 +113,8 @@ class cache_state {
   }
 
  private:
-  static std::map<part, std::list<entry>::iterator>::iterator covering(cached_block& block,
-                                                                       const part& wanted) {
+  static std::map<cached_part, std::list<cached_entry>::iterator>::iterator covering(
+      cached_block& block, const cached_part& wanted) {
     if (const auto exact = block.entries.find(wanted); exact != block.entries.end()) return exact;
     if (open_to_peers(access_flags::from_mask(wanted.rights))) return block.entries.end();
     // The longest that begins at the offset, or else at the nearest before it.
@@ -125,7 +127,7 @@ class cache_state {
     return covers ? behind : block.entries.end();
   }
 
-  std::shared_ptr<const memory_region> take_out(std::list<entry>::iterator which) {
+  std::shared_ptr<const memory_region> take_out(std::list<cached_entry>::iterator which) {
     auto region = std::move(which->region);
     counts_.bytes -= which->of.length;
     which->block->entries.erase(which->of);
@@ -136,7 +138,7 @@ class cache_state {
   protection_domain domain_;
   registration_cache_options limits_;
   std::mutex mutex_;
-  std::list<entry> entries_;
+  std::list<cached_entry> entries_;
   registration_cache_statistics counts_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A buffer is given up to the operation, and comes back from it.
 // expect-gcc: cannot bind rvalue reference
-// expect-clang: no matching
+// expect-clang: cannot bind to lvalue
 #include "verbena/channel/channel.hpp"
 
 verbena::pending_operation use(verbena::channel& channel, verbena::buffer& mine) {

@@ -2,6 +2,8 @@
 """Installed headers: one outside the file set and one that does not compile alone are noticed, in a copy of the build."""
 import json
 import unittest
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 from lint_case import LintCase, ROOT, SPDX
 
@@ -67,6 +69,16 @@ class ClangTidy(LintCase):
                         "#include <string>\ninline int f(std::string a) { return a.empty() ? 1 : 2; }\n"):
             header.write_text(changed)
             self.assertFalse(memory.place(commands).exists(), changed)
+
+    def test_every_source_is_looked_at_in_a_good_group_or_alone(self):
+        import clang_tidy
+        product, test = ROOT / "src/base/log.cpp", ROOT / "tests/unit/base/error_test.cpp"
+        todo = {path: [{"directory": str(ROOT), "file": str(path), "command": f"clang++-19 -o x.dir/x.o -c {path}"}]
+                for path in (product, test)}
+        memory = mock.Mock(place=lambda commands: None)
+        for good, alone in ((True, [test]), (False, [product, test])):
+            with mock.patch.object(clang_tidy, "tidy_group", return_value=good), ThreadPoolExecutor(1) as pool:
+                self.assertEqual(list(clang_tidy.tidy_in_groups(todo, memory, pool)), alone)
 
     def test_findings_are_not_remembered(self):
         import clang_tidy

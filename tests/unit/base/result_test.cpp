@@ -65,7 +65,7 @@ TEST(result, chains_values_and_passes_errors_by) {
 }
 
 TEST(result, or_else_and_transform_error_touch_only_errors) {
-  const auto rescue = [](error) -> result<int> { return 1; };
+  const auto rescue = [](const error&) -> result<int> { return 1; };
   const auto explain = [](error what) { return std::move(what).with_diagnosis("because"); };
   EXPECT_EQ(no_number().or_else(rescue).value(), 1);
   EXPECT_EQ(seven().or_else(rescue).value(), 7);
@@ -91,7 +91,7 @@ TEST(result_of_nothing, has_the_same_members) {
   EXPECT_EQ(done().transform([] { return 3; }).value(), 3);
   EXPECT_FALSE(not_done().transform([] {}).has_value());
   EXPECT_TRUE(done().transform([] {}).has_value());
-  EXPECT_TRUE(not_done().or_else([](error) -> result<void> { return {}; }).has_value());
+  EXPECT_TRUE(not_done().or_else([](const error&) -> result<void> { return {}; }).has_value());
   EXPECT_TRUE(done().or_else([](error what) -> result<void> { return what; }).has_value());
   EXPECT_EQ(not_done()
                 .transform_error([](error what) { return std::move(what).with_diagnosis("x"); })

@@ -159,15 +159,17 @@ TEST_F(sessions, hold_as_many_requests_as_was_asked_beside_messages_about_buffer
 }
 
 TEST_F(sessions, refuse_more_requests_than_the_queue_holds) {
+  constexpr std::size_t most = 100'000;
+  std::optional<cm::local_buffer> into;  // outlives the sessions, whose receives name it
   auto [active, passive] = connect({.receive_capacity = 4});
-  const std::span<const local_slice> into;
+  into = passive.create_buffer(most).value();
   std::optional<error> refused;
-  for (std::uint64_t id = 0; id < 100'000 && !refused; ++id)
-    if (auto posted = passive.receive({.id = id}, into); !posted)
+  for (std::uint64_t id = 0; id < most && !refused; ++id)
+    if (auto posted = passive.receive({.id = id}, into->slice(id, 1)); !posted)
       refused = std::move(posted).error();
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->code(), ENOMEM) << refused->message();
-  const auto marked = passive.receive({.id = std::uint64_t{1} << 63}, into);
+  const auto marked = passive.receive({.id = std::uint64_t{1} << 63}, into->slice(0, 1));
   ASSERT_FALSE(marked);
   EXPECT_EQ(marked.error().kind(), error_kind::invalid_argument);
 }

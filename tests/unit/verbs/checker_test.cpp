@@ -68,7 +68,8 @@ TEST(checker_death, two_receives_into_the_same_memory) {
   const int earlier = __LINE__ + 1;
   queue.post_receive({.id = 1}, with.at(0, 100)).value();
   const int later = __LINE__ + 1;
-  EXPECT_DEATH(queue.post_receive({.id = 2}, with.at(99, 8)).value(),
+  const auto overlap = [&] { queue.post_receive({.id = 2}, with.at(99, 8)).value(); };
+  EXPECT_DEATH(overlap(),
                told("requests in flight do not write the same memory: RECV 2 of queue pair .*"
                     "RECV 1 of queue pair",
                     later, earlier));
@@ -80,9 +81,9 @@ TEST(checker_death, a_read_into_memory_that_another_queue_pair_sends) {
   const int earlier = __LINE__ + 1;
   send(with.pair.a().queue, {.id = 3, .signaled = true}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
-  EXPECT_DEATH(
-      with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(),
-      told("memory that a request in flight reads is not written by another", later, earlier));
+  const auto write = [&] { with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(); };
+  EXPECT_DEATH(write(), told("memory that a request in flight reads is not written by another",
+                             later, earlier));
   // Sending it twice is no harm.
   send(with.pair.b().queue, {.id = 5, .signaled = true}, with.at(0, 64)).value();
 }
@@ -92,9 +93,9 @@ TEST(checker_death, sending_memory_that_is_being_received) {
   const int earlier = __LINE__ + 1;
   with.pair.b().queue.post_receive({}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
-  EXPECT_DEATH(
-      send(with.pair.a().queue, {}, with.at(63, 1)).value(),
-      told("memory that a request in flight writes is not sent by another", later, earlier));
+  const auto read = [&] { send(with.pair.a().queue, {}, with.at(63, 1)).value(); };
+  EXPECT_DEATH(read(), told("memory that a request in flight writes is not sent by another", later,
+                            earlier));
 }
 
 TEST(checker_death, the_extended_interface_is_checked_as_well) {
@@ -123,7 +124,8 @@ TEST(checker_death, memory_of_another_protection_domain) {
   const auto other = with.pair.context().allocate_pd().value();
   const auto foreign = other.allocate(64, access::local_write).value();
   const int here = __LINE__ + 1;
-  EXPECT_DEATH(with.pair.b().queue.post_receive({}, foreign.slice()).value(),
+  const auto name = [&] { with.pair.b().queue.post_receive({}, foreign.slice()).value(); };
+  EXPECT_DEATH(name(),
                told("a request names memory of its queue's own protection domain: RECV 0 .*names "
                     "memory region",
                     here));
@@ -164,7 +166,8 @@ TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
   for (std::uint32_t i = 0; i < queue.capabilities().max_send_wr; ++i)
     send(queue, {.id = i}, with.at(0, 8)).value();
   const int later = __LINE__ + 1;
-  EXPECT_DEATH(static_cast<void>(send(queue, {.signaled = true}, with.at(0, 8))),
+  const auto one_more = [&] { (void)send(queue, {.signaled = true}, with.at(0, 8)); };
+  EXPECT_DEATH(one_more(),
                told("a send queue that is full has a signaled request", later, earlier));
 }
 

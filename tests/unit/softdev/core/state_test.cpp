@@ -51,7 +51,6 @@ bool legal(state from, state to) {
     case state::rtr:
       return to == state::rts;
     case state::rts:
-      return to == state::rts || to == state::sqd;
     case state::sqd:
       return to == state::rts || to == state::sqd;
     default:

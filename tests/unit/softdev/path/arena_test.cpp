@@ -165,6 +165,7 @@ TEST(arena, replaced_pages_keep_their_content_and_leave_old_views_alone) {
     EXPECT_EQ(arenas.free(memory), 0);
     // The old pages are never handed out again.
     std::vector<void*> later;
+    later.reserve(8);
     for (int i = 0; i < 8; ++i) later.push_back(arenas.allocate(4096, pages::normal).value());
     std::memset(old.address, 0x33, 4096);
     for (void* each : later) {

@@ -87,7 +87,9 @@ objects make() {
       pd.allocate(4096, verbena::access::local_write | verbena::access::remote_write).value();
   auto pool = verbena::buffer_pool::create(pd, {}).value();
   auto buffer = pool.take(64);
-  ibv_qp* const qp = channel.queue()->native();
+  auto* const queue = channel.queue();
+  if (queue == nullptr) std::abort();  // a channel that was just made has one
+  ibv_qp* const qp = queue->native();
   const auto remote = region.remote();
   const auto slot = region.slice(0, 64).native();
   verbena::source from(region, 0, 64);
@@ -172,11 +174,6 @@ CASE(scoped_write_16) {
     return sum;
   });
 }
-CASE(raw_write_16) {
-  std::uint64_t sum = 0;
-  for (int i = 0; i < 16; ++i) sum += case_raw_write(with);
-  return sum;
-}
 CASE(unpolled_write) {
   auto pending = with.channel.post_write(std::move(*with.buffer), with.remote, {.length = 64});
   const bool good = pending.wait(never)->ok();
@@ -194,7 +191,6 @@ struct one_case {
 constexpr std::array cases = {
     one_case{"raw_write", case_raw_write},
     one_case{"raw_receive", case_raw_receive},
-    one_case{"raw_write_16", case_raw_write_16},
     one_case{"blocking_write", case_blocking_write},
     one_case{"blocking_receive", case_blocking_receive},
     one_case{"scoped_write", case_scoped_write},

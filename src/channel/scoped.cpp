@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "src/channel/usual.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
@@ -39,47 +38,30 @@ scoped_operation::scoped_operation(operation_scope& scope, detail::operation_slo
   one_ = std::move(into);
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, const detail::send_description& what,
+scoped_operation::scoped_operation(operation_scope& scope,
+                                   const detail::operation_description& what,
                                    std::source_location posted)
     : scope_(&scope) {
-  keep(scope.core_.post(what, {.waiter = this, .scope = &scope, .posted = posted}));
+  post(what, posted);
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, const detail::send_description& what,
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    sink&& into, std::source_location posted)
     : scope_(&scope), one_(std::move(into)) {
-  detail::send_description described = what;
-  described.in = std::span(&one_, 1);
-  keep(scope.core_.post(described, {.waiter = this, .scope = &scope, .posted = posted}));
+  what.in = std::span(&one_, 1);
+  post(what, posted);
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, const detail::send_description& what,
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    std::vector<sink>&& into, std::source_location posted)
     : scope_(&scope), several_(std::move(into)) {
-  detail::send_description described = what;
-  described.in = several_;
-  keep(scope.core_.post(described, {.waiter = this, .scope = &scope, .posted = posted}));
+  what.in = several_;
+  post(what, posted);
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, sink&& into, std::source_location posted)
-    : scope_(&scope), one_(std::move(into)) {
-  keep(scope.core_.post(std::span<const sink>(&one_, 1),
-                        {.waiter = this, .scope = &scope, .posted = posted}));
-}
-
-scoped_operation::scoped_operation(operation_scope& scope, std::vector<sink>&& into,
-                                   std::source_location posted)
-    : scope_(&scope), several_(std::move(into)) {
-  keep(scope.core_.post(several_, {.waiter = this, .scope = &scope, .posted = posted}));
-}
-
-void scoped_operation::keep(std::optional<operation_result> refused) {
-  if (refused) {
-    result = *refused;
-    ended = true;
-  } else {
-    slot_ = scope_->core_.last_slot();
-  }
+void scoped_operation::post(const detail::operation_description& what,
+                            std::source_location posted) {
+  slot_ = scope_->core_.post(what, {.waiter = this, .scope = scope_, .posted = posted});
   link();
 }
 
@@ -223,70 +205,61 @@ void operation_scope::never_looked_at(std::source_location posted) noexcept {
   if (!unseen_ && policy_ == policy::demand) unseen_ = posted;
 }
 
-using detail::send_kind;
-using detail::usual;
+using detail::operation_kind;
 
 scoped_operation operation_scope::send(const outgoing& data, const operation_options& options,
                                        std::source_location posted) {
-  if (const source* piece = usual(data, options); piece != nullptr) [[likely]]
-    if (auto* slot = core_.post_usual<send_kind::send>(piece->slice(), piece->domain(), {}, posted);
-        slot != nullptr) [[likely]]
-      return {*this, *slot};
-  return {*this, {.kind = send_kind::send, .out = data, .options = options}, posted};
+  if (auto* slot = core_.post_usual<operation_kind::send>(data, options, {}, posted);
+      slot != nullptr) [[likely]]
+    return {*this, *slot};
+  return {*this, {.kind = operation_kind::send, .out = data, .options = options}, posted};
 }
 
 scoped_operation operation_scope::receive(sink into, std::source_location posted) {
-  if (auto* slot = core_.post_usual_receive(into.slice(), into.domain(), posted); slot != nullptr)
+  if (auto* slot = core_.post_usual<operation_kind::receive>(into, {}, posted); slot != nullptr)
       [[likely]]
     return {*this, *slot, std::move(into)};
-  return {*this, std::move(into), posted};
+  return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
 }
 
 scoped_operation operation_scope::receive(std::vector<sink> into, std::source_location posted) {
-  return {*this, std::move(into), posted};
+  return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
 }
 
 scoped_operation operation_scope::write(const outgoing& data, const remote_region& to,
                                         const operation_options& options,
                                         std::source_location posted) {
-  if (const source* piece = usual(data, options); piece != nullptr) [[likely]]
-    if (auto* slot =
-            core_.post_usual<send_kind::write>(piece->slice(), piece->domain(), to, posted);
-        slot != nullptr) [[likely]]
-      return {*this, *slot};
-  return {*this, {.kind = send_kind::write, .out = data, .remote = to, .options = options}, posted};
+  if (auto* slot = core_.post_usual<operation_kind::write>(data, options, to, posted);
+      slot != nullptr) [[likely]]
+    return {*this, *slot};
+  return {*this,
+          {.kind = operation_kind::write, .out = data, .remote = to, .options = options},
+          posted};
 }
 
 scoped_operation operation_scope::read(sink into, const remote_region& from,
                                        std::source_location posted) {
-  if (auto* slot = core_.post_usual<send_kind::read>(into.slice(), into.domain(), from, posted);
-      slot != nullptr) [[likely]]
+  if (auto* slot = core_.post_usual<operation_kind::read>(into, from, posted); slot != nullptr)
+      [[likely]]
     return {*this, *slot, std::move(into)};
-  return {*this, {.kind = send_kind::read, .remote = from}, std::move(into), posted};
+  return {*this, {.kind = operation_kind::read, .remote = from}, std::move(into), posted};
 }
 
 scoped_operation operation_scope::read(std::vector<sink> into, const remote_region& from,
                                        std::source_location posted) {
-  return {*this, {.kind = send_kind::read, .remote = from}, std::move(into), posted};
+  return {*this, {.kind = operation_kind::read, .remote = from}, std::move(into), posted};
 }
 
 scoped_operation operation_scope::compare_and_swap(sink before, const remote_region& target,
                                                    compare_and_swap_operands operands,
                                                    std::source_location posted) {
-  return {*this,
-          {.kind = send_kind::compare_and_swap,
-           .remote = target,
-           .expected_or_addend = operands.expected,
-           .desired = operands.desired},
-          std::move(before),
+  return {*this, detail::operation_description::comparison(target, operands), std::move(before),
           posted};
 }
 
 scoped_operation operation_scope::fetch_and_add(sink before, const remote_region& target,
                                                 std::uint64_t addend, std::source_location posted) {
-  return {*this,
-          {.kind = send_kind::fetch_and_add, .remote = target, .expected_or_addend = addend},
-          std::move(before),
+  return {*this, detail::operation_description::addition(target, addend), std::move(before),
           posted};
 }
 

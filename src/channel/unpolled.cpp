@@ -36,27 +36,12 @@ class piece_of {
 }  // namespace
 
 pending_operation::pending_operation(detail::channel_core& core,
-                                     const detail::send_description& what, buffer&& memory,
+                                     const detail::operation_description& what, buffer&& memory,
                                      std::source_location posted)
     : core_(&core) {
   core.hold();
-  keep(core.post(what, {.waiter = this, .posted = posted}, &memory), memory);
-}
-
-pending_operation::pending_operation(detail::channel_core& core, std::span<const sink> into,
-                                     buffer&& memory, std::source_location posted)
-    : core_(&core) {
-  core.hold();
-  keep(core.post(into, {.waiter = this, .posted = posted}, &memory), memory);
-}
-
-void pending_operation::keep(std::optional<operation_result> refused, buffer& memory) {
-  if (!refused) {
-    slot_ = core_->last_slot();
-    return;
-  }
-  result = *refused;
-  ended = true;
+  slot_ = core.post(what, {.waiter = this, .posted = posted}, &memory);
+  if (slot_ != nullptr) return;
   held = std::move(memory);
   let_go();
 }
@@ -114,14 +99,14 @@ buffer pending_operation::take_buffer() {
   return std::move(held);
 }
 
-using detail::send_kind;
+using detail::operation_kind;
 
 pending_operation channel::post_send(buffer&& memory, const buffer_part& part,
                                      const operation_options& options,
                                      std::source_location posted) {
   const piece_of<source> piece(memory, part);
   return {core(),
-          {.kind = send_kind::send, .out = piece.get(), .options = options},
+          {.kind = operation_kind::send, .out = piece.get(), .options = options},
           std::move(memory),
           posted};
 }
@@ -129,7 +114,7 @@ pending_operation channel::post_send(buffer&& memory, const buffer_part& part,
 pending_operation channel::post_receive(buffer&& memory, const buffer_part& part,
                                         std::source_location posted) {
   const piece_of<sink> piece(memory, part);
-  return {core(), piece.get(), std::move(memory), posted};
+  return {core(), {.kind = operation_kind::receive, .in = piece.get()}, std::move(memory), posted};
 }
 
 pending_operation channel::post_write(buffer&& memory, const remote_region& to,
@@ -137,7 +122,7 @@ pending_operation channel::post_write(buffer&& memory, const remote_region& to,
                                       std::source_location posted) {
   const piece_of<source> piece(memory, part);
   return {core(),
-          {.kind = send_kind::write, .out = piece.get(), .remote = to, .options = options},
+          {.kind = operation_kind::write, .out = piece.get(), .remote = to, .options = options},
           std::move(memory),
           posted};
 }
@@ -146,7 +131,7 @@ pending_operation channel::post_read(buffer&& memory, const remote_region& from,
                                      const buffer_part& part, std::source_location posted) {
   const piece_of<sink> piece(memory, part);
   return {core(),
-          {.kind = send_kind::read, .in = piece.get(), .remote = from},
+          {.kind = operation_kind::read, .in = piece.get(), .remote = from},
           std::move(memory),
           posted};
 }
@@ -155,26 +140,15 @@ pending_operation channel::post_compare_and_swap(buffer&& before, const remote_r
                                                  compare_and_swap_operands operands,
                                                  std::source_location posted) {
   const piece_of<sink> piece(before, {.length = 8});
-  return {core(),
-          {.kind = send_kind::compare_and_swap,
-           .in = piece.get(),
-           .remote = target,
-           .expected_or_addend = operands.expected,
-           .desired = operands.desired},
-          std::move(before),
-          posted};
+  return {core(), detail::operation_description::comparison(target, operands, piece.get()),
+          std::move(before), posted};
 }
 
 pending_operation channel::post_fetch_and_add(buffer&& before, const remote_region& target,
                                               std::uint64_t addend, std::source_location posted) {
   const piece_of<sink> piece(before, {.length = 8});
-  return {core(),
-          {.kind = send_kind::fetch_and_add,
-           .in = piece.get(),
-           .remote = target,
-           .expected_or_addend = addend},
-          std::move(before),
-          posted};
+  return {core(), detail::operation_description::addition(target, addend, piece.get()),
+          std::move(before), posted};
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -235,7 +234,7 @@ class [[nodiscard]] channel {
     VERBENA_ASSERT(core_ != nullptr, "a moved-from channel must not be used");
     return *core_;
   }
-  [[nodiscard]] operation_result run(const detail::send_description& what, deadline until,
+  [[nodiscard]] operation_result run(const detail::operation_description& what, deadline until,
                                      std::source_location posted);
 
   detail::channel_core* core_;  // counted: hold() and release()

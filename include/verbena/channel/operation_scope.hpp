@@ -26,7 +26,6 @@ namespace verbena::inline VERBENA_ABI {
 class operation_scope;
 
 namespace detail {
-inline void one_less_of(operation_scope& scope) noexcept;
 
 template <class T>
 struct value_of_body_of {
@@ -111,15 +110,13 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
   friend class operation_scope;
   scoped_operation(operation_scope& scope, detail::operation_slot& posted) noexcept;
   scoped_operation(operation_scope& scope, detail::operation_slot& posted, sink&& into) noexcept;
-  scoped_operation(operation_scope& scope, const detail::send_description& what,
+  scoped_operation(operation_scope& scope, const detail::operation_description& what,
                    std::source_location posted);
-  scoped_operation(operation_scope& scope, const detail::send_description& what, sink&& into,
+  scoped_operation(operation_scope& scope, detail::operation_description what, sink&& into,
                    std::source_location posted);
-  scoped_operation(operation_scope& scope, const detail::send_description& what,
+  scoped_operation(operation_scope& scope, detail::operation_description what,
                    std::vector<sink>&& into, std::source_location posted);
-  scoped_operation(operation_scope& scope, sink&& into, std::source_location posted);
-  scoped_operation(operation_scope& scope, std::vector<sink>&& into, std::source_location posted);
-  void keep(std::optional<operation_result> refused);
+  void post(const detail::operation_description& what, std::source_location posted);
   void take_over(scoped_operation& other) noexcept;
   void let_go() noexcept;
   [[nodiscard]] const operation_result& look() noexcept;

@@ -49,11 +49,8 @@ class [[nodiscard("dropping it gives the buffer up")]] pending_operation
 
  private:
   friend class channel;
-  pending_operation(detail::channel_core& core, const detail::send_description& what,
+  pending_operation(detail::channel_core& core, const detail::operation_description& what,
                     buffer&& memory, std::source_location posted);
-  pending_operation(detail::channel_core& core, std::span<const sink> into, buffer&& memory,
-                    std::source_location posted);
-  void keep(std::optional<operation_result> refused, buffer& memory);
   [[nodiscard]] detail::channel_core& core();
   [[nodiscard]] const operation_result* outcome() noexcept;
   void take_over(pending_operation& other) noexcept;

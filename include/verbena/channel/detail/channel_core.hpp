@@ -34,18 +34,45 @@ struct operation_options {
 
 namespace detail {
 
-/// What an operation of the send queue does.
-enum class send_kind : std::uint8_t { send, write, read, compare_and_swap, fetch_and_add };
+/// What an operation does.
+enum class operation_kind : std::uint8_t {
+  send,
+  write,
+  read,
+  compare_and_swap,
+  fetch_and_add,
+  receive
+};
 
-/// An operation of the send queue. Memory is named by `out` or `in`.
-struct send_description {
-  send_kind kind;
+/// An operation. Memory is named by `out` or `in`.
+struct operation_description {
+  operation_kind kind;
   outgoing out = {};
   std::span<const sink> in = {};
   remote_region remote = {};
   std::uint64_t expected_or_addend = 0;
   std::uint64_t desired = 0;
   operation_options options = {};
+
+  /// An atomic comparison; what the 8 bytes were goes to `before`.
+  [[nodiscard]] static operation_description comparison(const remote_region& target,
+                                                        compare_and_swap_operands operands,
+                                                        std::span<const sink> before = {}) {
+    return {.kind = operation_kind::compare_and_swap,
+            .in = before,
+            .remote = target,
+            .expected_or_addend = operands.expected,
+            .desired = operands.desired};
+  }
+  /// An atomic addition; the same.
+  [[nodiscard]] static operation_description addition(const remote_region& target,
+                                                      std::uint64_t addend,
+                                                      std::span<const sink> before = {}) {
+    return {.kind = operation_kind::fetch_and_add,
+            .in = before,
+            .remote = target,
+            .expected_or_addend = addend};
+  }
 };
 
 /// What a poll for one operation found.
@@ -76,25 +103,28 @@ class channel_core {
   channel_core& operator=(const channel_core&) = delete;
   ~channel_core();
 
-  /// Posts what is most usual: one piece of memory without further wishes. nullptr if it is not
-  /// that, or cannot be posted: post() then does it, or says why not. Nobody waits for it yet.
-  template <send_kind Kind>
+  /// Posts what is most usual: one piece of memory, a source or a sink. nullptr if it cannot be
+  /// posted: post() then says why not. Nobody waits for it yet.
+  template <operation_kind Kind, class Piece>
   [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual(
-      const local_slice& piece, const ibv_pd* domain, const remote_region& remote,
-      std::source_location posted);
-  /// The same for a receive.
-  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual_receive(
-      const local_slice& piece, const ibv_pd* domain, std::source_location posted);
+      const Piece& piece, const remote_region& remote, std::source_location posted);
+  /// The same; nullptr also if `data` is not one source, or `options` has wishes: post() then does
+  /// it.
+  template <operation_kind Kind>
+  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual(
+      const outgoing& data, const operation_options& options, const remote_region& remote,
+      std::source_location posted) {
+    if (data.sources().size() != 1 || options.immediate || options.fenced || options.solicited)
+      return nullptr;
+    return post_usual<Kind>(data.sources().front(), remote, posted);
+  }
 
-  /// Posts, or says why not: then nothing is in flight, and the interest is forgotten.
-  /// `held` is taken only if it was posted.
-  [[nodiscard]] std::optional<operation_result> post(const send_description& what,
-                                                     operation_interest who, buffer* held = {});
-  /// The same for a receive.
-  [[nodiscard]] std::optional<operation_result> post(std::span<const sink> into,
-                                                     operation_interest who, buffer* held = {});
+  /// Posts. nullptr if it cannot: then the waiter has ended and is told why, and nothing is in
+  /// flight. `held` is taken only if it was posted.
+  [[nodiscard]] operation_slot* post(const operation_description& what,
+                                     const operation_interest& who, buffer* held = nullptr);
 
-  /// Polls once for the operation in `slot`: true when it has succeeded, which `out` then says.
+  /// Polls once for the operation in `slot`: `it` when it has succeeded, which `out` then says.
   /// If something else was found, also a failure of this one, `out` has its completion, and
   /// deliver() is to be called when somebody waits. Failures of the poll are for the next to find.
   [[nodiscard]] [[gnu::always_inline]] inline found poll_for(operation_slot& slot,
@@ -135,8 +165,6 @@ class channel_core {
   }
   [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_sends_; }
   [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_receives_; }
-  /// The slot that the last post took.
-  [[nodiscard]] operation_slot* last_slot() const noexcept { return last_; }
   /// Operations that failed when nobody waited for them any more, and the first of them.
   [[nodiscard]] std::uint64_t unseen_failures() const noexcept { return unseen_failures_; }
   [[nodiscard]] const operation_result* first_unseen_failure() const noexcept {
@@ -150,14 +178,19 @@ class channel_core {
   }
 
  private:
-  [[nodiscard]] refusal check(const send_description& what) noexcept;
-  [[nodiscard]] refusal gather(std::span<const source> from) noexcept;
-  [[nodiscard]] refusal gather(std::span<const sink> into, std::size_t most) noexcept;
-  [[nodiscard]] post_status submit(const send_description& what, std::uint64_t id);
-  [[nodiscard]] operation_slot& begin(const operation_interest& who, bool receive) noexcept;
-  std::optional<operation_result> begun(operation_slot& slot, buffer* held) noexcept;
-  std::optional<operation_result> refused(operation_slot& slot, const post_status& status) noexcept;
+  [[nodiscard]] refusal check(const operation_description& what) noexcept;
+  template <class Piece>
+  [[nodiscard]] refusal gather(std::span<const Piece> pieces, std::size_t most) noexcept;
+  [[nodiscard]] post_status submit(const operation_description& what, std::uint64_t id);
   void end(operation_slot& slot, const operation_result& how) noexcept;
+  // What was posted from `slot` is in flight.
+  [[gnu::always_inline]] inline void take_place(operation_slot& slot, operation_kind kind,
+                                                std::source_location posted) noexcept {
+    slot.posted = posted;
+    slot.receive = kind == operation_kind::receive;
+    slot.holds_buffer = false;
+    --(slot.receive ? free_receives_ : free_sends_);
+  }
   [[gnu::always_inline]] inline void release_place(operation_slot& slot) noexcept {
     ++(slot.receive ? free_receives_ : free_sends_);
     slots_.table().put(slot);
@@ -176,7 +209,6 @@ class channel_core {
   channel_options options_;
   const ibv_pd* native_domain_;
   std::vector<local_slice> pieces_;  // of one post
-  operation_slot* last_ = nullptr;
   std::uint32_t free_sends_;
   std::uint32_t free_receives_;
   std::uint32_t holders_ = 1;
@@ -224,47 +256,35 @@ void channel_core::ended(operation_slot& slot, const completion& done) noexcept 
   release_place(slot);
 }
 
-template <send_kind Kind>
-operation_slot* channel_core::post_usual(const local_slice& piece, const ibv_pd* domain,
-                                         const remote_region& remote, std::source_location posted) {
-  if (free_sends_ == 0 || domain != native_domain_) [[unlikely]]
-    return nullptr;  // a channel that lost its queue pair has no places
-  if (Kind != send_kind::send && piece.length() > remote.length()) [[unlikely]]
+template <operation_kind Kind, class Piece>
+operation_slot* channel_core::post_usual(const Piece& piece, const remote_region& remote,
+                                         std::source_location posted) {
+  const auto& slice = piece.slice();
+  // A channel that lost its queue pair has no places.
+  const std::uint32_t places = Kind == operation_kind::receive ? free_receives_ : free_sends_;
+  if (places == 0 || piece.domain() != native_domain_) [[unlikely]]
+    return nullptr;
+  constexpr bool is_remote = Kind == operation_kind::write || Kind == operation_kind::read;
+  if (is_remote && slice.length() > remote.length()) [[unlikely]]
     return nullptr;
   operation_slot& slot = slots_.table().take(*this);
-  auto batch = queue_->template start_send<1>();
-  const send_request request{.id = slots_.table().id_of(slot), .signaled = true};
-  if constexpr (Kind == send_kind::send) {
-    batch.send(request, piece);
-  } else if constexpr (Kind == send_kind::write) {
-    batch.write(request, piece, remote);
+  const std::uint64_t id = slots_.table().id_of(slot);
+  post_status status;
+  if constexpr (Kind == operation_kind::receive) {
+    status = queue_->post_receive({.id = id}, slice);
   } else {
-    batch.read(request, piece, remote);
+    auto batch = queue_->template start_send<1>();
+    const send_request request{.id = id, .signaled = true};
+    if constexpr (Kind == operation_kind::send) batch.send(request, slice);
+    if constexpr (Kind == operation_kind::write) batch.write(request, slice, remote);
+    if constexpr (Kind == operation_kind::read) batch.read(request, slice, remote);
+    status = batch.submit();
   }
-  if (!batch.submit()) [[unlikely]] {
+  if (!status) [[unlikely]] {
     slots_.table().put(slot);
     return nullptr;
   }
-  --free_sends_;
-  slot.posted = posted;
-  slot.receive = false;
-  slot.holds_buffer = false;
-  return &slot;
-}
-
-operation_slot* channel_core::post_usual_receive(const local_slice& piece, const ibv_pd* domain,
-                                                 std::source_location posted) {
-  if (free_receives_ == 0 || domain != native_domain_) [[unlikely]]
-    return nullptr;
-  operation_slot& slot = slots_.table().take(*this);
-  if (!queue_->post_receive({.id = slots_.table().id_of(slot)}, piece)) [[unlikely]] {
-    slots_.table().put(slot);
-    return nullptr;
-  }
-  --free_receives_;
-  slot.posted = posted;
-  slot.receive = true;
-  slot.holds_buffer = false;
+  take_place(slot, Kind, posted);
   return &slot;
 }
 

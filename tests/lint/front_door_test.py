@@ -21,7 +21,7 @@ def dev(*words):
 
 class FrontDoor(LintCase):
     def test_every_command_has_help(self):
-        for command in ("demo", "test", "bench", "docs", "lint", "fmt"):
+        for command in ("demo", "test", "bench", "zoo", "docs", "lint", "fmt"):
             with self.subTest(command):
                 done = dev(command, "--help")
                 self.assertEqual(done.returncode, 0)

@@ -26,11 +26,8 @@ struct device {
 };
 device the_device;
 
-int post_send(ibv_qp* /*queue*/, ibv_send_wr* list, ibv_send_wr** /*bad*/) {
-  for (; list != nullptr; list = list->next) the_device.ids[the_device.posted++ % 64] = list->wr_id;
-  return 0;
-}
-int post_receive(ibv_qp* /*queue*/, ibv_recv_wr* list, ibv_recv_wr** /*bad*/) {
+template <class Request>
+int post(ibv_qp* /*queue*/, Request* list, Request** /*bad*/) {
   for (; list != nullptr; list = list->next) the_device.ids[the_device.posted++ % 64] = list->wr_id;
   return 0;
 }
@@ -96,8 +93,8 @@ objects make() {
   verbena::sink into(region, 64, 64);
   ibv_cq* const cq = qp->send_cq;
   ibv_context_ops& ops = qp->context->ops;
-  ops.post_send = &post_send;
-  ops.post_recv = &post_receive;
+  ops.post_send = &post<ibv_send_wr>;
+  ops.post_recv = &post<ibv_recv_wr>;
   ops.poll_cq = &poll;
   return {std::move(context),
           std::move(pd),
@@ -158,12 +155,6 @@ CASE(raw_receive) {
 }
 CASE(blocking_write) { return with.channel.write(with.from, with.remote, never).ok() ? 7 : 1; }
 CASE(blocking_receive) { return with.channel.receive(with.into, never).ok() ? 7 : 1; }
-CASE(scoped_write) {
-  return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) -> std::uint64_t {
-    auto written = scope.write(with.from, with.remote);
-    return written.wait().ok() ? 7 : 1;
-  });
-}
 CASE(scoped_write_16) {
   return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) {
     std::uint64_t sum = 0;
@@ -171,6 +162,19 @@ CASE(scoped_write_16) {
       auto written = scope.write(with.from, with.remote);
       sum += written.wait().ok() ? 7 : 1;
     }
+    return sum;
+  });
+}
+CASE(scoped_receive_16) {
+  return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) {
+    std::uint64_t sum = 0;
+    verbena::sink into = std::move(with.into);
+    for (int i = 0; i < 16; ++i) {
+      auto received = scope.receive(std::move(into));
+      sum += received.wait().ok() ? 7 : 1;
+      into = received.take_sink();
+    }
+    with.into = std::move(into);
     return sum;
   });
 }
@@ -193,8 +197,8 @@ constexpr std::array cases = {
     one_case{"raw_receive", case_raw_receive},
     one_case{"blocking_write", case_blocking_write},
     one_case{"blocking_receive", case_blocking_receive},
-    one_case{"scoped_write", case_scoped_write},
     one_case{"scoped_write_16", case_scoped_write_16},
+    one_case{"scoped_receive_16", case_scoped_receive_16},
     one_case{"unpolled_write", case_unpolled_write},
 };
 }  // namespace

@@ -8,27 +8,34 @@ using detail::operation_kind;
 
 namespace {
 
-// The operation in `slot` has not succeeded at once; `polled` may have another completion.
-[[gnu::noinline]] operation_result outcome_later(detail::channel_core& core,
-                                                 detail::operation_slot& slot, deadline until,
-                                                 const operation_result* polled) {
+// An operation that was posted has not succeeded at once; `polled` may have another completion.
+[[gnu::noinline]] operation_result outcome_later(detail::channel_core& core, operation_kind kind,
+                                                 deadline until, const operation_result& polled,
+                                                 detail::found what) {
   detail::operation_waiter waiter;
+  detail::operation_slot& slot = core.begin(kind, polled.posted());
   slot.waiter = &waiter;
   slot.scope = nullptr;
-  if (polled != nullptr) core.deliver(*polled);
+  if (what == detail::found::something_else) core.deliver(polled);
   core.await(waiter, until);
   return waiter.result;
 }
 
-// Waits for an operation that was just posted.
-[[gnu::always_inline]] inline operation_result outcome_of(detail::channel_core& core,
-                                                          detail::operation_slot& slot,
-                                                          deadline until,
-                                                          std::source_location posted) {
-  operation_result outcome;
-  const auto what = core.poll_for(slot, outcome, posted);
-  if (what != detail::found::it) [[unlikely]]
-    outcome = outcome_later(core, slot, until, what == detail::found::nothing ? nullptr : &outcome);
+// Posts what is_usual(), and waits for it.
+template <operation_kind Kind, class Piece>
+[[gnu::always_inline]] inline operation_result run_usual(detail::channel_core& core,
+                                                         const Piece& piece,
+                                                         const remote_region& remote,
+                                                         deadline until,
+                                                         std::source_location posted) {
+  const detail::operation_slot& slot = core.table().next_free();
+  operation_result outcome = detail::channel_core::hope(posted);
+  if (const post_status status = core.submit_usual<Kind>(piece, remote); !status) [[unlikely]] {
+    outcome = operation_result::refuse(refusal::verb, status.code(), posted);
+  } else if (const auto what = core.poll_for(core.table(), slot, outcome);
+             what != detail::found::it) [[unlikely]] {
+    outcome = outcome_later(core, Kind, until, outcome, what);
+  }
   return outcome;
 }
 
@@ -42,18 +49,22 @@ operation_result channel::run(const detail::operation_description& what, deadlin
   return waiter.result;
 }
 
+operation_result channel::send(const source& data, deadline until, place_of_post posted) {
+  detail::channel_core& core = this->core();
+  if (core.is_usual<operation_kind::send>(data, {})) [[likely]]
+    return run_usual<operation_kind::send>(core, data, {}, until, posted.at());
+  return send(data, until, {}, posted.at());
+}
+
 operation_result channel::send(const outgoing& data, deadline until,
                                const operation_options& options, std::source_location posted) {
-  if (auto* slot = core().post_usual<operation_kind::send>(data, options, {}, posted);
-      slot != nullptr) [[likely]]
-    return outcome_of(core(), *slot, until, posted);
   return run({.kind = operation_kind::send, .out = data, .options = options}, until, posted);
 }
 
 operation_result channel::receive(const sink& into, deadline until, std::source_location posted) {
-  if (auto* slot = core().post_usual<operation_kind::receive>(into, {}, posted); slot != nullptr)
-      [[likely]]
-    return outcome_of(core(), *slot, until, posted);
+  detail::channel_core& core = this->core();
+  if (core.is_usual<operation_kind::receive>(into, {})) [[likely]]
+    return run_usual<operation_kind::receive>(core, into, {}, until, posted);
   return receive(std::span(&into, 1), until, posted);
 }
 
@@ -62,20 +73,25 @@ operation_result channel::receive(std::span<const sink> into, deadline until,
   return run({.kind = operation_kind::receive, .in = into}, until, posted);
 }
 
+operation_result channel::write(const source& data, const remote_region& to, deadline until,
+                                place_of_post posted) {
+  detail::channel_core& core = this->core();
+  if (core.is_usual<operation_kind::write>(data, to)) [[likely]]
+    return run_usual<operation_kind::write>(core, data, to, until, posted.at());
+  return write(data, to, until, {}, posted.at());
+}
+
 operation_result channel::write(const outgoing& data, const remote_region& to, deadline until,
                                 const operation_options& options, std::source_location posted) {
-  if (auto* slot = core().post_usual<operation_kind::write>(data, options, to, posted);
-      slot != nullptr) [[likely]]
-    return outcome_of(core(), *slot, until, posted);
   return run({.kind = operation_kind::write, .out = data, .remote = to, .options = options}, until,
              posted);
 }
 
 operation_result channel::read(const sink& into, const remote_region& from, deadline until,
                                std::source_location posted) {
-  if (auto* slot = core().post_usual<operation_kind::read>(into, from, posted); slot != nullptr)
-      [[likely]]
-    return outcome_of(core(), *slot, until, posted);
+  detail::channel_core& core = this->core();
+  if (core.is_usual<operation_kind::read>(into, from)) [[likely]]
+    return run_usual<operation_kind::read>(core, into, from, until, posted);
   return read(std::span(&into, 1), from, until, posted);
 }
 

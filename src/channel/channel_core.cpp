@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
@@ -38,8 +39,7 @@ channel_core::channel_core(parts of)
       domain_(std::move(of.domain)),
       options_(of.options),
       native_domain_(domain_.native()),
-      free_sends_(options_.max_send_wr),
-      free_receives_(options_.max_recv_wr) {
+      free_{options_.max_send_wr, options_.max_recv_wr} {
   pieces_.reserve(std::max(options_.max_send_sge, options_.max_recv_sge));
 }
 
@@ -108,8 +108,7 @@ void channel_core::lose(int code) noexcept {
   }
   end_all(code);
   // So that nothing is posted any more.
-  free_sends_ = 0;
-  free_receives_ = 0;
+  free_ = {};
 }
 
 void channel_core::end_all(int code) noexcept {
@@ -124,17 +123,18 @@ void channel_core::deliver_the_rest() noexcept {
 
 void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
   buffer held;
-  if (slot.holds_buffer) held = std::move(slots_.table().held(slot));
+  const bool holds_buffer = std::exchange(slot.holds_buffer, false);
+  if (holds_buffer) held = std::move(slots_.table().held(slot));
   if (slot.waiter != nullptr) {
     slot.waiter->result = how;
     slot.waiter->ended = true;
-    if (slot.holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
+    if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
   } else if (!how.ok() && unseen_failures_++ == 0) {
     first_unseen_failure_ = how;
   }
-  if (slot.scope != nullptr) one_less_of(*slot.scope);
+  if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
   release_place(slot);
 }
 

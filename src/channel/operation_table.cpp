@@ -2,13 +2,16 @@
 #include "verbena/channel/detail/operation_table.hpp"
 
 #include <cerrno>
+#include <utility>
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 operation_table::operation_table(completion_queue cq, std::uint32_t slots)
     : cq_(std::move(cq)), slots_(slots), held_(slots), unreserved_(slots) {
-  for (std::uint32_t i = 0; i < slots; ++i) slots_[i].next = i + 1 < slots ? i + 1 : none;
-  free_ = slots == 0 ? none : 0;
+  for (std::uint32_t i = slots; i-- != 0;) {
+    slots_[i].id = i;
+    slots_[i].next = std::exchange(free_, &slots_[i]);
+  }
 }
 
 bool operation_table::reserve(std::uint32_t count) noexcept {

@@ -42,7 +42,7 @@ refusal channel_core::gather(std::span<const Piece> pieces, std::size_t most) no
 refusal channel_core::check(const operation_description& what) noexcept {
   const bool receives = what.kind == operation_kind::receive;
   if (!queue_) return refusal::not_connected;
-  if ((receives ? free_receives_ : free_sends_) == 0) return refusal::queue_full;
+  if (free_[receives] == 0) return refusal::queue_full;
   const bool reads_memory = what.kind == operation_kind::send || what.kind == operation_kind::write;
   const refusal why =
       reads_memory ? gather(what.out.sources(), options_.max_send_sge)
@@ -118,15 +118,17 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     return refuse(why, code_of(why));
   operation_table& table = slots_.table();
   operation_slot& slot = table.take(*this);
-  if (const post_status status = submit(what, table.id_of(slot)); !status) [[unlikely]] {
+  if (const post_status status = submit(what, slot.id); !status) [[unlikely]] {
     table.put(slot);
     return refuse(refusal::verb, status.code());
   }
   take_place(slot, what.kind, who.posted);
   slot.waiter = who.waiter;
   slot.scope = who.scope;
-  slot.holds_buffer = held != nullptr;
-  if (held != nullptr) table.held(slot) = std::move(*held);
+  if (held != nullptr) {
+    slot.holds_buffer = true;
+    table.held(slot) = std::move(*held);
+  }
   if (slot.scope != nullptr) ++slot.scope->in_flight_;
   return &slot;
 }

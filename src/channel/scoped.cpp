@@ -24,18 +24,35 @@ error from_failures(std::span<const operation_result> failures) {
 
 }  // namespace detail
 
-scoped_operation::scoped_operation(operation_scope& scope, detail::operation_slot& posted) noexcept
-    : scope_(&scope), slot_(&posted) {
-  posted.waiter = this;
-  posted.scope = &scope;
-  ++scope.in_flight_;
-  link();
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind,
+                                   place_of_post posted) noexcept
+    : operation_waiter{.result = detail::channel_core::hope(posted.at())}, scope_(&scope) {
+  begin(kind, posted);
 }
 
-scoped_operation::scoped_operation(operation_scope& scope, detail::operation_slot& posted,
-                                   sink&& into) noexcept
-    : scoped_operation(scope, posted) {
-  one_ = std::move(into);
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind, sink&& into,
+                                   place_of_post posted) noexcept
+    : operation_waiter{.result = detail::channel_core::hope(posted.at())},
+      scope_(&scope),
+      sinks_(std::in_place_type<sink>, std::move(into)) {
+  begin(kind, posted);
+}
+
+void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) noexcept {
+  slot_ = &scope_->core_.begin(kind, posted.at());
+  slot_->waiter = this;
+  slot_->scope = scope_;
+  ++scope_->in_flight_;
+}
+
+scoped_operation::scoped_operation(operation_scope& scope, int code, sink&& into,
+                                   place_of_post posted) noexcept
+    : operation_waiter{.result = operation_result::refuse(refusal::verb, code, posted.at()),
+                       .ended = true},
+      scope_(&scope),
+      sinks_(std::move(into)) {
+  link();
 }
 
 scoped_operation::scoped_operation(operation_scope& scope,
@@ -47,22 +64,24 @@ scoped_operation::scoped_operation(operation_scope& scope,
 
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    sink&& into, std::source_location posted)
-    : scope_(&scope), one_(std::move(into)) {
-  what.in = std::span(&one_, 1);
+    : scope_(&scope), sinks_(std::in_place_type<sink>, std::move(into)) {
+  what.in = std::span(&std::get<sink>(sinks_), 1);
   post(what, posted);
 }
 
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    std::vector<sink>&& into, std::source_location posted)
-    : scope_(&scope), several_(std::move(into)) {
-  what.in = several_;
+    : scope_(&scope), sinks_(std::in_place_type<std::vector<sink>>, std::move(into)) {
+  what.in = std::get<std::vector<sink>>(sinks_);
   post(what, posted);
 }
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
 void scoped_operation::post(const detail::operation_description& what,
                             std::source_location posted) {
+  result = detail::channel_core::hope(posted);
   slot_ = scope_->core_.post(what, {.waiter = this, .scope = scope_, .posted = posted});
-  link();
+  if (slot_ == nullptr) link();
 }
 
 scoped_operation::scoped_operation(scoped_operation&& other) noexcept { take_over(other); }
@@ -75,8 +94,6 @@ scoped_operation& scoped_operation::operator=(scoped_operation&& other) noexcept
   return *this;
 }
 
-scoped_operation::~scoped_operation() { let_go(); }
-
 void scoped_operation::link() noexcept {
   before_ = nullptr;
   behind_ = scope_->first_;
@@ -84,9 +101,8 @@ void scoped_operation::link() noexcept {
   scope_->first_ = this;
 }
 
-void scoped_operation::unlink() noexcept {
-  if (scope_ == nullptr) return;
-  (before_ != nullptr ? before_->behind_ : scope_->first_) = behind_;
+void scoped_operation::unlink_from(operation_scope& scope) noexcept {
+  (before_ != nullptr ? before_->behind_ : scope.first_) = behind_;
   if (behind_ != nullptr) behind_->before_ = before_;
   scope_ = nullptr;
 }
@@ -94,71 +110,64 @@ void scoped_operation::unlink() noexcept {
 void scoped_operation::take_over(scoped_operation& other) noexcept {
   result = other.result;
   ended = std::exchange(other.ended, false);
-  one_ = std::move(other.one_);
-  several_ = std::move(other.several_);
+  sinks_ = std::move(other.sinks_);
   slot_ = std::exchange(other.slot_, nullptr);
-  scope_ = other.scope_;
+  scope_ = std::exchange(other.scope_, nullptr);
   if (scope_ == nullptr) return;
-  other.unlink();
-  link();
-  if (!ended) detail::channel_core::redirect(*slot_, this);
+  if (slot_ == nullptr) {
+    (other.before_ != nullptr ? other.before_->behind_ : scope_->first_) = this;
+    if (other.behind_ != nullptr) other.behind_->before_ = this;
+    before_ = other.before_;
+    behind_ = other.behind_;
+  } else {
+    detail::channel_core::redirect(*slot_, this);
+  }
 }
 
 void scoped_operation::let_go() noexcept {
   if (scope_ == nullptr) return;
   operation_scope& scope = *scope_;
-  unlink();
-  if (ended) {
+  if (slot_ == nullptr) {
+    unlink_from(scope);
     scope.never_looked_at(result.posted());
     if (!result.ok()) scope.ended_unseen(result);
   } else {
+    scope_ = nullptr;
     scope.never_looked_at(slot_->posted);
     detail::channel_core::redirect(*slot_, nullptr);
   }
 }
 
 const operation_result& scoped_operation::look() noexcept {
-  unlink();
+  VERBENA_ASSERT(ended, "a moved-from operation must not be used");
+  if (scope_ != nullptr) unlink_from(*scope_);
   return result;
 }
 
 const operation_result* scoped_operation::poll() {
-  if (!ended) {
-    VERBENA_ASSERT(scope_ != nullptr, "a moved-from operation must not be used");
-    scope_->core_.progress();
-  }
-  return ended ? &look() : nullptr;
+  if (slot_ != nullptr) scope_->core_.progress();
+  return slot_ == nullptr ? &look() : nullptr;
 }
 
-const operation_result& scoped_operation::wait() {
-  if (!ended) {
-    VERBENA_ASSERT(scope_ != nullptr, "a moved-from operation must not be used");
-    detail::channel_core& core = scope_->core_;
-    operation_result polled;
-    switch (core.poll_for(*slot_, polled, slot_->posted)) {
-      case detail::found::it:
-        result = polled;
-        ended = true;
-        --scope_->in_flight_;
-        break;
-      case detail::found::something_else:
-        core.deliver(polled);
-        [[fallthrough]];
-      case detail::found::nothing:
-        if (!ended) core.await(*this, scope_->until_);
-    }
-  }
+const operation_result& scoped_operation::wait_longer(detail::found what) {
+  detail::channel_core& core = scope_->core_;
+  if (what == detail::found::something_else) core.deliver(result);
+  if (!ended) core.await(*this, scope_->until_);
   return look();
-}
-
-sink scoped_operation::take_sink() {
-  VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
-  return std::move(one_);
 }
 
 std::vector<sink> scoped_operation::take_sinks() {
   VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
-  return std::move(several_);
+  auto* const several = std::get_if<std::vector<sink>>(&sinks_);
+  return several != nullptr ? std::move(*several) : std::vector<sink>();
+}
+
+void detail::ended_in(operation_scope& scope, operation_waiter* handle) noexcept {
+  --scope.in_flight_;
+  if (handle == nullptr) return;
+  auto& ended = *static_cast<scoped_operation*>(handle);
+  ended.slot_ = nullptr;
+  ended.link();
 }
 
 operation_scope::operation_scope(detail::channel_core& core, deadline until, policy what) noexcept
@@ -183,12 +192,15 @@ std::vector<operation_result> operation_scope::finish() {
     scoped_operation& handle = *first_;
     never_looked_at(handle.result.posted());
     if (!handle.result.ok()) failures_.push_back(handle.result);
-    handle.unlink();
+    handle.unlink_from(*this);
   }
   return std::move(failures_);
 }
 
 void operation_scope::finish_demanding() {
+  over_ = in_flight_ == 0 && first_ == nullptr && !unseen_ && failures_.empty();
+  if (over_) [[likely]]
+    return;
   const auto failures = finish();
   if (!unseen_) return;
   std::string broken = "a manual scope that succeeds has looked at every operation";
@@ -207,42 +219,61 @@ void operation_scope::never_looked_at(std::source_location posted) noexcept {
 
 using detail::operation_kind;
 
+scoped_operation operation_scope::refused(int code, place_of_post posted) {
+  return {*this, code, sink(), posted};
+}
+
+scoped_operation operation_scope::send(const source& data, place_of_post posted) {
+  if (!core_.is_usual<operation_kind::send>(data, {})) [[unlikely]]
+    return send(data, {}, posted.at());
+  if (const auto status = core_.submit_usual<operation_kind::send>(data, {}); !status) [[unlikely]]
+    return refused(status.code(), posted);
+  return {*this, operation_kind::send, posted};
+}
+
 scoped_operation operation_scope::send(const outgoing& data, const operation_options& options,
                                        std::source_location posted) {
-  if (auto* slot = core_.post_usual<operation_kind::send>(data, options, {}, posted);
-      slot != nullptr) [[likely]]
-    return {*this, *slot};
   return {*this, {.kind = operation_kind::send, .out = data, .options = options}, posted};
 }
 
-scoped_operation operation_scope::receive(sink into, std::source_location posted) {
-  if (auto* slot = core_.post_usual<operation_kind::receive>(into, {}, posted); slot != nullptr)
-      [[likely]]
-    return {*this, *slot, std::move(into)};
-  return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
+scoped_operation operation_scope::receive(sink&& into, std::source_location posted) {
+  if (!core_.is_usual<operation_kind::receive>(into, {})) [[unlikely]]
+    return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
+  if (const auto status = core_.submit_usual<operation_kind::receive>(into, {}); !status)
+      [[unlikely]]
+    return {*this, status.code(), std::move(into), posted};
+  return {*this, operation_kind::receive, std::move(into), posted};
 }
 
 scoped_operation operation_scope::receive(std::vector<sink> into, std::source_location posted) {
   return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
 }
 
+scoped_operation operation_scope::write(const source& data, const remote_region& to,
+                                        place_of_post posted) {
+  if (!core_.is_usual<operation_kind::write>(data, to)) [[unlikely]]
+    return write(data, to, {}, posted.at());
+  if (const auto status = core_.submit_usual<operation_kind::write>(data, to); !status) [[unlikely]]
+    return refused(status.code(), posted);
+  return {*this, operation_kind::write, posted};
+}
+
 scoped_operation operation_scope::write(const outgoing& data, const remote_region& to,
                                         const operation_options& options,
                                         std::source_location posted) {
-  if (auto* slot = core_.post_usual<operation_kind::write>(data, options, to, posted);
-      slot != nullptr) [[likely]]
-    return {*this, *slot};
   return {*this,
           {.kind = operation_kind::write, .out = data, .remote = to, .options = options},
           posted};
 }
 
-scoped_operation operation_scope::read(sink into, const remote_region& from,
+scoped_operation operation_scope::read(sink&& into, const remote_region& from,
                                        std::source_location posted) {
-  if (auto* slot = core_.post_usual<operation_kind::read>(into, from, posted); slot != nullptr)
-      [[likely]]
-    return {*this, *slot, std::move(into)};
-  return {*this, {.kind = operation_kind::read, .remote = from}, std::move(into), posted};
+  if (!core_.is_usual<operation_kind::read>(into, from)) [[unlikely]]
+    return {*this, {.kind = operation_kind::read, .remote = from}, std::move(into), posted};
+  if (const auto status = core_.submit_usual<operation_kind::read>(into, from); !status)
+      [[unlikely]]
+    return {*this, status.code(), std::move(into), posted};
+  return {*this, operation_kind::read, std::move(into), posted};
 }
 
 scoped_operation operation_scope::read(std::vector<sink> into, const remote_region& from,

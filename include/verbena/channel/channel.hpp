@@ -62,6 +62,11 @@ class [[nodiscard]] channel {
   /// Sends a message for the peer's next receive, and waits until the peer's adapter has it.
   ///
   /// *Contract.* What `data` names is neither written nor unregistered until the call returns.
+  [[nodiscard]] operation_result send(const source& data, deadline until,
+                                      place_of_post posted = std::source_location::current());
+  /// The same for all that a message can be made of, and with options.
+  ///
+  /// *Contract.* As above.
   [[nodiscard]] operation_result send(
       const outgoing& data, deadline until, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
@@ -79,6 +84,11 @@ class [[nodiscard]] channel {
       std::span<const sink> into, deadline until,
       std::source_location posted = std::source_location::current());
   /// Writes to the beginning of `to`; the peer's program does not notice.
+  ///
+  /// *Contract.* As send().
+  [[nodiscard]] operation_result write(const source& data, const remote_region& to, deadline until,
+                                       place_of_post posted = std::source_location::current());
+  /// The same for all that a write can be made of, and with options.
   ///
   /// *Contract.* As send().
   [[nodiscard]] operation_result write(

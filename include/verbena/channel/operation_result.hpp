@@ -43,6 +43,19 @@ enum class refusal : std::uint8_t {
   not_connected,    ///< the channel has lost its queue pair: ENOTCONN
 };
 
+/// Where an operation was posted: by itself the place of the call. Threads: immutable value.
+class place_of_post {
+ public:
+  /// The place `at`.
+  // NOLINTNEXTLINE(google-explicit-constructor): std::source_location::current() is its default
+  constexpr place_of_post(std::source_location at) noexcept : at_(at) {}
+  /// The place.
+  [[nodiscard]] constexpr std::source_location at() const noexcept { return at_; }
+
+ private:
+  std::source_location at_;
+};
+
 /// How an operation ended, and what it brought. On success cheap to make and to copy; the words of
 /// a failure are made when error() is asked. Threads: immutable value.
 class [[nodiscard("an operation can fail: check it, or call value()")]] operation_result {
@@ -125,18 +138,21 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   // A completion that was polled to where it belongs.
   void succeeded(std::source_location posted) noexcept {
     posted_ = posted;
-    code_ = 0;
-    why_ = verbena::refusal::none;
     end_ = operation_end::success;
     completed_ = true;
+    why_ = verbena::refusal::none;
+    unused_ = 0;
+    code_ = 0;
   }
 
   verbena::completion done_;
   std::source_location posted_;
-  int code_ = 0;
-  verbena::refusal why_ = verbena::refusal::none;
+  // In this order, and with nothing between them, so that one store makes them of a success.
   operation_end end_ = operation_end::refused;
   bool completed_ = false;
+  verbena::refusal why_ = verbena::refusal::none;
+  [[maybe_unused]] std::uint8_t unused_ = 0;
+  int code_ = 0;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

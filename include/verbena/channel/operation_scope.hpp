@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
@@ -93,7 +94,10 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
   scoped_operation& operator=(scoped_operation&& other) noexcept;
   scoped_operation(const scoped_operation&) = delete;
   scoped_operation& operator=(const scoped_operation&) = delete;
-  ~scoped_operation();
+  ~scoped_operation() {
+    if (scope_ != nullptr) [[unlikely]]
+      let_go();
+  }
 
   /// How it ended; nullptr while it is in flight. Polls once if it is. Never blocks.
   [[nodiscard]] const operation_result* poll();
@@ -108,27 +112,37 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
 
  private:
   friend class operation_scope;
-  scoped_operation(operation_scope& scope, detail::operation_slot& posted) noexcept;
-  scoped_operation(operation_scope& scope, detail::operation_slot& posted, sink&& into) noexcept;
+  friend void detail::ended_in(operation_scope& scope, detail::operation_waiter* handle) noexcept;
+  // Of a post that the device refused with `code`.
+  scoped_operation(operation_scope& scope, int code, sink&& into, place_of_post posted) noexcept;
+  // Of what channel_core::submit_usual() has posted.
+  [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
+                                                 detail::operation_kind kind,
+                                                 place_of_post posted) noexcept;
+  [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
+                                                 detail::operation_kind kind, sink&& into,
+                                                 place_of_post posted) noexcept;
   scoped_operation(operation_scope& scope, const detail::operation_description& what,
                    std::source_location posted);
   scoped_operation(operation_scope& scope, detail::operation_description what, sink&& into,
                    std::source_location posted);
   scoped_operation(operation_scope& scope, detail::operation_description what,
                    std::vector<sink>&& into, std::source_location posted);
+  [[gnu::always_inline]] inline void begin(detail::operation_kind kind,
+                                           place_of_post posted) noexcept;
   void post(const detail::operation_description& what, std::source_location posted);
   void take_over(scoped_operation& other) noexcept;
   void let_go() noexcept;
+  [[nodiscard]] const operation_result& wait_longer(detail::found what);
   [[nodiscard]] const operation_result& look() noexcept;
   void link() noexcept;
-  void unlink() noexcept;
+  void unlink_from(operation_scope& scope) noexcept;
 
-  operation_scope* scope_;  // nullptr: over, and looked at
-  detail::operation_slot* slot_ = nullptr;
-  scoped_operation* before_ = nullptr;  // those of the scope that nobody has looked at
-  scoped_operation* behind_ = nullptr;
-  sink one_;
-  std::vector<sink> several_;
+  operation_scope* scope_;                  // nullptr: over, and looked at
+  detail::operation_slot* slot_ = nullptr;  // while in flight
+  scoped_operation* before_;                // of those that have ended before anybody looked
+  scoped_operation* behind_;                // there only while the handle is one of them
+  std::variant<std::monostate, sink, std::vector<sink>> sinks_;
 };
 
 /// Where operations are posted that are over when the scope is. channel::scope() and
@@ -148,6 +162,11 @@ class operation_scope {
   /// Posts a message for the peer's next receive.
   ///
   /// *Contract.* That of all posts.
+  [[nodiscard]] scoped_operation send(const source& data,
+                                      place_of_post posted = std::source_location::current());
+  /// The same for all that a message can be made of, and with options.
+  ///
+  /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation send(
       const outgoing& data, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
@@ -155,13 +174,18 @@ class operation_scope {
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation receive(
-      sink into, std::source_location posted = std::source_location::current());
+      sink&& into, std::source_location posted = std::source_location::current());
   /// The same, scattered over several pieces.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation receive(
       std::vector<sink> into, std::source_location posted = std::source_location::current());
   /// Posts a write to the beginning of `to`.
+  ///
+  /// *Contract.* That of all posts.
+  [[nodiscard]] scoped_operation write(const source& data, const remote_region& to,
+                                       place_of_post posted = std::source_location::current());
+  /// The same for all that a write can be made of, and with options.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation write(
@@ -171,7 +195,7 @@ class operation_scope {
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation read(
-      sink into, const remote_region& from,
+      sink&& into, const remote_region& from,
       std::source_location posted = std::source_location::current());
   /// The same, scattered over several pieces.
   ///
@@ -203,7 +227,7 @@ class operation_scope {
   friend class channel;
   friend class scoped_operation;
   friend class detail::channel_core;
-  friend void detail::one_less_of(operation_scope& scope) noexcept;
+  friend void detail::ended_in(operation_scope& scope, detail::operation_waiter* handle) noexcept;
 
   // What happens to operations that nobody looked at.
   enum class policy : std::uint8_t { collect, demand };
@@ -213,6 +237,8 @@ class operation_scope {
   [[nodiscard]] std::vector<operation_result> finish();
   // The same; stops the program if there is an operation that nobody looked at.
   void finish_demanding();
+  // What the device refused with `code`.
+  [[gnu::cold, gnu::noinline]] scoped_operation refused(int code, place_of_post posted);
   // Of an operation whose handle is gone.
   void ended_unseen(const operation_result& how);
   void never_looked_at(std::source_location posted) noexcept;
@@ -221,14 +247,31 @@ class operation_scope {
   deadline until_;
   std::vector<operation_result> failures_;
   std::optional<std::source_location> unseen_;  // the first post that nobody looked at
-  scoped_operation* first_ = nullptr;           // handles that nobody has looked at
+  scoped_operation* first_ = nullptr;           // handles that ended before anybody looked
   std::uint32_t in_flight_ = 0;
   policy policy_;
   bool over_ = false;
 };
 
-namespace detail {
-inline void one_less_of(operation_scope& scope) noexcept { --scope.in_flight_; }
-}  // namespace detail
+inline const operation_result& scoped_operation::wait() {
+  if (slot_ == nullptr) [[unlikely]]
+    return look();
+  detail::operation_slot& slot = *slot_;
+  const detail::found what = detail::channel_core::poll_for(scope_->core_.table(), slot, result);
+  if (what != detail::found::it) [[unlikely]]
+    return wait_longer(what);
+  detail::channel_core::end_here(slot);
+  ended = true;
+  slot_ = nullptr;
+  --scope_->in_flight_;
+  scope_ = nullptr;
+  return result;
+}
+
+inline sink scoped_operation::take_sink() {
+  VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
+  auto* const one = std::get_if<sink>(&sinks_);
+  return one != nullptr ? std::move(*one) : sink();
+}
 
 }  // namespace verbena::inline VERBENA_ABI

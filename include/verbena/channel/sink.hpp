@@ -50,10 +50,10 @@ class [[nodiscard]] sink {
 
   /// Takes what `other` was; `other` is then empty.
   sink(sink&& other) noexcept
-      : sge_(std::exchange(other.sge_, {})), domain_(std::exchange(other.domain_, nullptr)) {}
+      : slice_(other.slice_), domain_(std::exchange(other.domain_, nullptr)) {}
   /// As above; what it was is forgotten.
   sink& operator=(sink&& other) noexcept {
-    sge_ = std::exchange(other.sge_, {});
+    slice_ = other.slice_;
     domain_ = std::exchange(other.domain_, nullptr);
     return *this;
   }
@@ -64,11 +64,11 @@ class [[nodiscard]] sink {
   /// True for a sink that was posted, moved from, or made of nothing.
   [[nodiscard]] bool empty() const noexcept { return domain_ == nullptr; }
   /// Bytes; 0 if empty.
-  [[nodiscard]] std::size_t length() const noexcept { return sge_.length; }
+  [[nodiscard]] std::size_t length() const noexcept { return empty() ? 0 : slice_.length(); }
   /// As verbs name it. Precondition: !empty().
-  [[nodiscard]] local_slice slice() const {
+  [[nodiscard]] const local_slice& slice() const {
     VERBENA_ASSERT(!empty(), "a sink that was posted or moved from must not be used");
-    return local_slice::from_native(sge_);
+    return slice_;
   }
   /// The protection domain in the C API, by which a channel knows its own memory.
   [[nodiscard]] const ibv_pd* domain() const noexcept { return domain_; }
@@ -79,20 +79,20 @@ class [[nodiscard]] sink {
     VERBENA_ASSERT(offset != 0 && offset < length(),
                    "a sink is split in two parts that are not empty");
     sink behind;
-    behind.sge_ = {sge_.addr + offset, static_cast<std::uint32_t>(length() - offset), sge_.lkey};
+    behind.slice_ = slice_.slice(offset);
     behind.domain_ = domain_;
-    sge_.length = static_cast<std::uint32_t>(offset);
+    slice_ = slice_.slice(0, offset);
     return behind;
   }
 
  private:
   sink(const local_slice& slice, const ibv_pd* domain, access_flags rights)
-      : sge_(slice.native()), domain_(domain) {
+      : slice_(slice), domain_(domain) {
     VERBENA_ASSERT(rights.contains(access::local_write),
                    "a sink is memory that was registered with local_write");
   }
 
-  ibv_sge sge_{};
+  local_slice slice_{0, 1, local_key(0)};  // means nothing if empty
   const ibv_pd* domain_ = nullptr;
 };
 

@@ -85,8 +85,8 @@ struct operation_interest {
   std::source_location posted;
 };
 
-/// One operation less of `scope` is in flight.
-inline void one_less_of(operation_scope& scope) noexcept;
+/// One operation of `scope` has ended, before anybody looked at `handle`; nullptr: that is gone.
+void ended_in(operation_scope& scope, operation_waiter* handle) noexcept;
 
 /// Threads: one thread at a time, together with all channels of its table.
 class channel_core {
@@ -103,33 +103,38 @@ class channel_core {
   channel_core& operator=(const channel_core&) = delete;
   ~channel_core();
 
-  /// Posts what is most usual: one piece of memory, a source or a sink. nullptr if it cannot be
-  /// posted: post() then says why not. Nobody waits for it yet.
+  /// Whether submit_usual() may post an operation; post() does it or says why not if it is false.
   template <operation_kind Kind, class Piece>
-  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual(
-      const Piece& piece, const remote_region& remote, std::source_location posted);
-  /// The same; nullptr also if `data` is not one source, or `options` has wishes: post() then does
-  /// it.
-  template <operation_kind Kind>
-  [[nodiscard]] [[gnu::always_inline]] inline operation_slot* post_usual(
-      const outgoing& data, const operation_options& options, const remote_region& remote,
-      std::source_location posted) {
-    if (data.sources().size() != 1 || options.immediate || options.fenced || options.solicited)
-      return nullptr;
-    return post_usual<Kind>(data.sources().front(), remote, posted);
-  }
+  [[nodiscard]] [[gnu::always_inline]] inline bool is_usual(
+      const Piece& piece, const remote_region& remote) const noexcept;
+  /// Posts what is most usual: one piece of memory, a source or a sink, without further wishes. Its
+  /// id is that of the table's next free slot, which it does not take: begin() does, and is not
+  /// needed if it is over before anything else is posted. Precondition: is_usual().
+  template <operation_kind Kind, class Piece>
+  [[nodiscard]] [[gnu::always_inline]] inline post_status submit_usual(const Piece& piece,
+                                                                       const remote_region& remote);
+  /// Where its slots are.
+  [[nodiscard]] operation_table& table() const noexcept { return slots_.table(); }
+  /// What submit_usual() posted is in flight: takes its slot. Nobody waits for it yet.
+  [[gnu::always_inline]] inline operation_slot& begin(operation_kind kind,
+                                                      std::source_location posted) noexcept;
 
   /// Posts. nullptr if it cannot: then the waiter has ended and is told why, and nothing is in
   /// flight. `held` is taken only if it was posted.
   [[nodiscard]] operation_slot* post(const operation_description& what,
                                      const operation_interest& who, buffer* held = nullptr);
 
-  /// Polls once for the operation in `slot`: `it` when it has succeeded, which `out` then says.
-  /// If something else was found, also a failure of this one, `out` has its completion, and
-  /// deliver() is to be called when somebody waits. Failures of the poll are for the next to find.
-  [[nodiscard]] [[gnu::always_inline]] inline found poll_for(operation_slot& slot,
-                                                             operation_result& out,
-                                                             std::source_location posted) noexcept;
+  /// Polls once for the operation of `slot`, whose result `out` hopes for: `it` when it has
+  /// succeeded; end_here() ends it if it has begun. If something else was found, also a failure of
+  /// this one, `out` has its completion, and deliver() is to be called when somebody waits.
+  /// Failures of the poll are for the next to find.
+  [[nodiscard]] [[gnu::always_inline]] static inline found poll_for(const operation_table& table,
+                                                                    const operation_slot& slot,
+                                                                    operation_result& out) noexcept;
+  /// What poll_for() found has ended.
+  [[gnu::always_inline]] static void end_here(operation_slot& slot) noexcept {
+    slot.owner->release_place(slot);
+  }
   /// Delivers the completion that poll_for() left in `from`.
   void deliver(const operation_result& from) noexcept { slots_.table().deliver(from.done_); }
   /// Polls until `waiter` has ended; when `until` passes, the channel is flushed.
@@ -153,6 +158,9 @@ class channel_core {
 
   /// A completion for an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
+  /// A result of an operation that has succeeded, as soon as poll_for() says so.
+  [[nodiscard]] [[gnu::always_inline]] static inline operation_result hope(
+      std::source_location posted) noexcept;
   /// The waiter of the operation in `slot` has moved, or is gone.
   static void redirect(operation_slot& slot, operation_waiter* to) noexcept { slot.waiter = to; }
 
@@ -161,10 +169,10 @@ class channel_core {
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
   [[nodiscard]] std::uint32_t in_flight() const noexcept {
-    return queue_ ? options_.max_send_wr - free_sends_ + options_.max_recv_wr - free_receives_ : 0;
+    return queue_ ? options_.max_send_wr - free_[0] + options_.max_recv_wr - free_[1] : 0;
   }
-  [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_sends_; }
-  [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_receives_; }
+  [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_[0]; }
+  [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_[1]; }
   /// Operations that failed when nobody waited for them any more, and the first of them.
   [[nodiscard]] std::uint64_t unseen_failures() const noexcept { return unseen_failures_; }
   [[nodiscard]] const operation_result* first_unseen_failure() const noexcept {
@@ -188,11 +196,10 @@ class channel_core {
                                                 std::source_location posted) noexcept {
     slot.posted = posted;
     slot.receive = kind == operation_kind::receive;
-    slot.holds_buffer = false;
-    --(slot.receive ? free_receives_ : free_sends_);
+    --free_[slot.receive];
   }
   [[gnu::always_inline]] inline void release_place(operation_slot& slot) noexcept {
-    ++(slot.receive ? free_receives_ : free_sends_);
+    ++free_[slot.receive];
     slots_.table().put(slot);
   }
   void await_longer(const operation_waiter& waiter, deadline until);
@@ -208,9 +215,8 @@ class channel_core {
   protection_domain domain_;
   channel_options options_;
   const ibv_pd* native_domain_;
-  std::vector<local_slice> pieces_;  // of one post
-  std::uint32_t free_sends_;
-  std::uint32_t free_receives_;
+  std::vector<local_slice> pieces_;    // of one post
+  std::array<std::uint32_t, 2> free_;  // places for sends, and for receives
   std::uint32_t holders_ = 1;
   bool deadline_passed_ = false;
   std::uint64_t unseen_failures_ = 0;
@@ -227,23 +233,27 @@ int operation_table::progress() noexcept {
 }
 
 void operation_table::deliver(const completion& done) noexcept {
-  const auto index = static_cast<std::uint32_t>(done.id());
+  const std::uint32_t index = index_of(done.id());
   if (index >= slots_.size()) [[unlikely]]
     return;
   operation_slot& slot = slots_[index];
   // What lost its slot before it completed means nothing any more.
-  if (slot.owner != nullptr && slot.generation == done.id() >> 32U) [[likely]]
+  if (slot.owner != nullptr && slot.id == done.id()) [[likely]]
     slot.owner->ended(slot, done);
 }
 
-found channel_core::poll_for(operation_slot& slot, operation_result& out,
-                             std::source_location posted) noexcept {
-  const poll_result polled = slots_.table().cq().poll({&out.done_, 1});
+operation_result channel_core::hope(std::source_location posted) noexcept {
+  operation_result made;
+  made.succeeded(posted);
+  return made;
+}
+
+found channel_core::poll_for(const operation_table& table, const operation_slot& slot,
+                             operation_result& out) noexcept {
+  const poll_result polled = table.cq().poll({&out.done_, 1});
   if (!polled || (*polled).empty()) return found::nothing;
-  if (out.done_.id() != slots_.table().id_of(slot) || !out.done_.ok()) [[unlikely]]
+  if (out.done_.id() != slot.id || !out.done_.ok()) [[unlikely]]
     return found::something_else;
-  out.succeeded(posted);
-  release_place(slot);
   return found::it;
 }
 
@@ -252,40 +262,40 @@ void channel_core::ended(operation_slot& slot, const completion& done) noexcept 
     return end(slot, operation_result::of(done, deadline_passed_, slot.posted));
   slot.waiter->result = operation_result::of(done, false, slot.posted);
   slot.waiter->ended = true;
-  if (slot.scope != nullptr) one_less_of(*slot.scope);
+  if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
   release_place(slot);
 }
 
 template <operation_kind Kind, class Piece>
-operation_slot* channel_core::post_usual(const Piece& piece, const remote_region& remote,
-                                         std::source_location posted) {
-  const auto& slice = piece.slice();
+bool channel_core::is_usual(const Piece& piece, const remote_region& remote) const noexcept {
+  if (native_domain_ == nullptr) __builtin_unreachable();
   // A channel that lost its queue pair has no places.
-  const std::uint32_t places = Kind == operation_kind::receive ? free_receives_ : free_sends_;
-  if (places == 0 || piece.domain() != native_domain_) [[unlikely]]
-    return nullptr;
+  if (free_[Kind == operation_kind::receive] == 0 || piece.domain() != native_domain_) [[unlikely]]
+    return false;
   constexpr bool is_remote = Kind == operation_kind::write || Kind == operation_kind::read;
-  if (is_remote && slice.length() > remote.length()) [[unlikely]]
-    return nullptr;
-  operation_slot& slot = slots_.table().take(*this);
-  const std::uint64_t id = slots_.table().id_of(slot);
-  post_status status;
+  return !is_remote || piece.length() <= remote.length();
+}
+
+template <operation_kind Kind, class Piece>
+post_status channel_core::submit_usual(const Piece& piece, const remote_region& remote) {
+  const std::uint64_t id = slots_.table().next_free().id;
+  const std::span<const local_slice> slices(&piece.slice(), 1);
   if constexpr (Kind == operation_kind::receive) {
-    status = queue_->post_receive({.id = id}, slice);
+    return queue_->post_receive({.id = id}, slices);
   } else {
     auto batch = queue_->template start_send<1>();
     const send_request request{.id = id, .signaled = true};
-    if constexpr (Kind == operation_kind::send) batch.send(request, slice);
-    if constexpr (Kind == operation_kind::write) batch.write(request, slice, remote);
-    if constexpr (Kind == operation_kind::read) batch.read(request, slice, remote);
-    status = batch.submit();
+    if constexpr (Kind == operation_kind::send) batch.send(request, slices);
+    if constexpr (Kind == operation_kind::write) batch.write(request, slices, remote);
+    if constexpr (Kind == operation_kind::read) batch.read(request, slices, remote);
+    return batch.submit();
   }
-  if (!status) [[unlikely]] {
-    slots_.table().put(slot);
-    return nullptr;
-  }
-  take_place(slot, Kind, posted);
-  return &slot;
+}
+
+operation_slot& channel_core::begin(operation_kind kind, std::source_location posted) noexcept {
+  operation_slot& slot = slots_.table().take(*this);
+  take_place(slot, kind, posted);
+  return slot;
 }
 
 }  // namespace detail

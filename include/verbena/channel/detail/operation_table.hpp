@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A completion queue and a slot for each operation that can be in flight on it. The slot's index
-// and generation are the operation's wr_id: what completes is found without a search, and a
-// completion that comes too late is known.
+// A completion queue and a slot for each operation that can be in flight on it. The operation's
+// wr_id has the slot's index and how often the slot was used: what completes is found without a
+// search, and a completion that comes too late is known.
 #pragma once
 
 #include <cstddef>
@@ -35,17 +35,17 @@ struct buffer_waiter : operation_waiter {
   buffer held;  ///< what the operation had, once it ended
 };
 
-/// One operation that is in flight; of a free slot only `owner`, `generation` and `next` mean
-/// something.
+/// One operation that is in flight; of a free slot only `owner`, `id` and `next` mean something.
 struct alignas(64) operation_slot {
   channel_core* owner = nullptr;       ///< nullptr: the slot is free
   operation_waiter* waiter = nullptr;  ///< nullptr: nobody waits any more
   operation_scope* scope = nullptr;    ///< that has to hear of it; nullptr: none
   std::source_location posted;         ///< where
-  std::uint32_t generation = 0;        ///< how often the slot was used
-  std::uint32_t next = 0;              ///< of the free list
+  std::uint64_t id = 0;                ///< it completes with: how often the slot was used, index
+  operation_slot* next = nullptr;      ///< of the free list
   bool receive = false;                ///< takes a place of the receive queue
-  bool holds_buffer = false;  ///< held() of the table has its memory; a buffer_waiter waits
+  /// held() of the table has its memory, and a buffer_waiter waits; false of a free slot.
+  bool holds_buffer = false;
 };
 
 /// Threads: one thread at a time, with all channels on it.
@@ -63,27 +63,30 @@ class operation_table {
   /// Slots that are not reserved.
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return unreserved_; }
 
-  /// A slot for an operation of `owner`. Precondition: it has reserved one that it does not use.
+  /// The slot that take() would give. Precondition: the channel has reserved one that it does not
+  /// use.
+  [[nodiscard]] operation_slot& next_free() noexcept {
+    VERBENA_CHECK(free_ != nullptr, "channels use no more slots than they have reserved");
+    return *free_;
+  }
+  /// A slot for an operation of `owner`. Precondition: as above.
   [[nodiscard]] operation_slot& take(channel_core& owner) noexcept {
-    VERBENA_CHECK(free_ != none, "channels use no more slots than they have reserved");
-    operation_slot& slot = slots_[free_];
+    operation_slot& slot = next_free();
     free_ = slot.next;
     slot.owner = &owner;
     return slot;
   }
-  /// The number that the operation in `slot` completes with.
-  [[nodiscard]] std::uint64_t id_of(const operation_slot& slot) const noexcept {
-    return std::uint64_t{slot.generation} << 32U | index_of(slot);
-  }
   /// The slot is free again; completions that still come for it mean nothing.
   void put(operation_slot& slot) noexcept {
     slot.owner = nullptr;
-    ++slot.generation;
+    slot.id += one_use;
     slot.next = free_;
-    free_ = index_of(slot);
+    free_ = &slot;
   }
   /// The memory that the operation in `slot` holds.
-  [[nodiscard]] buffer& held(const operation_slot& slot) noexcept { return held_[index_of(slot)]; }
+  [[nodiscard]] buffer& held(const operation_slot& slot) noexcept {
+    return held_[index_of(slot.id)];
+  }
 
   /// Polls once and delivers what has completed, to whatever channel. What was found, or -1 when
   /// the poll failed: last_failure() is then its errno.
@@ -95,10 +98,10 @@ class operation_table {
   [[nodiscard]] std::span<operation_slot> slots() noexcept { return slots_; }
 
  private:
-  static constexpr std::uint32_t none = 0xffff'ffff;
+  static constexpr std::uint64_t one_use = std::uint64_t{1} << 32U;
 
-  [[nodiscard]] std::uint32_t index_of(const operation_slot& slot) const noexcept {
-    return static_cast<std::uint32_t>(&slot - slots_.data());
+  [[nodiscard]] static std::uint32_t index_of(std::uint64_t id) noexcept {
+    return static_cast<std::uint32_t>(id);
   }
   [[nodiscard]] int failed(const poll_result& polled) noexcept;
 
@@ -106,7 +109,7 @@ class operation_table {
   std::vector<operation_slot> slots_;
   std::vector<buffer> held_;
   int last_failure_ = 0;
-  std::uint32_t free_ = none;
+  operation_slot* free_ = nullptr;
   std::uint32_t unreserved_;
 };
 

@@ -9,8 +9,14 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-queue_pair_options<rc> queue_options(const channel_options& of) {
-  return {.max_send_wr = of.max_send_wr,
+// Requests that the connection manager posts by itself before the first operation is over, on
+// iWARP: cm::connection_options::first.
+std::uint32_t first_requests(const context& on) {
+  return on.native()->device->transport_type == IBV_TRANSPORT_IWARP ? 3 : 0;
+}
+
+queue_pair_options<rc> queue_options(const channel_options& of, const context& on) {
+  return {.max_send_wr = of.max_send_wr + first_requests(on),
           .max_recv_wr = of.max_recv_wr,
           .max_send_sge = of.max_send_sge,
           .max_recv_sge = of.max_recv_sge,
@@ -62,8 +68,8 @@ result<prepared_channel> prepared_channel::create(const protection_domain& domai
         "the completion hub has room for " + std::to_string(table->unreserved()) +
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
-  VERBENA_TRY(auto queue,
-              domain.create_queue_pair<rc>(table->cq(), table->cq(), queue_options(options)));
+  VERBENA_TRY(auto queue, domain.create_queue_pair<rc>(table->cq(), table->cq(),
+                                                       queue_options(options, domain.context())));
   return prepared_channel(std::move(queue), std::move(slots), domain, options);
 }
 
@@ -71,7 +77,8 @@ result<prepared_channel> protection_domain::create_channel() const { return crea
 
 result<prepared_channel> protection_domain::create_channel(const channel_options& options) const {
   VERBENA_TRY(const auto wanted, places(options));
-  VERBENA_TRY(auto cq, context().create_cq(std::max(wanted, options.min_cq_entries)));
+  VERBENA_TRY(auto cq, context().create_cq(
+                           std::max(wanted + first_requests(context()), options.min_cq_entries)));
   return prepared_channel::create(
       *this, std::make_shared<detail::operation_table>(std::move(cq), wanted), options);
 }

@@ -16,6 +16,7 @@ connection& connection::operator=(connection&& other) noexcept {
   said_ = std::move(other.said_);
   closed_ = other.closed_;
   disconnected_ = other.disconnected_;
+  owns_queue_ = other.owns_queue_;
   return *this;
 }
 
@@ -28,6 +29,7 @@ void connection::close() noexcept {
 }
 
 result<void> connection::flush() {
+  if (!owns_queue_) return {};
   return queue_.modify(queue_pair_attributes().set_state(queue_pair_state::error));
 }
 

@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 using go_ahead_word = std::uint64_t;
 constexpr go_ahead_word go_ahead = 0x766572'62656e61;  // "verbena"
+// Should it fail, it is nobody's request: a channel takes small ids for its own.
+constexpr std::uint64_t go_ahead_id = ~std::uint64_t{0};
 // While it waits, the connection manager may have something to say, too.
 constexpr auto look_interval = 1ms;
 
@@ -92,7 +94,7 @@ result<memory_region> give_go_ahead(const event_channel& channel, const identifi
     VERBENA_TRY_VOID(listen(channel, id, deadline::after(pause), "rdma_connect",
                             "the peer closed the connection after it had accepted"));
     auto batch = queue.start_send<1>();
-    batch.write({}, word.slice(), *place);
+    batch.write({.id = go_ahead_id}, word.slice(), *place);
     const auto posted = batch.submit();
     if (!posted && pause == 0ms) return posted.error();
   }

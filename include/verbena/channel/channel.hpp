@@ -236,6 +236,10 @@ class [[nodiscard]] channel {
     auto& queue = core().queue();
     return queue ? &*queue : nullptr;
   }
+  /// The connection that it was made from, which lives as long as the channel; nullptr if it was
+  /// connected without a connection manager. When its is_disconnected() says so, flush() ends what
+  /// is in flight.
+  [[nodiscard]] cm::connection* connection() { return core().connection(); }
 
  private:
   friend class prepared_channel;

@@ -4,8 +4,14 @@
 //   auto prepared = pd.create_channel({.max_send_wr = 8}).value();
 //   send_to_peer(prepared.endpoint().encode());
 //   auto channel = std::move(prepared).handshake(endpoint::decode(from_peer()).value()).value();
+//
+// or, by the connection manager (cm/connector.hpp, cm/listener.hpp),
+//
+//   auto channel = std::move(prepared).connect(peer, {}, until).value();     // the side that asks
+//   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // the other
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -20,7 +26,19 @@
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
+namespace verbena::inline VERBENA_ABI::cm {
+class connection;
+class connection_request;
+class connector;
+struct connection_options;
+}  // namespace verbena::inline VERBENA_ABI::cm
+
 namespace verbena::inline VERBENA_ABI {
+
+/// Posts the receives that the peer's first messages need, to a channel that takes them already
+/// while the peer cannot send yet. Blocking operations and scopes have to wait until it is
+/// connected.
+using channel_preparation = std::function<result<void>(channel&)>;
 
 /// A channel that has no peer yet; protection_domain::create_channel() makes it. When it is
 /// dropped, or when connecting fails, its queue pair is destroyed.
@@ -43,6 +61,20 @@ class [[nodiscard]] prepared_channel {
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
 
+  /// Asks `peer` for a connection, by the connection manager: the way of cm::connector::connect(),
+  /// whose errors these are; `prepare` is called before the peer knows that it may send, and its
+  /// error ends the connection. The channel is made in a protection domain of `peer.context()`,
+  /// with `peer.port()`. Closing the channel closes the connection. Blocks and allocates.
+  ///
+  /// On iWARP there is no other way, and no retry for a message that finds no receive: `prepare`
+  /// posts them, and where both sides may send first, both say cm::first_sender::answering.
+  [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
+                                        deadline until, const channel_preparation& prepare = {}) &&;
+  /// Grants a request: the same for cm::connection_request::accept().
+  [[nodiscard]] result<channel> accept(cm::connection_request&& request,
+                                       const cm::connection_options& options, deadline until,
+                                       const channel_preparation& prepare = {}) &&;
+
  private:
   friend class protection_domain;
   prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
@@ -55,6 +87,9 @@ class [[nodiscard]] prepared_channel {
       const protection_domain& domain, std::shared_ptr<detail::operation_table> table,
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected) &&;
+  template <class Bring>
+  [[nodiscard]] static result<channel> manage(prepared_channel self,
+                                              const channel_preparation& prepare, Bring&& bring_up);
 
   prepared_queue_pair<rc> queue_;
   detail::slot_reservation slots_;

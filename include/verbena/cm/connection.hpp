@@ -62,6 +62,12 @@ class [[nodiscard]] connection {
   /// The queue pair, ready for everything. On iWARP the side that asked sends first, and the other
   /// one must not send before it has received, but for connection_options::first.
   [[nodiscard]] queue_pair<rc>& queue() noexcept { return queue_; }
+  /// Hands the queue pair to an owner who destroys it before this connection goes, and who flushes
+  /// it: disconnect() and is_disconnected() then do not. queue() must not be used afterwards.
+  [[nodiscard]] queue_pair<rc> take_queue() noexcept {
+    owns_queue_ = false;
+    return std::move(queue_);
+  }
   /// What the peer said in its request or its answer, filled up with zeros by the transport.
   [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
   /// The address of this side.
@@ -106,6 +112,7 @@ class [[nodiscard]] connection {
   std::vector<std::byte> said_;
   bool closed_ = false;                    // this side closed it
   bool disconnected_ = false;              // the connection manager said so
+  bool owns_queue_ = true;                 // nobody took it
   queue_pair<rc> queue_;                   // goes before the identifier
   std::optional<memory_region> go_ahead_;  // the word of first_sender; goes before all
 };

@@ -140,7 +140,7 @@ TEST(blocking_channel, says_all_that_a_failed_completion_says) {
 }
 
 TEST(blocking_channel, works_with_itself) {
-  auto context = testing_support::open_soft();
+  auto context = open_tested();
   auto pd = context.allocate_pd().value();
   auto prepared = pd.create_channel({.access = access::remote_write}).value();
   const auto self = prepared.endpoint();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two connected channels on the software device, and memory for them.
+// Two connected channels on the tested device, and memory for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,12 +10,14 @@
 #include <optional>
 #include <utility>
 
+#include "tests/unit/channel/tested_device.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 #include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/protection_domain.hpp"
+#include "verbena/verbs/read_sink.hpp"
 
 namespace verbena::test {
 
@@ -27,19 +29,18 @@ inline constexpr access_flags all_rights =
 /// Long enough for whatever ends at all.
 inline deadline patiently() { return deadline::after(20s); }
 
-/// Two channels of one open device, connected to each other; everything is allowed.
+/// Two channels of one open device, connected to each other; everything is allowed. By a handshake,
+/// or on iWARP by the connection manager.
 class channel_pair {
  public:
   explicit channel_pair(const channel_options& options = default_options())
-      : channel_pair(testing_support::open_soft(), options) {}
+      : channel_pair(open_tested(), options) {}
   channel_pair(verbena::context opened, const channel_options& options)
       : context_(std::move(opened)), pd_(context_.allocate_pd().value()) {
-    auto first = pd_.create_channel(options).value();
-    auto second = pd_.create_channel(options).value();
-    const auto to_first = first.endpoint();
-    const auto to_second = second.endpoint();
-    a_.emplace(std::move(first).handshake(to_second).value());
-    b_.emplace(std::move(second).handshake(to_first).value());
+    auto connected =
+        is_iwarp(context_) ? connect_on_iwarp(options) : connect_by_handshake(pd_, options);
+    a_.emplace(std::move(connected.asking));
+    b_.emplace(std::move(connected.answering));
   }
 
   static channel_options default_options() {
@@ -64,10 +65,21 @@ class channel_pair {
     return made;
   }
   [[nodiscard]] buffer_pool pool(std::uint32_t count = 64) const {
-    return buffer_pool::create(pd_, {.classes = {{.bytes = 4096, .count = count}}}).value();
+    return buffer_pool::create(pd_, {.classes = {{.bytes = 4096, .count = count}},
+                                     .rights = read_sink_access(context_)})
+        .value();
   }
 
  private:
+  [[nodiscard]] connected_channels connect_on_iwarp(const channel_options& options) {
+    const tested_manager manager;
+    auto door = manager.open();
+    auto peer = manager.find(door.port());
+    context_ = peer.context().value();
+    pd_ = context_.allocate_pd().value();
+    return connect_by_manager(peer, door, pd_, options);
+  }
+
   verbena::context context_;
   protection_domain pd_;
   std::optional<channel> a_;

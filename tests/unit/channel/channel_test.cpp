@@ -86,13 +86,13 @@ TEST(channel_creation, each_refused_call_leaves_nothing) {
 }
 
 TEST(channel_creation, depths_of_nothing_are_refused) {
-  auto pd = open_soft().allocate_pd().value();
+  auto pd = open_tested().allocate_pd().value();
   expect_error(pd.create_channel({.max_send_wr = 0}), "between 1 and");
   expect_error(pd.create_channel({.max_recv_wr = 0}), "between 1 and");
 }
 
 TEST(completion_hub, channels_share_it_and_reserve_their_places) {
-  auto context = open_soft();
+  auto context = open_tested();
   auto pd = context.allocate_pd().value();
   expect_error(completion_hub::create(context, 0), "at least one operation");
   const auto hub = completion_hub::create(context, 40).value();
@@ -183,7 +183,7 @@ TEST(channel, whose_polls_fail_loses_its_queue_pair_before_it_gives_memory_back)
 
 TEST(channel, connects_over_a_stream) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
-  auto context = open_soft();
+  auto context = open_tested();
   auto pd = context.allocate_pd().value();
   const auto until = patiently();
   std::thread answering([&] {

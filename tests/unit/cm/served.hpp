@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT
-// An address of this host that a connection manager serves, and connections from this process to
-// itself: by the software device's, or the kernel's where there is hardware. VERBENA_TEST_DEVICE
-// names another device than the first one.
+// Connections from this process to itself: by the software device's connection manager, or the
+// kernel's where there is hardware. VERBENA_TEST_DEVICE names another device than the first one.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/cm/served_address.hpp"
 #include "verbena/cm/connector.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/identifier.hpp"
@@ -50,31 +47,6 @@ inline std::string text_of(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// The addresses of this host; those that other hosts can reach come first.
-inline std::vector<cm::socket_address> addresses_of_host() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  std::vector<cm::socket_address> found;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
-    if (each->ifa_addr != nullptr && each->ifa_addr->sa_family == AF_INET)
-      found.push_back(cm::socket_address::from_native(*each->ifa_addr).value());
-  std::vector<cm::socket_address> ordered;
-  for (const bool loopback : {false, true})
-    std::ranges::copy_if(found, std::back_inserter(ordered), [&](const auto& address) {
-      return address.host().starts_with("127.") == loopback;
-    });
-  return ordered;
-}
-
-/// Whether `address` has a device, and the one that is wanted.
-inline bool is_served(const cm::event_channel& channel, const cm::socket_address& address) {
-  auto id = cm::identifier::create(channel);
-  if (!id || !id->bind(address) || !id->port()) return false;
-  const char* const wanted = std::getenv("VERBENA_TEST_DEVICE");
-  return wanted == nullptr || id->context().value().name() == wanted;
-}
-
 /// The base of all tests that connect.
 class served : public ::testing::Test {
  protected:
@@ -82,7 +54,7 @@ class served : public ::testing::Test {
     from_ = cm::default_provider().value();
     channel_ = cm::event_channel::create(*from_).value();
     for (const auto& each : addresses_of_host())
-      if (!here_ && is_served(*channel_, each)) here_ = each;
+      if (!here_ && is_served(*channel_, each, std::getenv("VERBENA_TEST_DEVICE"))) here_ = each;
     ASSERT_TRUE(here_) << "no IPv4 address of this host has an RDMA device";
   }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -20,6 +21,10 @@
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+class connection;
+}
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -155,6 +160,13 @@ class channel_core {
   /// Moves the queue pair to its error state and waits until nothing is in flight. Ends by losing
   /// the queue pair at the latest: afterwards nothing is in flight.
   void flush() { flush_because(false); }
+  /// Destroys the queue pair, if there is one, and ends all operations as lost with that errno.
+  void lose(int code) noexcept;
+  /// What the queue pair was connected by: it goes after the queue pair.
+  void keep(std::shared_ptr<cm::connection> connection) noexcept {
+    connection_ = std::move(connection);
+  }
+  [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
 
   /// A completion for an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
@@ -206,10 +218,10 @@ class channel_core {
   void flush_because(bool deadline_passed);
   template <class Ended>
   bool spin(deadline until, Ended&& ended);
-  void lose(int code) noexcept;
   void end_all(int code) noexcept;
   void deliver_the_rest() noexcept;
 
+  std::shared_ptr<cm::connection> connection_;  // nullptr without a connection manager
   std::optional<queue_pair<rc>> queue_;
   slot_reservation slots_;
   protection_domain domain_;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The device that the tests of channels use: VERBENA_TEST_DEVICE names it, soft0 if it is not set.
+// And how two channels of one process are connected on it.
+#pragma once
+
+#include <cstdlib>
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/unit/cm/served_address.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/base/exception.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/prepared_channel.hpp"
+#include "verbena/cm/connector.hpp"
+#include "verbena/cm/event_channel.hpp"
+#include "verbena/cm/listener.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/device_list.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+
+namespace verbena::test {
+
+inline std::string tested_device() {
+  const char* const named = std::getenv("VERBENA_TEST_DEVICE");
+  return named != nullptr && *named != '\0' ? named : "soft0";
+}
+
+inline context open_tested() {
+  if (tested_device() == "soft0") return testing_support::open_soft();
+  for (const auto& each : list_devices().value())
+    if (each.name() == tested_device()) return each.open().value();
+  raise(error::unavailable(0, "VERBENA_TEST_DEVICE", tested_device(), "no such device is listed"));
+}
+
+inline bool is_iwarp(const context& device) {
+  return device.native()->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+/// The connection manager of the tested device, at an address that leads to it.
+class tested_manager {
+ public:
+  tested_manager()
+      : from_(tested_device() == "soft0" ? *soft_provider().value()
+                                         : *cm::default_provider().value()) {
+    const auto channel = cm::event_channel::create(from_).value();
+    for (const auto& each : addresses_of_host())
+      if (!here_ && is_served(channel, each, tested_device().c_str())) here_ = each;
+    if (!here_)
+      raise(error::unavailable(0, "rdma_bind_addr", tested_device(), "no address leads to it"));
+  }
+
+  [[nodiscard]] std::string host() const { return here_->host(); }
+  /// A listener at any free port.
+  [[nodiscard]] cm::listener open() const {
+    return cm::listener::open({.host = host(), .port = 0}, {.provider = &from_}).value();
+  }
+  /// What connects to `port`.
+  [[nodiscard]] cm::connector find(std::uint16_t port) const {
+    return cm::connector::resolve({.host = host(), .port = port},
+                                  deadline::after(std::chrono::seconds(20)), {.provider = &from_})
+        .value();
+  }
+
+ private:
+  const provider& from_;
+  std::optional<cm::socket_address> here_;
+};
+
+/// The two ends of a connection.
+struct connected_channels {
+  channel asking;
+  channel answering;
+};
+
+/// Connects two by the connection manager; either may send first. `pd` is of the connector's
+/// context, and so of the request's.
+inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& door,
+                                             const protection_domain& pd,
+                                             const channel_options& options,
+                                             const channel_preparation& prepare = {}) {
+  const cm::connection_options both{.first = cm::first_sender::answering};
+  const auto until = deadline::after(std::chrono::seconds(20));
+  auto asking = std::async(std::launch::async, [&] {
+    return pd.create_channel(options).value().connect(peer, both, until, prepare);
+  });
+  auto answering =
+      pd.create_channel(options).value().accept(door.accept(until).value(), both, until, prepare);
+  return {asking.get().value(), std::move(answering).value()};
+}
+
+/// Connects two by a handshake.
+inline connected_channels connect_by_handshake(const protection_domain& pd,
+                                               const channel_options& options) {
+  auto first = pd.create_channel(options).value();
+  auto second = pd.create_channel(options).value();
+  const auto to_first = first.endpoint();
+  const auto to_second = second.endpoint();
+  auto made = std::move(first).handshake(to_second).value();
+  return {std::move(made), std::move(second).handshake(to_first).value()};
+}
+
+}  // namespace verbena::test

@@ -57,10 +57,11 @@ class tested_manager {
   [[nodiscard]] cm::listener open() const {
     return cm::listener::open({.host = host(), .port = 0}, {.provider = &from_}).value();
   }
-  /// What connects to `port`.
+  /// What connects to `port`, by the same device.
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
     return cm::connector::resolve({.host = host(), .port = port},
-                                  deadline::after(std::chrono::seconds(20)), {.provider = &from_})
+                                  deadline::after(std::chrono::seconds(20)),
+                                  {.from = here_->with_port(0), .provider = &from_})
         .value();
   }
 

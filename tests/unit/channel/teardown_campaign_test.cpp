@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Everything that has to do with a channel, dropped in every order, while operations are in flight
+// and after they are over: nothing hangs, and nothing is left. A campaign takes more orders.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/channel/channel_pair.hpp"
+#include "tests/unit/verbs/counting_provider.hpp"
+#include "verbena/channel/completion_hub.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::counting_provider;
+
+// Handles of all kinds. Two operations are in flight: a receive that nobody sends for, and a send
+// that nobody receives. One is over and was looked at, one is over and was not.
+class everything {
+ public:
+  explicit everything(verbena::context opened) : context_(std::move(opened)) {
+    pd_ = context_->allocate_pd().value();
+    region_ = pd_->allocate(4096, all_rights).value();
+    pool_ = buffer_pool::create(*pd_, {.classes = {{.bytes = 64, .count = 8}}}).value();
+    hub_ = completion_hub::create(*context_, 32).value();
+    const channel_options options{
+        .max_send_wr = 8, .max_recv_wr = 8, .access = access::remote_write};
+    auto first = pd_->create_channel(*hub_, options).value();
+    auto second = pd_->create_channel(*hub_, options).value();
+    const auto to_first = first.endpoint();
+    const auto to_second = second.endpoint();
+    a_ = std::move(first).handshake(to_second).value();
+    b_ = std::move(second).handshake(to_first).value();
+    seen_ = a_->post_write(memory(), region_->remote());
+    EXPECT_TRUE(*seen_->wait(patiently()));
+    unseen_ = a_->post_write(memory(), region_->remote());
+    receive_ = a_->post_receive(memory());
+    send_ = a_->post_send(memory());
+  }
+
+  static constexpr std::size_t count = 11;
+  // Those that hold what the others need come first.
+  void drop(std::size_t index) {
+    const std::array<std::function<void()>, count> drops{
+        [&] { hub_.reset(); },     [&] { a_.reset(); },      [&] { b_.reset(); },
+        [&] { receive_.reset(); }, [&] { send_.reset(); },   [&] { pool_.reset(); },
+        [&] { pd_.reset(); },      [&] { region_.reset(); }, [&] { seen_.reset(); },
+        [&] { unseen_.reset(); },  [&] { context_.reset(); }};
+    drops.at(index)();
+  }
+
+ private:
+  [[nodiscard]] buffer memory() const { return std::move(*pool_->take(64)); }
+
+  std::optional<verbena::context> context_;
+  std::optional<protection_domain> pd_;
+  std::optional<memory_region> region_;
+  std::optional<buffer_pool> pool_;
+  std::optional<completion_hub> hub_;
+  std::optional<channel> a_;
+  std::optional<channel> b_;
+  std::optional<pending_operation> seen_;
+  std::optional<pending_operation> unseen_;
+  std::optional<pending_operation> receive_;
+  std::optional<pending_operation> send_;
+};
+
+std::string text_of(std::span<const std::size_t> order) {
+  std::string text = "order";
+  for (const std::size_t each : order) text += " " + std::to_string(each);
+  return text;
+}
+
+class teardown_campaign : public ::testing::Test {
+ protected:
+  // Drops in this order; those that it leaves out go afterwards.
+  void drop_in(std::span<const std::size_t> order) {
+    if (tested_device() != "soft0") {
+      drop_all(everything(open_tested()), order);
+      return;
+    }
+    drop_all(everything(testing_support::open_soft(counting_.get()).value()), order);
+    ASSERT_EQ(counting_.live(), "") << text_of(order);
+  }
+
+ private:
+  static void drop_all(everything all, std::span<const std::size_t> order) {
+    for (const std::size_t each : order) all.drop(each);
+    for (std::size_t each = 0; each < everything::count; ++each) all.drop(each);
+  }
+
+  counting_provider counting_{*soft_provider().value()};
+};
+
+TEST_F(teardown_campaign, handles_are_dropped_in_all_orders) {
+  std::array<std::size_t, 7> order{};
+  const auto first = static_cast<std::size_t>(campaign_size(5, 7));
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::span permuted(order.data(), first);
+  do {
+    drop_in(permuted);
+    ASSERT_FALSE(HasFailure());
+  } while (std::ranges::next_permutation(permuted).found);
+}
+
+TEST_F(teardown_campaign, everything_is_dropped_in_random_orders) {
+  std::mt19937 random(campaign_seed(7));
+  std::array<std::size_t, everything::count> order{};
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (int i = 0; i < campaign_size(100, 2000); ++i) {
+    std::ranges::shuffle(order, random);
+    drop_in(order);
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace verbena::test

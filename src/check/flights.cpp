@@ -101,6 +101,26 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
   return {};
 }
 
+// Rules about a request and its queue that need no memory.
+std::optional<finding> check_room(const posted_request& posted, const std::vector<slice>& slices) {
+  const std::uint32_t needed = posted.queue->facts.header_bytes;
+  if (posted.is_send || needed == 0) return {};
+  std::uint64_t room = 0;
+  for (const slice& each : slices) room += each.length;
+  if (room >= needed) return {};
+  const std::string details = describe(posted) + " has " + std::to_string(room);
+  return flight_rule(details, std::nullopt,
+                     "a receive of datagrams has room for the 40 bytes in front of each");
+}
+
+// Last of the rules: whoever breaks another one hears of that.
+std::optional<finding> check_owner(const known_queue& queue) {
+  if (queue.owner == ::getpid()) return {};
+  return flight_rule(queue.facts.name, std::nullopt,
+                     "a queue is used by the process that made it, and not by a child that it "
+                     "forked: the child opens the device itself");
+}
+
 // Ends the flights of `which`, which are the latest of the queue but for what other threads post.
 void take_back(registry& all, waiting_line& from, numbers which) {
   for (auto at = from.begin(); at != from.end();) {
@@ -207,6 +227,7 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
     if (!polled.ok && polled.queue_pair) each->has_failed = true;
   std::optional<finding> freed;
   for (const match& each : matches) {
+    if (!freed) freed = check_owner(*each.queue);
     // Nobody can tell which of several: all are taken for complete, and what comes later is known.
     if (matches.size() > 1) each.queue->posted_elsewhere = true;
     auto found = land(all, each);
@@ -251,8 +272,10 @@ numbers depart(place at, std::span<const request> posted, call_site where) {
         added.queue = queue;
         if (sanitizers_are_told()) added.adapter.start();
         found = take_memory(all, added, each.slices, at.caller);
+        if (!found) found = check_room(added, each.slices);
         if (found) break;
       }
+      if (!found) found = check_owner(*queue);
       if (found) take_back(all, waiting, given);
     } else if (const auto destroyed = all.gone.find(at.queue); destroyed != all.gone.end()) {
       found = flight_rule(destroyed->second, std::nullopt,
@@ -277,6 +300,19 @@ void refuse(place at, numbers which, bool is_full, call_site where) {
       found = flight_rule(queue->facts.name, queue->sends.front().where,
                           "a send queue that is full has a signaled request: without one no "
                           "completion will ever make room");
+  }
+  if (found) stop(*found, where);
+}
+
+void look(const void* completion_queue, call_site where) {
+  registry& all = registry::get();
+  std::optional<finding> found;
+  {
+    const quiet_lock lock(all.mutex);
+    for (const auto& [native, queue] : all.queues)
+      if (!found && (queue->facts.send_queue == completion_queue ||
+                     queue->facts.receive_queue == completion_queue))
+        found = check_owner(*queue);
   }
   if (found) stop(*found, where);
 }

@@ -4,6 +4,9 @@
 
 #ifdef VERBENA_CHECKED
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -49,6 +52,7 @@ using waiting_line = std::list<posted_request>;
 /// A queue pair or a shared receive queue.
 struct known_queue {
   queue_facts facts;
+  pid_t owner = ::getpid();  ///< the process that made it
   int handles = 1;
   bool destroyed = false;  ///< with its last handle; else that was borrowed
   bool has_failed = false;

@@ -21,8 +21,9 @@ struct status_text {
 constexpr std::array<status_text, 24> statuses = {{
     {"SUCCESS", "success", ""},
     {"LOC_LEN_ERR", "local length error",
-     "a received message was longer than the posted receive, or a request longer than the device "
-     "or the path allows"},
+     "a received message was longer than the posted receive (datagrams need 40 bytes more than "
+     "their "
+     "payload), or a request longer than the device or the path allows"},
     {"LOC_QP_OP_ERR", "local queue pair operation error",
      "the device could not execute the request as it was posted: an operation that the queue pair "
      "was not created for, or more inline data or slices than it has room for"},

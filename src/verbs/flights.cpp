@@ -111,6 +111,7 @@ void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signa
   facts.shared_receives = queue->srq;
   facts.all_signaled = all_signaled;
   facts.in_order = queue->qp_type != IBV_QPT_DRIVER;  // scalable reliable datagrams are not
+  if (queue->qp_type == IBV_QPT_UD) facts.header_bytes = 40;
   flights::appears(std::move(facts));
 }
 
@@ -165,6 +166,7 @@ void refuse(ibv_srq* queue, const ibv_recv_wr* /*list*/, departure how, call_sit
 }
 
 void arrive(ibv_cq* queue, const ibv_wc* polled, int count, call_site where) {
+  if (count < 0) flights::look(queue, where);
   if (count <= 0) return;
   std::vector<flights::arrival> arrivals;
   arrivals.reserve(static_cast<std::size_t>(count));

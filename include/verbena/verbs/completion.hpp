@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/base/enum_bits.hpp"
 #include "verbena/base/ids.hpp"
@@ -59,6 +60,7 @@ class completion {
 
   /// What the request did. Defined if ok().
   [[nodiscard]] completion_opcode opcode() const noexcept {
+    check_defined();
     return enum_from_bits<completion_opcode>(wc_.opcode);
   }
   /// True for the completion of a receive. Defined if ok().
@@ -66,7 +68,10 @@ class completion {
     return (static_cast<std::uint32_t>(opcode()) & IBV_WC_RECV) != 0;
   }
   /// Bytes received, or moved by a read or an atomic. Defined if ok() and not a send or write.
-  [[nodiscard]] std::uint32_t byte_length() const noexcept { return wc_.byte_len; }
+  [[nodiscard]] std::uint32_t byte_length() const noexcept {
+    check_defined();
+    return wc_.byte_len;
+  }
   /// What else it says. Defined if ok().
   [[nodiscard]] completion_flags flags() const noexcept {
     return completion_flags::from_mask(wc_.wc_flags);
@@ -111,6 +116,12 @@ class completion {
   [[nodiscard]] const ibv_wc& native() const noexcept { return wc_; }
 
  private:
+  void check_defined() const noexcept {
+    VERBENA_CHECK(ok(),
+                  "what a request did is asked of a completion that succeeded: one that failed has "
+                  "its number, status, queue pair and vendor error alone");
+  }
+
   ibv_wc wc_;
 };
 

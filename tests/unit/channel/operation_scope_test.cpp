@@ -207,10 +207,10 @@ TEST(manual_scope, returns_what_the_body_returns) {
 }
 
 TEST(manual_scope_death, success_with_an_operation_that_nobody_looked_at) {
-  channel_pair pair;
-  auto outbox = pair.memory(8, 1);
-  auto target = pair.memory(8);
-  const auto forgetful = [&](bool keep) {
+  const auto forgetful = [](bool keep) {
+    channel_pair pair;  // of the process that dies
+    auto outbox = pair.memory(8, 1);
+    auto target = pair.memory(8);
     pair.a().manual_scope(patiently(), [&](operation_scope& scope) {
       std::optional<scoped_operation> kept(scope.write(source(outbox), target.remote()));
       if (!keep) kept.reset();
@@ -221,9 +221,9 @@ TEST(manual_scope_death, success_with_an_operation_that_nobody_looked_at) {
 }
 
 TEST(operation_scope_death, sink_that_is_posted_is_not_posted_again) {
-  channel_pair pair;
-  auto inbox = pair.memory(8);
-  const auto twice = [&] {
+  const auto twice = [] {
+    channel_pair pair;  // of the process that dies
+    auto inbox = pair.memory(8);
     (void)pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
       sink into(inbox);
       (void)scope.receive(std::move(into));

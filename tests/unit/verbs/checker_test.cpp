@@ -149,6 +149,45 @@ TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
   EXPECT_TRUE(std::move(memory).close());
 }
 
+TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
+  const loopback pair;
+  const auto memory = pair.memory(128);
+  auto datagrams = pair.pd()
+                       .create_queue_pair<ud>(pair.a().sends, pair.a().receives)
+                       .value()
+                       .activate(queue_key(1))
+                       .value();
+  const int here = __LINE__ + 1;
+  const auto post = [&] { datagrams.post_receive({.id = 3}, memory.slice(0, 39)).value(); };
+  EXPECT_DEATH(post(), told("a receive of datagrams has room for the 40 bytes in front of each: "
+                            "RECV 3 of queue pair .* has 39",
+                            here));
+  const std::array pieces = {memory.slice(0, 20), memory.slice(20, 20)};
+  auto two = pair.pd()
+                 .create_queue_pair<ud>(pair.a().sends, pair.a().receives, {.max_recv_sge = 2})
+                 .value()
+                 .activate(queue_key(1))
+                 .value();
+  two.post_receive({.id = 4}, pieces).value();
+}
+
+TEST(checker_death, a_queue_of_the_process_that_forked) {
+  checked_pair with;
+  const std::string rule = "a queue is used by the process that made it, and not by a child .*";
+  const auto receive = [&] { with.pair.b().queue.post_receive({.id = 1}, with.at(0, 64)).value(); };
+  const auto poll = [&] {
+    std::array<completion, 4> room;
+    static_cast<void>(with.pair.b().receives.poll(room));
+  };
+  EXPECT_DEATH(receive(), rule + "checker_test.cpp");
+  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "nothing is there";
+  receive();
+  send(with.pair.a().queue, {.id = 2, .signaled = true}, with.at(64, 64)).value();
+  take(with.pair.a().sends, 1);
+  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "a copy of the completion is there";
+  take(with.pair.b().receives, 1);
+}
+
 // A child of fork() has no device: these begin anew.
 class checker_process_death : public ::testing::Test {
  protected:

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <string>
 
 namespace verbena {
 namespace {
@@ -31,6 +32,20 @@ TEST(completion, reads_the_fields_of_the_c_api) {
   EXPECT_EQ(done.queue_pair(), queue_pair_number(0x1a2b));
   EXPECT_EQ(done.native().wr_id, done.id());
 }
+
+#ifdef VERBENA_CHECKED
+TEST(completion_death, what_failed_does_not_say_what_it_was) {
+  ibv_wc wc = native_success();
+  wc.status = IBV_WC_LOC_LEN_ERR;
+  const completion failed = wc;
+  const std::string rule = "what a request did is asked of a completion that succeeded";
+  EXPECT_DEATH(static_cast<void>(failed.opcode()), rule);
+  EXPECT_DEATH(static_cast<void>(failed.is_receive()), rule);
+  EXPECT_DEATH(static_cast<void>(failed.byte_length()), rule);
+  EXPECT_EQ(failed.id(), 0x1234'5678'9abc'def0U);
+  EXPECT_EQ(failed.queue_pair(), queue_pair_number(0x1a2b));
+}
+#endif
 
 TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
   ibv_wc wc = native_success();

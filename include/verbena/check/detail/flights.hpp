@@ -68,6 +68,7 @@ struct queue_facts {
   const void* shared_receives = nullptr;  ///< nullptr: it has its own
   std::optional<bool> all_signaled;       ///< nothing: not known
   bool in_order = true;                   ///< a completion tells that earlier requests are complete
+  std::uint32_t header_bytes = 0;         ///< in front of each message that is received
 };
 
 /// A memory region. Its slices are named by addresses from `base`; the memory lies at `memory`,
@@ -119,6 +120,8 @@ numbers depart(place at, std::span<const request> posted, call_site where);
 /// These were not accepted. Stops when `is_full` and no completion will ever make room.
 /// Thread-safe.
 void refuse(place at, numbers which, bool is_full, call_site where);
+/// Nothing was polled from `completion_queue`, because the device refused. Thread-safe.
+void look(const void* completion_queue, call_site where);
 /// What was polled from `completion_queue` of `context`. Thread-safe.
 void arrive(const void* context, const void* completion_queue, std::span<const arrival> polled,
             call_site where);

@@ -84,9 +84,8 @@ void datagrams() {
   require(received.id() == 1 && received.byte_length() == 40 + 64);
   require(memory.bytes()[40] == std::byte{42});
   // [reply]
-  std::optional<verbena::global_route_header> header;
-  if (received.has_global_route_header())
-    header = verbena::global_route_header::decode(memory.bytes().first(40)).value();
+  const auto datagram = verbena::received_datagram::of(received, memory.bytes()).value();
+  const auto header = datagram.header().value();  // nothing where there is none
   const auto sender = pd.sender_address(received, verbena::port_number(1), header).value();
   const auto back = pd.create_address_handle(sender).value();
 
@@ -96,6 +95,7 @@ void datagrams() {
   // [/reply]
   wait_for(cq, 1);
   require(memory.bytes()[8192 + 40] == std::byte{42});
+  require(datagram.payload().size() == 64 && datagram.payload()[0] == std::byte{42});
 }
 
 void shared_receive_queue() {

@@ -96,6 +96,7 @@
 #include "verbena/verbs/queue_pair_options.hpp"
 #include "verbena/verbs/read_sink.hpp"
 #include "verbena/verbs/receive_batch.hpp"
+#include "verbena/verbs/received_datagram.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/send_batch.hpp"
 #include "verbena/verbs/send_operations.hpp"

@@ -74,4 +74,12 @@ void require(bool fact, std::string_view what);
 // The classes, a file each.
 std::span<const animal> aliasing();
 
+std::span<const animal> threads();
+std::span<const animal> teardown();
+std::span<const animal> byte_order();
+std::span<const animal> datagram_header();
+std::span<const animal> request_numbers();
+std::span<const animal> inline_limits();
+std::span<const animal> forks();
+
 }  // namespace verbena::zoo

@@ -17,7 +17,16 @@
 namespace verbena::zoo {
 namespace {
 
-constexpr std::array classes = {&aliasing};
+constexpr std::array classes = {
+    &aliasing,         //
+    &threads,          //
+    &teardown,         //
+    &byte_order,       //
+    &datagram_header,  //
+    &request_numbers,  //
+    &inline_limits,    //
+    &forks,            //
+};
 constexpr std::array harms = {"wrong data", "hang", "crash", "leak"};
 constexpr std::array levels = {"compiler", "stop", "value", "unwritable"};
 constexpr std::array answers = {"yes", "no", "absent", "unknown"};

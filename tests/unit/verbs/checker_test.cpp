@@ -150,7 +150,7 @@ TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
 }
 
 TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
-  const loopback pair;
+  loopback pair;
   const auto memory = pair.memory(128);
   auto datagrams = pair.pd()
                        .create_queue_pair<ud>(pair.a().sends, pair.a().receives)

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Memory that is not registered travels inline or not at all: which of the two is said.
+// expect-gcc: no matching function for call to .*send
+// expect-clang: no matching member function for call to 'send'
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "verbena/verbs/send_batch.hpp"
+
+void use(verbena::send_batch<verbena::rc>& batch) {
+  const std::array<std::byte, 8> note{};
+#ifdef VERBENA_BAD
+  batch.send({}, std::span<const std::byte>(note));
+#else
+  batch.send({}, verbena::inline_data(note));
+#endif
+}

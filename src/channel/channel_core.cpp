@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "src/channel/relax.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
@@ -16,14 +17,6 @@ namespace {
 
 // A queue pair in its error state flushes at once. One that has not after this long is destroyed.
 constexpr std::chrono::seconds flush_patience{5};
-
-void relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 // Memory that the adapter may still touch when not even destroying the queue pair could stop it.
 std::vector<buffer>& given_up() {

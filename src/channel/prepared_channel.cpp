@@ -4,38 +4,16 @@
 
 #include <algorithm>
 
+#include "src/channel/connection_options.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Requests that the connection manager posts by itself before the first operation is over, on
-// iWARP: cm::connection_options::first.
-std::uint32_t first_requests(const context& on) {
-  return on.native()->device->transport_type == IBV_TRANSPORT_IWARP ? 3 : 0;
-}
-
-queue_pair_options<rc> queue_options(const channel_options& of, const context& on) {
-  return {.max_send_wr = of.max_send_wr + first_requests(on),
-          .max_recv_wr = of.max_recv_wr,
-          .max_send_sge = of.max_send_sge,
-          .max_recv_sge = of.max_recv_sge,
-          .max_inline_data = of.max_inline_data,
-          .extended = false,
-          .access = of.access,
-          .port = of.port,
-          .gid_index = of.gid_index,
-          .path_mtu = of.path_mtu,
-          .first_psn = of.first_psn,
-          .timeout = of.timeout,
-          .retry_count = of.retry_count,
-          .rnr_retry_count = of.rnr_retry_count,
-          .min_rnr_timer = of.min_rnr_timer,
-          .read_depth = of.read_depth,
-          .service_level = of.service_level,
-          .traffic_class = of.traffic_class,
-          .hop_limit = of.hop_limit,
-          .pkey_index = of.pkey_index};
+// What the queue pair is created with.
+queue_pair_options<rc> queue_options(channel_options of, const context& on) {
+  of.max_send_wr += detail::first_requests(on);
+  return detail::queue_pair_options_of(of);
 }
 
 // Operations in flight at most. The sum of two halves of the range does not overflow.

@@ -2,19 +2,12 @@
 // The unpolled level: the buffer is the operation's until it is over.
 #include <utility>
 
+#include "src/channel/part_length.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/pending_operation.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
-
-std::size_t length_of(const buffer& memory, const buffer_part& part) {
-  VERBENA_ASSERT(
-      part.offset <= memory.capacity() &&
-          (part.length == buffer_part::rest || part.length <= memory.capacity() - part.offset),
-      "a part of a buffer lies inside the buffer");
-  return part.length == buffer_part::rest ? memory.capacity() - part.offset : part.length;
-}
 
 // What the part names: nothing, or one piece.
 template <class Piece>
@@ -22,7 +15,7 @@ class piece_of {
  public:
   piece_of(const buffer& memory, const buffer_part& part) {
     VERBENA_ASSERT(!memory.empty(), "an empty buffer cannot be posted");
-    if (const std::size_t length = length_of(memory, part); length != 0)
+    if (const std::size_t length = detail::part_length(memory, part); length != 0)
       piece_.emplace(memory, part.offset, length);
   }
   [[nodiscard]] std::span<const Piece> get() const {

@@ -2,25 +2,15 @@
 // The unpolled level of a channel: a buffer goes into an operation and comes back when it is over.
 #pragma once
 
-#include <cstddef>
-#include <limits>
 #include <source_location>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/channel/buffer_part.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI {
-
-/// Which bytes of a buffer an operation is about. Threads: immutable value.
-struct buffer_part {
-  /// As a length: all that lies behind the offset.
-  static constexpr std::size_t rest = std::numeric_limits<std::size_t>::max();
-
-  std::size_t offset = 0;     ///< of the first byte
-  std::size_t length = rest;  ///< bytes; 0 is a message without bytes
-};
 
 /// An operation that owns its buffer while it is in flight, and gives it back. It may be dropped or
 /// forgotten at any time, and may outlive its channel: neither blocks, and the memory is freed no

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// The life of a message channel: agreeing, polling, failing, ending.
+#include "src/channel/message_core.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "verbena/base/log.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+namespace {
+
+// Polls that find nothing before the end of what was sent is asked for.
+constexpr std::uint32_t patient_polls = 256;
+// A queue pair in its error state flushes at once. One that has not after this long is destroyed.
+constexpr std::chrono::seconds flush_time{5};
+
+bool is_flushed(const message_failure& why) {
+  return why.done && why.done->status() == completion_status::flushed;
+}
+
+}  // namespace
+
+void message_core_end::operator()(message_core* core) const noexcept {
+  std::unique_ptr<message_core> owner(core);
+  if (owner->close()) return;
+  log(log_level::error,
+      "the queue pair of a message channel cannot be destroyed; its memory is given up and never "
+      "freed");
+  static_cast<void>(owner.release());
+}
+
+message_core::message_core(parts of)
+    : own_(std::move(of)),
+      sends_(own_.options.sends, notice_places),
+      receives_(own_.options.receives) {}
+
+result<void> message_core::agree(const message_terms& theirs) {
+  const message_terms& ours = own_.terms;
+  const auto refuses = [](const message_terms& one, const message_terms& other) {
+    return one.credits == credits::required && other.credits == credits::off;
+  };
+  if (refuses(ours, theirs) || refuses(theirs, ours))
+    return error::not_supported("connecting a message channel", own_.domain.name(),
+                                refuses(ours, theirs)
+                                    ? "this side requires credits and the peer has them off"
+                                    : "the peer requires credits and this side has them off");
+  message_bytes_ = std::min(ours.message_bytes, theirs.message_bytes);
+  uses_credits_ = ours.credits != credits::off && theirs.credits != credits::off;
+  peer_receives_ = theirs.receives;
+  credit_ = theirs.receives;
+  peer_word_ = theirs.word;
+  return {};
+}
+
+result<void> message_core::fill(queue_pair<rc>& queue) {
+  if (const post_status posted = post_receives(queue); !posted)
+    return error::from_errno(posted.code(), "ibv_post_recv", queue.name(),
+                             "the first receives of a message channel were refused");
+  if (receives_.missing() != 0)
+    return error::from_errno(ENOMEM, "connecting a message channel", own_.domain.name(),
+                             "the pool has too few free buffers for the receives that the peer "
+                             "was promised");
+  told_ = posted_;
+  return {};
+}
+
+void message_core::start(queue_pair<rc> connected) noexcept {
+  inline_bytes_ = std::min(connected.capabilities().max_inline_data, own_.options.inline_bytes);
+  queue_.emplace(std::move(connected));
+}
+
+int message_core::progress() {
+  if (!queue_ || is_stuck_) return 0;
+  std::array<completion, 16> batch;
+  const poll_result polled = own_.cq.poll(batch);
+  if (!polled) [[unlikely]] {
+    lose(polled.error().code());
+    return 0;
+  }
+  for (const completion& done : *polled) {
+    if ((done.id() & receive_bit) != 0) {
+      receive_ended(done);
+    } else {
+      send_ended(done);
+    }
+  }
+  if (has_ended()) [[unlikely]]
+    return static_cast<int>((*polled).size());
+  if (!(*polled).empty()) {
+    idle_polls_ = 0;
+  } else if (++idle_polls_ % patient_polls == 0) {
+    end_silence();
+  }
+  tend();
+  return static_cast<int>((*polled).size());
+}
+
+void message_core::send_ended(const completion& done) noexcept {
+  const std::uint64_t id = done.id();
+  if (!sends_.has(id)) return;
+  if (done.ok()) {
+    retire_before(id + 1, true);
+    return;
+  }
+  // What failed by itself tells that all before it was done; what was flushed tells nothing.
+  retire_before(id, done.status() != completion_status::flushed);
+  const bool is_message = sends_.is_message(id);
+  fail({.part = is_message ? failed_part::message : failed_part::credit_write,
+        .message = is_message ? ended_ + 1 : 0,
+        .done = done});
+  retire_before(id + 1, false);
+}
+
+void message_core::retire_before(std::uint64_t end, bool were_delivered) noexcept {
+  ended_ += sends_.retire_before(end);
+  has_gap_ = has_gap_ || !were_delivered;
+  if (!has_gap_) delivered_ = ended_;
+}
+
+void message_core::receive_ended(const completion& done) noexcept {
+  const std::uint64_t place = done.id() & ~receive_bit;
+  if (!receives_.is_posted(place)) return;
+  if (done.ok()) {
+    receives_.arrive(static_cast<std::uint32_t>(place), done.byte_length());
+    ++received_;
+    return;
+  }
+  receives_.release(static_cast<std::uint32_t>(place));
+  fail({.part = failed_part::receive, .done = done});
+}
+
+void message_core::fail(const message_failure& why) noexcept {
+  // A cause may be seen after what it flushed.
+  if (!failure_ || (is_flushed(*failure_) && !is_flushed(why))) failure_ = why;
+}
+
+void message_core::lose(int code) noexcept {
+  fail({.part = failed_part::polling, .code = code});
+  is_stuck_ = !close();
+  if (is_stuck_) return;  // the adapter may still use the memory
+  retire_before(sends_.next_id(), false);
+  receives_.release_all();
+}
+
+bool message_core::close() noexcept {
+  if (!queue_) return true;
+  auto closed = std::move(*queue_).close();
+  queue_.reset();
+  if (closed) return true;
+  log(log_level::error, closed.error().message());
+  queue_.emplace(std::move(closed).object());
+  return false;
+}
+
+void message_core::flush() {
+  if (!queue_ || is_stuck_) return;
+  fail({.part = failed_part::flush});
+  if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
+      !moved) {
+    log(log_level::warning, moved.error().message());
+    return lose(moved.error().code());
+  }
+  const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
+  const auto until = deadline::after(flush_time);
+  while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())
+    if (progress() == 0) relax();
+  if (is_quiet()) return;
+  log(log_level::warning,
+      "the queue pair of a message channel in its error state does not flush; it is destroyed");
+  lose(0);
+}
+
+error message_core::describe() const {
+  VERBENA_ASSERT(failure_.has_value(), "describe() is asked of a message channel that has failed");
+  const std::string range = sent_ == delivered_
+                                ? "all messages were delivered"
+                                : "messages " + std::to_string(delivered_ + 1) + " to " +
+                                      std::to_string(sent_) + " may or may not have been delivered";
+  const auto add = [&](error why) { return std::move(why).with_diagnosis(range); };
+  if (failure_->done) {
+    const completion& done = *failure_->done;
+    return add(queue_ ? queue_->describe(done) : done.result().error());
+  }
+  switch (failure_->part) {
+    case failed_part::polling:
+      return add(error::from_errno(failure_->code, "ibv_poll_cq", own_.domain.name(),
+                                   "the queue pair was destroyed to get the memory back"));
+    case failed_part::posting:
+      return add(error::from_errno(failure_->code, "posting to a message channel",
+                                   own_.domain.name(),
+                                   "the device refused the channel's own request"));
+    default:
+      return add(error::from_errno(ESHUTDOWN, "message_channel::flush", own_.domain.name(),
+                                   "the program ended the channel"));
+  }
+}
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// How message channels are created and connected.
+#include "verbena/channel/prepared_message_channel.hpp"
+
+#include <string>
+#include <utility>
+
+#include "src/channel/connection_options.hpp"
+#include "src/channel/message_core.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+using detail::message_core;
+
+error refused(const protection_domain& domain, const char* why) {
+  return error::invalid_argument("message_channel::prepare", domain.name(), why);
+}
+
+// Checks the options and fills in what is chosen.
+result<message_channel_options> settle(const protection_domain& domain,
+                                       message_channel_options options) {
+  constexpr std::uint32_t most = 1U << 30U;
+  if (options.sends == 0 || options.receives == 0 || options.sends > most ||
+      options.receives > most)
+    return refused(domain, "sends and receives are between 1 and 2^30");
+  if (options.message_bytes == 0) return refused(domain, "a message has at least one byte");
+  if (options.receive_buffers == 0) options.receive_buffers = 2 * options.receives;
+  if (options.receive_buffers < options.receives)
+    return refused(domain, "receive_buffers are at least as many as receives");
+  if (options.send_buffers == 0) options.send_buffers = options.sends;
+  return options;
+}
+
+result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t bytes,
+                              std::uint32_t count) {
+  return buffer_pool::create(domain, {.classes = {{.bytes = bytes, .count = count}}});
+}
+
+// What the queue pair is made with.
+channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes) {
+  channel_options out = options.connection;
+  out.max_send_wr = options.sends + message_core::notice_places;
+  out.max_recv_wr = options.receives;
+  out.max_send_sge = 1;
+  out.max_recv_sge = 1;
+  out.max_inline_data = inline_bytes;
+  out.access = out.access | access::remote_write;  // of the word for credits
+  return out;
+}
+
+result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
+                                           const completion_queue& cq,
+                                           const message_channel_options& options) {
+  const auto make = [&](std::uint32_t inline_bytes) {
+    return domain.create_queue_pair<rc>(
+        cq, cq, detail::queue_pair_options_of(connection_of(options, inline_bytes)));
+  };
+  if (options.inline_bytes != 0)
+    if (auto made = make(options.inline_bytes)) return made;
+  return make(0);
+}
+
+result<detail::message_core_owner> make_core(const protection_domain& domain, buffer_pool receives,
+                                             const message_channel_options& options) {
+  VERBENA_TRY(auto sends, make_pool(domain, options.message_bytes, options.send_buffers));
+  VERBENA_TRY(auto counts, domain.allocate(message_core::notice_places * sizeof(std::uint64_t),
+                                           access::local_write));
+  VERBENA_TRY(auto word, remote_window<std::uint64_t>::create(domain));
+  VERBENA_TRY(const auto granted, word.grant(access::remote_write));
+  VERBENA_TRY(auto cq, domain.context().create_cq(options.sends + message_core::notice_places +
+                                                  options.receives));
+  return detail::message_core_owner(
+      new message_core({.domain = domain,
+                        .cq = std::move(cq),
+                        .receives = std::move(receives),
+                        .sends = std::move(sends),
+                        .counts = std::move(counts),
+                        .word = std::move(word),
+                        .options = options,
+                        .terms = {.credits = options.credits,
+                                  .message_bytes = options.message_bytes,
+                                  .receives = options.receives,
+                                  .word = granted}}));
+}
+
+}  // namespace
+
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
+                                                          const message_channel_options& options) {
+  VERBENA_TRY(const auto settled, settle(domain, options));
+  VERBENA_TRY(auto pool, make_pool(domain, settled.message_bytes, settled.receive_buffers));
+  return prepare(domain, pool, settled);
+}
+
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
+                                                          const buffer_pool& receives,
+                                                          const message_channel_options& options) {
+  VERBENA_TRY(const auto settled, settle(domain, options));
+  if (receives.domain_identity() != domain.native() ||
+      !receives.rights().contains(access::local_write) ||
+      receives.largest() < settled.message_bytes)
+    return refused(domain,
+                   "a pool for receives is of the same protection domain, has local_write, and "
+                   "buffers of at least message_bytes");
+  VERBENA_TRY(auto core, make_core(domain, receives, settled));
+  VERBENA_TRY(auto queue, make_queue(domain, core->cq(), settled));
+  return prepared_message_channel(std::move(core), std::move(queue));
+}
+
+message_endpoint prepared_message_channel::endpoint() const {
+  return {.terms = core_->terms(), .connection = queue_.endpoint()};
+}
+
+result<message_channel> prepared_message_channel::handshake(const message_endpoint& remote) && {
+  prepared_message_channel self = std::move(*this);
+  VERBENA_TRY_VOID(self.core_->agree(remote.terms));
+  VERBENA_TRY(const auto receiving, self.queue_.rtr_attributes(remote.connection));
+  const auto sending = self.queue_.rts_attributes(remote.connection);
+  VERBENA_TRY_VOID(self.queue_.modify(self.queue_.init_attributes()));
+  auto queue = std::move(self.queue_).into_queue_pair();
+  // Before anything can arrive.
+  VERBENA_TRY_VOID(self.core_->fill(queue));
+  VERBENA_TRY_VOID(queue.modify(receiving));
+  VERBENA_TRY_VOID(queue.modify(sending));
+  self.core_->start(std::move(queue));
+  return message_channel(std::move(self.core_));
+}
+
+result<message_channel> prepared_message_channel::connect(
+    bringup::stream& peer, deadline until, const bringup::negotiation_options& options) && {
+  prepared_message_channel self = std::move(*this);
+  VERBENA_TRY(const auto bytes, peer.exchange(self.core_->terms().encode(), until));
+  const auto theirs = message_terms::decode(bytes);
+  const auto agreed = theirs ? self.core_->agree(*theirs) : result<void>(theirs.error());
+  if (!agreed) {
+    peer.refuse(agreed.error().message());
+    return agreed.error();
+  }
+  VERBENA_TRY(auto queue,
+              bringup::connect_queue_pair(
+                  std::move(self.queue_), peer, until,
+                  [&](queue_pair<rc>& made) { return self.core_->fill(made); }, options));
+  self.core_->start(std::move(queue));
+  return message_channel(std::move(self.core_));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

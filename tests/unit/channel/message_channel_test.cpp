@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+// Message channels that work: content, windows, credits, signalling, memory.
+#include "verbena/channel/message_channel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/channel/message_pair.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+deadline soon() { return deadline::after(20s); }
+constexpr std::array<std::byte, 256> some_bytes{};
+
+// Sends until it is refused; how often it was not.
+int fill(message_channel& by, send_refusal expected) {
+  for (int sent = 0;; ++sent) {
+    const auto outcome = by.try_send(some_bytes);
+    if (outcome) continue;
+    EXPECT_EQ(outcome.refusal(), expected);
+    EXPECT_EQ(outcome.code(), EAGAIN);
+    EXPECT_TRUE(outcome.may_be_tried_again());
+    return sent;
+  }
+}
+
+TEST(message_channel, carries_messages_of_all_lengths_in_order_and_unchanged) {
+  message_pair pair({.message_bytes = 256, .sends = 16, .receives = 16});
+  EXPECT_TRUE(pair.a().uses_credits());
+  EXPECT_EQ(pair.a().message_bytes(), 256U);
+  known_stream to_b(campaign_seed(1), 1000);
+  while (!to_b.all_arrived()) {
+    while (!to_b.all_sent() && to_b.send(pair.a())) {
+    }
+    while (auto message = pair.b().try_receive()) to_b.take(*message);
+  }
+  EXPECT_TRUE(pair.a().drain(soon()));
+  EXPECT_EQ(pair.a().delivered(), 1000U);
+  EXPECT_EQ(pair.a().unknown().count, 0U);
+  EXPECT_EQ(pair.b().received(), 1000U);
+  const auto& counters = pair.a().counters();
+  EXPECT_GT(counters.inlined, 0U);
+  EXPECT_GT(counters.copied, 0U);
+  EXPECT_EQ(counters.bad_credits, 0U);
+}
+
+TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
+  for (const std::uint32_t window : {1U, 2U, 3U, 5U}) {
+    for (const std::uint32_t inline_bytes : {0U, 64U}) {
+      SCOPED_TRACE(window);
+      auto options = tiny(window);
+      options.inline_bytes = inline_bytes;
+      message_pair pair(options);
+      std::minstd_rand random(campaign_seed(window));
+      const auto count = static_cast<std::uint64_t>(campaign_size(300, 20000));
+      std::array<known_stream, 2> streams{known_stream(11, count), known_stream(12, count)};
+      std::array<message_channel*, 2> sides{&pair.a(), &pair.b()};
+      const auto until = soon();
+      while (!(streams[0].all_arrived() && streams[1].all_arrived())) {
+        ASSERT_FALSE(until.expired());
+        const auto who = random() % 2;
+        switch (random() % 4) {
+          case 0:
+          case 1:
+            if (!streams[who].all_sent()) static_cast<void>(streams[who].send(*sides[who]));
+            break;
+          case 2:
+            if (auto message = sides[who]->try_receive()) streams[1 - who].take(*message);
+            break;
+          default:
+            sides[who]->progress();
+        }
+      }
+      for (message_channel* const side : sides) {
+        EXPECT_TRUE(side->drain(soon()));
+        EXPECT_EQ(side->failure(), nullptr);
+        EXPECT_EQ(side->counters().bad_credits, 0U);
+      }
+    }
+  }
+}
+
+TEST(message_channel, floods_both_ways_from_two_threads) {
+  message_pair pair(tiny(4));
+  const auto count = static_cast<std::uint64_t>(campaign_size(500, 300000));
+  const auto run = [&](message_channel& own, std::uint32_t to, std::uint32_t from) {
+    known_stream out(to, count);
+    known_stream in(from, count);
+    const auto until = soon();
+    while (!(out.all_sent() && in.all_arrived()) && !until.expired()) {
+      if (!out.all_sent()) static_cast<void>(out.send(own));
+      if (auto message = own.try_receive()) in.take(*message);
+    }
+    EXPECT_TRUE(in.all_arrived());
+    EXPECT_TRUE(own.drain(soon()));
+  };
+  std::thread peer([&] { run(pair.b(), 22, 21); });
+  run(pair.a(), 21, 22);
+  peer.join();
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.b().failure(), nullptr);
+}
+
+TEST(message_channel, waits_for_credit_and_never_meets_a_receiver_that_is_not_ready) {
+  message_pair pair(tiny(8));
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 8);
+  EXPECT_GE(pair.a().counters().credit_waits, 1U);
+  for (int i = 0; i < 100; ++i) pair.a().progress();  // b is asleep
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().delivered(), 8U);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(pair.b().try_receive());
+  pair.b().progress();
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 8);
+  EXPECT_GE(pair.b().counters().credit_writes, 2U);
+  EXPECT_LE(pair.b().counters().credit_writes, 8U);
+  EXPECT_LT(pair.b().counters().receive_doorbells, 8U);
+}
+
+TEST(message_channel, without_credits_names_the_receiver_that_is_not_ready) {
+  auto options = tiny(8);
+  options.credits = credits::off;
+  message_pair pair(options);
+  EXPECT_FALSE(pair.a().uses_credits());
+  const auto until = soon();
+  while (pair.a().failure() == nullptr && !until.expired())
+    static_cast<void>(pair.a().try_send(some_bytes));
+  const auto* const failure = pair.a().failure();
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->part, failed_part::message);
+  ASSERT_TRUE(failure->done.has_value());
+  EXPECT_EQ(failure->done->status(), completion_status::rnr_retries_exceeded);
+  EXPECT_EQ(failure->message, 9U);
+  EXPECT_EQ(pair.a().delivered(), 8U);
+  EXPECT_EQ(pair.a().unknown(), (message_range{9, pair.a().sent() - 8}));
+  EXPECT_EQ(pair.a().try_send(some_bytes).refusal(), send_refusal::ended);
+  const auto words = pair.a().describe().message();
+  EXPECT_NE(words.find("messages 9 to "), std::string::npos) << words;
+  // What arrived is there, and nothing else.
+  int arrived = 0;
+  while (pair.b().try_receive()) ++arrived;
+  EXPECT_EQ(arrived, 8);
+}
+
+TEST(message_channel, says_that_its_queue_is_full) {
+  auto options = tiny(4);
+  options.credits = credits::off;
+  options.connection.rnr_retry_count = 7;
+  message_pair pair(options);
+  fill(pair.a(), send_refusal::queue_full);
+  const auto sent = pair.a().sent();
+  EXPECT_GE(sent, 8U);  // 4 arrived, 4 wait
+  std::uint64_t arrived = 0;
+  const auto until = soon();
+  while (arrived < sent && !until.expired()) {
+    if (pair.b().try_receive()) ++arrived;
+    pair.a().progress();
+  }
+  EXPECT_EQ(arrived, sent);
+  EXPECT_TRUE(pair.a().try_send(some_bytes));
+}
+
+TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
+  auto options = tiny(4);
+  options.receive_buffers = 4;
+  message_pair pair(options);
+  fill(pair.a(), send_refusal::no_credit);
+  std::deque<received_message> kept;
+  while (auto message = pair.b().try_receive()) kept.push_back(std::move(*message));
+  ASSERT_EQ(kept.size(), 4U);
+  EXPECT_GE(pair.b().counters().empty_pools, 1U);
+  EXPECT_EQ(pair.b().receive_pool().taken(), 4U);
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
+  // A call with a deadline says what it lacked; nothing is broken by that.
+  const auto late = pair.a().send(some_bytes, deadline::after(1ms));
+  EXPECT_EQ(late.refusal(), send_refusal::no_credit);
+  EXPECT_EQ(late.code(), ETIMEDOUT);
+  // One that is dropped, by whatever thread, lets exactly one more through.
+  std::thread([message = std::move(kept.front())] {}).join();
+  kept.pop_front();
+  pair.b().progress();
+  EXPECT_TRUE(pair.a().send(some_bytes, soon()));
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
+  EXPECT_TRUE(pair.b().receive(soon()));
+  kept.clear();
+  pair.b().progress();
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 4);
+}
+
+TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
+  message_pair pair({.message_bytes = 256, .sends = 64, .receives = 64});
+  for (int i = 0; i < 10; ++i) {
+    auto memory = pair.a().take_buffer();
+    ASSERT_TRUE(memory);
+    ASSERT_TRUE(pair.a().try_send(std::move(*memory)));
+  }
+  EXPECT_EQ(pair.a().counters().signaled, 0U);
+  EXPECT_EQ(pair.a().delivered(), 0U);
+  EXPECT_TRUE(pair.a().drain(soon()));
+  EXPECT_EQ(pair.a().delivered(), 10U);
+  EXPECT_EQ(pair.a().counters().signaled, 1U);
+  EXPECT_EQ(pair.a().counters().tail_writes, 1U);
+  // Nobody waits: polls that find nothing make it known, too.
+  ASSERT_TRUE(pair.a().try_send(some_bytes));
+  for (int i = 0; i < 2000 && pair.a().delivered() < 11; ++i) pair.a().progress();
+  EXPECT_EQ(pair.a().delivered(), 11U);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(pair.a().send(std::span(some_bytes).first(8), soon()));
+    pair.b().progress();
+    while (pair.b().try_receive()) {
+    }
+  }
+  EXPECT_TRUE(pair.a().drain(soon()));
+  EXPECT_LE(pair.a().counters().signaled, 1000U / 16 + 10);
+}
+
+TEST(message_channel, gives_buffers_back_that_are_all_on_their_way) {
+  message_pair pair({.message_bytes = 256, .sends = 64, .receives = 64, .send_buffers = 2});
+  for (int i = 0; i < 30; ++i) {
+    auto memory = pair.a().take_buffer(soon());
+    ASSERT_TRUE(memory);
+    ASSERT_TRUE(pair.a().try_send(std::move(*memory)));
+  }
+  auto one = pair.a().take_buffer(soon());
+  auto two = pair.a().take_buffer(soon());
+  EXPECT_EQ(pair.a().try_send(some_bytes).refusal(), send_refusal::no_buffer);
+  EXPECT_FALSE(pair.a().take_buffer(deadline::after(0ms)));
+  EXPECT_TRUE(pair.a().try_send(std::span(some_bytes).first(8)));
+}
+
+TEST(message_channel, sends_on_what_it_received_without_a_copy) {
+  message_pair pair(tiny(4));
+  ASSERT_TRUE(pair.a().send(known_message(5, 1, 256).bytes(), soon()));
+  auto there = pair.b().receive(soon());
+  ASSERT_TRUE(there);
+  const auto length = there->length();
+  ASSERT_TRUE(pair.b().send(std::move(*there).take_buffer(), {.length = length}, soon()));
+  const auto back = pair.a().receive(soon());
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(std::ranges::equal(back->bytes(), known_message(5, 1, 256).bytes()));
+}
+
+TEST(message_channel, refuses_what_cannot_be_sent) {
+  message_pair pair({.message_bytes = 300}, {.message_bytes = 200});
+  EXPECT_EQ(pair.a().message_bytes(), 200U);
+  const auto long_one = pair.a().try_send(some_bytes);
+  EXPECT_EQ(long_one.refusal(), send_refusal::too_long);
+  EXPECT_EQ(long_one.code(), EMSGSIZE);
+  EXPECT_FALSE(long_one.may_be_tried_again());
+  EXPECT_NE(long_one.error().message().find("message_bytes"), std::string::npos);
+  auto other = pair.context().allocate_pd().value();
+  auto foreign = buffer::of(other.allocate(64, access::local_write).value());
+  EXPECT_EQ(pair.a().try_send(std::move(foreign)).refusal(), send_refusal::foreign_domain);
+  EXPECT_FALSE(foreign.empty());  // NOLINT(bugprone-use-after-move): refused, so it stays ours
+}
+
+TEST(message_channel, takes_receives_from_a_pool_of_the_program) {
+  auto context = testing_support::open_soft();
+  auto pd = context.allocate_pd().value();
+  const auto pool = buffer_pool::create(pd, {.classes = {{.bytes = 512, .count = 8}}}).value();
+  const message_channel_options options{.message_bytes = 256, .sends = 4, .receives = 4};
+  auto prepared = message_channel::prepare(pd, pool, options).value();
+  const auto self = prepared.endpoint();
+  auto alone = std::move(prepared).handshake(self).value();
+  EXPECT_EQ(pool.taken(), 4U);
+  ASSERT_TRUE(alone.try_send(some_bytes));
+  EXPECT_TRUE(alone.receive(soon()));
+  const message_channel_options greedy{.message_bytes = 256, .receives = 64};
+  auto other = message_channel::prepare(pd, pool, greedy).value();
+  const auto itself = other.endpoint();
+  testing_support::expect_error(std::move(other).handshake(itself), "too few free buffers");
+  testing_support::expect_error(message_channel::prepare(pd, pool, {.message_bytes = 513}),
+                                "a pool for receives");
+}
+
+TEST(message_channel, connects_over_a_stream) {
+  auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
+  auto pd = testing_support::open_soft().allocate_pd().value();
+  std::thread answering([&] {
+    auto peer = listening.accept(soon()).value();
+    auto b = message_channel::prepare(pd, tiny(2)).value().connect(peer, soon()).value();
+    EXPECT_TRUE(b.send(some_bytes, soon()));
+    EXPECT_TRUE(b.receive(soon()));
+    EXPECT_TRUE(b.drain(soon()));
+  });
+  auto peer = bringup::stream::connect(listening.local_address(), soon()).value();
+  auto a = message_channel::prepare(pd, tiny(2)).value().connect(peer, soon()).value();
+  EXPECT_TRUE(a.send(some_bytes, soon()));
+  EXPECT_TRUE(a.receive(soon()));
+  answering.join();
+}
+
+TEST(message_channel, is_made_on_one_thread_and_used_on_another) {
+  std::unique_ptr<message_pair> pair;
+  std::thread([&] { pair = std::make_unique<message_pair>(tiny(2)); }).join();
+  ASSERT_TRUE(pair->a().try_send(some_bytes));
+  EXPECT_TRUE(pair->b().receive(soon()));
+  EXPECT_EQ(pair->a().failure(), nullptr);
+}
+
+}  // namespace
+}  // namespace verbena::test

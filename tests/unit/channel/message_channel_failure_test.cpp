@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT
+// Message channels that end: by a peer that is gone, by the program, by a device that fails.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "tests/unit/channel/message_pair.hpp"
+#include "tests/unit/verbs/counting_provider.hpp"
+#include "verbena/base/exception.hpp"
+#include "verbena/channel/prepared_channel.hpp"
+#include "verbena/sys/failing_provider.hpp"
+
+namespace verbena::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing_support::counting_provider;
+using testing_support::expect_error;
+using testing_support::open_soft;
+
+constexpr std::array<std::byte, 200> message_bytes{};
+
+// What both sides know of one direction goes together, whatever happened: but who cannot poll does
+// not hear of what its adapter has taken.
+void expect_consistent(const message_channel& from, const message_channel& to) {
+  if (to.queue() != nullptr) {
+    EXPECT_LE(from.delivered(), to.received());
+  }
+  EXPECT_LE(to.received(), from.sent());
+  EXPECT_EQ(from.unknown(), (message_range{from.delivered() + 1, from.sent() - from.delivered()}));
+}
+
+TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
+  auto options = tiny(8);
+  options.connection.timeout = ack_timeout::at_least(1ms);
+  options.connection.retry_count = 1;
+  message_pair pair(options);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.a().try_send(message_bytes));
+  ASSERT_TRUE(pair.a().drain(deadline::after(20s)));
+  pair.drop_b();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pair.a().try_send(message_bytes));
+  EXPECT_FALSE(pair.a().drain(deadline::after(20s)));
+  const auto* const failure = pair.a().failure();
+  ASSERT_NE(failure, nullptr);
+  EXPECT_EQ(failure->part, failed_part::message);
+  EXPECT_EQ(failure->message, 5U);
+  ASSERT_TRUE(failure->done.has_value());
+  EXPECT_EQ(failure->done->status(), completion_status::retries_exceeded);
+  EXPECT_EQ(pair.a().delivered(), 4U);
+  EXPECT_EQ(pair.a().unknown(), (message_range{5, 3}));
+  EXPECT_NE(pair.a().describe().message().find("messages 5 to 7"), std::string::npos)
+      << pair.a().describe().message();
+  EXPECT_EQ(pair.a().send(message_bytes, deadline::after(20s)).code(), ENOTCONN);
+  EXPECT_FALSE(pair.a().receive(deadline::after(20s)));
+  EXPECT_THROW(static_cast<void>(pair.a().try_send(message_bytes).value()), exception);
+  // All memory comes back, to be used for something else.
+  pair.a().flush();
+  EXPECT_EQ(pair.a().receive_pool().taken(), 0U);
+  EXPECT_EQ(pair.a().failure()->part, failed_part::message);
+}
+
+TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unknown) {
+  auto options = tiny(8);
+  options.credits = credits::off;
+  options.connection.rnr_retry_count = 7;
+  message_pair pair(options);
+  auto region = buffer::of(pair.pd().allocate(256, access::local_write).value());
+  while (pair.a().try_send(message_bytes)) {
+  }
+  const auto sent = pair.a().sent();
+  pair.a().flush();
+  ASSERT_NE(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().failure()->part, failed_part::flush);
+  EXPECT_EQ(pair.a().sent(), sent);
+  EXPECT_LT(pair.a().delivered(), sent);
+  EXPECT_EQ(pair.a().receive_pool().taken(), 0U);
+  EXPECT_EQ(pair.a().try_send(std::move(region)).refusal(), send_refusal::ended);
+  EXPECT_FALSE(region.empty());  // NOLINT(bugprone-use-after-move): refused, so it stays ours
+  EXPECT_NE(pair.a().describe().message().find("the program ended the channel"), std::string::npos);
+  // What arrived can still be taken.
+  while (pair.b().try_receive()) {
+  }
+  expect_consistent(pair.a(), pair.b());
+  EXPECT_GE(pair.b().received(), 8U);
+}
+
+TEST(message_channel_failure, numbers_that_a_peer_cannot_mean_give_no_credit) {
+  message_pair pair(tiny(4));
+  while (pair.a().try_send(message_bytes)) {
+  }
+  ASSERT_EQ(pair.a().sent(), 4U);
+  auto writing = pair.pd().create_channel({.access = access::remote_write}).value();
+  const auto itself = writing.endpoint();
+  auto liar = std::move(writing).handshake(itself).value();
+  for (const std::uint64_t lie : {~std::uint64_t{0}, std::uint64_t{9}}) {
+    std::array<std::byte, 8> word{};
+    store_network_order(word.data(), lie);
+    auto memory = pair.pd().allocate(8, access::local_write).value();
+    std::ranges::copy(word, memory.bytes().begin());
+    ASSERT_TRUE(liar.write(source(memory), pair.end_of_a().terms.word, deadline::after(20s)));
+    const auto before = pair.a().counters().bad_credits;
+    EXPECT_EQ(pair.a().try_send(message_bytes).refusal(), send_refusal::no_credit);
+    EXPECT_GT(pair.a().counters().bad_credits, before);
+  }
+}
+
+// The n-th call of the data path fails; all others are the device's.
+class data_path_fault {
+ public:
+  explicit data_path_fault(const context& of) : native_(of.native()), wrapped_(native_->ops) {
+    instance = this;
+    native_->ops.post_send = [](ibv_qp* queue, ibv_send_wr* list, ibv_send_wr** refused) {
+      if (!instance->fails()) return instance->wrapped_.post_send(queue, list, refused);
+      *refused = list;
+      return EIO;
+    };
+    native_->ops.post_recv = [](ibv_qp* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
+      if (!instance->fails()) return instance->wrapped_.post_recv(queue, list, refused);
+      *refused = list;
+      return EIO;
+    };
+    native_->ops.poll_cq = [](ibv_cq* queue, int count, ibv_wc* out) {
+      return instance->fails() ? -EIO : instance->wrapped_.poll_cq(queue, count, out);
+    };
+  }
+  data_path_fault(const data_path_fault&) = delete;
+  data_path_fault& operator=(const data_path_fault&) = delete;
+  ~data_path_fault() {
+    native_->ops = wrapped_;
+    instance = nullptr;
+  }
+  void fail_call(int nth) { left_ = nth; }
+  [[nodiscard]] bool happened() const { return left_ == 0; }
+
+ private:
+  bool fails() { return left_ > 0 && --left_ == 0; }
+
+  static inline data_path_fault* instance = nullptr;
+  ibv_context* native_;
+  ibv_context_ops wrapped_;
+  int left_ = -1;
+};
+
+TEST(message_channel_failure, each_call_of_the_data_path_may_fail) {
+  counting_provider counting(*soft_provider().value());
+  int lost = 0;
+  int refused_posts = 0;
+  int refused_messages = 0;
+  bool happened = true;
+  for (int nth = 1; happened; ++nth) {
+    {
+      message_pair pair(tiny(4), tiny(4), open_soft(counting.get()).value());
+      data_path_fault fault(pair.context());
+      fault.fail_call(nth);
+      for (int i = 0; i < 10; ++i) {
+        for (message_channel* side : {&pair.a(), &pair.b()}) {
+          const auto outcome = side->try_send(message_bytes);
+          if (outcome.refusal() == send_refusal::verb) {
+            EXPECT_EQ(outcome.code(), EIO);
+            EXPECT_EQ(side->failure(), nullptr);  // nothing was posted, nothing has happened
+            ++refused_messages;
+          }
+        }
+        for (message_channel* side : {&pair.a(), &pair.b()}) static_cast<void>(side->try_receive());
+      }
+      happened = fault.happened();
+      for (message_channel* side : {&pair.a(), &pair.b()}) {
+        side->flush();
+        ASSERT_NE(side->failure(), nullptr);
+        if (side->failure()->part == failed_part::polling) ++lost;
+        if (side->failure()->part == failed_part::posting) ++refused_posts;
+        if (side->failure()->part == failed_part::polling) {
+          EXPECT_EQ(side->queue(), nullptr);
+        }
+        EXPECT_EQ(side->failure()->code, side->failure()->part >= failed_part::polling &&
+                                                 side->failure()->part <= failed_part::posting
+                                             ? EIO
+                                             : 0);
+        EXPECT_NE(side->describe().message(), "");
+        while (side->try_receive()) {
+        }
+        EXPECT_EQ(side->receive_pool().taken(), 0U);
+      }
+      expect_consistent(pair.a(), pair.b());
+      expect_consistent(pair.b(), pair.a());
+    }
+    EXPECT_EQ(counting.live(), "") << "call " << nth;
+  }
+  EXPECT_GE(lost, 5);
+  EXPECT_GE(refused_posts, 5);
+  EXPECT_GE(refused_messages, 5);
+}
+
+TEST(message_channel_failure, each_refused_call_of_creation_leaves_nothing) {
+  counting_provider counting(*soft_provider().value());
+  failing_provider failing(counting.get());
+  const testing_support::log_catcher log;
+  const auto make = [&]() -> result<message_channel> {
+    VERBENA_TRY(auto context, open_soft(failing.get()));
+    VERBENA_TRY(auto pd, context.allocate_pd());
+    VERBENA_TRY(auto prepared, message_channel::prepare(pd, tiny(2)));
+    const auto self = prepared.endpoint();
+    return std::move(prepared).handshake(self);
+  };
+  std::size_t calls = 0;
+  {
+    failing.fail_call(0, 0);
+    const auto made = make();
+    ASSERT_TRUE(made);
+    calls = failing.calls();
+  }
+  ASSERT_EQ(counting.live(), "");
+  std::size_t refused = 0;
+  for (std::size_t nth = 1; nth <= calls; ++nth) {
+    failing.fail_call(nth, ENOMEM);
+    if (!make()) ++refused;
+    EXPECT_EQ(counting.live(), "") << "call " << nth;
+  }
+  EXPECT_GE(refused, 9U);
+}
+
+TEST(message_channel_failure, sides_that_disagree_on_credits_are_told) {
+  auto pd = open_soft().allocate_pd().value();
+  auto without = tiny(2);
+  without.credits = credits::off;
+  auto a = message_channel::prepare(pd, tiny(2)).value();
+  auto b = message_channel::prepare(pd, without).value();
+  const auto end_of_a = a.endpoint();
+  const auto end_of_b = b.endpoint();
+  expect_error(std::move(a).handshake(end_of_b), "the peer has them off");
+  expect_error(std::move(b).handshake(end_of_a), "this side has them off");
+}
+
+TEST(message_channel_failure, options_out_of_their_ranges_are_refused) {
+  auto pd = open_soft().allocate_pd().value();
+  const auto refused = [&](const message_channel_options& options, const char* words) {
+    expect_error(message_channel::prepare(pd, options), words);
+  };
+  refused({.sends = 0}, "between 1 and");
+  refused({.receives = 0}, "between 1 and");
+  refused({.message_bytes = 0}, "at least one byte");
+  refused({.receives = 8, .receive_buffers = 7}, "at least as many as receives");
+}
+
+TEST(message_endpoint, is_read_back_and_refused_when_it_is_broken) {
+  const message_endpoint known{
+      .terms = {.credits = credits::required,
+                .message_bytes = 4096,
+                .receives = 7,
+                .word = remote_region({.address = 64, .length = 8, .key = remote_key(9)})},
+      .connection = {.queue_pair = queue_pair_number(17)}};
+  const auto good = known.encode();
+  EXPECT_EQ(message_endpoint::decode(good).value(), known);
+  expect_error(message_endpoint::decode(std::span(good).first(good.size() - 1)), "bytes, not");
+  expect_error(message_terms::decode(std::span(good).first(5)), "bytes, not");
+  const auto broken = [&](std::size_t at, std::uint8_t value, const char* words) {
+    auto bytes = good;
+    bytes[at] = std::byte{value};
+    expect_error(message_endpoint::decode(bytes), words);
+  };
+  broken(0, 2, "version 2 is not known");
+  broken(1, 2, "flags 2 are not known");
+  broken(1, 4, "flags 4 are not known");
+  broken(3, 1, "bytes where there should be none");
+  broken(6, 0, "at least one byte");
+  broken(11, 0, "at least one receive");
+  broken(12, 9, "version");
+  broken(20, 65, "8 bytes on a multiple of 8");
+  broken(28, 16, "8 bytes on a multiple of 8");
+  broken(33, 9, "version");
+}
+
+TEST(message_channel_death, rules) {
+  message_pair pair(tiny(2));
+  EXPECT_DEATH(static_cast<void>(pair.a().try_send(buffer())), "an empty buffer cannot be sent");
+  EXPECT_DEATH(static_cast<void>(pair.a().describe()), "describe\\(\\) is asked of a message");
+  EXPECT_DEATH(static_cast<void>(send_result::of(1).error()), "of a message that was refused");
+  const message_channel taken = std::move(pair.a());
+  EXPECT_DEATH(static_cast<void>(pair.a().sent()), "a moved-from message_channel must not be used");
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -32,6 +32,7 @@ void message_core_end::operator()(message_core* core) const noexcept {
   log(log_level::error,
       "the queue pair of a message channel cannot be destroyed; its memory is given up and never "
       "freed");
+  // NOLINTNEXTLINE(bugprone-unused-return-value): the adapter may still use its memory
   static_cast<void>(owner.release());
 }
 

@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr std::uint64_t messages = 2000;
+constexpr std::uint64_t messages = 1000;
 
 // [send]
 // Sends the numbers from 1 up; odd ones from a buffer, even ones from anywhere.

@@ -224,7 +224,7 @@ TEST(message_channel_failure, each_refused_call_of_creation_leaves_nothing) {
 }
 
 TEST(message_channel_failure, sides_that_disagree_on_credits_are_told) {
-  auto pd = open_soft().allocate_pd().value();
+  auto pd = open_tested().allocate_pd().value();
   auto without = tiny(2);
   without.credits = credits::off;
   auto a = message_channel::prepare(pd, tiny(2)).value();
@@ -236,7 +236,7 @@ TEST(message_channel_failure, sides_that_disagree_on_credits_are_told) {
 }
 
 TEST(message_channel_failure, options_out_of_their_ranges_are_refused) {
-  auto pd = open_soft().allocate_pd().value();
+  auto pd = open_tested().allocate_pd().value();
   const auto refused = [&](const message_channel_options& options, const char* words) {
     expect_error(message_channel::prepare(pd, options), words);
   };

@@ -267,7 +267,7 @@ TEST(message_channel, refuses_what_cannot_be_sent) {
 }
 
 TEST(message_channel, takes_receives_from_a_pool_of_the_program) {
-  auto context = testing_support::open_soft();
+  auto context = open_tested();
   auto pd = context.allocate_pd().value();
   const auto pool = buffer_pool::create(pd, {.classes = {{.bytes = 512, .count = 8}}}).value();
   const message_channel_options options{.message_bytes = 256, .sends = 4, .receives = 4};
@@ -287,7 +287,7 @@ TEST(message_channel, takes_receives_from_a_pool_of_the_program) {
 
 TEST(message_channel, connects_over_a_stream) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
-  auto pd = testing_support::open_soft().allocate_pd().value();
+  auto pd = open_tested().allocate_pd().value();
   std::thread answering([&] {
     auto peer = listening.accept(soon()).value();
     auto b = message_channel::prepare(pd, tiny(2)).value().connect(peer, soon()).value();

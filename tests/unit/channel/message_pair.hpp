@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two connected message channels on the software device, and messages whose bytes are known.
+// Two connected message channels on the tested device, and messages whose bytes are known.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/channel/tested_device.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/channel/message_channel.hpp"
 #include "verbena/channel/prepared_message_channel.hpp"
@@ -25,7 +26,7 @@ class message_pair {
  public:
   explicit message_pair(const message_channel_options& both = {}) : message_pair(both, both) {}
   message_pair(const message_channel_options& of_a, const message_channel_options& of_b,
-               verbena::context opened = testing_support::open_soft())
+               verbena::context opened = open_tested())
       : context_(std::move(opened)), pd_(context_.allocate_pd().value()) {
     auto first = message_channel::prepare(pd_, of_a).value();
     auto second = message_channel::prepare(pd_, of_b).value();

@@ -39,7 +39,8 @@ void message_core_end::operator()(message_core* core) const noexcept {
 message_core::message_core(parts of)
     : own_(std::move(of)),
       sends_(own_.options.sends, notice_places),
-      receives_(own_.options.receives) {}
+      receives_(own_.options.receives),
+      message_bytes_(own_.terms.message_bytes) {}
 
 result<void> message_core::agree(const message_terms& theirs) {
   const message_terms& ours = own_.terms;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "src/channel/receive_line.hpp"
 #include "src/channel/relax.hpp"
@@ -14,6 +16,10 @@
 #include "verbena/channel/message_endpoint.hpp"
 #include "verbena/memory/remote_window.hpp"
 #include "verbena/verbs/completion_queue.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+class connection;
+}
 
 namespace verbena::inline VERBENA_ABI::detail {
 
@@ -48,6 +54,10 @@ class message_core {
   [[nodiscard]] result<void> fill(queue_pair<rc>& queue);
   /// Takes over the connected queue pair.
   void start(queue_pair<rc> connected) noexcept;
+  /// What the queue pair was connected by: it goes after the queue pair.
+  void keep(std::shared_ptr<cm::connection> connection) noexcept {
+    connection_ = std::move(connection);
+  }
 
   [[nodiscard]] send_result send(std::span<const std::byte> bytes);
   [[nodiscard]] send_result send(buffer& memory, const buffer_part& part);
@@ -103,6 +113,7 @@ class message_core {
   parts own_;
   send_line sends_;
   receive_line receives_;
+  std::shared_ptr<cm::connection> connection_;
   std::optional<queue_pair<rc>> queue_;
 
   // As agreed.

@@ -39,9 +39,10 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
 }
 
 // What the queue pair is made with.
-channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes) {
+channel_options connection_of(const message_channel_options& options, const context& on,
+                              std::uint32_t inline_bytes) {
   channel_options out = options.connection;
-  out.max_send_wr = options.sends + message_core::notice_places;
+  out.max_send_wr = options.sends + message_core::notice_places + detail::first_requests(on);
   out.max_recv_wr = options.receives;
   out.max_send_sge = 1;
   out.max_recv_sge = 1;
@@ -55,7 +56,8 @@ result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
                                            const message_channel_options& options) {
   const auto make = [&](std::uint32_t inline_bytes) {
     return domain.create_queue_pair<rc>(
-        cq, cq, detail::queue_pair_options_of(connection_of(options, inline_bytes)));
+        cq, cq,
+        detail::queue_pair_options_of(connection_of(options, domain.context(), inline_bytes)));
   };
   if (options.inline_bytes != 0)
     if (auto made = make(options.inline_bytes)) return made;
@@ -69,8 +71,9 @@ result<detail::message_core_owner> make_core(const protection_domain& domain, bu
                                            access::local_write));
   VERBENA_TRY(auto word, remote_window<std::uint64_t>::create(domain));
   VERBENA_TRY(const auto granted, word.grant(access::remote_write));
-  VERBENA_TRY(auto cq, domain.context().create_cq(options.sends + message_core::notice_places +
-                                                  options.receives));
+  const context on = domain.context();
+  VERBENA_TRY(auto cq, on.create_cq(options.sends + message_core::notice_places + options.receives +
+                                    detail::first_requests(on)));
   return detail::message_core_owner(
       new message_core({.domain = domain,
                         .cq = std::move(cq),

@@ -5,6 +5,8 @@
 //   send_to_peer(prepared.endpoint().encode());
 //   auto theirs = message_endpoint::decode(from_peer()).value();
 //   auto channel = std::move(prepared).handshake(theirs).value();
+//
+// or over a stream, or by the connection manager (cm/connector.hpp, cm/listener.hpp).
 #pragma once
 
 #include <utility>
@@ -16,6 +18,11 @@
 #include "verbena/channel/message_channel.hpp"
 #include "verbena/channel/message_endpoint.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+class connection_request;
+class connector;
+}  // namespace verbena::inline VERBENA_ABI::cm
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -39,6 +46,16 @@ class [[nodiscard]] prepared_message_channel {
   /// terms that break their format. When it comes back, both sides are ready. Blocks and allocates.
   [[nodiscard]] result<message_channel> connect(
       bringup::stream& peer, deadline until, const bringup::negotiation_options& options = {}) &&;
+
+  /// Asks `peer` for a connection, by the connection manager: the way of cm::connector::connect(),
+  /// whose errors these are. Terms travel with the request and the answer. The channel is prepared
+  /// in a protection domain of `peer.context()`, with its port. On iWARP there is no other way.
+  /// Blocks and allocates. Errors: also those of handshake(); `protocol` for terms that break their
+  /// format.
+  [[nodiscard]] result<message_channel> connect(cm::connector& peer, deadline until) &&;
+  /// Grants a request: the same for cm::connection_request::accept(). A request whose terms do not
+  /// fit is rejected.
+  [[nodiscard]] result<message_channel> accept(cm::connection_request&& request, deadline until) &&;
 
  private:
   friend class message_channel;

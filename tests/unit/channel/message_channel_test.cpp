@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <future>
 #include <memory>
 #include <random>
 #include <thread>
@@ -299,6 +300,33 @@ TEST(message_channel, connects_over_a_stream) {
   auto a = message_channel::prepare(pd, tiny(2)).value().connect(peer, soon()).value();
   EXPECT_TRUE(a.send(some_bytes, soon()));
   EXPECT_TRUE(a.receive(soon()));
+  answering.join();
+}
+
+TEST(message_channel, connects_by_the_connection_manager) {
+  const tested_manager manager;
+  auto door = manager.open();
+  auto peer = manager.find(door.port());
+  auto pd = peer.context().value().allocate_pd().value();
+  const auto exchange = [](message_channel& own) {
+    EXPECT_TRUE(own.uses_credits());
+    EXPECT_EQ(own.message_bytes(), 256U);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_TRUE(own.send(some_bytes, soon()));
+      EXPECT_TRUE(own.receive(soon()));
+    }
+    EXPECT_TRUE(own.drain(soon()));
+  };
+  std::promise<void> both_done;
+  std::thread answering([&] {
+    auto prepared = message_channel::prepare(pd, tiny(2)).value();
+    auto b = std::move(prepared).accept(door.accept(soon()).value(), soon()).value();
+    exchange(b);
+    both_done.get_future().wait();
+  });
+  auto a = message_channel::prepare(pd, tiny(2, 512)).value().connect(peer, soon()).value();
+  exchange(a);
+  both_done.set_value();
   answering.join();
 }
 

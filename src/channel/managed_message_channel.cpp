@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Message channels that the connection manager connects: the terms are its private data.
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "src/channel/message_core.hpp"
+#include "verbena/channel/prepared_message_channel.hpp"
+#include "verbena/cm/connector.hpp"
+#include "verbena/cm/listener.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// Transports fill private data up with zeros.
+result<message_terms> terms_in(std::span<const std::byte> said) {
+  return message_terms::decode(said.first(std::min(said.size(), message_terms::encoded_size)));
+}
+
+}  // namespace
+
+result<message_channel> prepared_message_channel::connect(cm::connector& peer, deadline until) && {
+  prepared_message_channel self = std::move(*this);
+  const auto ours = self.core_->terms().encode();
+  VERBENA_TRY(auto connected,
+              peer.connect(std::move(self.queue_),
+                           {.private_data = ours, .first = cm::first_sender::answering}, until,
+                           [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
+  auto kept = std::make_shared<cm::connection>(std::move(connected));
+  self.core_->keep(kept);
+  self.core_->start(kept->take_queue());
+  VERBENA_TRY(const auto theirs, terms_in(kept->peer_private_data()));
+  VERBENA_TRY_VOID(self.core_->agree(theirs));
+  return message_channel(std::move(self.core_));
+}
+
+result<message_channel> prepared_message_channel::accept(cm::connection_request&& request,
+                                                         deadline until) && {
+  prepared_message_channel self = std::move(*this);
+  auto taken = std::move(request);  // rejected, if it is not accepted
+  VERBENA_TRY(const auto theirs, terms_in(taken.private_data()));
+  VERBENA_TRY_VOID(self.core_->agree(theirs));
+  const auto ours = self.core_->terms().encode();
+  VERBENA_TRY(
+      auto connected,
+      std::move(taken).accept(std::move(self.queue_),
+                              {.private_data = ours, .first = cm::first_sender::answering}, until,
+                              [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
+  auto kept = std::make_shared<cm::connection>(std::move(connected));
+  self.core_->keep(kept);
+  self.core_->start(kept->take_queue());
+  return message_channel(std::move(self.core_));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

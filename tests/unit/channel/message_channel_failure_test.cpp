@@ -137,7 +137,11 @@ class data_path_fault {
   [[nodiscard]] bool happened() const { return left_ == 0; }
 
  private:
-  bool fails() { return left_ > 0 && --left_ == 0; }
+  bool fails() {
+    if (left_ <= 0) return false;
+    --left_;
+    return left_ == 0;
+  }
 
   static inline data_path_fault* instance = nullptr;
   ibv_context* native_;

@@ -58,11 +58,13 @@ class tested_manager {
     return cm::listener::open({.host = host(), .port = 0}, {.provider = &from_}).value();
   }
   /// What connects to `port`, by the same device.
+  [[nodiscard]] result<cm::connector> resolve(std::uint16_t port, deadline until) const {
+    return cm::connector::resolve({.host = host(), .port = port}, until,
+                                  {.from = here_->with_port(0), .provider = &from_});
+  }
+  /// The same, for tests that cannot go on without.
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
-    return cm::connector::resolve({.host = host(), .port = port},
-                                  deadline::after(std::chrono::seconds(20)),
-                                  {.from = here_->with_port(0), .provider = &from_})
-        .value();
+    return resolve(port, deadline::after(std::chrono::seconds(20))).value();
   }
 
  private:

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// How two processes get a channel between them: over a TCP stream or by the connection manager,
+// asking or answering.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/unit/channel/tested_device.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+#include "verbena/verbs/memory_region.hpp"
+#include "verbena/verbs/remote_region.hpp"
+
+namespace verbena::test {
+
+enum class meeting_way : std::uint8_t { stream, manager };
+enum class meeting_side : std::uint8_t { asks, answers };
+
+/// One side of a channel, and the region that the other side lets it use.
+struct met {
+  protection_domain pd;
+  buffer_pool pool;
+  memory_region region;
+  channel over;
+  remote_region theirs;
+};
+
+/// A place where the answering side waits; it is there before the other side is told of it.
+class meeting_place {
+ public:
+  explicit meeting_place(meeting_way way) {
+    if (way == meeting_way::stream) {
+      stream_.emplace(bringup::listener::open({.host = "127.0.0.1"}).value());
+    } else {
+      manager_.emplace();
+      door_.emplace(manager_->open());
+    }
+  }
+  [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : door_->port(); }
+  /// The next that comes until then.
+  [[nodiscard]] result<met> accept(deadline until);
+
+ private:
+  std::optional<bringup::listener> stream_;
+  std::optional<tested_manager> manager_;
+  std::optional<cm::listener> door_;
+};
+
+namespace detail {
+
+struct own_objects {
+  protection_domain pd;
+  buffer_pool pool;
+  memory_region region;
+};
+
+inline result<own_objects> make_objects(const context& of) {
+  VERBENA_TRY(auto pd, of.allocate_pd());
+  VERBENA_TRY(auto pool, buffer_pool::create(pd, {.classes = {{.bytes = 256, .count = 32}}}));
+  VERBENA_TRY(auto region, pd.allocate(8192, access::local_write | access::remote_read |
+                                                 access::remote_write | access::remote_atomic));
+  return own_objects{std::move(pd), std::move(pool), std::move(region)};
+}
+
+inline channel_options options_of_meeting() {
+  return {.max_send_wr = 16,
+          .max_recv_wr = 16,
+          .access = access::remote_read | access::remote_write | access::remote_atomic};
+}
+
+inline met assemble(own_objects own, channel over, const remote_region& theirs) {
+  return {std::move(own.pd), std::move(own.pool), std::move(own.region), std::move(over), theirs};
+}
+
+inline result<met> meet_over(bringup::stream with, deadline until) {
+  VERBENA_TRY(auto own, make_objects(open_tested()));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+  VERBENA_TRY(auto over, std::move(prepared).connect(with, until));
+  VERBENA_TRY(const auto said, with.exchange(own.region.remote().encode(), until));
+  VERBENA_TRY(const auto theirs, remote_region::decode(said));
+  return assemble(std::move(own), std::move(over), theirs);
+}
+
+inline result<met> ask_manager(std::uint16_t port, deadline until) {
+  const tested_manager manager;
+  VERBENA_TRY(auto peer, manager.resolve(port, until));
+  VERBENA_TRY(const auto device, peer.context());
+  VERBENA_TRY(auto own, make_objects(device));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+  const auto mine = own.region.remote().encode();
+  VERBENA_TRY(auto over, std::move(prepared).connect(peer, {.private_data = mine}, until));
+  const auto said = over.connection()->peer_private_data();
+  VERBENA_TRY(const auto theirs, remote_region::decode(said.first(remote_region::encoded_size)));
+  return assemble(std::move(own), std::move(over), theirs);
+}
+
+inline result<met> answer_by_manager(cm::connection_request request, deadline until) {
+  VERBENA_TRY(const auto device, request.context());
+  VERBENA_TRY(auto own, make_objects(device));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+  VERBENA_TRY(const auto theirs,
+              remote_region::decode(request.private_data().first(remote_region::encoded_size)));
+  const auto mine = own.region.remote().encode();
+  VERBENA_TRY(auto over,
+              std::move(prepared).accept(std::move(request), {.private_data = mine}, until));
+  return assemble(std::move(own), std::move(over), theirs);
+}
+
+}  // namespace detail
+
+inline result<met> meeting_place::accept(deadline until) {
+  if (stream_) {
+    VERBENA_TRY(auto with, stream_->accept(until));
+    return detail::meet_over(std::move(with), until);
+  }
+  VERBENA_TRY(auto request, door_->accept(until));
+  return detail::answer_by_manager(std::move(request), until);
+}
+
+/// Meets who answers at `port`.
+inline result<met> ask(meeting_way way, std::uint16_t port, deadline until) {
+  if (way == meeting_way::manager) return detail::ask_manager(port, until);
+  VERBENA_TRY(auto with, bringup::stream::connect({.host = "127.0.0.1", .port = port}, until));
+  return detail::meet_over(std::move(with), until);
+}
+
+}  // namespace verbena::test

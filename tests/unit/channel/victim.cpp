@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The peer that is killed: victim stream|manager asks|answers PORT [stopping]. It gets a channel
+// and uses it until that fails. One that answers prints its port. One that is stopping stops before
+// it asks or answers, and when it has its channel: who traces it sees what lies between.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tests/unit/channel/mixed_traffic.hpp"
+
+namespace {
+
+using namespace verbena::test;
+
+int run(const std::string& way_name, const std::string& side_name, const std::string& port,
+        bool stopping) {
+  const auto way = way_name == "stream" ? meeting_way::stream : meeting_way::manager;
+  const auto until = verbena::deadline::after(std::chrono::seconds(20));
+  const auto stop = [&] {
+    if (stopping) static_cast<void>(raise(SIGSTOP));
+  };
+  const auto device = open_tested();
+  std::optional<meeting_place> place;
+  if (side_name == "answers") {
+    place.emplace(way);
+    std::cout << place->port() << std::endl;
+  }
+  stop();
+  auto found =
+      place ? place->accept(until) : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
+  if (!found) {
+    std::cerr << found.error().message() << '\n';
+    return 1;
+  }
+  stop();
+  mixed_traffic traffic(*found, static_cast<std::uint32_t>(getpid()));
+  while (!traffic.step()) {
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Goes with the test, whatever becomes of that.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (argc < 4) return 2;
+  // Not by exit(): what checks for leaks cannot do so in a process that is traced.
+  _exit(run(argv[1], argv[2], argv[3], argc > 4 && std::string_view(argv[4]) == "stopping"));
+}

@@ -166,7 +166,7 @@ TEST_F(killed_peers, at_random_moments_of_traffic) {
         if (side == meeting_side::asks) place.emplace(way);
         victim peer(way, side, place ? place->port() : std::uint16_t{0}, tracing::no);
         const auto until = deadline::after(20s);
-        auto between = place ? place->accept(until) : ask(way, peer.port().value(), until);
+        auto between = place ? place->accept(until, until) : ask(way, peer.port().value(), until);
         ASSERT_TRUE(between) << between.error().message();
         mixed_traffic traffic(*between, random());
         std::optional<operation_result> failed;
@@ -189,11 +189,12 @@ void survive(meeting_way way, meeting_place* place, const victim& peer,
     if (place == nullptr) {
       const auto port = peer.port();
       if (!port) return error::unavailable(0, "victim", {}, "it did not come so far as to listen");
-      return ask(way, *port, deadline::after(5s));
+      return ask(way, *port, deadline::after(3s));
     }
+    // It comes before it is killed, or not at all.
     for (;;) {
       const bool last = killed;
-      auto found = place->accept(deadline::after(last ? 2s : 5s));
+      auto found = place->accept(deadline::after(20ms), deadline::after(3s));
       if (found || last || found.error().kind() != error_kind::timed_out) return found;
     }
   };

@@ -43,8 +43,8 @@ class meeting_place {
     }
   }
   [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : door_->port(); }
-  /// The next that comes until then.
-  [[nodiscard]] result<met> accept(deadline until);
+  /// The next that comes until then, with a channel to it before `connected`.
+  [[nodiscard]] result<met> accept(deadline comes, deadline connected);
 
  private:
   std::optional<bringup::listener> stream_;
@@ -114,13 +114,13 @@ inline result<met> answer_by_manager(cm::connection_request request, deadline un
 
 }  // namespace detail
 
-inline result<met> meeting_place::accept(deadline until) {
+inline result<met> meeting_place::accept(deadline comes, deadline connected) {
   if (stream_) {
-    VERBENA_TRY(auto with, stream_->accept(until));
-    return detail::meet_over(std::move(with), until);
+    VERBENA_TRY(auto with, stream_->accept(comes));
+    return detail::meet_over(std::move(with), connected);
   }
-  VERBENA_TRY(auto request, door_->accept(until));
-  return detail::answer_by_manager(std::move(request), until);
+  VERBENA_TRY(auto request, door_->accept(comes));
+  return detail::answer_by_manager(std::move(request), connected);
 }
 
 /// Meets who answers at `port`.

@@ -35,7 +35,7 @@ int run(const std::string& way_name, const std::string& side_name, const std::st
   }
   stop();
   auto found =
-      place ? place->accept(until) : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
+      place ? place->accept(until, until) : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
   if (!found) {
     std::cerr << found.error().message() << '\n';
     return 1;

@@ -31,11 +31,11 @@ int run(const std::string& way_name, const std::string& side_name, const std::st
   std::optional<meeting_place> place;
   if (side_name == "answers") {
     place.emplace(way);
-    std::cout << place->port() << std::endl;
+    std::cout << place->port() << '\n' << std::flush;
   }
   stop();
-  auto found =
-      place ? place->accept(until, until) : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
+  auto found = place ? place->accept(until, until)
+                     : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
   if (!found) {
     std::cerr << found.error().message() << '\n';
     return 1;

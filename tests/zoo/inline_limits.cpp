@@ -170,12 +170,14 @@ void operations_of_one_variable() {
   channels with(options);
   const auto pool = with.pool();
   std::vector<pending_operation> into;
+  into.reserve(3);
   for (int i = 0; i < 3; ++i) into.push_back(with.b->post_receive(pool.take(64).value()));
   with.a
       ->scope(patiently(),
               [&](operation_scope& sending) {
                 std::uint64_t note = 0;
                 std::vector<scoped_operation> sent;
+                sent.reserve(3);
                 for (std::uint64_t i = 0; i < 3; ++i) {
                   note = 10 + i;
                   sent.push_back(sending.send(inline_data(std::as_bytes(std::span(&note, 1)))));

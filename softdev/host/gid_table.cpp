@@ -37,4 +37,9 @@ bool gid_table::set(std::span<const gid_entry> now) noexcept {
   return entries_ != before;
 }
 
+void gid_table::move() noexcept {
+  const std::lock_guard lock(mutex_);
+  std::rotate(entries_.rbegin(), entries_.rbegin() + 1, entries_.rend());
+}
+
 }  // namespace verbena::softdev

@@ -37,6 +37,8 @@ class gid_table {
 
   /// Makes the table hold `now`, as far as there is room. True when that is a change.
   bool set(std::span<const gid_entry> now) noexcept;
+  /// Every entry is at the next index; the last one's is at the first. They stay there.
+  void move() noexcept;
 
  private:
   mutable std::mutex mutex_;

@@ -149,6 +149,11 @@ void host::progress() noexcept {
   if (tended || path_.restless()) thread_.wake();
 }
 
+void host::move_gids() {
+  gids_.move();
+  listeners_.raise(device_event::gid_change);
+}
+
 bool host::refresh_gids() {
   if (!gids_.set(describe_host(looks_.kind).gids)) return false;
   listeners_.raise(device_event::gid_change);

@@ -91,6 +91,8 @@ class host {
   /// Reads the addresses of the host again, and tells the listeners when they have changed: true
   /// then. Asks the kernel; allocates.
   bool refresh_gids();
+  /// Moves the addresses to other indexes, and tells the listeners.
+  void move_gids();
   /// Who is told what happens to the device.
   [[nodiscard]] device_listeners& listeners() noexcept { return listeners_; }
   /// What the port runs at (ibv_port_attr::active_speed).

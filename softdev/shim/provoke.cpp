@@ -14,6 +14,7 @@
 #include "softdev/host/host.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/objects.hpp"
+#include "softdev/shim/provoke.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -68,6 +69,16 @@ int change_speed(host& home, const words& /*command*/) {
 
 int change_gids(host& home, const words& /*command*/) {
   if (!home.refresh_gids()) home.listeners().raise(device_event::gid_change);
+  return 0;
+}
+
+// Where there is one address, it stays at its index.
+int move_gids(host& home, const words& /*command*/) {
+  if (home.looks().kind == persona_kind::roce) {
+    home.move_gids();
+  } else {
+    home.listeners().raise(device_event::gid_change);
+  }
   return 0;
 }
 
@@ -127,6 +138,7 @@ struct command_row {
 constexpr std::array commands = {
     command_row{"port", 3, &change_port},
     command_row{"gid-change", 1, &change_gids},
+    command_row{"gid-move", 1, &move_gids},
     command_row{"lid-change", 2, &change_lid},
     command_row{"pkey-change", 1, &change_partitions},
     command_row{"pkey-change", 3, &change_partition},
@@ -137,6 +149,8 @@ constexpr std::array commands = {
     command_row{"clock", 2, &set_clock},
 };
 
+}  // namespace
+
 int provoke(host& home, std::string_view text) {
   const auto command = split(text);
   if (!command) return EINVAL;
@@ -146,7 +160,6 @@ int provoke(host& home, std::string_view text) {
   return EINVAL;
 }
 
-}  // namespace
 }  // namespace verbena::softdev
 
 using namespace verbena::softdev;

@@ -15,6 +15,7 @@
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 #include "softdev/shim/operations.hpp"
+#include "softdev/shim/provoke.hpp"
 #include "softdev/shim/trap.hpp"
 #include "verbena/base/log.hpp"
 
@@ -217,6 +218,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
     set_kind(the_device(), looks);
   fill(*object);
   (*host)->listeners().add({.context = object, .tell = &tell_context});
+  start_script(**host);
   return &object->context;
 }
 

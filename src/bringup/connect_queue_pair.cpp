@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "verbena/base/assert.hpp"
+
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
 result<endpoint> exchange_endpoints(const endpoint& ours, stream& peer, deadline until) {
@@ -12,9 +14,19 @@ result<endpoint> exchange_endpoints(const endpoint& ours, stream& peer, deadline
   return theirs;
 }
 
-result<void> wait_until_both_are_ready(stream& peer, deadline until) {
-  VERBENA_TRY_VOID(peer.exchange(frame_type::ready, {}, until));
-  return {};
+result<std::vector<std::byte>> wait_until_both_are_ready(stream& peer, deadline until,
+                                                         std::span<const std::byte> message) {
+  VERBENA_ASSERT(message.size() <= max_ready_bytes,
+                 "a message of the bring-up has at most max_ready_bytes");
+  const bool has_messages = peer.version() >= messages_since_version;
+  VERBENA_TRY(auto theirs,
+              peer.exchange(frame_type::ready,
+                            has_messages ? message : std::span<const std::byte>(), until));
+  if (!theirs.empty() && !has_messages)
+    return give_up(error::protocol("connect_queue_pair", peer.peer(),
+                                   "the peer's `ready` has bytes, which its version has not"),
+                   peer);
+  return theirs;
 }
 
 error give_up(error why, stream& peer) noexcept {

@@ -56,7 +56,7 @@ std::size_t limit_of(frame_type type, std::size_t blob_bytes) {
     case frame_type::blob:
       return blob_bytes;
     case frame_type::ready:
-      return 0;
+      return max_ready_bytes;
     case frame_type::refusal:
       return max_refusal_bytes;
     case frame_type::endpoint:

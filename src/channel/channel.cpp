@@ -3,6 +3,10 @@
 #include "verbena/channel/channel.hpp"
 
 #include <cerrno>
+#include <string>
+
+#include "verbena/base/assert.hpp"
+#include "verbena/verbs/context.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -10,7 +14,8 @@ result<channel_options> channel::query() const {
   const auto& queue = core().queue();
   if (!queue)
     return error::from_errno(ENOTCONN, "channel::query", {},
-                             "the channel lost its queue pair in an earlier failure");
+                             "the channel lost its queue pair in an earlier failure, and was not "
+                             "connected again");
   using attribute = queue_pair_attribute;
   VERBENA_TRY(const auto now,
               queue->query(attribute::access | attribute::pkey_index | attribute::port |
@@ -42,6 +47,24 @@ error channel::describe(const operation_result& failed) const {
   if (failed.refusal() == refusal::verb)
     return queue->describe_refused_send(post_status(failed.code(), 0));
   return failed.error();
+}
+
+error channel::describe_failure() const {
+  const channel_failure* const why = failure();
+  VERBENA_ASSERT(why != nullptr, "describe_failure() is of a channel that failed");
+  error words = why->error();
+  if (why->first && why->cause != failure_cause::deadline)
+    words = describe(*why->first)
+                .with_diagnosis(std::string("posted at ") + why->first->posted().file_name() + ":" +
+                                std::to_string(why->first->posted().line()))
+                .with_diagnosis("the channel is in error: " + to_string(why->cause))
+                .with_diagnosis("operations that did not succeed: " + to_string(why->fates));
+  const port_number number = core().options().port;
+  const auto port = domain().context().query_port(number);
+  if (port && port->state() != port_state::active)
+    words = std::move(words).with_diagnosis("port " + std::to_string(number.value()) +
+                                            " is not up now: " + to_string(port->state()));
+  return words;
 }
 
 }  // namespace verbena::inline VERBENA_ABI

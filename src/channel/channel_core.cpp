@@ -31,8 +31,12 @@ channel_core::channel_core(parts of)
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
-      native_domain_(domain_.native()),
-      free_{options_.max_send_wr, options_.max_recv_wr} {
+      // The address of this is no protection domain's.
+      usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
+                                             : static_cast<const void*>(domain_.native())),
+      free_{options_.max_send_wr, options_.max_recv_wr},
+      book_(of.book),
+      chosen_gid_(of.chosen_gid) {
   pieces_.reserve(std::max(options_.max_send_sge, options_.max_recv_sge));
 }
 
@@ -55,7 +59,11 @@ bool channel_core::spin(deadline until, Ended&& ended) {
 }
 
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
-  if (!wait(waiter, until)) flush_because(true);
+  if (wait(waiter, until)) return;
+  flush_because(failure_cause::deadline);
+  if (failure_ && failure_->cause == failure_cause::deadline && !failure_->first &&
+      !waiter.result.ok())
+    failure_->first = waiter.result;
 }
 
 bool channel_core::wait(const operation_waiter& waiter, deadline until) {
@@ -63,12 +71,17 @@ bool channel_core::wait(const operation_waiter& waiter, deadline until) {
 }
 
 void channel_core::drain(const operation_scope& scope, deadline until) {
-  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(true);
+  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(failure_cause::deadline);
 }
 
-void channel_core::flush_because(bool deadline_passed) {
+void channel_core::fail_because(failure_cause why, int code) noexcept {
+  if (!failure_) failure_ = channel_failure{.cause = why, .code = code};
+}
+
+void channel_core::flush_because(failure_cause why) {
   if (!queue_) return;
-  deadline_passed_ = deadline_passed;
+  fail_because(why);
+  deadline_passed_ = why == failure_cause::deadline;
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved) {
     log(log_level::warning, moved.error().message());
@@ -81,8 +94,26 @@ void channel_core::flush_because(bool deadline_passed) {
   deadline_passed_ = false;
 }
 
+void channel_core::disconnect() {
+  flush_because(failure_cause::program);
+  if (queue_) lose(0);
+  // The completions of a queue pair that is gone must not come when its slots are used again.
+  deliver_the_rest();
+  connection_.reset();
+  book_.finish(posted_);
+}
+
+void channel_core::connect_again(queue_pair<rc> queue) {
+  VERBENA_ASSERT(!queue_, "a channel has one queue pair at a time");
+  queue_.emplace(std::move(queue));
+  free_ = {options_.max_send_wr, options_.max_recv_wr};
+  posted_ = {};
+  failure_.reset();
+}
+
 void channel_core::lose(int code) noexcept {
   if (queue_) {
+    fail_because(failure_cause::adapter, code);
     auto closed = std::move(*queue_).close();
     queue_.reset();
     if (!closed) {
@@ -114,7 +145,33 @@ void channel_core::deliver_the_rest() noexcept {
   }
 }
 
-void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
+void channel_core::remember(operation_slot& slot, operation_result& failed) noexcept {
+  failed.kind_ = slot.kind;
+  if (!failed.completed_) {
+    book_.lose_count();
+  } else if (slot.kind == operation_kind::receive) {
+    book_.count_failed_receive();
+  } else if (is_message(slot.kind)) {
+    failed.number_ = static_cast<int>(book_.number_of_failed());
+  }
+  const bool to_blame =
+      failed.end() == operation_end::failed && failed.done_.status() != completion_status::flushed;
+  fail_because(to_blame ? failure_cause::operation : failure_cause::connection);
+  if (failure_->cause == failure_cause::connection && to_blame) {
+    // What was flushed because of it may be polled before it.
+    failure_->cause = failure_cause::operation;
+    failure_->first.reset();
+  }
+  if (!failure_->first && failure_->cause != failure_cause::deadline &&
+      failure_->cause != failure_cause::program)
+    failure_->first = failed;
+  operation_fates& fates = failure_->fates;
+  ++(slot.kind == operation_kind::receive     ? fates.receives
+     : failed.delivery() == delivery::unknown ? fates.unknown
+                                              : fates.not_done);
+}
+
+void channel_core::hand_over(operation_slot& slot, const operation_result& how) noexcept {
   buffer held;
   const bool holds_buffer = std::exchange(slot.holds_buffer, false);
   if (holds_buffer) held = std::move(slots_.table().held(slot));
@@ -128,6 +185,16 @@ void channel_core::end(operation_slot& slot, const operation_result& how) noexce
     first_unseen_failure_ = how;
   }
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
+}
+
+void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
+  if (how.ok()) [[likely]] {
+    hand_over(slot, how);
+  } else {
+    operation_result failed = how;
+    remember(slot, failed);
+    hand_over(slot, failed);
+  }
   release_place(slot);
 }
 

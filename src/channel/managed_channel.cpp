@@ -17,7 +17,7 @@ result<channel> prepared_channel::manage(prepared_channel self, const channel_pr
                                          Bring&& bring_up) {
   channel made(nullptr);
   const cm::receive_poster post_receives = [&](queue_pair<rc>& queue) -> result<void> {
-    made = std::move(self).with(std::move(queue));
+    made = std::move(self).with(std::move(queue), {});
     auto posted = prepare ? prepare(made) : result<void>();
     auto& lent = made.core().queue();
     VERBENA_ASSERT(lent, "what prepares a channel posts to it, and does not end it");

@@ -35,7 +35,8 @@ error refused(refusal why, int code) {
           call, {}, "an atomic operation is on 8 bytes, at an address of the peer divisible by 8");
     case refusal::not_connected:
       return error::from_errno(code, call, {},
-                               "the channel lost its queue pair in an earlier failure");
+                               "the channel has no connection after an earlier failure: see "
+                               "failure(), and reconnect()");
     case refusal::none:
       break;
   }
@@ -44,11 +45,35 @@ error refused(refusal why, int code) {
 
 }  // namespace
 
+delivery operation_result::delivery() const noexcept {
+  using enum verbena::delivery;
+  using detail::operation_kind;
+  using status = completion_status;
+  if (ok()) return done;
+  if (end_ == operation_end::refused) return not_done;
+  if (kind_ == operation_kind::read) return not_done;
+  if (!completed_) return unknown;
+  if (kind_ == operation_kind::receive) return not_done;
+  switch (done_.status()) {
+    case status::rnr_retries_exceeded:
+      // The bytes of a write arrive before a receive for its number is looked for.
+      return kind_ == operation_kind::write_with_immediate ? unknown : not_done;
+    case status::remote_invalid_request:
+    case status::remote_access_error:
+    case status::remote_operation_error:
+    case status::local_protection_error:
+    case status::local_length_error:
+      return kind_ == operation_kind::send ? not_done : unknown;
+    default:
+      return unknown;
+  }
+}
+
 error operation_result::error() const {
   VERBENA_ASSERT(!ok(), "error() is of an operation that failed");
   switch (end_) {
     case operation_end::refused:
-      return refused(why_, code_).with_diagnosis(place(posted_));
+      return refused(why_, number_).with_diagnosis(place(posted_));
     case operation_end::deadline:
       return error::timed_out(
           "operation of a channel", {},
@@ -57,7 +82,7 @@ error operation_result::error() const {
               place(posted_));
     case operation_end::lost:
       return error::from_errno(
-          code_ == 0 ? EIO : code_, "operation of a channel", {},
+          number_ == 0 ? EIO : number_, "operation of a channel", {},
           "the channel lost its queue pair before the operation completed; whether the peer has "
           "seen something of it is unknown; " +
               place(posted_));

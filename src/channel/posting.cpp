@@ -33,7 +33,7 @@ refusal channel_core::gather(std::span<const Piece> pieces, std::size_t most) no
   if (pieces.size() > most) return refusal::too_many_pieces;
   for (const Piece& piece : pieces) {
     const local_slice slice = piece.slice();  // stops if it is a sink that is posted already
-    if (piece.domain() != native_domain_) return refusal::foreign_domain;
+    if (piece.domain() != domain_.native()) return refusal::foreign_domain;
     pieces_.push_back(slice);
   }
   return refusal::none;
@@ -102,7 +102,8 @@ post_status channel_core::submit(const operation_description& what, std::uint64_
       batch.fetch_and_add(request, pieces.front(), what.remote, what.expected_or_addend);
       break;
     case operation_kind::receive:
-      break;  // was posted above
+    case operation_kind::write_with_immediate:
+      break;  // was posted above; is not asked for by that name
   }
   return batch.submit();
 }
@@ -122,7 +123,9 @@ operation_slot* channel_core::post(const operation_description& what, const oper
     table.put(slot);
     return refuse(refusal::verb, status.code());
   }
-  take_place(slot, what.kind, who.posted);
+  const bool is_message_too = what.kind == operation_kind::write && what.options.immediate;
+  take_place(slot, is_message_too ? operation_kind::write_with_immediate : what.kind, who.posted);
+  ++posted_[static_cast<std::size_t>(slot.kind)];
   slot.waiter = who.waiter;
   slot.scope = who.scope;
   if (held != nullptr) {

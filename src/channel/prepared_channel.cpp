@@ -4,17 +4,33 @@
 
 #include <algorithm>
 
+#include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI {
-namespace {
 
-// What the queue pair is created with.
-queue_pair_options<rc> queue_options(channel_options of, const context& on) {
+queue_pair_options<rc> detail::queue_options(channel_options of, const context& on) {
   of.max_send_wr += detail::first_requests(on);
   return detail::queue_pair_options_of(of);
 }
+
+result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& prepared,
+                                                    const continuation& ours,
+                                                    const way_to_peer& way,
+                                                    bringup::negotiation_options options) {
+  const auto bytes = ours.encode();
+  options.message = bytes;
+  VERBENA_TRY(auto made, bringup::negotiate_queue_pair(
+                             std::move(prepared), way.peer, way.until,
+                             [](queue_pair<rc>&) -> result<void> { return {}; }, options));
+  connected_over out{.queue = std::move(made.queue), .told = std::nullopt};
+  if (made.message.empty()) return out;
+  VERBENA_TRY(out.told, continuation::decode(made.message));
+  return out;
+}
+
+namespace {
 
 // Operations in flight at most. The sum of two halves of the range does not overflow.
 result<std::uint32_t> places(const channel_options& options) {
@@ -46,9 +62,14 @@ result<prepared_channel> prepared_channel::create(const protection_domain& domai
         "the completion hub has room for " + std::to_string(table->unreserved()) +
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
-  VERBENA_TRY(auto queue, domain.create_queue_pair<rc>(table->cq(), table->cq(),
-                                                       queue_options(options, domain.context())));
-  return prepared_channel(std::move(queue), std::move(slots), domain, options);
+  VERBENA_TRY(auto queue,
+              domain.create_queue_pair<rc>(table->cq(), table->cq(),
+                                           detail::queue_options(options, domain.context())));
+  prepared_channel made(std::move(queue), std::move(slots), domain, options);
+  if (options.gid_index) {
+    VERBENA_TRY(made.chosen_gid_, domain.context().query_gid(options.port, *options.gid_index));
+  }
+  return made;
 }
 
 result<prepared_channel> protection_domain::create_channel() const { return create_channel({}); }
@@ -66,26 +87,31 @@ result<prepared_channel> protection_domain::create_channel(const completion_hub&
   return prepared_channel::create(*this, hub.table_, options);
 }
 
-channel prepared_channel::with(queue_pair<rc> connected) && {
+channel prepared_channel::with(queue_pair<rc> connected,
+                               const std::optional<verbena::continuation>& told) && {
+  book_.begin(continuation_.self.connection, told);
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): counted by the core itself
   return channel(new detail::channel_core({.queue = std::move(connected),
                                            .slots = std::move(slots_),
                                            .domain = std::move(domain_),
-                                           .options = options_}));
+                                           .options = options_,
+                                           .book = book_,
+                                           .chosen_gid = chosen_gid_}));
 }
 
-result<channel> prepared_channel::handshake(const verbena::endpoint& remote) && {
+result<channel> prepared_channel::handshake(const verbena::endpoint& remote,
+                                            const std::optional<verbena::continuation>& told) && {
   prepared_channel self = std::move(*this);
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
-  return std::move(self).with(std::move(connected));
+  return std::move(self).with(std::move(connected), told);
 }
 
 result<channel> prepared_channel::connect(bringup::stream& peer, deadline until,
                                           const bringup::negotiation_options& options) && {
   prepared_channel self = std::move(*this);
-  VERBENA_TRY(auto connected,
-              bringup::connect_queue_pair(std::move(self.queue_), peer, until, options));
-  return std::move(self).with(std::move(connected));
+  VERBENA_TRY(auto connected, detail::connect_over(std::move(self.queue_), self.continuation_,
+                                                   {.peer = peer, .until = until}, options));
+  return std::move(self).with(std::move(connected.queue), connected.told);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -46,7 +46,8 @@ typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::
 struct ibv_context;
 /// `verbena_soft_provoke`: makes something happen to the device, in this process, and raises its
 /// asynchronous event on all open contexts. For tests and demonstrations. `command` is one of:
-/// `port 1 down`, `port 1 up`, `gid-change` (the addresses are read again), `lid-change N`,
+/// `port 1 down`, `port 1 up`, `gid-change` (the addresses are read again), `gid-move` (they are at
+/// other indexes), `lid-change N`,
 /// `pkey-change` (the table as at first) or `pkey-change INDEX P_KEY`, `sm-change`,
 /// `client-reregister`, `speed-change`, `device-fatal` (the open contexts work no more), `clock N`
 /// (the device's clock shows N now; no event). 0, EINVAL for other text, or ENODEV in a forked

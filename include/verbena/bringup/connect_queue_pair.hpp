@@ -3,9 +3,12 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
@@ -23,8 +26,9 @@ namespace detail {
 /// Sends our endpoint and receives the peer's.
 [[nodiscard]] result<endpoint> exchange_endpoints(const endpoint& ours, stream& peer,
                                                   deadline until);
-/// Says that we are ready, and waits until the peer is.
-[[nodiscard]] result<void> wait_until_both_are_ready(stream& peer, deadline until);
+/// Says that we are ready, with `message`, and waits until the peer is: what it says.
+[[nodiscard]] result<std::vector<std::byte>> wait_until_both_are_ready(
+    stream& peer, deadline until, std::span<const std::byte> message);
 /// Tells the peer what failed here, and returns it.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
 }  // namespace detail
@@ -35,6 +39,8 @@ struct negotiated_queue_pair {
   queue_pair<Transport> queue;  ///< connected
   /// Nothing with a peer of an older Verbena, which makes no offers: its endpoint was all it told.
   std::optional<negotiated> terms;
+  /// What the peer's application says: its negotiation_options::message.
+  std::vector<std::byte> message;
 };
 
 /// Connects `prepared` with the peer's queue pair, and says what was agreed. Both sides offer the
@@ -71,8 +77,9 @@ template <connected_transport Transport, class PostReceives>
   }
   if (auto posted = std::forward<PostReceives>(post_receives)(**connected); !posted)
     return detail::give_up(std::move(posted).error(), peer);
-  VERBENA_TRY_VOID(detail::wait_until_both_are_ready(peer, until));
-  negotiated_queue_pair<Transport> made{.queue = **std::move(connected), .terms = std::nullopt};
+  VERBENA_TRY(auto message, detail::wait_until_both_are_ready(peer, until, options.message));
+  negotiated_queue_pair<Transport> made{
+      .queue = **std::move(connected), .terms = std::nullopt, .message = std::move(message)};
   if (way) made.terms.emplace(std::move(way->what));
   return made;
 }

@@ -12,6 +12,7 @@
 //
 //   version 1   endpoint, ready
 //   version 2   offer, verdict, ready; after a verdict `again` of either side: from the beginning
+//   version 3   the same; `ready` may have bytes of the application
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ namespace verbena::inline VERBENA_ABI::bringup {
 enum class frame_type : std::uint8_t {
   blob = 1,      ///< bytes of the application
   endpoint = 2,  ///< a queue pair's endpoint
-  ready = 3,     ///< the sender of this frame can receive; no payload
+  ready = 3,     ///< the sender can receive; since version 3 with a message of the application
   refusal = 4,   ///< the sender gives up; the payload is the reason in UTF-8
   offer = 5,     ///< what a side can do and wants: `bringup::offer`; since version 2
   verdict = 6,   ///< whether what was decided works for the sender: one byte; since version 2
@@ -47,13 +48,13 @@ enum class verdict : std::uint8_t {
 /// One frame. Threads: one thread at a time.
 struct frame {
   frame_type type = frame_type::blob;  ///< what the payload is
-  std::vector<std::byte> payload;      ///< its bytes; empty for `ready`
+  std::vector<std::byte> payload;      ///< its bytes
 };
 
 /// The versions of this protocol that one side speaks.
 struct version_range {
   std::uint16_t lowest = 1;   ///< the first version that it speaks
-  std::uint16_t highest = 2;  ///< the last one
+  std::uint16_t highest = 3;  ///< the last one
 
   friend bool operator==(version_range, version_range) = default;
 };
@@ -66,6 +67,10 @@ inline constexpr std::size_t greeting_bytes = 8;
 inline constexpr std::size_t frame_header_bytes = 8;
 /// The version from which on sides make offers.
 inline constexpr std::uint16_t offers_since_version = 2;
+/// The version from which on `ready` may have bytes.
+inline constexpr std::uint16_t messages_since_version = 3;
+/// Those at most.
+inline constexpr std::size_t max_ready_bytes = 64;
 /// What an endpoint, an offer or a verdict has at most.
 inline constexpr std::size_t max_bringup_bytes = 1024;
 /// What a refusal's text is cut to.

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/ids.hpp"
@@ -34,6 +36,9 @@ struct negotiation_options {
   /// How long a port that is down, or has no address, may take to come back before that is called a
   /// failure; the deadline of the call holds for it, too.
   std::chrono::nanoseconds port_patience = std::chrono::nanoseconds(0);
+  /// What the application tells its peer besides, once both are ready: at most `max_ready_bytes`.
+  /// Peers of older versions are not told. A channel has words of its own.
+  std::span<const std::byte> message = {};
 };
 
 /// What was agreed with a peer that makes offers, and on what. Threads: one thread at a time.

@@ -21,11 +21,15 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/operation_scope.hpp"
 #include "verbena/channel/pending_operation.hpp"
+#include "verbena/channel/reconnection.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
 #include "verbena/memory/buffer.hpp"
@@ -225,8 +229,37 @@ class [[nodiscard]] channel {
   /// it was, what the device says, the usual causes. Asks the device. Precondition: !failed.ok().
   [[nodiscard]] error describe(const operation_result& failed) const;
   /// Ends what is in flight: moves the queue pair to its error state and waits until the adapter
-  /// has let go of all memory. Every handle has then ended. Blocks for 5 s at most.
+  /// has let go of all memory. Every handle has then ended, and every buffer is back. Blocks for
+  /// 5 s at most.
   void flush() { core().flush(); }
+
+  /// Why the connection is of no more use, as far as operations that ended have shown it; nullptr
+  /// if they have not. The first cause stays until reconnect().
+  [[nodiscard]] const channel_failure* failure() const { return core().failure(); }
+  /// The same in words, with what only the channel knows: to which peer it was, what the device
+  /// says, whether the port is down now. Asks the device. Precondition: failure() != nullptr.
+  [[nodiscard]] error describe_failure() const;
+
+  /// Gives the channel a new connection to the peer at the other end of `peer`, who calls this too,
+  /// or prepared_channel::connect() if it was started anew. What is in flight is flushed first, the
+  /// old queue pair is destroyed, and its completions are taken: each handle of the old connection
+  /// has its result, and none of the new connection can be taken for it. The protection domain, its
+  /// regions and buffers, the completion queue or hub and the options stay; sequence numbers, the
+  /// entry of the GID table and the path MTU are chosen anew, unless the options gave the latter
+  /// two. A GID that the options gave by its index is looked for where it is now. A port that is
+  /// down may come back within `options.port_patience`.
+  ///
+  /// Errors: those of prepared_channel::connect() and of prepare_again(). The channel is then
+  /// without a connection, posts are refused as refusal::not_connected, and it can be tried again
+  /// with a stream that was connected anew. Blocks and allocates.
+  [[nodiscard]] result<reconnection> reconnect(bringup::stream& peer, deadline until,
+                                               const bringup::negotiation_options& options = {});
+  /// The first half of that for who exchanges endpoints by other means; handshake() of what comes
+  /// back is the second. Blocks for 5 s at most, and allocates.
+  ///
+  /// Errors: those of protection_domain::create_queue_pair(), as `unavailable` while the port is
+  /// down; `unavailable`, too, when the port has no more the address that the options chose.
+  [[nodiscard]] result<prepared_reconnection> prepare_again();
 
   /// The protection domain that its memory has to be of.
   [[nodiscard]] const protection_domain& domain() const { return core().domain(); }

@@ -22,6 +22,11 @@ struct channel_options {
   /// be in flight, and so never overruns. Means nothing for a channel on a completion_hub.
   std::uint32_t min_cq_entries = 0;
 
+  /// Counts messages, so that the peer can be told after channel::reconnect() which of its have
+  /// arrived, and this side can settle its own: reconnection::settle(). Both sides have to. Posts
+  /// of the blocking and scoped levels then cost some 100 instructions more.
+  bool counts_messages = false;
+
   /// What the peer may do to this side's memory. Empty: send to it, and nothing else.
   access_flags access = {};
 

@@ -9,9 +9,12 @@
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/verbs/completion.hpp"
 
 namespace verbena::inline VERBENA_ABI {
+
+class reconnection;
 
 namespace detail {
 class channel_core;
@@ -56,6 +59,13 @@ class place_of_post {
   std::source_location at_;
 };
 
+/// What is known of what an operation was to do.
+enum class delivery : std::uint8_t {
+  done,      ///< it was done, once
+  not_done,  ///< it was not, and will never be: doing it again does it once
+  unknown,   ///< it may have been done, in whole or in part: doing it again may do it twice
+};
+
 /// How an operation ended, and what it brought. On success cheap to make and to copy; the words of
 /// a failure are made when error() is asked. Threads: immutable value.
 class [[nodiscard("an operation can fail: check it, or call value()")]] operation_result {
@@ -81,7 +91,7 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   [[nodiscard]] static operation_result refuse(verbena::refusal why, int code,
                                                std::source_location posted) noexcept {
     operation_result made;
-    made.code_ = code;
+    made.number_ = code;
     made.why_ = why;
     made.end_ = operation_end::refused;
     made.posted_ = posted;
@@ -90,7 +100,7 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   /// Its completion will never be known.
   [[nodiscard]] static operation_result lose(int code, std::source_location posted) noexcept {
     operation_result made;
-    made.code_ = code;
+    made.number_ = code;
     made.end_ = operation_end::lost;
     made.posted_ = posted;
     return made;
@@ -120,7 +130,24 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   /// Why it was not posted.
   [[nodiscard]] verbena::refusal refusal() const noexcept { return why_; }
   /// Of what was refused or lost: the errno, or 0.
-  [[nodiscard]] int code() const noexcept { return code_; }
+  [[nodiscard]] int code() const noexcept { return completed_ ? 0 : number_; }
+  /// What is known of what it was to do.
+  ///
+  /// Success is `done`: the peer's adapter has the message, or its memory the bytes; whether the
+  /// peer's program has looked at it only that program can say. What was not posted is `not_done`.
+  /// So are a read that failed, which changes nothing at the peer, a receive whose completion says
+  /// that it failed, which brought nothing here, and a message that the peer refused
+  /// (`rnr_retries_exceeded`, `remote_*`) or that this side could not read
+  /// (`local_protection_error`, `local_length_error`). Everything else is `unknown`. When a
+  /// connection ends without an answer
+  /// (`retries_exceeded`), the request may have been lost, or the acknowledgement was; of what was
+  /// `flushed` behind it the same is true, since several requests are on their way at once. Writes
+  /// are executed packet by packet: also one that was refused may have written some bytes. What was
+  /// lost with the queue pair (operation_end::lost) has no completion that could tell.
+  /// channel::reconnect() can turn `unknown` into what the peer knows: reconnection::settle().
+  /// Source: enum ibv_wc_status of verbs.h and ibv_poll_cq(3); check_resource() of the kernel's
+  /// rxe_resp.c, which looks for a receive per packet.
+  [[nodiscard]] verbena::delivery delivery() const noexcept;
   /// Where it was posted.
   [[nodiscard]] std::source_location posted() const noexcept { return posted_; }
 
@@ -135,14 +162,15 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
 
  private:
   friend class detail::channel_core;
+  friend class reconnection;
   // A completion that was polled to where it belongs.
   void succeeded(std::source_location posted) noexcept {
     posted_ = posted;
     end_ = operation_end::success;
     completed_ = true;
     why_ = verbena::refusal::none;
-    unused_ = 0;
-    code_ = 0;
+    kind_ = detail::operation_kind::send;
+    number_ = 0;
   }
 
   verbena::completion done_;
@@ -151,8 +179,10 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   operation_end end_ = operation_end::refused;
   bool completed_ = false;
   verbena::refusal why_ = verbena::refusal::none;
-  [[maybe_unused]] std::uint8_t unused_ = 0;
-  int code_ = 0;
+  detail::operation_kind kind_ = detail::operation_kind::send;  // of a failure
+  // code(); of a message that completed and failed, its number among those of the channel, modulo
+  // 2^32.
+  int number_ = 0;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

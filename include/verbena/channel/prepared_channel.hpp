@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
@@ -22,6 +23,7 @@
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/completion_hub.hpp"
+#include "verbena/channel/continuation.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -50,14 +52,21 @@ class [[nodiscard]] prepared_channel {
   /// The options that it was created with.
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
 
-  /// Connects to the peer, whose endpoint came by other means: its own endpoint connects it to
-  /// itself. The peer may not be ready by then: see prepared_queue_pair::handshake(), whose errors
-  /// these are. May block in the kernel while the peer's address is resolved.
-  [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote) &&;
+  /// What lets the peer know this side again after channel::reconnect(): its bytes may go to it
+  /// along with the endpoint's.
+  [[nodiscard]] const verbena::continuation& continuation() const noexcept { return continuation_; }
 
-  /// Connects to the peer at the other end of `peer`, who calls this too; what is offered, decided
-  /// and tried is what bringup::negotiate_queue_pair() says, and so are the errors. When it comes
-  /// back, both sides are ready. Blocks and allocates.
+  /// Connects to the peer, whose endpoint came by other means, and its continuation if it has one:
+  /// its own endpoint connects it to itself. The peer may not be ready by then: see
+  /// prepared_queue_pair::handshake(), whose errors these are. May block in the kernel while the
+  /// peer's address is resolved.
+  [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote,
+                                          const std::optional<verbena::continuation>& told = {}) &&;
+
+  /// Connects to the peer at the other end of `peer`, who calls this too, or channel::reconnect();
+  /// what is offered, decided and tried is what bringup::negotiate_queue_pair() says, and so are
+  /// the errors. The message of `options` is replaced by the continuation. When it comes back,
+  /// both sides are ready. Blocks and allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
 
@@ -82,11 +91,14 @@ class [[nodiscard]] prepared_channel {
       : queue_(std::move(queue)),
         slots_(std::move(slots)),
         domain_(std::move(domain)),
-        options_(options) {}
+        options_(options),
+        book_(options.counts_messages ? detail::counting::yes : detail::counting::no),
+        continuation_(book_.next()) {}
   [[nodiscard]] static result<prepared_channel> create(
       const protection_domain& domain, std::shared_ptr<detail::operation_table> table,
       const channel_options& options);
-  [[nodiscard]] channel with(queue_pair<rc> connected) &&;
+  [[nodiscard]] channel with(queue_pair<rc> connected,
+                             const std::optional<verbena::continuation>& told) &&;
   template <class Bring>
   [[nodiscard]] static result<channel> manage(prepared_channel self,
                                               const channel_preparation& prepare, Bring&& bring_up);
@@ -95,6 +107,9 @@ class [[nodiscard]] prepared_channel {
   detail::slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
+  std::optional<gid_entry> chosen_gid_;
+  detail::connection_book book_;
+  verbena::continuation continuation_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

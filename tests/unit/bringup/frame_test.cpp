@@ -133,7 +133,7 @@ TEST(frame_decoder, names_each_broken_header) {
            bad_header{{1, 0, 0, 1, 0, 0, 0, 0}, "do not know"},
            bad_header{{1, 0, 0, 0, 0, 0, 3, 0xe9}, "`blob` of 1001 bytes; at most 1000"},
            bad_header{{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, "4294967295 bytes"},
-           bad_header{{3, 0, 0, 0, 0, 0, 0, 1}, "`ready` of 1 bytes; at most 0"},
+           bad_header{{3, 0, 0, 0, 0, 0, 0, 65}, "`ready` of 65 bytes; at most 64"},
            bad_header{{4, 0, 0, 0, 0, 0, 2, 1}, "`refusal` of 513 bytes; at most 512"},
            bad_header{{5, 0, 0, 0, 0, 0, 4, 1}, "`offer` of 1025 bytes; at most 1024"},
        }) {

@@ -101,8 +101,9 @@ inline connected_channels connect_by_handshake(const protection_domain& pd,
   auto second = pd.create_channel(options).value();
   const auto to_first = first.endpoint();
   const auto to_second = second.endpoint();
-  auto made = std::move(first).handshake(to_second).value();
-  return {std::move(made), std::move(second).handshake(to_first).value()};
+  const auto told_by_first = first.continuation();
+  auto made = std::move(first).handshake(to_second, second.continuation()).value();
+  return {std::move(made), std::move(second).handshake(to_first, told_by_first).value()};
 }
 
 }  // namespace verbena::test

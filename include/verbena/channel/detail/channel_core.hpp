@@ -13,11 +13,15 @@
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/detail/connection_book.hpp"
+#include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
+#include "verbena/verbs/gid_table.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -38,16 +42,6 @@ struct operation_options {
 };
 
 namespace detail {
-
-/// What an operation does.
-enum class operation_kind : std::uint8_t {
-  send,
-  write,
-  read,
-  compare_and_swap,
-  fetch_and_add,
-  receive
-};
 
 /// An operation. Memory is named by `out` or `in`.
 struct operation_description {
@@ -102,6 +96,9 @@ class channel_core {
     slot_reservation slots;  ///< one for each operation that can be in flight
     protection_domain domain;
     channel_options options;
+    connection_book book;
+    /// What was at the index of the GID table that the options give, if they give one.
+    std::optional<gid_entry> chosen_gid = {};
   };
   explicit channel_core(parts of);
   channel_core(const channel_core&) = delete;
@@ -159,7 +156,7 @@ class channel_core {
   }
   /// Moves the queue pair to its error state and waits until nothing is in flight. Ends by losing
   /// the queue pair at the latest: afterwards nothing is in flight.
-  void flush() { flush_because(false); }
+  void flush() { flush_because(failure_cause::program); }
   /// Destroys the queue pair, if there is one, and ends all operations as lost with that errno.
   void lose(int code) noexcept;
   /// What the queue pair was connected by: it goes after the queue pair.
@@ -167,6 +164,10 @@ class channel_core {
     connection_ = std::move(connection);
   }
   [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
+  /// The same, and destroys the queue pair; the book has then what came of the connection.
+  void disconnect();
+  /// Goes on with another queue pair, as after creation. Precondition: disconnect() was called.
+  void connect_again(queue_pair<rc> queue);
 
   /// A completion for an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
@@ -185,6 +186,13 @@ class channel_core {
   }
   [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_[0]; }
   [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_[1]; }
+  /// Why the connection is of no more use; nullptr: it is, as far as is known.
+  [[nodiscard]] const channel_failure* failure() const noexcept {
+    return failure_ ? &*failure_ : nullptr;
+  }
+  /// Who the two sides are, and what they have of each other.
+  [[nodiscard]] connection_book& book() noexcept { return book_; }
+  [[nodiscard]] const std::optional<gid_entry>& chosen_gid() const noexcept { return chosen_gid_; }
   /// Operations that failed when nobody waited for them any more, and the first of them.
   [[nodiscard]] std::uint64_t unseen_failures() const noexcept { return unseen_failures_; }
   [[nodiscard]] const operation_result* first_unseen_failure() const noexcept {
@@ -203,10 +211,13 @@ class channel_core {
   [[nodiscard]] refusal gather(std::span<const Piece> pieces, std::size_t most) noexcept;
   [[nodiscard]] post_status submit(const operation_description& what, std::uint64_t id);
   void end(operation_slot& slot, const operation_result& how) noexcept;
+  inline void hand_over(operation_slot& slot, const operation_result& how) noexcept;
+  void remember(operation_slot& slot, operation_result& failed) noexcept;
   // What was posted from `slot` is in flight.
   [[gnu::always_inline]] inline void take_place(operation_slot& slot, operation_kind kind,
                                                 std::source_location posted) noexcept {
     slot.posted = posted;
+    slot.kind = kind;
     slot.receive = kind == operation_kind::receive;
     --free_[slot.receive];
   }
@@ -215,7 +226,8 @@ class channel_core {
     slots_.table().put(slot);
   }
   void await_longer(const operation_waiter& waiter, deadline until);
-  void flush_because(bool deadline_passed);
+  void flush_because(failure_cause why);
+  void fail_because(failure_cause why, int code = 0) noexcept;
   template <class Ended>
   bool spin(deadline until, Ended&& ended);
   void end_all(int code) noexcept;
@@ -226,13 +238,17 @@ class channel_core {
   slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
-  const ibv_pd* native_domain_;
+  const void* usual_domain_;           // of memory that is_usual(); none if messages are counted
   std::vector<local_slice> pieces_;    // of one post
   std::array<std::uint32_t, 2> free_;  // places for sends, and for receives
   std::uint32_t holders_ = 1;
   bool deadline_passed_ = false;
   std::uint64_t unseen_failures_ = 0;
   operation_result first_unseen_failure_;  // there if there are any
+  kind_counts posted_{};                   // over this connection, if they are counted
+  connection_book book_;
+  std::optional<gid_entry> chosen_gid_;
+  std::optional<channel_failure> failure_;
 };
 
 int operation_table::progress() noexcept {
@@ -270,7 +286,7 @@ found channel_core::poll_for(const operation_table& table, const operation_slot&
 }
 
 void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
-  if (slot.waiter == nullptr || slot.holds_buffer || deadline_passed_) [[unlikely]]
+  if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
     return end(slot, operation_result::of(done, deadline_passed_, slot.posted));
   slot.waiter->result = operation_result::of(done, false, slot.posted);
   slot.waiter->ended = true;
@@ -280,9 +296,9 @@ void channel_core::ended(operation_slot& slot, const completion& done) noexcept 
 
 template <operation_kind Kind, class Piece>
 bool channel_core::is_usual(const Piece& piece, const remote_region& remote) const noexcept {
-  if (native_domain_ == nullptr) __builtin_unreachable();
+  if (usual_domain_ == nullptr) __builtin_unreachable();
   // A channel that lost its queue pair has no places.
-  if (free_[Kind == operation_kind::receive] == 0 || piece.domain() != native_domain_) [[unlikely]]
+  if (free_[Kind == operation_kind::receive] == 0 || piece.domain() != usual_domain_) [[unlikely]]
     return false;
   constexpr bool is_remote = Kind == operation_kind::write || Kind == operation_kind::read;
   return !is_remote || piece.length() <= remote.length();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
 #include "verbena/verbs/completion_queue.hpp"
@@ -43,7 +44,8 @@ struct alignas(64) operation_slot {
   std::source_location posted;         ///< where
   std::uint64_t id = 0;                ///< it completes with: how often the slot was used, index
   operation_slot* next = nullptr;      ///< of the free list
-  bool receive = false;                ///< takes a place of the receive queue
+  operation_kind kind = operation_kind::send;  ///< what it does
+  bool receive = false;                        ///< takes a place of the receive queue
   /// held() of the table has its memory, and a buffer_waiter waits; false of a free slot.
   bool holds_buffer = false;
 };

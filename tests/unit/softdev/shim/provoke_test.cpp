@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -339,6 +340,19 @@ TEST(addresses, of_the_host_that_come_and_go_change_the_gid_table_and_raise_the_
 
 TEST_F(provoked, a_forked_child_provokes_nothing) {
   EXPECT_EQ(in_child([&] { return provoke(device_.context, "sm-change") == ENODEV ? 0 : 1; }), 0);
+}
+
+TEST(provoke_script, does_what_the_environment_says) {
+  const auto play = [] {
+    setenv("VERBENA_SOFTDEV_PROVOKE",
+           "1 port 1 down;nonsense; 1 port 1 sideways;0 gid-move ;; 1 port 1 up", 1);
+    const opened_device device;
+    for (const ibv_event_type kind :
+         {IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE})
+      EXPECT_EQ(take(device.context).event_type, kind);
+    return 0;
+  };
+  EXPECT_EQ(in_child(play), 0);
 }
 
 }  // namespace

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// What connecting a channel for the first time and again have in common.
+#pragma once
+
+#include <optional>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/channel_options.hpp"
+#include "verbena/channel/continuation.hpp"
+#include "verbena/verbs/context.hpp"
+#include "verbena/verbs/prepared_queue_pair.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// The options of a channel's queue pair.
+[[nodiscard]] queue_pair_options<rc> queue_options(channel_options of, const context& on);
+
+/// Who is to be connected to, and how long that may take.
+struct way_to_peer {
+  bringup::stream& peer;
+  deadline until;
+};
+
+/// A queue pair that both sides are ready with, and what the peer said of itself.
+struct connected_over {
+  queue_pair<rc> queue;
+  std::optional<continuation> told;
+};
+
+/// Connects; the continuations cross with the last frames. Errors: those of
+/// bringup::negotiate_queue_pair(); `protocol` for what is no continuation.
+[[nodiscard]] result<connected_over> connect_over(prepared_queue_pair<rc>&& prepared,
+                                                  const continuation& ours, const way_to_peer& way,
+                                                  bringup::negotiation_options options);
+
+}  // namespace verbena::inline VERBENA_ABI::detail

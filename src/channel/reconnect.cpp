@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+// A channel that failed gets another queue pair.
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "src/channel/connect.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/channel/channel.hpp"
+#include "verbena/channel/reconnection.hpp"
+#include "verbena/verbs/context.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+namespace {
+
+constexpr int nap_ms = 5;
+
+// Both sides mean the same connection, in which `ended` was this side's.
+bool is_that_connection(const continuation& told, const detail::ended_connection& ended,
+                        std::uint64_t identity) {
+  return told.before && ended.peer && told.self.channel == ended.peer->channel &&
+         told.before->connection == ended.peer->connection &&
+         told.before->peer == connection_identity{.channel = identity, .connection = ended.number};
+}
+
+// The index that the address has now which the options chose by its index then.
+result<gid_index> find_again(const gid_entry& chosen, const context& device) {
+  VERBENA_TRY(const auto table, device.gid_table());
+  const auto now = std::ranges::find_if(table, [&](const gid_entry& each) {
+    return each.port == chosen.port && each.type == chosen.type && each.gid == chosen.gid;
+  });
+  if (now != table.end()) return now->index;
+  return error::unavailable(
+      ENODATA, "channel::reconnect", device.name(),
+      "the port has no more the address that the channel's options chose: " + to_string(chosen));
+}
+
+result<prepared_queue_pair<rc>> prepare_queue(detail::channel_core& core) {
+  auto options = detail::queue_options(core.options(), core.domain().context());
+  // Packets of the old connection that are still on their way must not fit the new one.
+  options.first_psn.reset();
+  if (core.chosen_gid()) {
+    VERBENA_TRY(options.gid_index, find_again(*core.chosen_gid(), core.domain().context()));
+  }
+  const auto& cq = core.table().cq();
+  return core.domain().create_queue_pair<rc>(cq, cq, options);
+}
+
+// The same once the port is up: at most until `until`, or until the peer goes away.
+result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
+                                               const bringup::stream& peer, deadline until) {
+  while (true) {
+    auto made = prepare_queue(core);
+    if (made || made.error().kind() != error_kind::unavailable || until.expired()) return made;
+    pollfd gone{peer.fd(), POLLRDHUP, 0};
+    if (::poll(&gone, 1, nap_ms) > 0) return made;
+  }
+}
+
+}  // namespace
+
+reconnection::reconnection(std::uint64_t identity,
+                           const std::optional<detail::ended_connection>& ended,
+                           const std::optional<continuation>& told) {
+  if (!told || !ended || !ended->peer) return;
+  const bool is_same = told->self.channel == ended->peer->channel;
+  peer_ = is_same ? reconnected_peer::same : reconnected_peer::another;
+  if (!ended->counted || !is_that_connection(*told, *ended, identity)) return;
+  const auto received = told->before->received;
+  // What was acknowledged has been received, and nothing that was not sent: else somebody is wrong.
+  if (!received || *received < ended->sent || *received - ended->sent > ended->failed) return;
+  received_by_peer_ = received;
+  first_failed_ = ended->first_failed;
+  failed_ = ended->failed;
+  failed_but_received_ = *received - ended->sent;
+}
+
+delivery reconnection::settle(const operation_result& of) const noexcept {
+  const delivery before = of.delivery();
+  if (before != delivery::unknown || !received_by_peer_ || !of.completed_ ||
+      !detail::is_message(of.kind_))
+    return before;
+  const std::uint32_t place = static_cast<std::uint32_t>(of.number_) - first_failed_;
+  if (place >= failed_) return before;
+  if (place < failed_but_received_) return delivery::done;
+  // Of a write with a number, bytes may be there although the number is not.
+  return of.kind_ == detail::operation_kind::send ? delivery::not_done : before;
+}
+
+result<reconnection> prepared_reconnection::handshake(
+    const verbena::endpoint& remote, const std::optional<verbena::continuation>& told) && {
+  prepared_reconnection self = std::move(*this);
+  if (self.core_->queue())
+    return error::invalid_argument("prepared_reconnection::handshake", {},
+                                   "the channel is connected again already");
+  VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
+  return std::move(self).with(std::move(connected), told);
+}
+
+reconnection prepared_reconnection::with(queue_pair<rc> connected,
+                                         const std::optional<verbena::continuation>& told) && {
+  const reconnection made(core_->book().identity(), core_->book().last(), told);
+  core_->book().begin(continuation_.self.connection, told);
+  core_->connect_again(std::move(connected));
+  return made;
+}
+
+result<prepared_reconnection> channel::prepare_again() {
+  core().disconnect();
+  VERBENA_TRY(auto queue, prepare_queue(core()));
+  return prepared_reconnection(core(), std::move(queue));
+}
+
+result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
+                                        const bringup::negotiation_options& options) {
+  core().disconnect();
+  auto patience = deadline::after(options.port_patience);
+  if (until.when() < patience.when()) patience = until;
+  auto queue = wait_for_queue(core(), peer, patience);
+  if (!queue) return bringup::detail::give_up(std::move(queue).error(), peer);
+  prepared_reconnection again(core(), *std::move(queue));
+  VERBENA_TRY(auto made, detail::connect_over(std::move(again.queue_), again.continuation_,
+                                              {.peer = peer, .until = until}, options));
+  return std::move(again).with(std::move(made.queue), made.told);
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: MIT
+// Channels that fail, say why, and are connected again: what is known of each message afterwards.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/channel/channel_pair.hpp"
+#include "verbena/bringup/connect_queue_pair.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/channel/continuation.hpp"
+#include "verbena/channel/reconnection.hpp"
+#include "verbena/verbs/provoke.hpp"
+
+namespace verbena::test {
+namespace {
+
+using testing_support::expect_error;
+
+channel_options counting() {
+  auto options = channel_pair::default_options();
+  options.counts_messages = true;
+  return options;
+}
+
+// Gives up soon: a few milliseconds without an answer.
+channel_options impatient() {
+  auto options = counting();
+  options.timeout = ack_timeout::at_least(1ms);
+  options.retry_count = 3;
+  return options;
+}
+
+// Connects both channels of a pair again, by hand; what the peer of the first tells may be changed.
+struct both_reconnected {
+  reconnection a;
+  reconnection b;
+};
+template <class Change>
+both_reconnected reconnect(channel_pair& pair, Change&& change) {
+  auto first = pair.a().prepare_again().value();
+  auto second = pair.b().prepare_again().value();
+  const auto to_first = first.endpoint();
+  const auto to_second = second.endpoint();
+  auto told = second.continuation();
+  const auto told_by_first = continuation::decode(first.continuation().encode()).value();
+  EXPECT_EQ(told_by_first, first.continuation());
+  change(told);
+  return {.a = std::move(first).handshake(to_second, told).value(),
+          .b = std::move(second).handshake(to_first, told_by_first).value()};
+}
+both_reconnected reconnect(channel_pair& pair) {
+  return reconnect(pair, [](continuation& /*told*/) {});
+}
+
+// A message each way.
+void expect_working(channel_pair& pair, unsigned char value) {
+  auto outbox = pair.memory(8, value);
+  auto inbox = pair.memory(8);
+  for (auto [from, to] : {std::pair(&pair.a(), &pair.b()), std::pair(&pair.b(), &pair.a())}) {
+    const auto received = to->scope(patiently(), [&](auto& receiving) {
+      auto message = receiving.receive(sink(inbox));
+      EXPECT_TRUE(from->send(source(outbox), patiently()));
+      EXPECT_TRUE(message.wait());
+    });
+    EXPECT_TRUE(received);
+    EXPECT_TRUE(all_are(inbox.bytes(), value));
+  }
+  EXPECT_EQ(pair.a().failure(), nullptr);
+}
+
+std::vector<pending_operation> post_sends(channel& from, const buffer_pool& pool, int count) {
+  std::vector<pending_operation> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back(from.post_send(std::move(*pool.take(1)), {.length = 8}));
+  return out;
+}
+
+TEST(recovery, first_failure_is_kept_with_its_place_and_the_rest_is_counted) {
+  channel_pair pair(impatient());
+  const auto pool = pair.pool();
+  auto locked = pair.pd().allocate(64, access::local_write).value();
+  auto receive = pair.a().post_receive(std::move(*pool.take(1)));
+  auto refused = pair.a().post_write(std::move(*pool.take(1)), locked.remote(), {.length = 8});
+  auto read = pair.a().post_read(std::move(*pool.take(1)), locked.remote(), {.length = 8});
+  auto sends = post_sends(pair.a(), pool, 2);
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  ASSERT_NE(refused.wait(patiently()), nullptr);
+  pair.a().flush();
+  const auto* const why = pair.a().failure();
+  ASSERT_NE(why, nullptr);
+  EXPECT_EQ(why->cause, failure_cause::operation);
+  ASSERT_TRUE(why->first);
+  EXPECT_EQ(why->first->completion()->status(), completion_status::remote_access_error);
+  EXPECT_EQ(why->first->posted().line(), refused.poll()->posted().line());
+  // The write was refused, but writes are executed in pieces.
+  EXPECT_EQ(refused.poll()->delivery(), delivery::unknown);
+  EXPECT_EQ(read.poll()->delivery(), delivery::not_done);
+  EXPECT_EQ(receive.poll()->delivery(), delivery::not_done);
+  EXPECT_EQ(sends[0].poll()->delivery(), delivery::unknown);
+  EXPECT_EQ(why->fates, (operation_fates{.not_done = 1, .unknown = 3, .receives = 1}));
+  const std::string words = pair.a().describe_failure().message();
+  EXPECT_THAT(words, ::testing::HasSubstr("recovery_test.cpp"));
+  EXPECT_THAT(words, ::testing::HasSubstr("an operation failed"));
+  EXPECT_THAT(words, ::testing::HasSubstr("1 not done, 3 unknown, 1 receives"));
+  for (auto* each : {&receive, &refused, &read, &sends[0], &sends[1]}) each->take_buffer().reset();
+  EXPECT_EQ(pool.taken(), 0U);
+}
+
+TEST(recovery, deadline_and_flush_are_causes_of_their_own) {
+  channel_pair pair(counting());
+  auto inbox = pair.memory(8);
+  EXPECT_EQ(pair.a().receive(sink(inbox), deadline::after(1ms)).end(), operation_end::deadline);
+  ASSERT_NE(pair.a().failure(), nullptr);
+  EXPECT_EQ(pair.a().failure()->cause, failure_cause::deadline);
+  ASSERT_TRUE(pair.a().failure()->first);
+  EXPECT_EQ(pair.a().failure()->first->delivery(), delivery::not_done);
+  EXPECT_THAT(pair.a().describe_failure().message(), ::testing::HasSubstr("a deadline passed"));
+  pair.b().flush();
+  EXPECT_EQ(pair.b().failure()->cause, failure_cause::program);
+  EXPECT_THAT(pair.b().failure()->error().message(), ::testing::HasSubstr("flushed the channel"));
+  reconnect(pair);
+  expect_working(pair, 7);
+}
+
+TEST(recovery, message_that_finds_no_receive_was_not_delivered) {
+  auto options = impatient();
+  options.rnr_retry_count = 1;
+  channel_pair pair(options);
+  auto outbox = pair.memory(8);
+  const auto sent = pair.a().send(source(outbox), patiently());
+  EXPECT_EQ(sent.completion()->status(), completion_status::rnr_retries_exceeded);
+  EXPECT_EQ(sent.delivery(), delivery::not_done);
+  EXPECT_EQ(operation_result().delivery(), delivery::not_done);
+}
+
+// Three messages arrive, five do not; then both sides connect again, and the second tells `told`.
+struct settled {
+  reconnection again;
+  std::vector<delivery> messages;
+};
+settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> told) {
+  const auto pool = pair.pool();
+  std::vector<pending_operation> receives;
+  for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
+  auto sends = post_sends(pair.a(), pool, 8);
+  for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->ok());
+  pair.a().flush();
+  const auto both = reconnect(pair, [&](continuation& of) {
+    EXPECT_EQ(of.before->received, 3U);
+    of.before->received = told;
+  });
+  EXPECT_EQ(both.a.peer(), reconnected_peer::same);
+  EXPECT_EQ(both.b.peer(), reconnected_peer::same);
+  EXPECT_EQ(both.b.received_by_peer(), 0U);
+  settled out{.again = both.a, .messages = {}};
+  for (auto& each : sends) {
+    EXPECT_EQ(each.poll()->delivery(),
+              out.messages.size() < 3 ? delivery::done : delivery::unknown);
+    out.messages.push_back(both.a.settle(*each.poll()));
+  }
+  return out;
+}
+
+TEST(recovery, peer_says_which_of_the_unknown_messages_it_has) {
+  using enum delivery;
+  channel_pair pair(counting());
+  const auto messages = [&](std::optional<std::uint64_t> told) {
+    return settle_eight_messages(pair, told).messages;
+  };
+  EXPECT_THAT(messages(3), ::testing::ElementsAre(done, done, done, not_done, not_done, not_done,
+                                                  not_done, not_done));
+  // Acknowledgements can be lost: this side cannot tell these two from the others.
+  EXPECT_THAT(messages(5),
+              ::testing::ElementsAre(done, done, done, done, done, not_done, not_done, not_done));
+  EXPECT_THAT(messages(8), ::testing::Each(done));
+  // Not told, or more than was sent, or fewer than were acknowledged.
+  for (const auto nonsense : {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(9),
+                              std::optional<std::uint64_t>(2)})
+    EXPECT_THAT(messages(nonsense), ::testing::ElementsAre(done, done, done, unknown, unknown,
+                                                           unknown, unknown, unknown));
+  expect_working(pair, 9);
+}
+
+TEST(recovery, count_of_another_connection_settles_nothing) {
+  channel_pair pair(counting());
+  const auto changes = std::to_array<void (*)(continuation&)>(
+      {[](continuation& of) { of.before->connection += 1; },
+       [](continuation& of) { of.before->peer.channel ^= 1U; },
+       [](continuation& of) { of.before->peer.connection += 1; },
+       [](continuation& of) { of.before.reset(); }});
+  for (const auto change : changes) {
+    const auto both = reconnect(pair, change);
+    EXPECT_EQ(both.a.peer(), reconnected_peer::same);
+    EXPECT_EQ(both.a.received_by_peer(), std::nullopt);
+  }
+  const auto both = reconnect(pair, [](continuation& of) { of.self.channel ^= 1U; });
+  EXPECT_EQ(both.a.peer(), reconnected_peer::another);
+  EXPECT_EQ(both.a.received_by_peer(), std::nullopt);
+}
+
+TEST(recovery, writes_with_numbers_count_as_messages_but_are_never_certainly_not_done) {
+  channel_pair pair(counting());
+  const auto pool = pair.pool();
+  auto target = pair.memory(8);
+  auto receive = pair.b().post_receive(std::move(*pool.take(1)));
+  auto plain = pair.a().post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
+  auto first = pair.a().post_write(std::move(*pool.take(1)), target.remote(), {.length = 8},
+                                   {.immediate = 1});
+  auto second = pair.a().post_write(std::move(*pool.take(1)), target.remote(), {.length = 8},
+                                    {.immediate = 2});
+  auto send = pair.a().post_send(std::move(*pool.take(1)), {.length = 8});
+  ASSERT_TRUE(receive.wait(patiently())->ok());
+  const auto again = reconnect(pair).a;
+  EXPECT_EQ(again.received_by_peer(), 1U);
+  EXPECT_EQ(again.settle(*plain.poll()), delivery::done);
+  EXPECT_EQ(again.settle(*first.poll()), delivery::done);
+  EXPECT_EQ(again.settle(*second.poll()), delivery::unknown);
+  EXPECT_EQ(again.settle(*send.poll()), delivery::not_done);
+}
+
+TEST(continuation, garbage_is_refused) {
+  const continuation whole{
+      .self = {.channel = 5, .connection = 3},
+      .before = continuation::past{
+          .connection = 2, .peer = {.channel = 7, .connection = 9}, .received = 77}};
+  const auto bytes = whole.encode();
+  EXPECT_EQ(continuation::decode(bytes).value(), whole);
+  expect_error(continuation::decode(std::span(bytes).first(55)), "56 bytes");
+  auto other = bytes;
+  other[0] = std::byte{2};
+  expect_error(continuation::decode(other), "version 2");
+  // Each byte of the flags, of what is zero, and numbers that must not be.
+  for (std::size_t at = 1; at < 8; ++at) {
+    other = bytes;
+    other[at] = std::byte{0x80};
+    expect_error(continuation::decode(other), "contradict");
+  }
+  for (const std::size_t number : {8, 16, 24, 32, 40}) {
+    other = bytes;
+    std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(number), 8, std::byte{0});
+    expect_error(continuation::decode(other), "contradict");
+  }
+  other = bytes;
+  other[1] = std::byte{0};  // nothing before, and yet numbers of it
+  expect_error(continuation::decode(other), "contradict");
+  other[1] = std::byte{1};  // not counted, and yet a count
+  expect_error(continuation::decode(other), "contradict");
+}
+
+// Both ends of a stream at once: `there` on a thread of its own.
+template <class Here, class There>
+auto over_a_stream(Here&& here, There&& there) {
+  auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::thread answering([&] {
+    auto peer = listening.accept(patiently()).value();
+    there(peer);
+  });
+  auto peer = bringup::stream::connect(listening.local_address(), patiently()).value();
+  auto out = here(peer);
+  answering.join();
+  return out;
+}
+
+TEST(reconnect, tells_a_live_peer_from_a_restarted_one_and_from_one_that_does_not_say) {
+  auto context = testing_support::open_soft();
+  auto pd = context.allocate_pd().value();
+  // Each side has a protection domain and channels of its own thread.
+  auto other_pd = testing_support::open_soft().allocate_pd().value();
+  std::optional<channel> b;
+  auto a = over_a_stream(
+      [&](auto& peer) {
+        return pd.create_channel(counting()).value().connect(peer, patiently()).value();
+      },
+      [&](auto& peer) {
+        b.emplace(other_pd.create_channel(counting()).value().connect(peer, patiently()).value());
+      });
+  const auto again = [&](auto&& there) {
+    return over_a_stream([&](auto& peer) { return a.reconnect(peer, patiently()).value(); }, there);
+  };
+  const auto live = again([&](auto& peer) {
+    const auto made = b->reconnect(peer, patiently()).value();
+    EXPECT_EQ(made.peer(), reconnected_peer::same);
+    EXPECT_EQ(made.received_by_peer(), 0U);
+  });
+  EXPECT_EQ(live.peer(), reconnected_peer::same);
+  EXPECT_EQ(live.received_by_peer(), 0U);
+  const auto restarted = again([&](auto& peer) {
+    b.emplace(other_pd.create_channel(counting()).value().connect(peer, patiently()).value());
+  });
+  EXPECT_EQ(restarted.peer(), reconnected_peer::another);
+  EXPECT_EQ(restarted.received_by_peer(), std::nullopt);
+  const auto silent = again([&](auto& peer) {
+    b.reset();
+    auto cq = other_pd.context().create_cq(16).value();
+    auto queue = other_pd.create_queue_pair<rc>(cq, cq).value();
+    EXPECT_TRUE(bringup::connect_queue_pair(std::move(queue), peer, patiently()));
+  });
+  EXPECT_EQ(silent.peer(), reconnected_peer::unknown);
+}
+
+TEST(reconnect, fails_without_a_peer_and_can_be_tried_again) {
+  channel_pair pair(counting());
+  const auto pool = pair.pool();
+  auto pending = pair.a().post_receive(std::move(*pool.take(1)));
+  const auto failed =
+      over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
+                    [](auto& peer) { peer.refuse("not today"); });
+  expect_error(failed, "not today");
+  // Everything is back, and nothing can be posted.
+  EXPECT_EQ(pending.poll()->delivery(), delivery::not_done);
+  pending.take_buffer().reset();
+  EXPECT_EQ(pool.taken(), 0U);
+  EXPECT_EQ(pair.a().queue(), nullptr);
+  EXPECT_EQ(pair.a().in_flight(), 0U);
+  EXPECT_EQ(pair.a().post_receive(std::move(*pool.take(1))).poll()->refusal(),
+            refusal::not_connected);
+  expect_error(pair.a().query(), "not connected again");
+  EXPECT_EQ(pair.a().failure()->cause, failure_cause::program);
+  const auto both = reconnect(pair);
+  EXPECT_EQ(both.a.peer(), reconnected_peer::same);
+  EXPECT_EQ(both.a.received_by_peer(), 0U);
+  expect_working(pair, 3);
+}
+
+TEST(reconnect, peer_whose_continuation_is_garbage_is_refused) {
+  channel_pair pair(counting());
+  const auto failed =
+      over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
+                    [&](auto& peer) {
+                      auto cq = pair.context().create_cq(16).value();
+                      auto queue = pair.pd().create_queue_pair<rc>(cq, cq).value();
+                      static_cast<void>(bringup::connect_queue_pair(
+                          std::move(queue), peer, patiently(), {.message = bytes_of("garbage")}));
+                    });
+  expect_error(failed, "56 bytes");
+}
+
+gid_index source_of(channel& of) {
+  return of.queue()->query(queue_pair_attribute::address).value().address()->source_gid;
+}
+
+// The port of the device is up again afterwards.
+class flapping_port {
+ public:
+  explicit flapping_port(const context& of) : of_(of) {}
+  flapping_port(const flapping_port&) = delete;
+  flapping_port& operator=(const flapping_port&) = delete;
+  ~flapping_port() { up(); }
+  void down() const { EXPECT_TRUE(provoke(of_, "port 1 down")); }
+  void up() const { EXPECT_TRUE(provoke(of_, "port 1 up")); }
+  void move_gids() const { EXPECT_TRUE(provoke(of_, "gid-move")); }
+
+ private:
+  const context& of_;
+};
+
+TEST(port_flap, shorter_than_the_retries_loses_nothing) {
+  auto options = channel_pair::default_options();
+  options.timeout = ack_timeout::at_least(100ms);
+  channel_pair pair(options);
+  const flapping_port port(pair.context());
+  const auto pool = pair.pool();
+  std::vector<pending_operation> receives;
+  for (int i = 0; i < 4; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
+  port.down();
+  auto outbox = *pool.take(1);
+  outbox.bytes()[0] = std::byte{42};
+  auto send = pair.a().post_send(std::move(outbox), {.length = 1});
+  EXPECT_EQ(send.wait(deadline::after(2ms)), nullptr);
+  EXPECT_EQ(receives[0].poll(), nullptr);
+  port.up();
+  ASSERT_NE(send.wait(patiently()), nullptr);
+  EXPECT_TRUE(send.poll()->ok());
+  EXPECT_TRUE(receives[0].wait(patiently())->ok());
+  EXPECT_EQ(receives[0].take_buffer().bytes()[0], std::byte{42});
+  EXPECT_EQ(receives[1].poll(), nullptr) << "it came once";
+  EXPECT_EQ(pair.a().failure(), nullptr);
+}
+
+TEST(port_flap, longer_than_the_retries_ends_the_connection_and_the_next_finds_the_moved_gid) {
+  channel_pair pair(impatient());
+  const flapping_port port(pair.context());
+  auto outbox = pair.memory(8);
+  const auto before = source_of(pair.a());
+  port.down();
+  const auto sent = pair.a().send(source(outbox), patiently());
+  EXPECT_EQ(sent.completion()->status(), completion_status::retries_exceeded);
+  EXPECT_EQ(sent.delivery(), delivery::unknown);
+  EXPECT_THAT(pair.a().describe_failure().message(),
+              ::testing::HasSubstr("port 1 is not up now: down"));
+  expect_error(pair.a().prepare_again(), "the port is not up");
+  port.move_gids();
+  const auto patient = bringup::negotiation_options{.port_patience = 20s};
+  const auto again = over_a_stream(
+      [&](auto& peer) { return pair.a().reconnect(peer, patiently(), patient).value(); },
+      [&](auto& peer) {
+        port.up();
+        EXPECT_TRUE(pair.b().reconnect(peer, patiently(), patient));
+      });
+  EXPECT_EQ(again.settle(sent), delivery::not_done);
+  EXPECT_EQ(source_of(pair.a()).value(), before.value() + 1);
+  expect_working(pair, 5);
+}
+
+TEST(port_flap, gid_that_was_chosen_by_its_index_is_found_where_it_is_now) {
+  auto options = impatient();
+  options.gid_index = testing_support::open_soft().routable_gid(port_number(1)).value().index;
+  channel_pair pair(options);
+  const flapping_port port(pair.context());
+  port.move_gids();
+  reconnect(pair);
+  EXPECT_EQ(source_of(pair.a()).value(), options.gid_index->value() + 1);
+  expect_working(pair, 6);
+}
+
+TEST(provoke, names_what_it_does_not_know) {
+  const auto context = testing_support::open_soft();
+  expect_error(provoke(context, "port 1 sideways"), "knows no command 'port 1 sideways'");
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -88,10 +88,11 @@ void start_script(host& home) {
   // Signals are the program's: the thread is created with all of them blocked.
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  if (const int failed = pthread_create(&thread, nullptr, &play, what.get()); failed == 0) {
+  script* const mine = what.release();  // the thread's, if there is one
+  if (pthread_create(&thread, nullptr, &play, mine) == 0) {
     pthread_detach(thread);
-    static_cast<void>(what.release());  // the thread's now
   } else {
+    what.reset(mine);
     log(log_level::warning, "VERBENA_SOFTDEV_PROVOKE: no thread for it");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -72,7 +72,13 @@ void held(const std::string& what);
 void require(bool fact, std::string_view what);
 
 // The classes, a file each.
+std::span<const animal> lifetime();
 std::span<const animal> aliasing();
+std::span<const animal> ordering();
+std::span<const animal> queue_accounting();
+std::span<const animal> state_machine();
+std::span<const animal> keys_and_bounds();
+std::span<const animal> events();
 
 std::span<const animal> threads();
 std::span<const animal> teardown();

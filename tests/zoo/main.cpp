@@ -18,14 +18,20 @@ namespace verbena::zoo {
 namespace {
 
 constexpr std::array classes = {
-    &aliasing,         //
-    &threads,          //
-    &teardown,         //
-    &byte_order,       //
-    &datagram_header,  //
-    &request_numbers,  //
-    &inline_limits,    //
-    &forks,            //
+    &lifetime,          //
+    &aliasing,          //
+    &ordering,          //
+    &queue_accounting,  //
+    &state_machine,     //
+    &keys_and_bounds,   //
+    &events,            //
+    &threads,           //
+    &teardown,          //
+    &byte_order,        //
+    &datagram_header,   //
+    &request_numbers,   //
+    &inline_limits,     //
+    &forks,             //
 };
 constexpr std::array harms = {"wrong data", "hang", "crash", "leak"};
 constexpr std::array levels = {"compiler", "stop", "value", "unwritable"};

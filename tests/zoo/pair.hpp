@@ -89,7 +89,8 @@ class pair {
             .max_send_sge = 4,
             .max_recv_sge = 4,
             .max_inline_data = 64,
-            .access = access::remote_read | access::remote_write | access::remote_atomic};
+            .access = access::remote_read | access::remote_write | access::remote_atomic,
+            .rnr_retry_count = 7};
   }
 
   /// Its bytes.

@@ -163,13 +163,12 @@ def tidy_in_groups(todo, memory, pool):
     with tempfile.TemporaryDirectory() as folder:
         groups = groups_of(new)
         left = Counter(source for members in groups for source, _ in members)
-        grouped = set(left)
         for members, good in zip(groups, pool.map(lambda members: tidy_group(members, pathlib.Path(folder)), groups)):
             for source, _ in members if good else ():
                 left[source] -= 1
                 if left[source] == 0 and places[source]:
                     places[source].touch()
-    return {source: commands for source, commands in new.items() if source not in grouped or left[source] != 0}
+    return {source: commands for source, commands in new.items() if left.get(source, 1) != 0}
 
 
 def main():

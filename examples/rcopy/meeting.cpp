@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "verbena/base/bytes.hpp"
+#include "verbena/base/random.hpp"
 
 namespace rcopy {
 namespace {
@@ -37,8 +37,7 @@ result<std::string> reached_address(const verbena::bringup::stream& client) {
 
 token new_token() {
   token made{};
-  std::random_device random;
-  for (auto& each : made) each = static_cast<std::byte>(random());
+  verbena::fill_random(made);
   return made;
 }
 

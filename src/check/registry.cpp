@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/base/text.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/check/checker.hpp"
@@ -84,16 +85,6 @@ void report_for_this_process() {
   static_cast<void>(arranged);
 }
 
-std::string hexadecimal_number(std::uint64_t value) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  do {
-    text.insert(text.begin(), digits[value % 16]);
-    value /= 16;
-  } while (value != 0);
-  return "0x" + text;
-}
-
 // The device accesses no region that is deregistered.
 void drop_region(registry& all, std::uint64_t region) {
   const auto drop_from = [&](waiting_line& in) {
@@ -108,6 +99,13 @@ void drop_region(registry& all, std::uint64_t region) {
     drop_from(queue->sends);
     drop_from(queue->receives);
   }
+}
+
+// Where the queue or region of the C API is in a list of those that leave.
+template <class List>
+auto of_native(List& leaving, const void* native) noexcept {
+  return std::ranges::find_if(leaving,
+                              [=](const auto& each) { return each->facts.native == native; });
 }
 
 known_region* find_region(registry& all, const void* native) noexcept {
@@ -190,7 +188,7 @@ std::string describe(const posted_request& which) {
   if (which.pieces.empty()) return text;
   const memory_range& first = which.pieces.front().range;
   text += ", which " + std::string(which.how == use::sink ? "writes " : "reads ") +
-          std::to_string(first.end - first.begin) + " bytes at " + hexadecimal_number(first.begin);
+          std::to_string(first.end - first.begin) + " bytes at " + hexadecimal(first.begin);
   if (which.pieces.size() > 1)
     text += " and " + std::to_string(which.pieces.size() - 1) + " pieces more";
   return text;
@@ -234,8 +232,7 @@ void stays(const void* queue) noexcept {
     ++known->handles;
     return;
   }
-  const auto found = std::ranges::find_if(
-      all.leaving, [=](const auto& each) { return each->facts.native == queue; });
+  const auto found = of_native(all.leaving, queue);
   if (found == all.leaving.end()) return;
   (*found)->handles = 1;
   if (!(*found)->facts.is_shared) all.by_number[(*found)->facts.number].push_back(found->get());
@@ -248,8 +245,7 @@ namespace {
 std::optional<finding> forget_gone(const void* queue) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
-  const auto found = std::ranges::find_if(
-      all.leaving, [=](const auto& each) { return each->facts.native == queue; });
+  const auto found = of_native(all.leaving, queue);
   if (found == all.leaving.end()) return {};
   auto freed = all.land_all(**found);
   if ((*found)->destroyed && all.find(queue) == nullptr &&
@@ -330,8 +326,7 @@ void stays_region(const void* region) noexcept {
     ++known->handles;
     return;
   }
-  const auto found = std::ranges::find_if(
-      all.leaving_regions, [=](const auto& each) { return each->facts.native == region; });
+  const auto found = of_native(all.leaving_regions, region);
   if (found == all.leaving_regions.end()) return;
   (*found)->handles = 1;
   all.regions.emplace((*found)->facts.key, std::move(*found));
@@ -341,8 +336,7 @@ void stays_region(const void* region) noexcept {
 void gone_region(const void* region) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
-  const auto found = std::ranges::find_if(
-      all.leaving_regions, [=](const auto& each) { return each->facts.native == region; });
+  const auto found = of_native(all.leaving_regions, region);
   if (found != all.leaving_regions.end()) all.leaving_regions.erase(found);
 }
 

@@ -2,17 +2,10 @@
 #include "src/verbs/text.hpp"
 
 #include <array>
-#include <charconv>
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 std::string unknown_value(std::int64_t value) { return "unknown (" + std::to_string(value) + ")"; }
-
-std::string hexadecimal(std::uint64_t value) {
-  std::array<char, 18> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
-  return "0x" + std::string(digits.data(), end);
-}
 
 std::string byte_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 5> units = {"bytes", "KiB", "MiB", "GiB", "TiB"};

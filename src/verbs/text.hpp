@@ -6,14 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/text.hpp"
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
 /// `unknown (7)`: a value of an enumeration that this library does not know.
 [[nodiscard]] std::string unknown_value(std::int64_t value);
-/// `0x1a2b`.
-[[nodiscard]] std::string hexadecimal(std::uint64_t value);
 /// `64 KiB`, `1000 bytes`: the largest unit that is exact.
 [[nodiscard]] std::string byte_text(std::uint64_t bytes);
 /// Appends `name: value` as a line of its own.

@@ -32,7 +32,7 @@ struct cached_entry {
 namespace {
 
 bool open_to_peers(access_flags rights) {
-  return !(rights & (access::remote_read | access::remote_write | access::remote_atomic)).empty();
+  return !(rights & rights_of_peers).empty();
 }
 
 }  // namespace

@@ -105,8 +105,7 @@ result<window_base> window_base::create(const protection_domain& pd, std::size_t
 result<remote_region> window_base::grant(access_flags peers) {
   window_state& own = state();
   VERBENA_ASSERT(!own.granted, "a granted remote_window is revoked before it is granted anew");
-  constexpr access_flags all = access::remote_read | access::remote_write | access::remote_atomic;
-  if (peers.empty() || !all.contains(peers))
+  if (peers.empty() || !rights_of_peers.contains(peers))
     return error::invalid_argument("remote_window::grant", own.domain.name(),
                                    "peers are granted remote_read, remote_write or remote_atomic, "
                                    "and nothing else, not " +

@@ -31,6 +31,10 @@ inline constexpr bool enable_flags<access> = true;
 /// A set of rights. The empty set lets the device read, for sending, and nothing else.
 using access_flags = flags<access>;
 
+/// The rights of peers to reads, writes and atomics.
+inline constexpr access_flags rights_of_peers =
+    access::remote_read | access::remote_write | access::remote_atomic;
+
 /// `local_write | remote_read | 0x40000000`: names, unknown bits in hexadecimal; `none` if empty.
 [[nodiscard]] std::string to_string(access_flags rights);
 

@@ -31,9 +31,7 @@ struct cached_entry {
 
 namespace {
 
-bool open_to_peers(access_flags rights) {
-  return !(rights & rights_of_peers).empty();
-}
+bool open_to_peers(access_flags rights) { return !(rights & rights_of_peers).empty(); }
 
 }  // namespace
 

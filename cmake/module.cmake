@@ -32,6 +32,21 @@ function(verbena_unity target)
   endif()
 endfunction()
 
+# verbena_precompiled(TARGET): programs are compiled as those of users are, each source with all headers. Builds from
+# nothing, with VERBENA_UNITY, compile the library's headers once for all programs.
+function(verbena_precompiled target)
+  if(NOT VERBENA_UNITY OR CMAKE_CXX_COMPILER_LAUNCHER)
+    return()
+  endif()
+  if(NOT TARGET verbena_precompiled_program)
+    add_library(verbena_precompiled_program OBJECT "${PROJECT_SOURCE_DIR}/tests/precompiled.cpp")
+    target_link_libraries(verbena_precompiled_program PRIVATE verbena_flags verbena::verbena)
+    target_precompile_headers(verbena_precompiled_program PRIVATE
+      "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp")
+  endif()
+  target_precompile_headers(${target} REUSE_FROM verbena_precompiled_program)
+endfunction()
+
 # What users' translation units must agree on with the library.
 function(verbena_add_interface target)
   add_library(${target} INTERFACE)

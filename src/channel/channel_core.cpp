@@ -34,6 +34,7 @@ channel_core::channel_core(parts of)
       // The address of this is no protection domain's.
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
+      max_read_sge_(of.max_read_sge),
       free_{options_.max_send_wr, options_.max_recv_wr},
       book_(of.book),
       chosen_gid_(of.chosen_gid) {

@@ -27,7 +27,8 @@ error refused(refusal why, int code) {
     case refusal::too_many_pieces:
       return error::invalid_argument(call, {},
                                      "more pieces of memory than the channel was created for "
-                                     "(max_send_sge, max_recv_sge)");
+                                     "(max_send_sge, max_recv_sge), or than a read of this device "
+                                     "fills (max_sge_rd, on iWARP usually 1)");
     case refusal::remote_bounds:
       return error::invalid_argument(call, {}, "more bytes than the peer's region has");
     case refusal::atomic_shape:

@@ -39,14 +39,18 @@ refusal channel_core::gather(std::span<const Piece> pieces, std::size_t most) no
   return refusal::none;
 }
 
+std::size_t channel_core::most_pieces(operation_kind kind) const noexcept {
+  if (kind == operation_kind::receive) return options_.max_recv_sge;
+  return kind == operation_kind::read ? max_read_sge_ : options_.max_send_sge;
+}
+
 refusal channel_core::check(const operation_description& what) noexcept {
   const bool receives = what.kind == operation_kind::receive;
   if (!queue_) return refusal::not_connected;
   if (free_[receives] == 0) return refusal::queue_full;
   const bool reads_memory = what.kind == operation_kind::send || what.kind == operation_kind::write;
-  const refusal why =
-      reads_memory ? gather(what.out.sources(), options_.max_send_sge)
-                   : gather(what.in, receives ? options_.max_recv_sge : options_.max_send_sge);
+  const std::size_t most = most_pieces(what.kind);
+  const refusal why = reads_memory ? gather(what.out.sources(), most) : gather(what.in, most);
   if (why != refusal::none || receives || what.kind == operation_kind::send) return why;
   std::uint64_t bytes = 0;
   if (what.out.inlined() != nullptr) bytes = what.out.inlined()->length();

@@ -62,10 +62,13 @@ result<prepared_channel> prepared_channel::create(const protection_domain& domai
         "the completion hub has room for " + std::to_string(table->unreserved()) +
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
+  VERBENA_TRY(const auto limits, domain.context().query());
   VERBENA_TRY(auto queue,
               domain.create_queue_pair<rc>(table->cq(), table->cq(),
                                            detail::queue_options(options, domain.context())));
   prepared_channel made(std::move(queue), std::move(slots), domain, options);
+  made.max_read_sge_ = std::min(options.max_send_sge,
+                                static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
   if (options.gid_index) {
     VERBENA_TRY(made.chosen_gid_, domain.context().query_gid(options.port, *options.gid_index));
   }
@@ -95,6 +98,7 @@ channel prepared_channel::with(queue_pair<rc> connected,
                                            .slots = std::move(slots_),
                                            .domain = std::move(domain_),
                                            .options = options_,
+                                           .max_read_sge = max_read_sge_,
                                            .book = book_,
                                            .chosen_gid = chosen_gid_}));
 }

@@ -36,14 +36,16 @@ enum class operation_end : std::uint8_t {
 
 /// Why an operation was not posted.
 enum class refusal : std::uint8_t {
-  none,             ///< it was posted
-  verb,             ///< ibv_post_send(3) or ibv_post_recv(3) refused it with code()
-  queue_full,       ///< as many operations are in flight as the channel has places: ENOMEM
-  foreign_domain,   ///< memory of another protection domain than the channel's: EINVAL
-  too_many_pieces,  ///< more pieces of memory than `max_send_sge` or `max_recv_sge`: EINVAL
-  remote_bounds,    ///< more bytes than the peer's region has: EINVAL
-  atomic_shape,     ///< an atomic operation on other than 8 aligned bytes: EINVAL
-  not_connected,    ///< the channel has lost its queue pair: ENOTCONN
+  none,            ///< it was posted
+  verb,            ///< ibv_post_send(3) or ibv_post_recv(3) refused it with code()
+  queue_full,      ///< as many operations are in flight as the channel has places: ENOMEM
+  foreign_domain,  ///< memory of another protection domain than the channel's: EINVAL
+  /// More pieces of memory than `max_send_sge` or `max_recv_sge`, or than the device reads into at
+  /// once: EINVAL.
+  too_many_pieces,
+  remote_bounds,  ///< more bytes than the peer's region has: EINVAL
+  atomic_shape,   ///< an atomic operation on other than 8 aligned bytes: EINVAL
+  not_connected,  ///< the channel has lost its queue pair: ENOTCONN
 };
 
 /// Where an operation was posted: by itself the place of the call. Threads: immutable value.

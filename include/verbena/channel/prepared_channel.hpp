@@ -107,6 +107,7 @@ class [[nodiscard]] prepared_channel {
   detail::slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
+  std::uint32_t max_read_sge_ = 1;
   std::optional<gid_entry> chosen_gid_;
   detail::connection_book book_;
   verbena::continuation continuation_;

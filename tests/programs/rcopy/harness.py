@@ -121,6 +121,8 @@ class Case(unittest.TestCase):
         (self.served / "after.bin").unlink()
 
 
+SERVER_GREETING = struct.pack(">IHH", 0x56425550, 1, 3)
+# A version before the server's, whose frames are the same for what is said here.
 GREETING = struct.pack(">IHH", 0x56425550, 1, 2)
 OLD_GREETING = struct.pack(">IHH", 0x56425550, 1, 1)
 BLOB, ENDPOINT, READY, REFUSAL, OFFER = 1, 2, 3, 4, 5
@@ -178,7 +180,7 @@ class RawClient:
         return heard
 
     def greeted(self):
-        if self.hear(8) != GREETING:
+        if self.hear(8) != SERVER_GREETING:
             raise AssertionError("the server did not greet")
         return self
 

@@ -7,7 +7,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import (BLOB, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, PUT, RDMA, READY, REFUSAL,  # noqa: E402
-                     Case, RawClient, frame, limit_file_size, rcopy, request, summary)
+                     SERVER_GREETING, Case, RawClient, frame, limit_file_size, rcopy, request, summary)
 
 
 class Refusals(Case):
@@ -130,7 +130,7 @@ class Nonsense(Case):
     def test_another_version_of_the_bring_up(self):
         server = self.serve()
         with RawClient(server, greeting=bytes.fromhex("56425550 0009 000a")) as client:
-            self.assertEqual(client.hear_end(), GREETING)
+            self.assertEqual(client.hear_end(), SERVER_GREETING)
         self.assert_serves(server)
 
     def test_another_version_of_the_request(self):

@@ -2,6 +2,7 @@
 // The blocking level, and what all levels refuse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -36,6 +37,24 @@ TEST(blocking_channel, sends_what_the_peer_receives_on_another_thread) {
   EXPECT_TRUE(all_are(inbox.bytes().subspan(100), 0));
   EXPECT_EQ(pair.a().in_flight(), 0U);
   EXPECT_EQ(pair.b().in_flight(), 0U);
+}
+
+// siw fills the first piece alone of a read, and completes it as a success.
+TEST(blocking_channel, reads_into_no_more_pieces_than_the_device_fills) {
+  channel_pair pair;
+  const auto limits = pair.context().query().value();
+  const auto most = static_cast<std::size_t>(std::clamp(
+      limits.max_read_slices(), 1, static_cast<int>(pair.default_options().max_send_sge)));
+  auto mine = pair.memory(64, 1);
+  auto theirs = pair.memory(64, 2);
+  std::vector<sink> into;
+  for (std::size_t i = 0; i < most; ++i) into.emplace_back(mine, i * 4, 4);
+  ASSERT_TRUE(pair.a().read(into, theirs.remote(), patiently()));
+  EXPECT_TRUE(all_are(mine.bytes().first(most * 4), 2));
+  into.emplace_back(mine, 32, 4);
+  const auto refused = pair.a().read(into, theirs.remote(), patiently());
+  EXPECT_EQ(refused.refusal(), refusal::too_many_pieces);
+  EXPECT_TRUE(all_are(mine.bytes().subspan(32), 1));
 }
 
 TEST(blocking_channel, writes_and_reads_scattered_memory_of_the_peer) {

@@ -96,6 +96,7 @@ class channel_core {
     slot_reservation slots;  ///< one for each operation that can be in flight
     protection_domain domain;
     channel_options options;
+    std::uint32_t max_read_sge;  ///< pieces of memory that one read fills
     connection_book book;
     /// What was at the index of the GID table that the options give, if they give one.
     std::optional<gid_entry> chosen_gid = {};
@@ -207,6 +208,7 @@ class channel_core {
 
  private:
   [[nodiscard]] refusal check(const operation_description& what) noexcept;
+  [[nodiscard]] std::size_t most_pieces(operation_kind kind) const noexcept;
   template <class Piece>
   [[nodiscard]] refusal gather(std::span<const Piece> pieces, std::size_t most) noexcept;
   [[nodiscard]] post_status submit(const operation_description& what, std::uint64_t id);
@@ -238,8 +240,9 @@ class channel_core {
   slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
-  const void* usual_domain_;           // of memory that is_usual(); none if messages are counted
-  std::vector<local_slice> pieces_;    // of one post
+  const void* usual_domain_;         // of memory that is_usual(); none if messages are counted
+  std::vector<local_slice> pieces_;  // of one post
+  std::uint32_t max_read_sge_;
   std::array<std::uint32_t, 2> free_;  // places for sends, and for receives
   std::uint32_t holders_ = 1;
   bool deadline_passed_ = false;

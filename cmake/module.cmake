@@ -112,7 +112,7 @@ function(verbena_library name)
   set(stays "$<NOT:$<BOOL:$<TARGET_PROPERTY:VERBENA_OWN_RPATH>>>")
   target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:$<${stays}:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>>")
   set_target_properties(${name} PROPERTIES
-    LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON VERIFY_INTERFACE_HEADER_SETS ON)
+    LINKER_LANGUAGE CXX POSITION_INDEPENDENT_CODE ON)
   list(JOIN headers "\n" lines)
   file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/${name}_header_set.txt" CONTENT "${lines}\n")
 endfunction()

@@ -36,7 +36,7 @@ CHECKS = [
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),
     ("self-contained", "installed headers that do not compile alone", True,
-     ["cmake", "--build", str(BUILD), "--target", "all_verify_interface_header_sets"]),
+     [PYTHON, "scripts/self_contained.py", "--build", str(BUILD)]),
     ("clang-tidy", "what clang-tidy-19 finds in changed sources", True,
      [PYTHON, "scripts/clang_tidy.py", "--build", str(BUILD)]),
 ]

@@ -31,11 +31,20 @@ class Headers(LintCase):
         self.assert_finds(self.run_script("check_header_set.py", *words), "would not be installed")
 
     def test_header_that_needs_another_one_before_it(self):
-        build = self.configure()
-        verify = ("cmake", "--build", build, "--target", "all_verify_interface_header_sets")
-        self.assert_clean(self.run_command(*verify))
-        self.write("include/verbena/base/needy.hpp", SPDX + "#pragma once\nstd::string f();\n")
-        self.assert_finds(self.run_command(*verify), "needy.hpp")
+        # One that is precompiled for others, and brings <vector> to them.
+        self.write("include/verbena/base/result.hpp", SPDX + "#pragma once\n#include <vector>\n")
+        behind = '#pragma once\n#include "verbena/base/result.hpp"\n'
+        self.write("include/verbena/base/sated.hpp", SPDX + behind + "std::vector<int> f();\n")
+        self.assert_clean(self.verify())
+        self.write("include/verbena/base/needy.hpp", SPDX + "#pragma once\nstd::vector<int> f();\n")
+        self.write("include/verbena/base/needy_behind.hpp", SPDX + behind + "std::map<int, int> f();\n")
+        found = self.verify()
+        self.assert_finds(found, "base/needy.hpp does not compile alone")
+        self.assert_finds(found, "base/needy_behind.hpp does not compile alone")
+        self.assertNotIn("sated.hpp does not", found.stdout)
+
+    def verify(self):
+        return self.run_script("self_contained.py", "--root", self.root, "--build", self.configure())
 
 
 class ClangTidy(LintCase):

@@ -178,11 +178,11 @@ class Stage:
 
 STAGES = [
     Stage("setup", 60, "install missing packages", setup),
-    Stage("lint", 140, "./dev lint, and each lint broken on purpose", lint_bites),
-    Stage("gcc", 350, "g++ 12: every suite on soft0", suites("dev")),
-    Stage("compile-fail", 140, "what must not compile, g++ 12 and clang 19",
+    Stage("lint", 110, "./dev lint, and each lint broken on purpose", lint_bites),
+    Stage("gcc", 370, "g++ 12: every suite on soft0", suites("dev")),
+    Stage("compile-fail", 165, "what must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
-    Stage("package", 70, "consumer projects, link tests", labelled("package", "dev")),
+    Stage("package", 75, "consumer projects, link tests", labelled("package", "dev")),
     Stage("example", 20, "the examples, as the documents quote them", labelled("example", "dev")),
     Stage("programs", 120, "programs that we did not write, by preload and drop-in, as root and as nobody",
           labelled("programs", "dev")),

@@ -18,12 +18,13 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+
+import sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GROUP = 12
@@ -75,11 +76,8 @@ def chosen_sources(commands, changed):
 
 def preprocessing(command):
     """The words that make the compiler print what it sees: comments too (NOLINT) and macros."""
-    words = shlex.split(command["command"])
-    while not words[1].startswith("-"):  # a launcher, such as ccache
-        words.pop(0)
     kept = []
-    rest = iter(words)
+    rest = iter(sources.compiler_words(command))
     for word in rest:
         if word in ("-o", "-MF", "-MT"):
             next(rest)
@@ -95,7 +93,7 @@ class Memory:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         version = subprocess.run(["clang-tidy-19", "--version"], capture_output=True, check=True).stdout
-        self.rules = version + (ROOT / ".clang-tidy").read_bytes()
+        self.rules = version + b"".join(path.read_bytes() for path in (ROOT / ".clang-tidy", ROOT / "tests" / ".clang-tidy"))
 
     def place(self, commands):
         """Where a clean outcome is remembered, or None when the source cannot be preprocessed."""
@@ -122,32 +120,35 @@ def tidy(source, commands, build, memory):
 
 
 def groups_of(todo):
-    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command). Tests have no
-    group: a dozen of them together take three times as long as alone."""
+    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command)."""
     alike = {}
     for source, commands in todo.items():
-        if source.is_relative_to(ROOT / "tests"):
-            continue
         for command in commands:
             words = preprocessing({**command, "command": command["command"].replace(command["file"], "")})
             target = re.search(r" -o (\S+?\.dir)/", command["command"])  # others have functions of the same names
-            alike.setdefault((target and target[1], command["directory"], *words), []).append((source, command))
+            way = (target and target[1], rules_for(source), command["directory"], *words)
+            alike.setdefault(way, []).append((source, command))
     return [members[at:at + GROUP] for members in alike.values() for at in range(0, len(members), GROUP)]
+
+
+def rules_for(source):
+    """Where the rules for this source stand."""
+    return ROOT / ("tests" if source.is_relative_to(ROOT / "tests") else "") / ".clang-tidy"
 
 
 def tidy_group(members, folder):
     """Whether all these sources are clean as one text. Their own lines are kept, so that a finding would name them."""
     texts = {source: source.read_text() for source, _ in members}
     text = "".join(f'#line 1 "{source}"\n{own}\n' for source, own in texts.items())
-    place = folder / f"{hashlib.sha256(text.encode()).hexdigest()}{members[0][0].suffix}"
+    # Each text has a folder of its own: what is compiled in two ways is looked at twice at the same time.
+    place = pathlib.Path(tempfile.mkdtemp(dir=folder)) / f"group{members[0][0].suffix}"
     place.write_text(text)
     command = members[0][1]
     words = [word for word in preprocessing(command)[1:-3] if word != command["file"]]
     # A text of many sources includes what each of them does, and knows all their names: some hide others.
-    done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={ROOT / '.clang-tidy'}",
+    done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={rules_for(members[0][0])}",
                            "--checks=-readability-duplicate-include", str(place), "--", *words, "-Wno-shadow"],
                           capture_output=True, cwd=command["directory"], stdin=subprocess.DEVNULL, check=False)
-    place.unlink()
     return done.returncode == 0 and not any(includes_twice(own) for own in texts.values())
 
 

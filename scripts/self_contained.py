@@ -10,11 +10,12 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+import sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The one that brings most comes first.
@@ -26,9 +27,7 @@ def library_flags(build):
     """The compiler and the words that it gets for a source of the library; that of a late module has all of them."""
     commands = [each for each in json.loads((build / "compile_commands.json").read_text()) if "/src/" in each["file"]]
     chosen = next((each for each in commands if "/src/cm/" in each["file"]), commands[0])
-    words = shlex.split(chosen["command"])
-    while not words[1].startswith("-"):  # a launcher, such as ccache
-        words.pop(0)
+    words = sources.compiler_words(chosen)
     words = words[:words.index("-o")] + words[words.index("-o") + 2:]
     return [word for word in words if word not in ("-c", chosen["file"])], chosen["directory"]
 

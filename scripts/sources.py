@@ -2,6 +2,7 @@
 """The files of the tree and what their text consists of: shared by the lint scripts."""
 import pathlib
 import re
+import shlex
 
 FOLDERS = ("include", "src", "softdev", "tools", "tests", "examples", "bench")
 CODE = (".hpp", ".cpp", ".h", ".c")
@@ -15,6 +16,14 @@ def code_files(root):
         if (root / folder).is_dir():
             found += [path for path in (root / folder).rglob("*") if path.suffix in CODE and path.is_file()]
     return sorted(found)
+
+
+def compiler_words(command):
+    """The words of a compile command (an entry of compile_commands.json), without a launcher, such as ccache."""
+    words = shlex.split(command["command"])
+    while not words[1].startswith("-"):
+        words.pop(0)
+    return words
 
 
 TOKEN = re.compile(

@@ -85,9 +85,18 @@ class ClangTidy(LintCase):
         todo = {path: [{"directory": str(ROOT), "file": str(path), "command": f"clang++-19 -o x.dir/x.o -c {path}"}]
                 for path in (product, test)}
         memory = mock.Mock(place=lambda commands: None)
-        for good, alone in ((True, [test]), (False, [product, test])):
-            with mock.patch.object(clang_tidy, "tidy_group", return_value=good), ThreadPoolExecutor(1) as pool:
-                self.assertEqual(list(clang_tidy.tidy_in_groups(todo, memory, pool)), alone)
+        for bad in ([], [test], [product], [product, test]):
+            with mock.patch.object(clang_tidy, "tidy_group", side_effect=lambda members, _: members[0][0] not in bad), \
+                 ThreadPoolExecutor(1) as pool:
+                self.assertEqual(list(clang_tidy.tidy_in_groups(todo, memory, pool)), bad)
+
+    def test_a_group_has_one_set_of_rules(self):
+        import clang_tidy
+        sources = [ROOT / "src/base/log.cpp", ROOT / "src/base/error.cpp", ROOT / "tests/unit/base/error_test.cpp"]
+        todo = {path: [{"directory": str(ROOT), "file": str(path), "command": f"clang++-19 -o x.dir/x.o -c {path}"}]
+                for path in sources}
+        groups = [[source for source, _ in members] for members in clang_tidy.groups_of(todo)]
+        self.assertEqual(groups, [sources[:2], sources[2:]])
 
     def test_findings_are_not_remembered(self):
         import clang_tidy

@@ -2,16 +2,15 @@
 // Channels, endpoints and their events.
 #include "softdev/cm/manager.hpp"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <utility>
 
+#include "src/base/quiet_thread.hpp"
 #include "verbena/base/random.hpp"
 
 namespace verbena::softdev::cm {
@@ -29,15 +28,9 @@ int manager::start() {
   wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return errno;
   if (const int failed = watch(wake_.get(), source_kind::wake, 0)) return failed;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // Signals are the program's: the thread is created with all of them blocked.
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int failed = pthread_create(&thread_, nullptr, &manager::enter, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return failed;
-  pthread_setname_np(thread_, "verbena-cm");
+  if (const int failed =
+          verbena::detail::start_quiet_thread(thread_, &manager::enter, this, "verbena-cm"))
+    return failed;
   running_ = true;
   return 0;
 }

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <ctime>
+
+#include "src/base/quiet_thread.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -51,23 +52,13 @@ result<unique_fd> progress_thread::make_wake_fd() {
 
 int progress_thread::start() noexcept {
   if (starting_.exchange(true)) return 0;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // Signals are the program's: the thread is created with all of them blocked.
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_t thread;
-  const int failed = pthread_create(&thread, &attributes, &progress_thread::enter, this);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) {
+  if (const int failed = verbena::detail::start_quiet_thread(thread, &progress_thread::enter, this,
+                                                             "verbena-soft")) {
     starting_.store(false);
     return failed;
   }
-  pthread_setname_np(thread, "verbena-soft");
+  pthread_detach(thread);
   started_.store(true, std::memory_order_release);
   return 0;
 }

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "softdev/shim/provoke.hpp"
+#include "src/base/quiet_thread.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
@@ -82,20 +82,14 @@ void start_script(host& home) {
   if (text == nullptr || started.exchange(true)) return;
   auto what = std::make_unique<script>(script{&home, read_steps(text)});
   if (what->steps.empty()) return;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // Signals are the program's: the thread is created with all of them blocked.
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
   script* const mine = what.release();  // the thread's, if there is one
-  if (pthread_create(&thread, nullptr, &play, mine) == 0) {
+  if (verbena::detail::start_quiet_thread(thread, &play, mine, "verbena-script") == 0) {
     pthread_detach(thread);
   } else {
     what.reset(mine);
     log(log_level::warning, "VERBENA_SOFTDEV_PROVOKE: no thread for it");
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace verbena::softdev

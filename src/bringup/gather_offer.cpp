@@ -17,6 +17,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/verbs/iwarp.hpp"
 #include "verbena/diagnose/host_facts.hpp"
 #include "verbena/verbs/device.hpp"
 #include "verbena/verbs/device_attributes.hpp"
@@ -136,7 +137,7 @@ std::string printable(std::string_view name) {
 }
 
 bringup::fabric fabric_of(const context& device) {
-  if (device.native()->device->transport_type == IBV_TRANSPORT_IWARP) return fabric::iwarp;
+  if (verbena::detail::is_iwarp(device)) return fabric::iwarp;
   return device.provider().origin == provider_origin::soft ? fabric::this_host : fabric::network;
 }
 

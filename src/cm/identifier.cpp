@@ -9,6 +9,7 @@
 
 #include "src/cm/event_texts.hpp"
 #include "src/cm/names.hpp"
+#include "src/verbs/iwarp.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/cm/event_channel.hpp"
@@ -332,7 +333,7 @@ std::optional<port_number> identifier::port() const {
 
 bool identifier::is_iwarp() const {
   const ibv_context* const device = native()->verbs;
-  return device != nullptr && device->device->transport_type == IBV_TRANSPORT_IWARP;
+  return device != nullptr && verbena::detail::is_iwarp(*device);
 }
 
 result<context> identifier::context() const {

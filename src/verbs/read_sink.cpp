@@ -4,21 +4,15 @@
 #include <algorithm>
 #include <string>
 
+#include "src/verbs/iwarp.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
-namespace {
-
-bool is_iwarp(const context& device) {
-  return device.native()->device->transport_type == IBV_TRANSPORT_IWARP;
-}
-
-}  // namespace
 
 access_flags read_sink_access(const context& device) {
   access_flags rights = access::local_write;
-  if (is_iwarp(device)) rights |= access::remote_write;
+  if (detail::is_iwarp(device)) rights |= access::remote_write;
   return rights;
 }
 
@@ -28,8 +22,9 @@ result<void> check_read_sink(const context& device, access_flags rights, std::si
     return error::invalid_argument(
         "check_read_sink", device.name(),
         "memory to read into needs " + to_string(needed) + ", and has " + to_string(rights) +
-            (is_iwarp(device) ? ": the peer of an iWARP connection answers a read by writing"
-                              : ""));
+            (detail::is_iwarp(device)
+                 ? ": the peer of an iWARP connection answers a read by writing"
+                 : ""));
   VERBENA_TRY(const auto limits, device.query());
   const int most = std::max(1, limits.max_read_slices());
   if (slices > static_cast<std::size_t>(most))

@@ -4,7 +4,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <random>
 #include <string>
 
 namespace verbena {
@@ -56,6 +60,20 @@ TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
   EXPECT_TRUE(completion(wc).flags().contains(completion_flag::with_immediate));
   wc.status = IBV_WC_WR_FLUSH_ERR;
   EXPECT_EQ(completion(wc).immediate(), std::nullopt);
+}
+
+TEST(completion, every_immediate_survives_the_way_through_the_wire) {
+  std::mt19937 random(20240612);
+  for (int i = 0; i < 1000; ++i) {
+    const auto number = static_cast<std::uint32_t>(random());
+    const std::array wire{
+        static_cast<std::uint8_t>(number >> 24U), static_cast<std::uint8_t>(number >> 16U),
+        static_cast<std::uint8_t>(number >> 8U), static_cast<std::uint8_t>(number)};
+    ibv_wc wc = native_success();
+    wc.wc_flags = IBV_WC_WITH_IMM;
+    wc.imm_data = std::bit_cast<std::uint32_t>(wire);
+    EXPECT_EQ(completion(wc).immediate(), number);
+  }
 }
 
 TEST(completion, says_where_a_datagram_came_from) {

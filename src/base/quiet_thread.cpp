@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include "src/base/quiet_thread.hpp"
+
+#include <signal.h>
+
+namespace verbena::inline VERBENA_ABI {
+
+int detail::start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argument,
+                               const char* name) noexcept {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread has what its maker has
+  const int failed = pthread_create(&out, nullptr, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed == 0) pthread_setname_np(out, name);
+  return failed;
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What the place where tests run allows: asked by the tests themselves and by whoever counts their skips."""
+import ctypes
 import functools
+import os
 import pathlib
+import platform
 import re
 import subprocess
 
@@ -25,6 +28,16 @@ def own_network():
     """Whether a process may have network interfaces of its own."""
     return any(subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
                for command in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]))
+
+
+@functools.cache
+def tells_of_memory():
+    """Whether the kernel tells a process what happens to its memory: userfaultfd(2), for faults in user mode."""
+    system_call = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
+    descriptor = ctypes.CDLL(None).syscall(system_call, 1) if system_call else -1
+    if descriptor >= 0:
+        os.close(descriptor)
+    return descriptor >= 0
 
 
 def has_huge_pages():

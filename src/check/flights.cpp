@@ -42,7 +42,7 @@ std::optional<piece> piece_of(const known_region& region, const slice& named) {
   const std::uint64_t offset = named.address - facts.base;
   if (offset > facts.length || named.length > facts.length - offset) return {};
   const auto begin = reinterpret_cast<std::uintptr_t>(facts.memory) + offset;
-  return piece{{begin, begin + named.length}, region.number};
+  return piece{{begin, begin + named.length}, region.number, region.watched};
 }
 
 finding overlap(const posted_request& later, const posted_request& earlier) {
@@ -54,6 +54,18 @@ finding overlap(const posted_request& later, const posted_request& earlier) {
     return flight_rule(details, earlier.where,
                        "memory that a request in flight reads is not written by another");
   return flight_rule(details, earlier.where, "requests in flight do not write the same memory");
+}
+
+// The device has the pages that were there when the region was registered, the program has others.
+std::optional<finding> check_replaced(const posted_request& posted, const piece& part,
+                                      const known_region& region) {
+  if (part.watched == nullptr) return {};
+  const auto change = part.watched->changed(part.range);
+  if (!change) return {};
+  const std::string details =
+      describe(posted) + " names memory, but " + describe(*change, *part.watched) + " since";
+  return flight_rule(details, region.facts.registered,
+                     "memory that a request names is still what was registered");
 }
 
 // Notes a piece of memory, or says which rule that breaks.
@@ -96,7 +108,9 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
     if (search.found == nullptr) continue;
     const auto part = piece_of(*search.found, named);
     if (!part) continue;
-    if (auto found = take_piece(all, posted, *part, caller)) return found;
+    auto found = check_replaced(posted, *part, *search.found);
+    if (!found) found = take_piece(all, posted, *part, caller);
+    if (found) return found;
   }
   return {};
 }
@@ -157,14 +171,28 @@ std::optional<match> find_receive(registry& all, known_queue& queue, const arriv
   return match{from, &from->receives, found};
 }
 
-std::optional<finding> land(registry& all, const match& done) {
+// The device used the pages that were there at the post.
+std::optional<finding> check_replaced_in_flight(const posted_request& done) {
+  for (const piece& each : done.pieces) {
+    const auto change = each.watched != nullptr ? each.watched->changed(each.range) : std::nullopt;
+    if (!change) continue;
+    const std::string details = describe(done) + ", but " + describe(*change, *each.watched);
+    return flight_rule(details, done.where,
+                       "memory of a request in flight is not unmapped, moved or discarded");
+  }
+  return {};
+}
+
+std::optional<finding> land(registry& all, const match& done, bool ok) {
   std::optional<finding> first;
+  if (ok) first = check_replaced_in_flight(*done.which);
   if (done.in == &done.queue->sends && done.queue->facts.in_order) {
     // Earlier requests are complete; those that have completions of their own are told by these.
     for (auto at = done.in->begin(); at != done.which;) {
       const auto next = std::next(at);
       if (!at->signaled) {
         done.queue->imply(at->id);
+        if (ok && !first) first = check_replaced_in_flight(*at);
         auto found = all.land(*done.in, at);
         if (!first) first = std::move(found);
       }
@@ -230,7 +258,7 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
     if (!freed) freed = check_owner(*each.queue);
     // Nobody can tell which of several: all are taken for complete, and what comes later is known.
     if (matches.size() > 1) each.queue->posted_elsewhere = true;
-    auto found = land(all, each);
+    auto found = land(all, each, polled.ok);
     if (!freed) freed = std::move(found);
   }
   if (freed) return freed;

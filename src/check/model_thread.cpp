@@ -7,6 +7,7 @@
 #if defined(VERBENA_CHECKED) && defined(VERBENA_THREAD_SANITIZER)
 
 #include <sanitizer/tsan_interface.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <vector>
@@ -33,6 +34,10 @@ namespace {
 // their completion are still in order.
 constexpr std::size_t most_fibers = 512;
 
+// In a child of fork() the runtime does not hear how its thread orders things, if its parent had
+// threads. It would hear the fibers, and take one after the other for races.
+const pid_t process_at_start = ::getpid();
+
 std::vector<void*>& idle_fibers() {
   static auto* const idle = new std::vector<void*>;
   return *idle;
@@ -40,6 +45,7 @@ std::vector<void*>& idle_fibers() {
 
 void* take_fiber() {
   static std::size_t made = 0;
+  if (::getpid() != process_at_start) return nullptr;
   auto& idle = idle_fibers();
   if (!idle.empty()) {
     void* const fiber = idle.back();

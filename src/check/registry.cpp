@@ -25,18 +25,19 @@ constexpr std::size_t most_gone = 64;
 
 std::atomic<bool> switched_off{false};
 
-enum class wish : std::uint8_t { off, on, sanitizers };
+enum class wish : std::uint8_t { off, rules, on };
 
 // What the environment says.
 wish wanted() {
   static const wish read = [] {
     const char* const value = std::getenv("VERBENA_CHECKER");
     const std::string_view word = value == nullptr ? "" : value;
-    if (word.empty() || word == "on") return wish::on;
-    if (word == "sanitizers") return wish::sanitizers;
+    // `sanitizers` is `on`, from when that had to be asked for.
+    if (word.empty() || word == "on" || word == "sanitizers") return wish::on;
+    if (word == "rules") return wish::rules;
     if (word == "off") return wish::off;
     log(log_level::warning,
-        "VERBENA_CHECKER is `on`, `off` or `sanitizers`, not `" + std::string(word) + "`");
+        "VERBENA_CHECKER is `on`, `rules` or `off`, not `" + std::string(word) + "`");
     return wish::on;
   }();
   return read;
@@ -108,6 +109,18 @@ auto of_native(List& leaving, const void* native) noexcept {
                               [=](const auto& each) { return each->facts.native == native; });
 }
 
+// What to say of a region that peers could write and read, when the program used other pages at its
+// addresses meanwhile; empty when it did not.
+std::string open_and_replaced(const known_region& region) {
+  if (!region.facts.is_open_to_peers || region.watched == nullptr) return {};
+  const auto begin = reinterpret_cast<std::uintptr_t>(region.facts.memory);
+  const auto change = region.watched->changed({begin, begin + region.facts.length});
+  if (!change || !is_in_use(change->range)) return {};
+  return describe(*change, *region.watched) +
+         " since it was registered, and the program used these addresses again: what peers did "
+         "there meanwhile, they did to the pages of before";
+}
+
 known_region* find_region(registry& all, const void* native) noexcept {
   const auto found = std::ranges::find_if(
       all.regions, [=](const auto& each) { return each.second->facts.native == native; });
@@ -117,7 +130,7 @@ known_region* find_region(registry& all, const void* native) noexcept {
 }  // namespace
 
 bool sanitizers_are_told() {
-  static const bool told = wanted() == wish::sanitizers;
+  static const bool told = wanted() == wish::on;
   return told;
 }
 
@@ -192,6 +205,11 @@ std::string describe(const posted_request& which) {
   if (which.pieces.size() > 1)
     text += " and " + std::to_string(which.pieces.size() - 1) + " pieces more";
   return text;
+}
+
+std::string describe(const memory_change& change, const watched_memory& of) {
+  return std::to_string(change.range.end - change.range.begin) + " bytes at " +
+         hexadecimal(change.range.begin) + " of " + of.name() + " were " + change.how;
 }
 
 void appears(queue_facts queue) {
@@ -281,19 +299,28 @@ void gone(const void* queue) noexcept {
 void appears(region_facts region) {
   if (is_off()) return;
   registry& all = registry::get();
+  std::shared_ptr<const watched_memory> watched;  // without the lock: it may start a thread
+  if (region.may_be_replaced) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(region.memory);
+    std::string name = region.name;
+    if (const auto& where = region.registered)
+      name += " (" + std::string(where->file()) + ":" + std::to_string(where->line()) + ")";
+    watched = watched_memory::begin({begin, begin + region.length}, std::move(name));
+  }
   const quiet_lock lock(all.mutex);
   if (known_region* known = find_region(all, region.native)) {
     ++known->handles;
     return;
   }
   const std::uint32_t key = region.key;
-  all.regions.emplace(
-      key, std::make_unique<known_region>(known_region{std::move(region), all.next_region++}));
+  all.regions.emplace(key, std::make_unique<known_region>(known_region{
+                               std::move(region), all.next_region++, std::move(watched)}));
 }
 
 void leaves_region(const void* region, bool deregisters, std::optional<call_site> where) {
   registry& all = registry::get();
   std::optional<finding> found;
+  std::string replaced;
   {
     const quiet_lock lock(all.mutex);
     known_region* const known = find_region(all, region);
@@ -310,11 +337,13 @@ void leaves_region(const void* region, bool deregisters, std::optional<call_site
       });
     }
     if (deregisters) drop_region(all, number);
+    if (deregisters) replaced = open_and_replaced(*known);
     const auto at = std::ranges::find_if(
         all.regions, [=](const auto& each) { return each.second.get() == known; });
     all.leaving_regions.push_back(std::move(at->second));
     all.regions.erase(at);
   }
+  if (!replaced.empty()) log(log_level::warning, replaced);
   // Destructors have no place of a call.
   if (found) stop(*found, where.value_or(call_site::here()));
 }

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/check/memory_watch.hpp"
 #include "src/check/model.hpp"
 #include "src/check/ranges.hpp"
 #include "verbena/base/call_site.hpp"
@@ -31,6 +32,7 @@ struct known_queue;
 struct piece {
   memory_range range;
   std::uint64_t region;  ///< known_region::number
+  std::shared_ptr<const watched_memory> watched;
 };
 
 /// A request in flight.
@@ -73,6 +75,7 @@ struct known_queue {
 struct known_region {
   region_facts facts;
   std::uint64_t number;
+  std::shared_ptr<const watched_memory> watched;  ///< none: it does not change, or nobody can tell
   int handles = 1;
 };
 
@@ -91,6 +94,8 @@ struct finding {
 [[noreturn]] void stop(const finding& found, call_site where);
 /// `RECV 7 of queue pair 0x11 on soft0`.
 [[nodiscard]] std::string describe(const posted_request& which);
+/// `64 bytes at 0x7f00 of memory region 0x7f00+4096 of soft0 (server.cpp:9) were unmapped`.
+[[nodiscard]] std::string describe(const memory_change& change, const watched_memory& of);
 
 /// Everything. Never destroyed: requests are in flight until the process ends.
 struct registry {

@@ -125,16 +125,22 @@ void watch(ibv_srq* queue, const std::string& name) {
   flights::appears(std::move(facts));
 }
 
-void watch(const memory_region& region, const void* memory) {
+void watch(const memory_region& region, const void* memory, std::optional<call_site> registered) {
   const ibv_mr& native = *region.native();
-  flights::appears(flights::region_facts{.native = &native,
-                                         .context = native.context,
-                                         .domain = native.pd,
-                                         .key = native.lkey,
-                                         .base = region.remote().address(),
-                                         .memory = memory,
-                                         .length = region.length(),
-                                         .name = region.name()});
+  const bool is_ours = internals::state_of(region)->parents().memory != nullptr;
+  const bool has_pages = !region.rights().contains(access::on_demand);
+  flights::appears(
+      flights::region_facts{.native = &native,
+                            .context = native.context,
+                            .domain = native.pd,
+                            .key = native.lkey,
+                            .base = region.remote().address(),
+                            .memory = memory,
+                            .length = region.length(),
+                            .name = region.name(),
+                            .may_be_replaced = memory != nullptr && !is_ours && has_pages,
+                            .is_open_to_peers = !(region.rights() & rights_of_peers).empty(),
+                            .registered = registered});
 }
 
 void watch_state(const ibv_qp* queue, ibv_qp_state state) noexcept {

@@ -56,7 +56,7 @@ memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, 
       detail::make_memory_region_state(
           region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
       rights, base_address);
-  detail::watch(made, region->addr);
+  detail::watch(made, region->addr, {});
   return made;
 }
 

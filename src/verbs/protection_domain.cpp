@@ -45,12 +45,15 @@ struct wanted_region {
   std::span<std::byte> memory;
   access_flags rights;
   std::optional<std::uint64_t> base_address;
+  std::optional<call_site> registered = {};
 };
 
 result<memory_region> make_region(const protection_domain& pd, const wanted_region& wanted,
                                   std::shared_ptr<const detail::memory_block> block) {
   const auto& verbs = pd.provider().verbs;
-  const auto [memory, rights, base] = wanted;
+  const auto memory = wanted.memory;
+  const auto rights = wanted.rights;
+  const auto base = wanted.base_address;
   // Rights that old kernels do not know are optional: only the newer verb leaves them out there.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
   const bool newer =
@@ -83,7 +86,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
                                        {detail::place_of(address, memory.size()), std::move(block)},
                                        ownership::take),
       rights, base);
-  detail::watch(region, address);
+  detail::watch(region, address, wanted.registered);
   return region;
 }
 
@@ -138,14 +141,15 @@ result<memory_region> protection_domain::allocate(std::size_t bytes, access_flag
 
 result<memory_region> protection_domain::register_memory(std::span<std::byte> memory,
                                                          access_flags rights,
-                                                         register_options options) const {
+                                                         register_options options,
+                                                         call_site where) const {
   if (memory.empty())
     return error::invalid_argument("register_memory", name(),
                                    "there is nothing to register: the memory is empty");
   VERBENA_TRY_VOID(check_rights("register_memory", name(), rights));
   VERBENA_TRY_VOID(check_base("register_memory", name(),
                               {options.base_address.value_or(0), memory.size()}, rights));
-  return make_region(*this, {memory, rights, options.base_address}, nullptr);
+  return make_region(*this, {memory, rights, options.base_address, where}, nullptr);
 }
 
 result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
@@ -177,7 +181,7 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
   auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
       rights, std::optional(memory.base_address));
-  detail::watch(region, nullptr);
+  detail::watch(region, nullptr, {});
   return region;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "verbena/base/call_site.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/address_vector.hpp"
@@ -85,13 +86,16 @@ class protection_domain : public detail::handle<detail::protection_domain_state>
   [[nodiscard]] result<memory_region> allocate(std::size_t bytes, access_flags rights,
                                                allocate_options options = {}) const;
 
-  /// Registers `memory`, which stays the caller's and must outlive the region.
+  /// Registers `memory`, which stays the caller's and must outlive the region. Without
+  /// access::on_demand the device keeps the pages that are there now: memory that is unmapped and
+  /// mapped again, or discarded (MADV_DONTNEED), is no longer what the device has.
   ///
   /// Errors: `invalid_argument` for an empty span or rights that contradict each other; otherwise
   /// the errno of ibv_reg_mr(3). ENOMEM says what the locked-memory limit is and what was needed.
   [[nodiscard]] result<memory_region> register_memory(std::span<std::byte> memory,
                                                       access_flags rights,
-                                                      register_options options = {}) const;
+                                                      register_options options = {},
+                                                      call_site where = call_site::here()) const;
 
   /// Registers memory behind a dma-buf. The region has no bytes() here; slices and remote() count
   /// from `base_address`.

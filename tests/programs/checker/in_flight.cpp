@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // in_flight CASE: touches memory while the adapter has it, or does the same legally. What a
 // sanitizer says of it is looked at by the tests; without one the mistakes do no harm here.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -154,6 +157,27 @@ void destroyed() {
   with.reset();
 }
 
+// The runtime hears less in a child of a process with threads.
+void child_of_fork() {
+  adapter parents;
+  parents.receive();
+  parents.send();
+  parents.take_both();
+  const pid_t child = fork();
+  if (child == 0) {
+    adapter with;
+    with.receive();
+    with.send();
+    with.take_both();
+    with.send();  // before its receive: what the runtime knows of the first one serves the other
+    with.receive();
+    with.take_both();
+    _exit(0);
+  }
+  int status = -1;
+  if (waitpid(child, &status, 0) != child || status != 0) std::abort();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -176,6 +200,8 @@ int main(int count, char** arguments) {
     refused_and_reset();
   else if (name == "destroyed")
     destroyed();
+  else if (name == "child_of_fork")
+    child_of_fork();
   else {
     std::fputs("usage: in_flight CASE\n", stderr);
     return 2;

@@ -82,6 +82,9 @@ struct region_facts {
   const void* memory = nullptr;
   std::size_t length = 0;
   std::string name;
+  bool may_be_replaced = false;  ///< the program's memory, of which the device keeps the pages
+  bool is_open_to_peers = false;
+  std::optional<call_site> registered;
 };
 
 /// What a poll found.

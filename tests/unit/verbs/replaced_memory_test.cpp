@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT
+// Memory of the program that changes while it is registered: the device still has the pages of
+// before. Checked builds stop where such memory is used, and say nothing of what is legal.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/verbs/loopback.hpp"
+#include "verbena/base/log.hpp"
+#include "verbena/base/sanitizers.hpp"
+#include "verbena/check/checker.hpp"
+
+namespace verbena::test {
+namespace {
+
+#ifdef VERBENA_CHECKED
+
+constexpr std::size_t page = 4096;
+constexpr access_flags writable = access::local_write;
+
+/// Whether the kernel tells this process what happens to its memory.
+bool kernel_tells() {
+  static const bool tells = [] {
+    constexpr int user_mode_only = 1;
+    const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | user_mode_only));
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+  }();
+  return tells;
+}
+
+/// Pages of the program's own.
+class pages {
+ public:
+  explicit pages(std::size_t count, int kind = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1)
+      : bytes_(count * page),
+        at_(static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, kind, fd, 0))) {
+    EXPECT_NE(at_, MAP_FAILED);
+  }
+  pages(const pages&) = delete;
+  pages& operator=(const pages&) = delete;
+  ~pages() { munmap(at_, bytes_); }
+  [[nodiscard]] std::span<std::byte> all() const { return {at_, bytes_}; }
+  [[nodiscard]] std::byte* at(std::size_t index) const { return at_ + index * page; }
+  /// Unmaps a page and maps another one there, in one step: no other thread gets the addresses.
+  void replace(std::size_t index) const {
+    ASSERT_EQ(mmap(at(index), page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                   -1, 0),
+              at(index));
+    at(index)[0] = std::byte{1};
+  }
+  /// Unmaps a page, and keeps its addresses from other threads.
+  void withdraw(std::size_t index) const {
+    ASSERT_EQ(mmap(at(index), page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+              at(index));
+  }
+  void discard(std::size_t index) const { ASSERT_EQ(madvise(at(index), page, MADV_DONTNEED), 0); }
+
+ private:
+  std::size_t bytes_;
+  std::byte* at_;
+};
+
+/// What the library says while it lives.
+class listening {
+ public:
+  listening() {
+    set_log_hook([](log_level, std::string_view line,
+                    void* to) { *static_cast<std::string*>(to) += std::string(line) + "\n"; },
+                 &said_);
+  }
+  listening(const listening&) = delete;
+  listening& operator=(const listening&) = delete;
+  ~listening() { set_log_hook(nullptr); }
+  [[nodiscard]] const std::string& said() const { return said_; }
+  void forget() { said_.clear(); }
+
+ private:
+  std::string said_;
+};
+
+void receive(side& on, const local_slice& into, call_site where = call_site::here()) {
+  on.queue.post_receive({.id = 7}, into, where).value();
+}
+
+void send(side& on, const local_slice& from, call_site where = call_site::here()) {
+  auto batch = on.queue.start_send();
+  batch.send({.id = 8, .signaled = true}, from);
+  batch.submit(where).value();
+}
+
+/// `from` goes to `into`, and both requests complete.
+void exchange(loopback& pair, const local_slice& from, const local_slice& into) {
+  receive(pair.b(), into);
+  send(pair.a(), from);
+  for (const auto* queue : {&pair.a().sends, &pair.b().receives})
+    for (const auto& done : take(*queue, 1)) EXPECT_TRUE(done.ok()) << to_string(done);
+}
+
+std::string lines(int found, int earlier) {
+  return ".*replaced_memory_test.cpp:" + std::to_string(found) +
+         "; the earlier place is .*replaced_memory_test.cpp:" + std::to_string(earlier) + "\\)";
+}
+
+/// Tests of these need a kernel that tells; what is legal is legal without it, too.
+class replaced_memory_death : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kernel_tells()) GTEST_SKIP() << "no userfaultfd(2) for this process";
+  }
+  const std::string rule = "memory that a request names is still what was registered: ";
+};
+
+TEST_F(replaced_memory_death, unmapped_and_mapped_again) {
+  loopback pair;
+  const pages memory(2);
+  const int registered = __LINE__ + 1;
+  const auto region = pair.pd().register_memory(memory.all(), writable).value();
+  exchange(pair, region.slice(0, 64), region.slice(page, 64));
+  memory.replace(1);
+  const int here = __LINE__ + 1;
+  const auto post = [&] { receive(pair.b(), region.slice(page - 64, 128)); };
+  EXPECT_DEATH(post(), rule +
+                           "RECV 7 of queue pair .* names memory, but 64 "
+                           "bytes at .* of memory region .* of soft0 \\(.*\\) were unmapped since" +
+                           lines(here, registered));
+  const int there = __LINE__ + 1;
+  const auto post_send = [&] { send(pair.a(), region.slice(page, 8)); };
+  EXPECT_DEATH(post_send(),
+               rule + "SEND 8 .*8 bytes at .* were unmapped since" + lines(there, registered));
+  exchange(pair, region.slice(0, 64), region.slice(64, page - 64));  // the rest is as it was
+}
+
+TEST_F(replaced_memory_death, discarded) {
+  loopback pair;
+  const pages memory(3);
+  const auto region =
+      pair.pd().register_memory(memory.all().subspan(100, 2 * page), writable).value();
+  memory.discard(2);
+  const auto post = [&] { receive(pair.b(), region.slice(2 * page - 101, 2)); };
+  EXPECT_DEATH(post(), rule + ".*, but 1 bytes at .* were discarded since");
+  exchange(pair, region.slice(0, 64), region.slice(64, 2 * page - 164));
+}
+
+TEST_F(replaced_memory_death, moved) {
+  loopback pair;
+  const pages memory(1);
+  const pages other(1);
+  const auto region = pair.pd().register_memory(memory.all(), writable).value();
+  ASSERT_EQ(mremap(memory.at(0), page, page, MREMAP_MAYMOVE | MREMAP_FIXED, other.at(0)),
+            other.at(0));
+  const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
+  EXPECT_DEATH(post(), rule + ".* were moved since");
+  // Where it is now, it is watched only if it is registered.
+  const auto again = pair.pd().register_memory(other.all(), writable).value();
+  exchange(pair, again.slice(0, 64), again.slice(64, 64));
+  other.discard(0);
+  const auto post_there = [&] { receive(pair.b(), again.slice(8, 1)); };
+  EXPECT_DEATH(post_there(), rule + ".* were discarded since");
+}
+
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
+TEST_F(replaced_memory_death, freed_and_given_back_to_the_system) {
+  loopback pair;
+  constexpr std::size_t bytes = 4U << 20U;  // more than malloc(3) keeps
+  void* const memory = std::malloc(bytes);
+  const auto region =
+      pair.pd().register_memory({static_cast<std::byte*>(memory), bytes}, writable).value();
+  std::free(memory);
+  const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
+  EXPECT_DEATH(post(), rule + ".* were unmapped since");
+}
+#endif
+
+TEST_F(replaced_memory_death, one_of_two_regions_over_the_same_pages_is_closed) {
+  loopback pair;
+  const pages memory(4);
+  const auto region =
+      pair.pd().register_memory(memory.all().subspan(page, 2 * page), writable).value();
+  {
+    const auto over = pair.pd().register_memory(memory.all(), writable).value();
+    const auto within = pair.pd().register_memory(memory.all().subspan(page, 10), writable).value();
+  }
+  memory.discard(1);
+  memory.discard(3);
+  const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
+  EXPECT_DEATH(post(), rule);
+  exchange(pair, region.slice(page, 64), region.slice(page + 64, page - 64));
+}
+
+TEST_F(replaced_memory_death, many_changes_are_told_each_or_not_at_all) {
+  loopback pair;
+  const pages memory(64);
+  const auto region = pair.pd().register_memory(memory.all(), writable).value();
+  for (std::size_t i = 0; i < 64; i += 2) memory.discard(i);
+  for (std::size_t i = 1; i < 64; i += 2)
+    exchange(pair, region.slice(i * page, 8), region.slice(i * page + 8, 8));
+  const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
+  EXPECT_DEATH(post(), rule);
+}
+
+// A child of fork() has no device: this begins anew.
+class replaced_memory_process_death : public replaced_memory_death {
+ protected:
+  replaced_memory_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  ~replaced_memory_process_death() override { GTEST_FLAG_SET(death_test_style, "fast"); }
+};
+
+TEST_F(replaced_memory_process_death, in_flight) {
+  const int registered = __LINE__ + 5;
+  const int posted = registered + 2;
+  const auto run = [] {
+    loopback pair;
+    const pages memory(2);
+    const auto region = pair.pd().register_memory(memory.all(), writable).value();
+    const auto other = pair.memory(64);
+    receive(pair.b(), region.slice(page, 64));
+    memory.replace(1);
+    send(pair.a(), other.slice());
+    take(pair.b().receives, 1);
+  };
+  EXPECT_DEATH(run(),
+               "memory of a request in flight is not unmapped, moved or discarded: RECV 7 .*"
+               "but 64 bytes at .* of memory region .*test.cpp:" +
+                   std::to_string(registered) +
+                   "\\) were unmapped .*the earlier place is "
+                   ".*replaced_memory_test.cpp:" +
+                   std::to_string(posted) + "\\)");
+}
+
+TEST_F(replaced_memory_process_death, child_of_fork_that_begins_anew) {
+  const auto run = [] {
+    const pages watched(1);
+    loopback parent;
+    const auto held = parent.pd().register_memory(watched.all(), writable).value();
+    const pid_t child = fork();
+    if (child == 0) {
+      munmap(watched.at(0), page);  // nobody waits to hear of it
+      loopback pair;
+      const pages memory(1);
+      const auto region = pair.pd().register_memory(memory.all(), writable).value();
+      memory.discard(0);
+      receive(pair.b(), region.slice(0, 1));
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    receive(parent.b(), held.slice(0, 1));
+    kill(getpid(), WIFSIGNALED(status) ? WTERMSIG(status) : SIGKILL);
+  };
+  EXPECT_DEATH(run(), rule + ".* were discarded since");
+}
+
+TEST_F(replaced_memory_death, open_to_peers_while_others_use_its_addresses_is_logged) {
+  loopback pair;
+  const pages memory(2);
+  const auto open = writable | access::remote_write;
+  listening to;
+  {
+    const auto region = pair.pd().register_memory(memory.all(), open).value();
+    memory.replace(0);
+  }
+  EXPECT_NE(to.said().find("were unmapped since it was registered, and the program"),
+            std::string::npos)
+      << to.said();
+  to.forget();
+  {
+    const auto region = pair.pd().register_memory(memory.all(), writable).value();
+    memory.replace(0);
+  }
+  {
+    const auto region = pair.pd().register_memory(memory.all(), open).value();
+    memory.withdraw(0);
+  }
+  EXPECT_EQ(to.said(), "") << "peers have no rights, or nobody used the addresses again";
+}
+
+// What is legal: without a word.
+
+TEST(replaced_memory, what_happens_beside_a_region_is_nobodys_business) {
+  loopback pair;
+  const pages memory(5);
+  const auto region =
+      pair.pd().register_memory(memory.all().subspan(2 * page, page), writable).value();
+  memory.discard(1);
+  memory.replace(3);
+  memory.withdraw(0);
+  ASSERT_EQ(mprotect(memory.at(2), page, PROT_READ), 0);
+  ASSERT_EQ(mprotect(memory.at(2), page, PROT_READ | PROT_WRITE), 0);
+  ASSERT_EQ(madvise(memory.at(2), page, MADV_DONTFORK), 0);
+  ASSERT_EQ(madvise(memory.at(2), page, MADV_DOFORK), 0);
+  exchange(pair, region.slice(0, 64), region.slice(64, 64));
+  // And a heap that grows and shrinks around a block of it.
+  std::vector<std::byte> block(3 * page);
+  const auto in_heap = pair.pd().register_memory(block, writable).value();
+  for (std::size_t size = page; size < 64 * page; size *= 2) {
+    std::vector<std::byte> neighbour(size);
+    neighbour.resize(2 * size);
+    exchange(pair, in_heap.slice(0, 64), in_heap.slice(64, 64));
+  }
+}
+
+TEST(replaced_memory, a_region_of_what_is_there_now_is_usable) {
+  loopback pair;
+  const pages memory(2);
+  auto old = pair.pd().register_memory(memory.all(), writable).value();
+  memory.replace(0);
+  memory.discard(1);
+  const auto region = pair.pd().register_memory(memory.all(), writable).value();
+  exchange(pair, region.slice(0, 64), region.slice(page, 64));
+  EXPECT_TRUE(std::move(old).close());
+  exchange(pair, region.slice(0, 64), region.slice(page, 64));
+}
+
+TEST(replaced_memory, memory_goes_after_its_region_and_just_before_it) {
+  loopback pair;
+  const listening to;
+  for (int round = 0; round < 50; ++round) {
+    std::optional<pages> memory(std::in_place, 2);
+    auto region = pair.pd().register_memory(memory->all(), writable).value();
+    exchange(pair, region.slice(0, 64), region.slice(64, 64));
+    if (round % 2 == 0) {
+      EXPECT_TRUE(std::move(region).close());
+    }
+    memory.reset();
+  }
+  EXPECT_EQ(to.said(), "");
+}
+
+TEST(replaced_memory, a_child_of_fork_changes_its_own_copy) {
+  loopback pair;
+  const pages memory(2);
+  const auto region = pair.pd().register_memory(memory.all(), writable).value();
+  const pid_t child = fork();
+  if (child == 0) {
+    memory.at(0)[0] = std::byte{2};
+    const bool done =
+        madvise(memory.at(0), page, MADV_DONTNEED) == 0 && munmap(memory.at(0), 2 * page) == 0;
+    _exit(done ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  exchange(pair, region.slice(0, 64), region.slice(page, 64));
+}
+
+TEST(replaced_memory, shared_mappings_and_memory_on_demand_may_change) {
+  loopback pair;
+  const int file = memfd_create("replaced_memory_test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 2 * page), 0);
+  const pages shared(2, MAP_SHARED, file);
+  close(file);
+  const auto region = pair.pd().register_memory(shared.all(), writable).value();
+  shared.discard(0);  // the file has it still
+  exchange(pair, region.slice(0, 64), region.slice(page, 64));
+  const pages memory(2);
+  const auto on_demand =
+      pair.pd().register_memory(memory.all(), writable | access::on_demand).value();
+  memory.replace(0);
+  memory.discard(1);
+  exchange(pair, on_demand.slice(0, 64), on_demand.slice(page, 64));
+}
+
+TEST(replaced_memory, threads_change_memory_while_others_register_and_post) {
+  std::array<std::thread, 4> threads;
+  for (auto& each : threads)
+    each = std::thread([] {
+      loopback pair;
+      for (int round = 0; round < 20; ++round) {
+        const pages memory(4);
+        const auto region = pair.pd().register_memory(memory.all(), writable).value();
+        memory.replace(0);
+        memory.discard(1);
+        exchange(pair, region.slice(2 * page, 64), region.slice(3 * page, 64));
+      }
+    });
+  for (auto& each : threads) each.join();
+}
+
+#endif
+
+}  // namespace
+}  // namespace verbena::test

@@ -16,7 +16,7 @@ configure_package_config_file(cmake/verbenaConfig.cmake.in "${PROJECT_BINARY_DIR
 # Before 1.0 a minor release may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/verbenaConfig.cmake" "${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake"
-  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/linked.cmake cmake/linked.cpp.in DESTINATION "${verbena_cmake_dir}")
+  cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/hwloc.cmake cmake/linked.cmake cmake/linked.cpp.in DESTINATION "${verbena_cmake_dir}")
 
 # Paths in the .pc file are relative to it, so that an installed tree may be moved.
 file(RELATIVE_PATH verbena_pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
@@ -25,10 +25,12 @@ set(verbena_pc_cflags "")
 foreach(definition IN LISTS verbena_definitions)
   string(APPEND verbena_pc_cflags " -D${definition}")
 endforeach()
-set(verbena_pc_requires "libibverbs")
+set(verbena_pc_requires "")
 if(VERBENA_RDMA_CORE_ROOT OR VERBENA_RDMA_CORE STREQUAL "bundled")
-  set(verbena_pc_requires "")
   string(APPEND verbena_pc_cflags " -isystem ${verbena_rdma_include}")
+endif()
+if(VERBENA_HAS_HWLOC)
+  set(verbena_pc_requires "hwloc")
 endif()
 configure_file(cmake/verbena.pc.in "${PROJECT_BINARY_DIR}/verbena.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/verbena.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -89,6 +89,16 @@ function(verbena_module name)
   endif()
 endfunction()
 
+# verbena_module_uses_hwloc(NAME): for a module that includes hwloc.h where there is one.
+function(verbena_module_uses_hwloc name)
+  foreach(target verbena_${name} verbena_${name}_no_exceptions)
+    if(VERBENA_HAS_HWLOC AND TARGET ${target})
+      target_compile_definitions(${target} PRIVATE VERBENA_WITH_HWLOC=1)
+      target_include_directories(${target} SYSTEM PRIVATE "${VERBENA_HWLOC_INCLUDE_DIR}")
+    endif()
+  endforeach()
+endfunction()
+
 function(verbena_library name)
   cmake_parse_arguments(arg "" "VARIANT" "MODULES" ${ARGN})
   set(objects "")
@@ -107,6 +117,10 @@ function(verbena_library name)
     PUBLIC verbena_interface${arg_VARIANT}
            $<BUILD_INTERFACE:verbena_rdma_headers> $<INSTALL_INTERFACE:verbena::rdma_headers>
     PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  if(VERBENA_HAS_HWLOC)
+    target_link_libraries(${name} PUBLIC
+      $<BUILD_INTERFACE:$<LINK_ONLY:verbena_hwloc>> $<INSTALL_INTERFACE:$<LINK_ONLY:verbena::hwloc>>)
+  endif()
   # Programs of this build find this build's software device; installed packages say it in their own way, and so do
   # programs that are installed (VERBENA_OWN_RPATH): CMake would not take a linker option out of them.
   set(stays "$<NOT:$<BOOL:$<TARGET_PROPERTY:VERBENA_OWN_RPATH>>>")

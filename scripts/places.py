@@ -9,7 +9,7 @@ import re
 import subprocess
 
 OWN_MOUNTS = (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"])
-HUGE_PAGES_WANTED = 4  # tests/unit/verbs/huge_pages_test.cpp
+HUGE_PAGES_WANTED = 4  # tests/unit/verbs/huge_pages_turn.hpp
 
 
 @functools.cache

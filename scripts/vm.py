@@ -13,6 +13,7 @@ import kernels  # noqa: E402
 import machine  # noqa: E402
 
 DEVICES = ("rxe", "siw")
+MOST_NODES = 8
 
 
 def device_list(text):
@@ -30,6 +31,18 @@ def writable_folder(text):
     if not folder.is_dir() or "\n" in str(folder):
         raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
     return folder
+
+
+def nodes_of(text, memory_mib):
+    """MiB of each NUMA node: of so many equal ones (the first has what is left over), or as they are told."""
+    sizes = tuple(map(int, text.split(",")))
+    if len(sizes) == 1:
+        count, sizes = sizes[0], ()
+        if 1 <= count <= MOST_NODES:
+            sizes = (memory_mib - memory_mib // count * (count - 1), *[memory_mib // count] * (count - 1))
+    if not 1 <= len(sizes) <= MOST_NODES or min(sizes) < 1:
+        raise ValueError(text)
+    return sizes
 
 
 def positive(text):
@@ -52,10 +65,15 @@ def parse(arguments):
     parser.add_argument("--writable", type=writable_folder, action="append", default=[])
     parser.add_argument("--memory", type=int, default=2048)
     parser.add_argument("--cpus", type=int, choices=range(1, 9), default=2)
+    parser.add_argument("--nodes", default="1")
     parser.add_argument("--console", type=pathlib.Path)
     parser.add_argument("--refresh", action="store_true")
     parser.add_argument("--prepare", action="store_true")
     parsed = parser.parse_args(options)
+    try:
+        parsed.nodes = nodes_of(parsed.nodes, parsed.memory)
+    except ValueError:
+        parser.error(f"--nodes {parsed.nodes}: 1 to {MOST_NODES}, or the MiB of each node: 1792,256")
     if not command and not parsed.prepare:
         parser.error("a command is missing: ./dev vm [OPTION...] -- COMMAND [ARGUMENT...]; "
                      "there is no interactive shell (--help explains)")
@@ -73,7 +91,7 @@ def main(arguments):
             return 0
         return machine.run(kernel, machine.Request(
             command=command, cwd=pathlib.Path.cwd(), environment=dict(os.environ), devices=options.devices,
-            writable=tuple(options.writable), timeout_s=options.timeout, memory_mib=options.memory,
+            writable=tuple(options.writable), timeout_s=options.timeout, nodes_mib=options.nodes,
             cpus=options.cpus, console=options.console))
     except kernels.VmError as error:
         kernels.say(str(error))

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <utility>
 
 #include "examples/guide/snippets.hpp"
@@ -43,6 +44,28 @@ void pools(const verbena::protection_domain& pd) {
   const auto large = verbena::buffer::of(std::move(region));
   // [/whole]
   require(large.capacity() == 1 << 20);
+}
+
+void places(const verbena::context& context, const verbena::protection_domain& pd) {
+  // [near]
+  const auto pool =
+      verbena::buffer_pool::create(
+          pd,
+          {.classes = {{.bytes = 65536, .count = 16}},
+           .huge_pages = verbena::huge_pages::preferred,
+           .placement = verbena::numa_placement::near_adapter(verbena::numa_binding::preferred)})
+          .value();
+  const auto node = verbena::bind_thread_near(context, verbena::numa_binding::preferred).value();
+  if (!node) std::puts("the adapter is attached to no NUMA node");
+  // [/near]
+  require(pool.count() == 16);
+
+  // [strict]
+  const auto strict = verbena::allocate_placed(
+      pd, 1 << 20, verbena::access::local_write,
+      {.placement = verbena::numa_placement::on_node(0, verbena::numa_binding::strict)});
+  if (!strict) std::puts(strict.error().message().c_str());  // no such node, full, not allowed …
+  // [/strict]
 }
 
 void views_and_windows(const verbena::protection_domain& pd) {
@@ -84,8 +107,10 @@ void cache(const verbena::protection_domain& pd) {
 }  // namespace
 
 void buffers() {
-  const auto pd = verbena::open_device().value().allocate_pd().value();
+  const auto context = verbena::open_device().value();
+  const auto pd = context.allocate_pd().value();
   pools(pd);
+  places(context, pd);
   views_and_windows(pd);
   cache(pd);
 }

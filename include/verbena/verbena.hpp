@@ -66,6 +66,7 @@
 #include "verbena/cm/socket_address.hpp"
 #include "verbena/memory/buffer.hpp"
 #include "verbena/memory/buffer_pool.hpp"
+#include "verbena/memory/numa.hpp"
 #include "verbena/memory/registration_cache.hpp"
 #include "verbena/memory/remote_view.hpp"
 #include "verbena/memory/remote_window.hpp"

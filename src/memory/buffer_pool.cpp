@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "src/memory/placed_block.hpp"
 #include "src/memory/pool_home.hpp"
 #include "verbena/base/assert.hpp"
 
@@ -110,8 +111,9 @@ result<buffer_pool> buffer_pool::create(const protection_domain& domain,
   if (options.rights.contains(access::zero_based))
     return detail::refused("the memory of a pool is not zero-based: leave the right out");
   VERBENA_TRY(auto layout, detail::lay_out(options.classes));
-  VERBENA_TRY(auto region,
-              domain.allocate(layout.bytes, options.rights, {.huge_pages = options.huge_pages}));
+  VERBENA_TRY(auto region, detail::allocate_region(
+                               "buffer_pool::create", domain, {layout.bytes, options.rights},
+                               {.placement = options.placement, .huge_pages = options.huge_pages}));
   return buffer_pool(new detail::pool_home(std::move(region), std::move(layout)));
 }
 

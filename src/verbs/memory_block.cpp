@@ -31,6 +31,13 @@ std::size_t page_bytes(bool huge_pages) {
   return huge_pages ? huge_page_bytes() : static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
+std::size_t round_up(std::size_t bytes, std::size_t page) {
+  return (bytes + page - 1) / page * page;
+}
+
+// The software device's huge pages, whatever the kernel's default is.
+constexpr std::size_t soft_huge_page_bytes = std::size_t{2} << 20U;
+
 struct mapping {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -40,7 +47,7 @@ struct mapping {
 mapping map_anonymous(std::size_t bytes, bool huge_pages) {
   const std::size_t page = page_bytes(huge_pages);
   if (bytes > std::numeric_limits<std::size_t>::max() - page) return {nullptr, 0, ENOMEM};
-  const std::size_t rounded = (bytes + page - 1) / page * page;
+  const std::size_t rounded = round_up(bytes, page);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (huge_pages ? MAP_HUGETLB : 0);
   void* memory = ::mmap(nullptr, rounded, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) return {nullptr, 0, errno};
@@ -58,6 +65,7 @@ result<std::shared_ptr<const memory_block>> memory_block::try_allocate(const pro
     errno = 0;
     made.memory = from.soft_allocate(bytes, huge_pages ? 1 : 0);
     made.code = errno;
+    made.bytes = round_up(bytes, huge_pages ? soft_huge_page_bytes : page_bytes(false));
   } else {
     made = map_anonymous(bytes, huge_pages);
   }

@@ -25,6 +25,8 @@ class memory_block {
 
   /// At least the bytes that were asked for.
   [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
+  /// Bytes of the pages that it consists of; no other memory is on them.
+  [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
 
  private:
   memory_block(void* memory, std::size_t mapped_bytes, const provider* soft) noexcept

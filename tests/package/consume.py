@@ -77,13 +77,28 @@ def refuse_rdma_core(program):
         raise Failed(f"{program} is linked to {found}")
 
 
+def check_placement(program, said, with_hwloc):
+    """The library puts memory on a NUMA node by hwloc, or says what it was built without."""
+    linked_to_it = any(name.startswith("libhwloc") for name in needed(program))
+    if linked_to_it != with_hwloc:
+        raise Failed(f"{program} is {'not ' if with_hwloc else ''}linked to libhwloc")
+    wanted = "placement: done" if with_hwloc else "this library was built without hwloc: install it (Debian: libhwloc-dev)"
+    if wanted not in said:
+        raise Failed(f"{program} said:\n{said}\ninstead of:\n{wanted}")
+
+
 def find_package(options, folder):
     prefix = install(options, folder)
     cmake_project(HERE / "find_package", folder / "build", options.compiler, f"-DCMAKE_PREFIX_PATH={prefix}")
     program = folder / "build" / "consumer"
-    check_run(program)
+    said = check_run(program)
+    with_hwloc = "set(verbena_needs_hwloc TRUE)" in (options.build / "verbenaConfig.cmake").read_text()
+    check_placement(program, said, with_hwloc)
     refuse_rdma_core(program)
-    refuse_rdma_core(library_folder(prefix) / "libverbena-soft.so.0")
+    device = library_folder(prefix) / "libverbena-soft.so.0"
+    refuse_rdma_core(device)
+    if any(name.startswith("libhwloc") for name in needed(device)):
+        raise Failed(f"{device} is linked to libhwloc")
     hidden = {name: "/nonexistent/library.so" for name in ("VERBENA_LIBIBVERBS", "VERBENA_LIBRDMACM", "VERBENA_LIBEFA")}
     if not check_run(program, hidden).rstrip().endswith("system verbs: none"):
         raise Failed("with rdma-core hidden, the program still found it")
@@ -141,14 +156,16 @@ def pkg_config(options, folder):
 
 def add_subdirectory(options, folder):
     build = folder / "build"
-    cmake_project(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}", "-DVERBENA_UNITY=ON")
+    cmake_project(HERE / "add_subdirectory", build, options.compiler, f"-DVERBENA_SOURCE={ROOT}", "-DVERBENA_UNITY=ON",
+                  "-DVERBENA_HWLOC=OFF")
     if (build / "verbena" / "tests").exists():
         raise Failed("the tests are configured inside the user's build")
     if options.full:
         run("cmake", "--build", build, "--target", "verbena-soft")
-        check_run(build / "consumer")
+        said = check_run(build / "consumer")
     else:
-        check_run(build / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
+        said = check_run(build / "consumer", {"VERBENA_SOFTDEV_LIBRARY": str(options.build / "lib/libverbena-soft.so.0")})
+    check_placement(build / "consumer", said, with_hwloc=False)
 
 
 def source_archive(folder):

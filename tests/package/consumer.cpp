@@ -14,6 +14,10 @@ int main() {
   auto system = verbena::system_provider();
   std::printf("consumer: soft0 registered %zu bytes; system verbs: %s\n", region.bytes().size(),
               system ? verbena::to_string((*system)->origin) : "none");
+  // The part of the library that needs hwloc, if it was built with it.
+  const auto placed = verbena::buffer_pool::create(
+      pd, {.placement = verbena::numa_placement::on_node(0, verbena::numa_binding::preferred)});
+  std::fprintf(stderr, "placement: %s\n", placed ? "done" : placed.error().message().c_str());
   // By default soft0 is no EFA; asking it needs no libefa.
   return verbena::efa::is_efa(context) ? 1 : 0;
 }

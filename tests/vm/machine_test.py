@@ -22,6 +22,7 @@ SIW = ("siw0", "siw1")
 # How the devices are joined (tests/vm/guest/devices.sh).
 WIRES = {"rxe": ("v0", "v1"), "siw": ("w0", "w1")}
 ADDRESSES = {"rxe0": "10.0.0.1", "siw0": "10.0.1.1"}
+NODES = sorted(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*"))
 RCOPY_BYTES = 3 * (1 << 20) + 5
 build = pathlib.Path()
 examples = []
@@ -146,6 +147,34 @@ class Channels(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout)
                 ran = re.search(r"\[  PASSED  \] (\d+) tests", done.stdout)
                 self.assertTrue(ran and int(ran.group(1)) >= 25, done.stdout)
+
+
+@unittest.skipIf(os.uname().release.startswith("6.1."), "the machine with the newer kernel has two nodes")
+class Nodes(unittest.TestCase):
+    """Memory on two NUMA nodes, the second a small one without processors; the tests of the module memory look at it."""
+
+    def ran(self, pattern, count, **variables):
+        done = run(build / "tests/memory_test", f"--gtest_filter={pattern}", VERBENA_SOFTDEV="on", **variables)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, rf"\[  PASSED  \] {count} tests?\.")
+        self.assertNotIn("SKIPPED", done.stdout)
+
+    def test_pools_and_threads_are_on_the_node_that_was_asked_for(self):
+        self.assertEqual(len(NODES), 2)
+        self.ran("placing.*:numa.*", 12, VERBENA_TEST_DEVICE="rxe0")
+
+    def test_huge_pages_of_pools_are_on_the_node_that_was_asked_for(self):
+        reserved = [node / "hugepages/hugepages-2048kB/nr_hugepages" for node in NODES]
+        for file in reserved:
+            file.write_text("4")
+            self.assertEqual(file.read_text(), "4\n")
+        self.ran("pool_huge_pages.*", 4)
+        for file in reserved:
+            file.write_text("0")
+
+    def test_a_full_node_is_named_and_nothing_is_killed(self):
+        self.ran("full_node.*", 1, VERBENA_TEST_DEVICE="rxe0", VERBENA_TEST_FULL_NODE=NODES[1].name.removeprefix("node"))
+        self.assertNotIn("oom-kill", run("dmesg").stdout)
 
 
 @contextlib.contextmanager

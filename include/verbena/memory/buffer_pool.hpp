@@ -10,6 +10,7 @@
 
 #include "verbena/base/result.hpp"
 #include "verbena/memory/buffer.hpp"
+#include "verbena/memory/numa.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
@@ -31,6 +32,7 @@ struct buffer_pool_options {
   std::vector<size_class> classes = {size_class{}};
   access_flags rights = access::local_write;  ///< of all its memory; `zero_based` is refused
   verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< of what the memory consists
+  numa_placement placement = {};  ///< on which NUMA node it is: anywhere, if not said
 };
 
 /// Buffers of a few sizes, cut from memory that the library allocated and registered once. Buffers
@@ -49,7 +51,7 @@ class buffer_pool {
   /// Allocates the memory in `domain`, registers it, and cuts it into buffers.
   ///
   /// Errors: `invalid_argument` for options out of their ranges and for more memory than there are
-  /// addresses; otherwise those of protection_domain::allocate(). Allocates; blocks in the kernel.
+  /// addresses; otherwise those of allocate_placed(). Allocates; blocks in the kernel.
   [[nodiscard]] static result<buffer_pool> create(const protection_domain& domain,
                                                   const buffer_pool_options& options);
 

@@ -3,38 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
-#include <string>
 
+#include "tests/unit/verbs/huge_pages_turn.hpp"
 #include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/proc_file.hpp"
 
 namespace verbena::test {
 namespace {
 
-// The number behind `name` in a file of /proc, 0 when it is not there. In smaps, the block whose
-// range begins with `address`.
-std::uint64_t number_in(const char* path, const std::string& name, std::uintptr_t address = 0) {
-  std::ifstream file(path);
-  bool inside = address == 0;
-  for (std::string line; std::getline(file, line);) {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2)
-      inside = address == 0 || (begin <= address && address < end);
-    if (!inside || !line.starts_with(name)) continue;
-    std::istringstream rest(line.substr(name.size()));
-    std::uint64_t number = 0;
-    rest >> number;
-    return number;
-  }
-  return 0;
-}
-
 TEST(huge_pages, carry_data_where_the_machine_has_some) {
-  if (number_in("/proc/meminfo", "HugePages_Free:") < 4)
-    GTEST_SKIP() << "fewer than 4 huge pages are free";
+  const huge_pages_turn turn;
+  if (!turn.some_are_free()) GTEST_SKIP() << "fewer than 4 huge pages are free";
   loopback pair;
   constexpr std::size_t bytes = 3U << 20U;
   const auto rights = access::local_write | access::remote_write;

@@ -2,7 +2,8 @@
 // The operations of a channel beside the same in C, on a device that does nothing: a context of the
 // software device whose data path was taken away. Each case is a function named case_*:
 //   --count N   calls every case N times (callgrind counts inside them), and prints its name
-//   --allocations   prints how often a case allocates when it is called
+//   --allocations   prints how often a case allocates when it is called; also of message channels,
+//                   on the software device as it is
 // Lines are `name number`, for bench/harness/channel.py.
 #include <infiniband/verbs.h>
 
@@ -188,6 +189,52 @@ CASE(unpolled_write) {
 }  // extern "C"
 
 namespace {
+
+// Two sides of a message channel in one process.
+struct message_pair {
+  verbena::context context;
+  verbena::protection_domain pd;
+  verbena::message_channel one;
+  verbena::message_channel other;
+};
+
+message_pair make_messages() {
+  auto context = verbena::open_device("soft0").value();
+  auto pd = context.allocate_pd().value();
+  const verbena::message_channel_options options{.message_bytes = 1024,
+                                                 .credits = verbena::credits::required};
+  auto one = verbena::message_channel::prepare(pd, options).value();
+  auto other = verbena::message_channel::prepare(pd, options).value();
+  const auto to_one = one.endpoint();
+  const auto to_other = other.endpoint();
+  auto left = std::move(one).handshake(to_other).value();
+  auto right = std::move(other).handshake(to_one).value();
+  return {std::move(context), std::move(pd), std::move(left), std::move(right)};
+}
+
+// More messages than there are places, copied and in buffers, there and back.
+std::uint64_t exchange(message_pair& with) {
+  constexpr std::uint64_t messages = 1000;
+  const std::array<std::byte, 200> bytes{};
+  std::uint64_t taken = 0;
+  const auto send = [&](verbena::message_channel& from, std::uint64_t number) {
+    if (number % 2 == 0) return bool{from.try_send(bytes)};
+    auto outbox = from.take_buffer();
+    return outbox && from.try_send(std::move(*outbox), {.length = 1024});
+  };
+  std::uint64_t from_one = 0;
+  std::uint64_t from_other = 0;
+  while (taken < 2 * messages) {
+    while (from_one < messages && send(with.one, from_one)) ++from_one;
+    while (from_other < messages && send(with.other, from_other)) ++from_other;
+    for (auto* const side : {&with.one, &with.other}) {
+      if (side->failure() != nullptr) verbena::raise(side->describe());
+      while (side->try_receive()) ++taken;
+    }
+  }
+  return taken;
+}
+
 struct one_case {
   const char* name;
   std::uint64_t (*function)(objects&);
@@ -214,6 +261,11 @@ int main(int argc, char** argv) {
       sum += each.function(with);
       std::printf("%s %zu\n", each.name, allocations - before);
     }
+    message_pair pair = make_messages();
+    sum += exchange(pair);
+    const std::size_t before = allocations;
+    sum += exchange(pair);
+    std::printf("messages %zu\n", allocations - before);
   } else if (std::strcmp(argv[1], "--count") == 0 && argc == 3 && std::atol(argv[2]) > 0) {
     for (const one_case& each : cases) {
       for (long i = 0; i < std::atol(argv[2]); ++i) sum += each.function(with);

@@ -54,18 +54,25 @@ struct side {
   }
 };
 
-// Calls `ping` or `pong` for each number, in the parent and in the child; the parent measures.
-template <class Ping, class Pong>
-double run(const process_pair& pair, Ping&& ping, Pong&& pong) {
+// Sends each number and receives it back in the parent, which measures; the other way round in the
+// child.
+template <class Send, class Receive>
+double run(const process_pair& pair, Send&& send, Receive&& receive) {
   std::uint64_t number = 0;
   pair.meet();  // both have posted their first receive
   if (pair.is_child()) {
-    while (number < times.total()) pong(++number);
+    while (number < times.total()) {
+      receive(++number);
+      send(number);
+    }
     pair.meet();
     return 0;
   }
   const double spent = bench::median_ns(times, [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) ping(++number);
+    for (std::size_t i = 0; i < count; ++i) {
+      send(++number);
+      receive(number);
+    }
   });
   pair.meet();
   return spent;
@@ -139,16 +146,7 @@ double raw(const process_pair& pair) {
     queues.send();
   };
   queues.post_receive();
-  return run(
-      pair,
-      [&](std::uint64_t number) {
-        send(number);
-        receive(number);
-      },
-      [&](std::uint64_t number) {
-        receive(number);
-        send(number);
-      });
+  return run(pair, send, receive);
 }
 
 double scoped(const process_pair& pair) {
@@ -166,16 +164,7 @@ double scoped(const process_pair& pair) {
       mine.fill(number);
       if (!scope.send(from).wait().ok()) fail("a send failed");
     };
-    spent = run(
-        pair,
-        [&](std::uint64_t number) {
-          send(number);
-          receive(number);
-        },
-        [&](std::uint64_t number) {
-          receive(number);
-          send(number);
-        });
+    spent = run(pair, send, receive);
   });
   if (!outcome) fail("an operation failed");
   return spent;

@@ -24,6 +24,7 @@ unsigned receive(verbena::channel& from, const verbena::buffer_pool& pool, unsig
                  verbena::deadline until) {
   unsigned sum = 0;
   std::vector<verbena::pending_operation> receives;
+  receives.reserve(count);
   for (unsigned i = 0; i < count; ++i) receives.push_back(from.post_receive(*pool.take(4096)));
   for (auto& each : receives) {
     const auto* const done = each.wait(until);
@@ -70,6 +71,7 @@ int main() {
     outbox.bytes()[0] = static_cast<std::byte>(number);
     return channel.post_send(std::move(outbox), {.length = 1});
   };
+  sends.reserve(messages);
   for (unsigned i = 0; i < messages; ++i) sends.push_back(send(i + 1));
   for (unsigned i = 0; i < before_the_end; ++i)
     if (sends[i].wait(until) == nullptr) return 1;

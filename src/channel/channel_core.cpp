@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "src/channel/connection_options.hpp"
 #include "src/channel/relax.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
@@ -14,9 +15,6 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
-
-// A queue pair in its error state flushes at once. One that has not after this long is destroyed.
-constexpr std::chrono::seconds flush_patience{5};
 
 // Memory that the adapter may still touch when not even destroying the queue pair could stop it.
 std::vector<buffer>& given_up() {
@@ -110,6 +108,12 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   free_ = {options_.max_send_wr, options_.max_recv_wr};
   posted_ = {};
   failure_.reset();
+}
+
+void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
+  lose(code);
+  book_.abandon();
+  failure_ = before;
 }
 
 void channel_core::lose(int code) noexcept {

@@ -4,19 +4,24 @@
 
 #include <optional>
 
+#include "src/channel/connection_options.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
-#include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/continuation.hpp"
-#include "verbena/verbs/context.hpp"
+#include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The options of a channel's queue pair.
-[[nodiscard]] queue_pair_options<rc> queue_options(channel_options of, const context& on);
+/// The options of a new queue pair for a channel that had one.
+[[nodiscard]] inline queue_pair_options<rc> queue_pair_options_again(const channel_core& of) {
+  auto options = queue_pair_options_of(of.options(), of.domain().context());
+  // Packets of the old connection that are still on their way must not fit the new one.
+  options.first_psn.reset();
+  return options;
+}
 
 /// Who is to be connected to, and how long that may take.
 struct way_to_peer {

@@ -27,12 +27,15 @@ continuation connection_book::next() {
   return out;
 }
 
-void connection_book::begin(std::uint64_t number, const std::optional<continuation>& peer) {
+void connection_book::begin(std::uint64_t number) noexcept {
   connected_ = number;
   counted_ = counts_ == counting::yes;
   failed_ = 0;
   failed_receives_ = 0;
   peer_.reset();
+}
+
+void connection_book::meet(const std::optional<continuation>& peer) noexcept {
   if (peer) peer_ = peer->self;
 }
 

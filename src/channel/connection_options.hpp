@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: MIT
-// What channels and message channels ask of their queue pairs.
+// What channels and message channels ask and expect of their queue pairs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
+#include "src/verbs/iwarp.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/queue_pair_options.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
+/// A queue pair in its error state flushes at once. One that has not after this long is destroyed.
+inline constexpr std::chrono::seconds flush_patience{5};
+
 /// Requests that the connection manager posts by itself before the first operation is over, on
 /// iWARP: cm::connection_options::first.
 [[nodiscard]] inline std::uint32_t first_requests(const context& on) {
-  return on.native()->device->transport_type == IBV_TRANSPORT_IWARP ? 3 : 0;
+  return is_iwarp(on) ? 3 : 0;
 }
 
-/// The same as a queue pair is told it: classic verbs alone, signaled as each request says.
-[[nodiscard]] inline queue_pair_options<rc> queue_pair_options_of(const channel_options& of) {
-  return {.max_send_wr = of.max_send_wr,
+/// The same as a queue pair of that device is told it: with room for those requests; classic verbs
+/// alone, signaled as each request says.
+[[nodiscard]] inline queue_pair_options<rc> queue_pair_options_of(const channel_options& of,
+                                                                  const context& on) {
+  return {.max_send_wr = of.max_send_wr + first_requests(on),
           .max_recv_wr = of.max_recv_wr,
           .max_send_sge = of.max_send_sge,
           .max_recv_sge = of.max_recv_sge,

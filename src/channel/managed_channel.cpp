@@ -1,57 +1,140 @@
 // SPDX-License-Identifier: MIT
-// Channels that the connection manager connects.
+// Channels that the connection manager connects, for the first time and again.
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "src/channel/connect.hpp"
 #include "verbena/channel/prepared_channel.hpp"
+#include "verbena/channel/reconnection.hpp"
 #include "verbena/cm/connector.hpp"
 #include "verbena/cm/listener.hpp"
 
 namespace verbena::inline VERBENA_ABI {
+namespace {
+
+// Says who the channel is where the program says nothing.
+cm::connection_options introduced(cm::connection_options options,
+                                  std::span<const std::byte> continuation) {
+  if (options.private_data.empty()) options.private_data = continuation;
+  return options;
+}
+
+// Transports fill private data up with zeros. What is no continuation is the program's.
+std::optional<continuation> continuation_in(std::span<const std::byte> said) {
+  auto told = continuation::decode(said.first(std::min(said.size(), continuation::encoded_size)));
+  return told ? std::optional(*told) : std::nullopt;
+}
+
+// The path is the connection manager's.
+result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) {
+  auto options = detail::queue_pair_options_again(core);
+  options.gid_index.reset();
+  const auto& cq = core.table().cq();
+  return core.domain().create_queue_pair<rc>(cq, cq, options);
+}
+
+}  // namespace
 
 // Receives are posted before the connection stands, and belong to the channel: it has the queue
 // pair while `prepare` runs, gives it back to be connected, and gets it when it is.
+result<void> channel::lend(queue_pair<rc>& to_be_connected, const channel_preparation& prepare) {
+  auto posted = prepare ? prepare(*this) : result<void>();
+  auto& lent = core().queue();
+  VERBENA_ASSERT(lent, "what prepares a channel posts to it, and does not end it");
+  to_be_connected = std::move(*std::exchange(lent, std::nullopt));
+  return posted;
+}
+
+std::optional<continuation> channel::take_over(cm::connection&& connected) {
+  auto kept = std::make_shared<cm::connection>(std::move(connected));
+  core().queue().emplace(kept->take_queue());
+  auto told = continuation_in(kept->peer_private_data());
+  core().book().meet(told);
+  core().keep(std::move(kept));
+  return told;
+}
+
 template <class Bring>
-result<channel> prepared_channel::manage(prepared_channel self, const channel_preparation& prepare,
-                                         Bring&& bring_up) {
+result<channel> prepared_channel::manage(prepared_channel self,
+                                         const cm::connection_options& options,
+                                         const channel_preparation& prepare, Bring&& bring_up) {
   channel made(nullptr);
-  const cm::receive_poster post_receives = [&](queue_pair<rc>& queue) -> result<void> {
+  const auto who = self.continuation_.encode();
+  const cm::receive_poster post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
-    auto posted = prepare ? prepare(made) : result<void>();
-    auto& lent = made.core().queue();
-    VERBENA_ASSERT(lent, "what prepares a channel posts to it, and does not end it");
-    queue = std::move(*std::exchange(lent, std::nullopt));
-    return posted;
+    return made.lend(queue, prepare);
   };
-  auto connected = bring_up(std::move(self.queue_), post_receives);
+  auto connected = bring_up(std::move(self.queue_), introduced(options, who), post_receives);
   if (!connected) {
     // The queue pair is gone, and what was posted with it.
     if (made.core_ != nullptr) made.core().lose(connected.error().code());
     return std::move(connected).error();
   }
-  auto kept = std::make_shared<cm::connection>(*std::move(connected));
-  made.core().queue().emplace(kept->take_queue());
-  made.core().keep(std::move(kept));
+  made.take_over(*std::move(connected));
   return made;
+}
+
+template <class Bring>
+result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
+                                                const channel_preparation& prepare,
+                                                Bring&& bring_up) {
+  core().disconnect();
+  const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
+  VERBENA_TRY(auto queue, prepare_queue(core()));
+  const auto who = core().book().next();
+  const auto bytes = who.encode();
+  const cm::receive_poster post_receives = [&](queue_pair<rc>& made) {
+    core().book().begin(who.self.connection);
+    core().connect_again(std::move(made));
+    return lend(made, prepare);
+  };
+  auto connected = bring_up(std::move(queue), introduced(options, bytes), post_receives);
+  if (!connected) {
+    core().stay_apart(connected.error().code(), before);
+    return std::move(connected).error();
+  }
+  const auto told = take_over(*std::move(connected));
+  return reconnection(core(), told);
 }
 
 result<channel> prepared_channel::connect(cm::connector& peer,
                                           const cm::connection_options& options, deadline until,
                                           const channel_preparation& prepare) && {
-  return manage(std::move(*this), prepare,
-                [&](prepared_queue_pair<rc>&& queue, const cm::receive_poster& post_receives) {
-                  return peer.connect(std::move(queue), options, until, post_receives);
+  return manage(std::move(*this), options, prepare,
+                [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
+                  return peer.connect(std::move(queue), with, until, post_receives);
                 });
 }
 
 result<channel> prepared_channel::accept(cm::connection_request&& request,
                                          const cm::connection_options& options, deadline until,
                                          const channel_preparation& prepare) && {
-  return manage(std::move(*this), prepare,
-                [&](prepared_queue_pair<rc>&& queue, const cm::receive_poster& post_receives) {
-                  return std::move(request).accept(std::move(queue), options, until, post_receives);
+  return manage(std::move(*this), options, prepare,
+                [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
+                  return std::move(request).accept(std::move(queue), with, until, post_receives);
                 });
+}
+
+result<reconnection> channel::reconnect(cm::connector& peer, const cm::connection_options& options,
+                                        deadline until, const channel_preparation& prepare) {
+  return reconnect_managed(
+      options, prepare,
+      [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
+        return peer.connect(std::move(queue), with, until, post_receives);
+      });
+}
+
+result<reconnection> channel::reconnect_by(cm::connection_request&& request,
+                                           const cm::connection_options& options, deadline until,
+                                           const channel_preparation& prepare) {
+  return reconnect_managed(
+      options, prepare,
+      [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
+        return std::move(request).accept(std::move(queue), with, until, post_receives);
+      });
 }
 
 }  // namespace verbena::inline VERBENA_ABI

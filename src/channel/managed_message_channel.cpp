@@ -18,6 +18,14 @@ result<message_terms> terms_in(std::span<const std::byte> said) {
   return message_terms::decode(said.first(std::min(said.size(), message_terms::encoded_size)));
 }
 
+// The core starts with the queue pair, and the connection lives as long as the core.
+std::shared_ptr<cm::connection> take_over(detail::message_core& core, cm::connection&& connected) {
+  auto kept = std::make_shared<cm::connection>(std::move(connected));
+  core.keep(kept);
+  core.start(kept->take_queue());
+  return kept;
+}
+
 }  // namespace
 
 result<message_channel> prepared_message_channel::connect(cm::connector& peer, deadline until) && {
@@ -27,9 +35,7 @@ result<message_channel> prepared_message_channel::connect(cm::connector& peer, d
               peer.connect(std::move(self.queue_),
                            {.private_data = ours, .first = cm::first_sender::answering}, until,
                            [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
-  auto kept = std::make_shared<cm::connection>(std::move(connected));
-  self.core_->keep(kept);
-  self.core_->start(kept->take_queue());
+  const auto kept = take_over(*self.core_, std::move(connected));
   VERBENA_TRY(const auto theirs, terms_in(kept->peer_private_data()));
   VERBENA_TRY_VOID(self.core_->agree(theirs));
   return message_channel(std::move(self.core_));
@@ -47,9 +53,7 @@ result<message_channel> prepared_message_channel::accept(cm::connection_request&
       std::move(taken).accept(std::move(self.queue_),
                               {.private_data = ours, .first = cm::first_sender::answering}, until,
                               [&](queue_pair<rc>& made) { return self.core_->fill(made); }));
-  auto kept = std::make_shared<cm::connection>(std::move(connected));
-  self.core_->keep(kept);
-  self.core_->start(kept->take_queue());
+  take_over(*self.core_, std::move(connected));
   return message_channel(std::move(self.core_));
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "src/channel/connection_options.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -17,8 +18,6 @@ namespace {
 
 // Polls that find nothing before the end of what was sent is asked for.
 constexpr std::uint32_t patient_polls = 256;
-// A queue pair in its error state flushes at once. One that has not after this long is destroyed.
-constexpr std::chrono::seconds flush_time{5};
 
 bool is_flushed(const message_failure& why) {
   return why.done && why.done->status() == completion_status::flushed;
@@ -100,6 +99,7 @@ int message_core::progress() {
     end_silence();
   }
   tend();
+  if (lacks_credit_) probe_for_credit();
   return static_cast<int>((*polled).size());
 }
 
@@ -169,7 +169,7 @@ void message_core::flush() {
     return lose(moved.error().code());
   }
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
-  const auto until = deadline::after(flush_time);
+  const auto until = deadline::after(flush_patience);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())
     if (progress() == 0) relax();
   if (is_quiet()) return;

@@ -100,6 +100,7 @@ class message_core {
   void replenish();
   [[nodiscard]] post_status post_receives(queue_pair<rc>& queue);
   void tell_credits();
+  void probe_for_credit();
   void tend();
 
   void send_ended(const completion& done) noexcept;
@@ -133,9 +134,11 @@ class message_core {
   std::uint64_t told_ = 0;     // of these, the peer was told
   std::uint64_t notices_ = 0;  // since the beginning
   std::uint32_t idle_polls_ = 0;
-  bool has_gap_ = false;        // a send has ended of which it is not known
-  bool is_stuck_ = false;       // the queue pair could not be destroyed
-  bool pool_is_empty_ = false;  // found so when receives were to be posted
+  std::uint32_t polls_without_credit_ = 0;  // since a message was refused for want of it
+  bool has_gap_ = false;                    // a send has ended of which it is not known
+  bool lacks_credit_ = false;               // the last message was refused for want of it
+  bool is_stuck_ = false;                   // the queue pair could not be destroyed
+  bool pool_is_empty_ = false;              // found so when receives were to be posted
   std::optional<message_failure> failure_;
   message_counters counters_;
 };

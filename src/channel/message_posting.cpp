@@ -16,6 +16,9 @@ namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
+// Polls without credit until the peer is tried for the first time, and between two such tries.
+constexpr std::uint32_t first_probe = 256;
+constexpr std::uint32_t rarest_probe = 65536;
 
 send_result refuse(send_refusal why) noexcept {
   switch (why) {
@@ -47,8 +50,9 @@ bool message_core::has_credit() noexcept {
 
 send_refusal message_core::missing() noexcept {
   if (!sends_.has_place(line_kind::message)) return send_refusal::queue_full;
-  if (uses_credits_ && !has_credit()) return send_refusal::no_credit;
-  return send_refusal::none;
+  if (!uses_credits_ || has_credit()) return send_refusal::none;
+  lacks_credit_ = true;
+  return send_refusal::no_credit;
 }
 
 send_refusal message_core::obstacle(std::size_t bytes) {
@@ -67,6 +71,8 @@ send_result message_core::post_message(const Data& data, buffer&& held) {
   if (const post_status status = batch.submit(); !status) [[unlikely]]
     return send_result::refuse(send_refusal::verb, status.code());
   sends_.posted(line_kind::message, signaled, std::move(held));
+  lacks_credit_ = false;
+  polls_without_credit_ = 0;
   counters_.signaled += signaled ? 1 : 0;
   return send_result::of(++sent_);
 }
@@ -152,6 +158,17 @@ void message_core::tell_credits() {
   if ((untold < quarter && untold < left) || !sends_.has_place(line_kind::notice)) return;
   ++counters_.credit_writes;
   post_notice(false);
+}
+
+// When all that was sent has arrived, only a request can tell that the peer has gone since, and no
+// message is one: a write of what it knows already, at intervals that grow.
+void message_core::probe_for_credit() {
+  const std::uint32_t polls = ++polls_without_credit_;
+  const bool is_due =
+      polls % rarest_probe == 0 || (polls >= first_probe && std::has_single_bit(polls));
+  if (!is_due || !queue_ || has_ended() || !sends_.has_place(line_kind::notice)) return;
+  ++counters_.credit_probes;
+  post_notice(true);
 }
 
 void message_core::tend() {

@@ -10,11 +10,6 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-queue_pair_options<rc> detail::queue_options(channel_options of, const context& on) {
-  of.max_send_wr += detail::first_requests(on);
-  return detail::queue_pair_options_of(of);
-}
-
 result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& prepared,
                                                     const continuation& ours,
                                                     const way_to_peer& way,
@@ -52,9 +47,9 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
 
-result<prepared_channel> prepared_channel::create(const protection_domain& domain,
-                                                  std::shared_ptr<detail::operation_table> table,
-                                                  const channel_options& options) {
+result<prepared_channel> prepared_channel::create(
+    const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
+    const channel_options& options) {
   VERBENA_TRY(const auto wanted, places(options));
   if (!table->reserve(wanted))
     return error::invalid_argument(
@@ -63,9 +58,9 @@ result<prepared_channel> prepared_channel::create(const protection_domain& domai
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
   VERBENA_TRY(const auto limits, domain.context().query());
-  VERBENA_TRY(auto queue,
-              domain.create_queue_pair<rc>(table->cq(), table->cq(),
-                                           detail::queue_options(options, domain.context())));
+  VERBENA_TRY(auto queue, domain.create_queue_pair<rc>(
+                              table->cq(), table->cq(),
+                              detail::queue_pair_options_of(options, domain.context())));
   prepared_channel made(std::move(queue), std::move(slots), domain, options);
   made.max_read_sge_ = std::min(options.max_send_sge,
                                 static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
@@ -92,7 +87,8 @@ result<prepared_channel> protection_domain::create_channel(const completion_hub&
 
 channel prepared_channel::with(queue_pair<rc> connected,
                                const std::optional<verbena::continuation>& told) && {
-  book_.begin(continuation_.self.connection, told);
+  book_.begin(continuation_.self.connection);
+  book_.meet(told);
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): counted by the core itself
   return channel(new detail::channel_core({.queue = std::move(connected),
                                            .slots = std::move(slots_),

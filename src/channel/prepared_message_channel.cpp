@@ -39,10 +39,9 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
 }
 
 // What the queue pair is made with.
-channel_options connection_of(const message_channel_options& options, const context& on,
-                              std::uint32_t inline_bytes) {
+channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes) {
   channel_options out = options.connection;
-  out.max_send_wr = options.sends + message_core::notice_places + detail::first_requests(on);
+  out.max_send_wr = options.sends + message_core::notice_places;
   out.max_recv_wr = options.receives;
   out.max_send_sge = 1;
   out.max_recv_sge = 1;
@@ -57,7 +56,7 @@ result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
   const auto make = [&](std::uint32_t inline_bytes) {
     return domain.create_queue_pair<rc>(
         cq, cq,
-        detail::queue_pair_options_of(connection_of(options, domain.context(), inline_bytes)));
+        detail::queue_pair_options_of(connection_of(options, inline_bytes), domain.context()));
   };
   if (options.inline_bytes != 0)
     if (auto made = make(options.inline_bytes)) return made;

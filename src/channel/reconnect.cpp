@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/channel/connect.hpp"
+#include "src/channel/connection_options.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/reconnection.hpp"
@@ -39,9 +40,7 @@ result<gid_index> find_again(const gid_entry& chosen, const context& device) {
 }
 
 result<prepared_queue_pair<rc>> prepare_queue(detail::channel_core& core) {
-  auto options = detail::queue_options(core.options(), core.domain().context());
-  // Packets of the old connection that are still on their way must not fit the new one.
-  options.first_psn.reset();
+  auto options = detail::queue_pair_options_again(core);
   if (core.chosen_gid()) {
     VERBENA_TRY(options.gid_index, find_again(*core.chosen_gid(), core.domain().context()));
   }
@@ -62,24 +61,32 @@ result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
 
 }  // namespace
 
-reconnection::reconnection(std::uint64_t identity,
-                           const std::optional<detail::ended_connection>& ended,
-                           const std::optional<continuation>& told) {
+reconnection::reconnection(detail::channel_core& core, const std::optional<continuation>& told) {
+  const auto& ended = core.book().last();
   if (!told || !ended || !ended->peer) return;
   const bool is_same = told->self.channel == ended->peer->channel;
   peer_ = is_same ? reconnected_peer::same : reconnected_peer::another;
-  if (!ended->counted || !is_that_connection(*told, *ended, identity)) return;
+  if (!ended->counted || !is_that_connection(*told, *ended, core.book().identity())) return;
   const auto received = told->before->received;
   // What was acknowledged has been received, and nothing that was not sent: else somebody is wrong.
-  if (!received || *received < ended->sent || *received - ended->sent > ended->failed) return;
+  // iWARP acknowledges nothing: a message succeeds when the connection has taken it.
+  const bool is_short = received && *received < ended->sent;
+  if (!received || (is_short && !detail::is_iwarp(core.domain().context())) ||
+      (!is_short && *received - ended->sent > ended->failed))
+    return;
   received_by_peer_ = received;
   first_failed_ = ended->first_failed;
   failed_ = ended->failed;
-  failed_but_received_ = *received - ended->sent;
+  if (is_short)
+    succeeded_but_lost_ = ended->sent - *received;
+  else
+    failed_but_received_ = *received - ended->sent;
 }
 
 delivery reconnection::settle(const operation_result& of) const noexcept {
   const delivery before = of.delivery();
+  if (succeeded_but_lost_ != 0 && of.ok() && of.done_.opcode() == completion_opcode::send)
+    return delivery::unknown;
   if (before != delivery::unknown || !received_by_peer_ || !of.completed_ ||
       !detail::is_message(of.kind_))
     return before;
@@ -102,8 +109,9 @@ result<reconnection> prepared_reconnection::handshake(
 
 reconnection prepared_reconnection::with(queue_pair<rc> connected,
                                          const std::optional<verbena::continuation>& told) && {
-  const reconnection made(core_->book().identity(), core_->book().last(), told);
-  core_->book().begin(continuation_.self.connection, told);
+  const reconnection made(*core_, told);
+  core_->book().begin(continuation_.self.connection);
+  core_->book().meet(told);
   core_->connect_again(std::move(connected));
   return made;
 }

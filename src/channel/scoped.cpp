@@ -25,27 +25,6 @@ error from_failures(std::span<const operation_result> failures) {
 }  // namespace detail
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
-scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind,
-                                   place_of_post posted) noexcept
-    : operation_waiter{.result = detail::channel_core::hope(posted.at())}, scope_(&scope) {
-  begin(kind, posted);
-}
-
-scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind, sink&& into,
-                                   place_of_post posted) noexcept
-    : operation_waiter{.result = detail::channel_core::hope(posted.at())},
-      scope_(&scope),
-      sinks_(std::in_place_type<sink>, std::move(into)) {
-  begin(kind, posted);
-}
-
-void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) noexcept {
-  slot_ = &scope_->core_.begin(kind, posted.at());
-  slot_->waiter = this;
-  slot_->scope = scope_;
-  ++scope_->in_flight_;
-}
-
 scoped_operation::scoped_operation(operation_scope& scope, int code, sink&& into,
                                    place_of_post posted) noexcept
     : operation_waiter{.result = operation_result::refuse(refusal::verb, code, posted.at()),
@@ -219,16 +198,13 @@ void operation_scope::never_looked_at(std::source_location posted) noexcept {
 
 using detail::operation_kind;
 
-scoped_operation operation_scope::refused(int code, place_of_post posted) {
-  return {*this, code, sink(), posted};
+scoped_operation operation_scope::refused(int code, sink&& into, place_of_post posted) {
+  return {*this, code, std::move(into), posted};
 }
 
-scoped_operation operation_scope::send(const source& data, place_of_post posted) {
-  if (!core_.is_usual<operation_kind::send>(data, {})) [[unlikely]]
-    return send(data, {}, posted.at());
-  if (const auto status = core_.submit_usual<operation_kind::send>(data, {}); !status) [[unlikely]]
-    return refused(status.code(), posted);
-  return {*this, operation_kind::send, posted};
+scoped_operation operation_scope::fill(operation_kind kind, sink&& into, const remote_region& from,
+                                       place_of_post posted) {
+  return {*this, {.kind = kind, .remote = from}, std::move(into), posted.at()};
 }
 
 scoped_operation operation_scope::send(const outgoing& data, const operation_options& options,
@@ -236,26 +212,8 @@ scoped_operation operation_scope::send(const outgoing& data, const operation_opt
   return {*this, {.kind = operation_kind::send, .out = data, .options = options}, posted};
 }
 
-scoped_operation operation_scope::receive(sink&& into, std::source_location posted) {
-  if (!core_.is_usual<operation_kind::receive>(into, {})) [[unlikely]]
-    return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
-  if (const auto status = core_.submit_usual<operation_kind::receive>(into, {}); !status)
-      [[unlikely]]
-    return {*this, status.code(), std::move(into), posted};
-  return {*this, operation_kind::receive, std::move(into), posted};
-}
-
 scoped_operation operation_scope::receive(std::vector<sink> into, std::source_location posted) {
   return {*this, {.kind = operation_kind::receive}, std::move(into), posted};
-}
-
-scoped_operation operation_scope::write(const source& data, const remote_region& to,
-                                        place_of_post posted) {
-  if (!core_.is_usual<operation_kind::write>(data, to)) [[unlikely]]
-    return write(data, to, {}, posted.at());
-  if (const auto status = core_.submit_usual<operation_kind::write>(data, to); !status) [[unlikely]]
-    return refused(status.code(), posted);
-  return {*this, operation_kind::write, posted};
 }
 
 scoped_operation operation_scope::write(const outgoing& data, const remote_region& to,
@@ -264,16 +222,6 @@ scoped_operation operation_scope::write(const outgoing& data, const remote_regio
   return {*this,
           {.kind = operation_kind::write, .out = data, .remote = to, .options = options},
           posted};
-}
-
-scoped_operation operation_scope::read(sink&& into, const remote_region& from,
-                                       std::source_location posted) {
-  if (!core_.is_usual<operation_kind::read>(into, from)) [[unlikely]]
-    return {*this, {.kind = operation_kind::read, .remote = from}, std::move(into), posted};
-  if (const auto status = core_.submit_usual<operation_kind::read>(into, from); !status)
-      [[unlikely]]
-    return {*this, status.code(), std::move(into), posted};
-  return {*this, operation_kind::read, std::move(into), posted};
 }
 
 scoped_operation operation_scope::read(std::vector<sink> into, const remote_region& from,

@@ -37,7 +37,20 @@
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
 
+namespace verbena::inline VERBENA_ABI::cm {
+class connection_request;
+class connector;
+struct connection_options;
+}  // namespace verbena::inline VERBENA_ABI::cm
+
 namespace verbena::inline VERBENA_ABI {
+
+class channel;
+
+/// Posts the receives that the peer's first messages need, to a channel that takes them already
+/// while the peer cannot send yet. Blocking operations and scopes have to wait until it is
+/// connected.
+using channel_preparation = std::function<result<void>(channel&)>;
 
 /// A connected channel: prepared_channel makes it. Dropping it destroys its queue pair, unless
 /// pending operations still need it; nothing waits, and buffers go back when the adapter is done
@@ -254,6 +267,24 @@ class [[nodiscard]] channel {
   /// with a stream that was connected anew. Blocks and allocates.
   [[nodiscard]] result<reconnection> reconnect(bringup::stream& peer, deadline until,
                                                const bringup::negotiation_options& options = {});
+  /// The same by the connection manager, as prepared_channel::connect() does it. The peer answers
+  /// by reconnect_by(), or by prepared_channel::accept() if it was started anew. The two sides know
+  /// each other again if neither had private data of its own in `options`, now and when they were
+  /// connected first: continuations travel there. `peer` is on the device and port of the channel.
+  ///
+  /// Errors: those of cm::connector::connect() and of protection_domain::create_queue_pair(). The
+  /// channel has then no connection, what `prepare` posted is lost, and reconnecting may be tried
+  /// again with another connector.
+  [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
+                                               const cm::connection_options& options,
+                                               deadline until,
+                                               const channel_preparation& prepare = {});
+  /// Grants a request of the peer that connects again: the same for
+  /// cm::connection_request::accept().
+  [[nodiscard]] result<reconnection> reconnect_by(cm::connection_request&& request,
+                                                  const cm::connection_options& options,
+                                                  deadline until,
+                                                  const channel_preparation& prepare = {});
   /// The first half of that for who exchanges endpoints by other means; handshake() of what comes
   /// back is the second. Blocks for 5 s at most, and allocates.
   ///
@@ -283,6 +314,15 @@ class [[nodiscard]] channel {
   }
   [[nodiscard]] operation_result run(const detail::operation_description& what, deadline until,
                                      std::source_location posted);
+  // Lets the program post while the channel has the queue pair, and takes that back.
+  [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected,
+                                  const channel_preparation& prepare);
+  // What was lent is connected; what the peer said of itself.
+  std::optional<continuation> take_over(cm::connection&& connected);
+  template <class Bring>
+  [[nodiscard]] result<reconnection> reconnect_managed(const cm::connection_options& options,
+                                                       const channel_preparation& prepare,
+                                                       Bring&& bring_up);
 
   detail::channel_core* core_;  // counted: hold() and release()
 };

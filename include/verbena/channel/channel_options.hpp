@@ -44,8 +44,9 @@ struct channel_options {
 
   /// How long to wait for an acknowledgement: 67 ms.
   ack_timeout timeout = {};
-  /// How often to send again without an answer; at most 7.
-  std::uint8_t retry_count = 7;
+  /// How often to send again without an answer; at most 7. To Linux's rxe 7 means for ever: there a
+  /// peer that has died is then never noticed.
+  std::uint8_t retry_count = 6;
   /// How often to send again when the peer has no receive posted; at most 7. 7 means for as long as
   /// the deadline of the operation lets it.
   std::uint8_t rnr_retry_count = 7;

@@ -20,7 +20,8 @@
 // Why it cannot get stuck, if both programs poll and take what arrives: with credits every request
 // in a send queue ends by the peer's adapter alone, so places come back. Whoever waits for credit
 // has used all that was told; the peer, which sees that much arrive, has then no receive posted
-// that it told of, and posts and tells the next as soon as it has a buffer, be it one.
+// that it told of, and posts and tells the next as soon as it has a buffer, be it one. If the peer
+// is gone instead, nothing that was sent would say so: who waits tries now and then with a write.
 #pragma once
 
 #include <cstddef>

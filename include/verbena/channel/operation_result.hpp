@@ -145,7 +145,9 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
   /// (`retries_exceeded`), the request may have been lost, or the acknowledgement was; of what was
   /// `flushed` behind it the same is true, since several requests are on their way at once. Writes
   /// are executed packet by packet: also one that was refused may have written some bytes. What was
-  /// lost with the queue pair (operation_end::lost) has no completion that could tell.
+  /// lost with the queue pair (operation_end::lost) has no completion that could tell. On iWARP,
+  /// messages and writes are `done` when the connection has taken them: it may still lose them when
+  /// it ends, before the peer has answered anything that came behind.
   /// channel::reconnect() can turn `unknown` into what the peer knows: reconnection::settle().
   /// Source: enum ibv_wc_status of verbs.h and ibv_poll_cq(3); check_resource() of the kernel's
   /// rxe_resp.c, which looks for a receive per packet.

@@ -238,7 +238,12 @@ class operation_scope {
   // The same; stops the program if there is an operation that nobody looked at.
   void finish_demanding();
   // What the device refused with `code`.
-  [[gnu::cold, gnu::noinline]] scoped_operation refused(int code, place_of_post posted);
+  [[gnu::cold, gnu::noinline]] scoped_operation refused(int code, sink&& into,
+                                                        place_of_post posted);
+  // What is not usual: channel_core::is_usual().
+  [[gnu::cold, gnu::noinline]] scoped_operation fill(detail::operation_kind kind, sink&& into,
+                                                     const remote_region& from,
+                                                     place_of_post posted);
   // Of an operation whose handle is gone.
   void ended_unseen(const operation_result& how);
   void never_looked_at(std::source_location posted) noexcept;
@@ -253,7 +258,76 @@ class operation_scope {
   bool over_ = false;
 };
 
-inline const operation_result& scoped_operation::wait() {
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind,
+                                   place_of_post posted) noexcept
+    : operation_waiter{.result = detail::channel_core::hope(posted.at())}, scope_(&scope) {
+  begin(kind, posted);
+}
+
+scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kind kind, sink&& into,
+                                   place_of_post posted) noexcept
+    : operation_waiter{.result = detail::channel_core::hope(posted.at())},
+      scope_(&scope),
+      sinks_(std::in_place_type<sink>, std::move(into)) {
+  begin(kind, posted);
+}
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
+
+void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) noexcept {
+  slot_ = &scope_->core_.begin(kind, posted.at());
+  slot_->waiter = this;
+  slot_->scope = scope_;
+  ++scope_->in_flight_;
+}
+
+[[gnu::always_inline]] inline scoped_operation operation_scope::send(const source& data,
+                                                                     place_of_post posted) {
+  constexpr auto kind = detail::operation_kind::send;
+  if (!core_.is_usual<kind>(data, {})) [[unlikely]]
+    return send(data, {}, posted.at());
+  const auto status = core_.submit_usual<kind>(data, {});
+  if (!status) [[unlikely]]
+    return refused(status.code(), {}, posted);
+  return {*this, kind, posted};
+}
+
+[[gnu::always_inline]] inline scoped_operation operation_scope::receive(
+    sink&& into, std::source_location posted) {
+  constexpr auto kind = detail::operation_kind::receive;
+  if (!core_.is_usual<kind>(into, {})) [[unlikely]]
+    return fill(kind, std::move(into), {}, posted);
+  const auto status = core_.submit_usual<kind>(into, {});
+  if (!status) [[unlikely]]
+    return refused(status.code(), std::move(into), posted);
+  return {*this, kind, std::move(into), posted};
+}
+
+[[gnu::always_inline]] inline scoped_operation operation_scope::write(const source& data,
+                                                                      const remote_region& to,
+                                                                      place_of_post posted) {
+  constexpr auto kind = detail::operation_kind::write;
+  if (!core_.is_usual<kind>(data, to)) [[unlikely]]
+    return write(data, to, {}, posted.at());
+  const auto status = core_.submit_usual<kind>(data, to);
+  if (!status) [[unlikely]]
+    return refused(status.code(), {}, posted);
+  return {*this, kind, posted};
+}
+
+[[gnu::always_inline]] inline scoped_operation operation_scope::read(sink&& into,
+                                                                     const remote_region& from,
+                                                                     std::source_location posted) {
+  constexpr auto kind = detail::operation_kind::read;
+  if (!core_.is_usual<kind>(into, from)) [[unlikely]]
+    return fill(kind, std::move(into), from, posted);
+  const auto status = core_.submit_usual<kind>(into, from);
+  if (!status) [[unlikely]]
+    return refused(status.code(), std::move(into), posted);
+  return {*this, kind, std::move(into), posted};
+}
+
+[[gnu::always_inline]] inline const operation_result& scoped_operation::wait() {
   if (slot_ == nullptr) [[unlikely]]
     return look();
   detail::operation_slot& slot = *slot_;
@@ -268,7 +342,7 @@ inline const operation_result& scoped_operation::wait() {
   return result;
 }
 
-inline sink scoped_operation::take_sink() {
+[[gnu::always_inline]] inline sink scoped_operation::take_sink() {
   VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
   auto* const one = std::get_if<sink>(&sinks_);
   return one != nullptr ? std::move(*one) : sink();

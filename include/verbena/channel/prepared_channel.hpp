@@ -11,7 +11,6 @@
 //   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // the other
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -28,19 +27,7 @@
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
-namespace verbena::inline VERBENA_ABI::cm {
-class connection;
-class connection_request;
-class connector;
-struct connection_options;
-}  // namespace verbena::inline VERBENA_ABI::cm
-
 namespace verbena::inline VERBENA_ABI {
-
-/// Posts the receives that the peer's first messages need, to a channel that takes them already
-/// while the peer cannot send yet. Blocking operations and scopes have to wait until it is
-/// connected.
-using channel_preparation = std::function<result<void>(channel&)>;
 
 /// A channel that has no peer yet; protection_domain::create_channel() makes it. When it is
 /// dropped, or when connecting fails, its queue pair is destroyed.
@@ -77,6 +64,9 @@ class [[nodiscard]] prepared_channel {
   ///
   /// On iWARP there is no other way, and no retry for a message that finds no receive: `prepare`
   /// posts them, and where both sides may send first, both say cm::first_sender::answering.
+  ///
+  /// Private data of `options` is the program's. Without any, 56 bytes that say who this channel is
+  /// are sent for channel::reconnect().
   [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
                                         deadline until, const channel_preparation& prepare = {}) &&;
   /// Grants a request: the same for cm::connection_request::accept().
@@ -95,12 +85,13 @@ class [[nodiscard]] prepared_channel {
         book_(options.counts_messages ? detail::counting::yes : detail::counting::no),
         continuation_(book_.next()) {}
   [[nodiscard]] static result<prepared_channel> create(
-      const protection_domain& domain, std::shared_ptr<detail::operation_table> table,
+      const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected,
                              const std::optional<verbena::continuation>& told) &&;
   template <class Bring>
   [[nodiscard]] static result<channel> manage(prepared_channel self,
+                                              const cm::connection_options& options,
                                               const channel_preparation& prepare, Bring&& bring_up);
 
   prepared_queue_pair<rc> queue_;

@@ -39,7 +39,9 @@ class reconnection {
     return received_by_peer_;
   }
   /// What is known now of an operation of the connection before: of messages whose delivery was
-  /// `unknown`, whether the peer's channel has received them. Everything else stays what it was.
+  /// `unknown`, whether the peer's channel has received them. Everything else stays what it was,
+  /// but for messages on iWARP, which succeed before the peer has them: if it lacks any of those
+  /// that did, all that did are `unknown`, and received_by_peer() tells how many of them it has.
   ///
   /// A message is `done` when it was received into a buffer of the peer's channel, whose handle,
   /// call or scope was told. Results of earlier connections are left alone; no result may be older
@@ -49,15 +51,15 @@ class reconnection {
  private:
   friend class channel;
   friend class prepared_reconnection;
-  // What `ended` and the peer's continuation say about each other.
-  reconnection(std::uint64_t identity, const std::optional<detail::ended_connection>& ended,
-               const std::optional<continuation>& told);
+  // What the last connection of `core` and the peer's continuation say about each other.
+  reconnection(detail::channel_core& core, const std::optional<continuation>& told);
 
   reconnected_peer peer_ = reconnected_peer::unknown;
   std::optional<std::uint64_t> received_by_peer_;
   std::uint32_t first_failed_ = 0;
   std::uint64_t failed_ = 0;
   std::uint64_t failed_but_received_ = 0;
+  std::uint64_t succeeded_but_lost_ = 0;  // iWARP alone
 };
 
 /// A channel that has a new queue pair and no peer yet: channel::prepare_again() makes it. It must

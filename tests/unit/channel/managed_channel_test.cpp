@@ -2,12 +2,16 @@
 // Channels that the connection manager connects.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
 #include <future>
 #include <optional>
 #include <utility>
 
 #include "tests/unit/channel/channel_pair.hpp"
+#include "verbena/channel/reconnection.hpp"
 
 namespace verbena::test {
 namespace {
@@ -26,7 +30,9 @@ class managed_channel : public ::testing::Test {
         pool_(buffer_pool::create(pd_, {}).value()) {}
 
   [[nodiscard]] prepared_channel prepare() const {
-    return pd_.create_channel({.max_send_wr = 4, .max_recv_wr = 4, .port = peer_.port()}).value();
+    channel_options options{.max_send_wr = 4, .max_recv_wr = 4, .port = peer_.port()};
+    options.counts_messages = true;
+    return pd_.create_channel(options).value();
   }
   [[nodiscard]] buffer memory() const { return std::move(*pool_.take(1)); }
   // Posts a receive whose handle is then in `kept`.
@@ -44,6 +50,39 @@ class managed_channel : public ::testing::Test {
     auto answered =
         prepare().accept(door_.accept(patiently()).value(), both_may_send, patiently(), answering);
     return {asked.get().value(), std::move(answered).value()};
+  }
+
+  // The second of two messages is on its way when the connection is given up.
+  [[nodiscard]] operation_result break_between_messages(connected_channels& ends,
+                                                        pending_operation& receive) const {
+    auto done = ends.asking.post_send(memory(), {.length = 10});
+    EXPECT_TRUE(*done.wait(patiently()));
+    EXPECT_NE(receive.wait(patiently()), nullptr);
+    auto stuck = ends.asking.post_send(memory(), {.length = 10});
+    ends.asking.flush();
+    return *stuck.poll();
+  }
+  // What is known of the second message when both sides have told what they have. On iWARP it may
+  // have succeeded although it was lost, and it is not known which of several was.
+  [[nodiscard]] delivery settled(const operation_result& message) const {
+    if (!message.ok()) {
+      EXPECT_EQ(message.delivery(), delivery::unknown);
+      return delivery::not_done;
+    }
+    EXPECT_TRUE(is_iwarp(pd_.context()));
+    return delivery::unknown;
+  }
+  // Both sides connect again; each posts a receive before.
+  [[nodiscard]] std::pair<reconnection, reconnection> reconnect(
+      connected_channels& ends, const channel_preparation& asking,
+      const channel_preparation& answering) {
+    auto again = manager_.find(door_.port());
+    auto asked = std::async(std::launch::async, [&] {
+      return ends.asking.reconnect(again, both_may_send, patiently(), asking);
+    });
+    auto answered = ends.answering.reconnect_by(door_.accept(patiently()).value(), both_may_send,
+                                                patiently(), answering);
+    return {asked.get().value(), answered.value()};
   }
 
   tested_manager manager_;
@@ -114,6 +153,89 @@ TEST_F(managed_channel, is_refused_by_who_drops_the_request) {
   const auto refused = asked.get();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ECONNREFUSED);
+}
+
+TEST_F(managed_channel, connects_again_and_says_what_had_arrived) {
+  std::optional<pending_operation> receive;
+  auto ends = connect({}, receives_into(receive));
+  const auto second_message = break_between_messages(ends, *receive);
+  std::optional<pending_operation> first;
+  std::optional<pending_operation> second;
+  const auto [asking, answering] = reconnect(ends, receives_into(first), receives_into(second));
+  EXPECT_EQ(asking.peer(), reconnected_peer::same);
+  EXPECT_EQ(answering.peer(), reconnected_peer::same);
+  EXPECT_EQ(asking.received_by_peer(), 1U);
+  EXPECT_EQ(answering.received_by_peer(), 0U);
+  EXPECT_EQ(asking.settle(second_message), settled(second_message));
+  EXPECT_EQ(ends.asking.failure(), nullptr);
+  ASSERT_TRUE(*ends.asking.post_send(memory(), {.length = 30}).wait(patiently()));
+  ASSERT_TRUE(*ends.answering.post_send(memory(), {.length = 40}).wait(patiently()));
+  ASSERT_NE(first->wait(patiently()), nullptr);
+  ASSERT_NE(second->wait(patiently()), nullptr);
+  EXPECT_EQ(first->poll()->byte_length(), 40U);
+  EXPECT_EQ(second->poll()->byte_length(), 30U);
+  ASSERT_NE(ends.asking.connection(), nullptr);
+  EXPECT_FALSE(ends.asking.connection()->is_disconnected().value());
+}
+
+TEST_F(managed_channel,
+       that_fails_to_connect_again_stays_without_a_connection_and_may_try_once_more) {
+  std::optional<pending_operation> receive;
+  auto ends = connect({}, receives_into(receive));
+  const auto second_message = break_between_messages(ends, *receive);
+  std::optional<pending_operation> posted;
+  const auto fails = [&](channel& made) -> result<void> {
+    posted.emplace(made.post_receive(memory()));
+    return error::invalid_argument("test", {}, "not today");
+  };
+  {
+    auto again = manager_.find(door_.port());
+    auto asked = std::async(std::launch::async, [&] {
+      return ends.asking.reconnect(again, both_may_send, patiently(), fails);
+    });
+    EXPECT_FALSE(
+        ends.answering.reconnect_by(door_.accept(patiently()).value(), both_may_send, patiently()));
+    expect_error(asked.get(), "not today");
+  }
+  ASSERT_TRUE(posted);
+  ASSERT_NE(posted->poll(), nullptr);
+  EXPECT_EQ(posted->poll()->end(), operation_end::lost);
+  EXPECT_EQ(ends.asking.connection(), nullptr);
+  ASSERT_NE(ends.asking.failure(), nullptr);
+  EXPECT_EQ(ends.asking.failure()->cause, failure_cause::program);
+  auto refused = ends.asking.post_send(memory(), {.length = 10});
+  EXPECT_EQ(refused.poll()->refusal(), refusal::not_connected);
+  const auto [asking, answering] = reconnect(ends, {}, {});
+  EXPECT_EQ(asking.peer(), reconnected_peer::same);
+  EXPECT_EQ(asking.settle(second_message), settled(second_message));
+}
+
+TEST_F(managed_channel, knows_a_peer_that_was_made_anew) {
+  auto ends = connect();
+  {
+    const channel gone = std::move(ends.answering);
+  }
+  auto again = manager_.find(door_.port());
+  auto asked = std::async(std::launch::async,
+                          [&] { return ends.asking.reconnect(again, both_may_send, patiently()); });
+  const auto anew = prepare().accept(door_.accept(patiently()).value(), both_may_send, patiently());
+  EXPECT_TRUE(anew.has_value());
+  EXPECT_EQ(asked.get().value().peer(), reconnected_peer::another);
+}
+
+TEST_F(managed_channel, does_not_know_a_peer_that_said_something_else) {
+  const std::array<std::byte, 3> words{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}};
+  const cm::connection_options with_words{.private_data = words,
+                                          .first = cm::first_sender::answering};
+  auto ends = connect();
+  auto again = manager_.find(door_.port());
+  auto asked = std::async(std::launch::async,
+                          [&] { return ends.asking.reconnect(again, with_words, patiently()); });
+  auto request = door_.accept(patiently()).value();
+  EXPECT_TRUE(std::ranges::equal(request.private_data().first(words.size()), words));
+  const auto answered = ends.answering.reconnect_by(std::move(request), both_may_send, patiently());
+  EXPECT_EQ(answered.value().peer(), reconnected_peer::unknown);
+  EXPECT_EQ(asked.get().value().peer(), reconnected_peer::same);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How two processes get a channel between them: over a TCP stream or by the connection manager,
-// asking or answering.
+// How two processes get a channel, or a message channel, between them: over a TCP stream or by the
+// connection manager, asking or answering.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/bringup/stream.hpp"
+#include "verbena/channel/prepared_message_channel.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 #include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -29,6 +29,22 @@ struct met {
   memory_region region;
   channel over;
   remote_region theirs;
+
+  static result<met> by_stream(bringup::stream with, deadline until);
+  static result<met> by_asking(cm::connector& peer, deadline until);
+  static result<met> by_answering(cm::connection_request request, deadline until);
+};
+
+/// One side of a message channel, with windows so small that credits run out, and the pool that it
+/// receives into.
+struct met_for_messages {
+  protection_domain pd;
+  buffer_pool pool;
+  message_channel over;
+
+  static result<met_for_messages> by_stream(bringup::stream with, deadline until);
+  static result<met_for_messages> by_asking(cm::connector& peer, deadline until);
+  static result<met_for_messages> by_answering(cm::connection_request request, deadline until);
 };
 
 /// A place where the answering side waits; it is there before the other side is told of it.
@@ -43,14 +59,35 @@ class meeting_place {
     }
   }
   [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : door_->port(); }
-  /// The next that comes until then, with a channel to it before `connected`.
-  [[nodiscard]] result<met> accept(deadline comes, deadline connected);
+  /// The next that comes until then, with a channel to it before `connected`. `Met` is one of both
+  /// above.
+  template <class Met>
+  [[nodiscard]] result<Met> accept(deadline comes, deadline connected) {
+    if (stream_) {
+      VERBENA_TRY(auto with, stream_->accept(comes));
+      return Met::by_stream(std::move(with), connected);
+    }
+    VERBENA_TRY(auto request, door_->accept(comes));
+    return Met::by_answering(std::move(request), connected);
+  }
 
  private:
   std::optional<bringup::listener> stream_;
   std::optional<tested_manager> manager_;
   std::optional<cm::listener> door_;
 };
+
+/// Meets who answers at `port`.
+template <class Met>
+result<Met> ask(meeting_way way, std::uint16_t port, deadline until) {
+  if (way == meeting_way::stream) {
+    VERBENA_TRY(auto with, bringup::stream::connect({.host = "127.0.0.1", .port = port}, until));
+    return Met::by_stream(std::move(with), until);
+  }
+  const tested_manager manager;
+  VERBENA_TRY(auto peer, manager.resolve(port, until));
+  return Met::by_asking(peer, until);
+}
 
 namespace detail {
 
@@ -78,56 +115,75 @@ inline met assemble(own_objects own, channel over, const remote_region& theirs) 
   return {std::move(own.pd), std::move(own.pool), std::move(own.region), std::move(over), theirs};
 }
 
-inline result<met> meet_over(bringup::stream with, deadline until) {
-  VERBENA_TRY(auto own, make_objects(open_tested()));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+/// What a message channel is made of, and the channel once it is prepared.
+struct prepared_for_messages {
+  protection_domain pd;
+  buffer_pool pool;
+  prepared_message_channel prepared;
+
+  static result<prepared_for_messages> make(const context& of) {
+    VERBENA_TRY(auto pd, of.allocate_pd());
+    VERBENA_TRY(auto pool, buffer_pool::create(pd, {.classes = {{.bytes = 256, .count = 12}}}));
+    const message_channel_options options{
+        .message_bytes = 256, .sends = 8, .receives = 8, .credits = credits::required};
+    VERBENA_TRY(auto prepared, message_channel::prepare(pd, pool, options));
+    return prepared_for_messages{std::move(pd), std::move(pool), std::move(prepared)};
+  }
+};
+
+}  // namespace detail
+
+inline result<met> met::by_stream(bringup::stream with, deadline until) {
+  VERBENA_TRY(auto own, detail::make_objects(open_tested()));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
   VERBENA_TRY(auto over, std::move(prepared).connect(with, until));
   VERBENA_TRY(const auto said, with.exchange(own.region.remote().encode(), until));
   VERBENA_TRY(const auto theirs, remote_region::decode(said));
-  return assemble(std::move(own), std::move(over), theirs);
+  return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-inline result<met> ask_manager(std::uint16_t port, deadline until) {
-  const tested_manager manager;
-  VERBENA_TRY(auto peer, manager.resolve(port, until));
+inline result<met> met::by_asking(cm::connector& peer, deadline until) {
   VERBENA_TRY(const auto device, peer.context());
-  VERBENA_TRY(auto own, make_objects(device));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+  VERBENA_TRY(auto own, detail::make_objects(device));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
   const auto mine = own.region.remote().encode();
   VERBENA_TRY(auto over, std::move(prepared).connect(peer, {.private_data = mine}, until));
   const auto said = over.connection()->peer_private_data();
   VERBENA_TRY(const auto theirs, remote_region::decode(said.first(remote_region::encoded_size)));
-  return assemble(std::move(own), std::move(over), theirs);
+  return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-inline result<met> answer_by_manager(cm::connection_request request, deadline until) {
+inline result<met> met::by_answering(cm::connection_request request, deadline until) {
   VERBENA_TRY(const auto device, request.context());
-  VERBENA_TRY(auto own, make_objects(device));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(options_of_meeting()));
+  VERBENA_TRY(auto own, detail::make_objects(device));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
   VERBENA_TRY(const auto theirs,
               remote_region::decode(request.private_data().first(remote_region::encoded_size)));
   const auto mine = own.region.remote().encode();
   VERBENA_TRY(auto over,
               std::move(prepared).accept(std::move(request), {.private_data = mine}, until));
-  return assemble(std::move(own), std::move(over), theirs);
+  return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-}  // namespace detail
-
-inline result<met> meeting_place::accept(deadline comes, deadline connected) {
-  if (stream_) {
-    VERBENA_TRY(auto with, stream_->accept(comes));
-    return detail::meet_over(std::move(with), connected);
-  }
-  VERBENA_TRY(auto request, door_->accept(comes));
-  return detail::answer_by_manager(std::move(request), connected);
+inline result<met_for_messages> met_for_messages::by_stream(bringup::stream with, deadline until) {
+  VERBENA_TRY(auto own, detail::prepared_for_messages::make(open_tested()));
+  VERBENA_TRY(auto over, std::move(own.prepared).connect(with, until));
+  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
 }
 
-/// Meets who answers at `port`.
-inline result<met> ask(meeting_way way, std::uint16_t port, deadline until) {
-  if (way == meeting_way::manager) return detail::ask_manager(port, until);
-  VERBENA_TRY(auto with, bringup::stream::connect({.host = "127.0.0.1", .port = port}, until));
-  return detail::meet_over(std::move(with), until);
+inline result<met_for_messages> met_for_messages::by_asking(cm::connector& peer, deadline until) {
+  VERBENA_TRY(const auto device, peer.context());
+  VERBENA_TRY(auto own, detail::prepared_for_messages::make(device));
+  VERBENA_TRY(auto over, std::move(own.prepared).connect(peer, until));
+  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
+}
+
+inline result<met_for_messages> met_for_messages::by_answering(cm::connection_request request,
+                                                               deadline until) {
+  VERBENA_TRY(const auto device, request.context());
+  VERBENA_TRY(auto own, detail::prepared_for_messages::make(device));
+  VERBENA_TRY(auto over, std::move(own.prepared).accept(std::move(request), until));
+  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
 }
 
 }  // namespace verbena::test

@@ -63,14 +63,40 @@ TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
   EXPECT_EQ(pair.a().failure()->part, failed_part::message);
 }
 
+TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noticed) {
+  auto options = tiny(4);
+  options.connection.timeout = ack_timeout::at_least(1ms);
+  options.connection.retry_count = 1;
+  message_pair pair(options);
+  while (pair.a().try_send(message_bytes)) {
+  }
+  ASSERT_TRUE(pair.a().drain(deadline::after(20s)));
+  EXPECT_EQ(pair.a().send(message_bytes, deadline::after(10ms)).refusal(), send_refusal::no_credit);
+  EXPECT_GE(pair.a().counters().credit_probes, 1U);  // it is there, and slow
+  EXPECT_LE(pair.a().counters().credit_probes, 1000U);
+  EXPECT_EQ(pair.a().failure(), nullptr);
+  pair.drop_b();
+  EXPECT_EQ(pair.a().send(message_bytes, deadline::after(20s)).refusal(), send_refusal::ended);
+  const auto* const failure = pair.a().failure();
+  ASSERT_NE(failure, nullptr);
+  // iWARP's connection ends with the peer's, and flushes.
+  const bool flushes = is_iwarp(pair.context());
+  EXPECT_EQ(failure->part, flushes ? failed_part::receive : failed_part::credit_write);
+  EXPECT_EQ(failure->done->status(),
+            flushes ? completion_status::flushed : completion_status::retries_exceeded);
+  EXPECT_EQ(pair.a().unknown().count, 0U);
+}
+
 TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unknown) {
   auto options = tiny(8);
   options.credits = credits::off;
   options.connection.rnr_retry_count = 7;
   message_pair pair(options);
   auto region = buffer::of(pair.pd().allocate(256, access::local_write).value());
-  while (pair.a().try_send(message_bytes)) {
-  }
+  const auto until = deadline::after(20s);
+  while (pair.a().sent() < 12 && !until.expired())
+    static_cast<void>(pair.a().try_send(message_bytes));
+  while (pair.b().received() < 8 && !until.expired()) pair.b().progress();
   const auto sent = pair.a().sent();
   pair.a().flush();
   ASSERT_NE(pair.a().failure(), nullptr);

@@ -26,11 +26,16 @@ using namespace std::chrono_literals;
 deadline soon() { return deadline::after(20s); }
 constexpr std::array<std::byte, 256> some_bytes{};
 
-// Sends until it is refused; how often it was not.
+// Sends until it is refused; how often it was not. Places that a slow device still has come back.
 int fill(message_channel& by, send_refusal expected) {
-  for (int sent = 0;; ++sent) {
+  for (int sent = 0;;) {
     const auto outcome = by.try_send(some_bytes);
-    if (outcome) continue;
+    if (outcome) {
+      ++sent;
+      continue;
+    }
+    if (outcome.refusal() == send_refusal::queue_full && expected == send_refusal::no_credit)
+      continue;
     EXPECT_EQ(outcome.refusal(), expected);
     EXPECT_EQ(outcome.code(), EAGAIN);
     EXPECT_TRUE(outcome.may_be_tried_again());
@@ -66,11 +71,10 @@ TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
       options.inline_bytes = inline_bytes;
       message_pair pair(options);
       std::minstd_rand random(campaign_seed(window));
-      const auto count = static_cast<std::uint64_t>(campaign_size(300, 20000));
+      const auto count = static_cast<std::uint64_t>(campaign_size(300, 5000));
       std::array<known_stream, 2> streams{known_stream(11, count), known_stream(12, count)};
       std::array<message_channel*, 2> sides{&pair.a(), &pair.b()};
-      const auto until = soon();
-      while (!(streams[0].all_arrived() && streams[1].all_arrived())) {
+      for (auto until = soon(); !(streams[0].all_arrived() && streams[1].all_arrived());) {
         ASSERT_FALSE(until.expired());
         const auto who = random() % 2;
         switch (random() % 4) {
@@ -79,7 +83,10 @@ TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
             if (!streams[who].all_sent()) static_cast<void>(streams[who].send(*sides[who]));
             break;
           case 2:
-            if (auto message = sides[who]->try_receive()) streams[1 - who].take(*message);
+            if (auto message = sides[who]->try_receive()) {
+              streams[1 - who].take(*message);
+              until = soon();
+            }
             break;
           default:
             sides[who]->progress();
@@ -96,14 +103,16 @@ TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
 
 TEST(message_channel, floods_both_ways_from_two_threads) {
   message_pair pair(tiny(4));
-  const auto count = static_cast<std::uint64_t>(campaign_size(500, 300000));
+  const auto count = static_cast<std::uint64_t>(campaign_size(500, 20000));
   const auto run = [&](message_channel& own, std::uint32_t to, std::uint32_t from) {
     known_stream out(to, count);
     known_stream in(from, count);
-    const auto until = soon();
-    while (!(out.all_sent() && in.all_arrived()) && !until.expired()) {
+    for (auto until = soon(); !(out.all_sent() && in.all_arrived()) && !until.expired();) {
       if (!out.all_sent()) static_cast<void>(out.send(own));
-      if (auto message = own.try_receive()) in.take(*message);
+      if (auto message = own.try_receive()) {
+        in.take(*message);
+        until = soon();
+      }
     }
     EXPECT_TRUE(in.all_arrived());
     EXPECT_TRUE(own.drain(soon()));
@@ -120,11 +129,17 @@ TEST(message_channel, waits_for_credit_and_never_meets_a_receiver_that_is_not_re
   EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 8);
   EXPECT_GE(pair.a().counters().credit_waits, 1U);
   for (int i = 0; i < 100; ++i) pair.a().progress();  // b is asleep
+  EXPECT_TRUE(pair.a().drain(soon()));
   EXPECT_EQ(pair.a().failure(), nullptr);
   EXPECT_EQ(pair.a().delivered(), 8U);
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(pair.b().try_receive());
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(pair.b().receive(soon()));
   pair.b().progress();
-  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 8);
+  EXPECT_TRUE(pair.a().send(some_bytes, soon()));
+  int sent = 1;
+  for (const auto until = soon(); sent < 8 && !until.expired(); pair.b().progress())
+    sent += fill(pair.a(), send_refusal::no_credit);
+  EXPECT_EQ(sent, 8);
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
   EXPECT_GE(pair.b().counters().credit_writes, 2U);
   EXPECT_LE(pair.b().counters().credit_writes, 8U);
   EXPECT_LT(pair.b().counters().receive_doorbells, 8U);
@@ -160,17 +175,19 @@ TEST(message_channel, says_that_its_queue_is_full) {
   options.credits = credits::off;
   options.connection.rnr_retry_count = 7;
   message_pair pair(options);
-  fill(pair.a(), send_refusal::queue_full);
+  const auto until = soon();
+  do {
+    fill(pair.a(), send_refusal::queue_full);
+  } while (pair.a().sent() < 8 && !until.expired());
   const auto sent = pair.a().sent();
   EXPECT_GE(sent, 8U);  // 4 arrived, 4 wait
   std::uint64_t arrived = 0;
-  const auto until = soon();
   while (arrived < sent && !until.expired()) {
     if (pair.b().try_receive()) ++arrived;
     pair.a().progress();
   }
   EXPECT_EQ(arrived, sent);
-  EXPECT_TRUE(pair.a().try_send(some_bytes));
+  EXPECT_TRUE(pair.a().send(some_bytes, soon()));
 }
 
 TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
@@ -179,8 +196,12 @@ TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
   message_pair pair(options);
   fill(pair.a(), send_refusal::no_credit);
   std::deque<received_message> kept;
-  while (auto message = pair.b().try_receive()) kept.push_back(std::move(*message));
-  ASSERT_EQ(kept.size(), 4U);
+  for (int i = 0; i < 4; ++i) {
+    auto message = pair.b().receive(soon());
+    ASSERT_TRUE(message);
+    kept.push_back(std::move(*message));
+  }
+  EXPECT_FALSE(pair.b().try_receive());
   EXPECT_GE(pair.b().counters().empty_pools, 1U);
   EXPECT_EQ(pair.b().receive_pool().taken(), 4U);
   EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
@@ -197,7 +218,8 @@ TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
   EXPECT_TRUE(pair.b().receive(soon()));
   kept.clear();
   pair.b().progress();
-  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 4);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(pair.a().send(some_bytes, soon()));
+  EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
 }
 
 TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
@@ -215,16 +237,18 @@ TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
   EXPECT_EQ(pair.a().counters().tail_writes, 1U);
   // Nobody waits: polls that find nothing make it known, too.
   ASSERT_TRUE(pair.a().try_send(some_bytes));
-  for (int i = 0; i < 2000 && pair.a().delivered() < 11; ++i) pair.a().progress();
+  const auto until = soon();
+  while (pair.a().delivered() < 11 && !until.expired()) pair.a().progress();
   EXPECT_EQ(pair.a().delivered(), 11U);
-  for (std::uint64_t i = 0; i < 1000; ++i) {
-    ASSERT_TRUE(pair.a().send(std::span(some_bytes).first(8), soon()));
-    pair.b().progress();
+  for (int sent = 0; sent < 1000 && !until.expired();) {
+    if (pair.a().try_send(std::span(some_bytes).first(8))) ++sent;
     while (pair.b().try_receive()) {
     }
   }
+  EXPECT_EQ(pair.a().sent(), 1011U);
   EXPECT_TRUE(pair.a().drain(soon()));
-  EXPECT_LE(pair.a().counters().signaled, 1000U / 16 + 10);
+  const auto& counted = pair.a().counters();
+  EXPECT_LE(counted.signaled - counted.tail_writes - counted.credit_probes, 1000U / 16 + 8);
 }
 
 TEST(message_channel, gives_buffers_back_that_are_all_on_their_way) {

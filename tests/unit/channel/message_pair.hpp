@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Two connected message channels on the tested device, and messages whose bytes are known.
+// Two connected message channels on the tested device.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
+#include <future>
 #include <optional>
-#include <span>
 #include <utility>
-#include <vector>
 
+#include "tests/unit/channel/known_messages.hpp"
 #include "tests/unit/channel/tested_device.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/channel/message_channel.hpp"
@@ -21,19 +19,19 @@
 
 namespace verbena::test {
 
-/// Two message channels of one open device, connected to each other.
+/// Two message channels of one open device, connected to each other. By a handshake, or on iWARP by
+/// the connection manager.
 class message_pair {
  public:
   explicit message_pair(const message_channel_options& both = {}) : message_pair(both, both) {}
   message_pair(const message_channel_options& of_a, const message_channel_options& of_b,
                verbena::context opened = open_tested())
       : context_(std::move(opened)), pd_(context_.allocate_pd().value()) {
-    auto first = message_channel::prepare(pd_, of_a).value();
-    auto second = message_channel::prepare(pd_, of_b).value();
-    ends_[0] = first.endpoint();
-    ends_[1] = second.endpoint();
-    a_.emplace(std::move(first).handshake(ends_[1]).value());
-    b_.emplace(std::move(second).handshake(ends_[0]).value());
+    if (is_iwarp(context_)) {
+      connect_on_iwarp(of_a, of_b);
+    } else {
+      connect_by_handshake(of_a, of_b);
+    }
   }
 
   [[nodiscard]] const verbena::context& context() const { return context_; }
@@ -44,6 +42,31 @@ class message_pair {
   void drop_b() { b_.reset(); }
 
  private:
+  void connect_by_handshake(const message_channel_options& of_a,
+                            const message_channel_options& of_b) {
+    auto first = message_channel::prepare(pd_, of_a).value();
+    auto second = message_channel::prepare(pd_, of_b).value();
+    ends_[0] = first.endpoint();
+    ends_[1] = second.endpoint();
+    a_.emplace(std::move(first).handshake(ends_[1]).value());
+    b_.emplace(std::move(second).handshake(ends_[0]).value());
+  }
+  void connect_on_iwarp(const message_channel_options& of_a, const message_channel_options& of_b) {
+    const auto until = deadline::after(std::chrono::seconds(20));
+    const tested_manager manager;
+    auto door = manager.open();
+    auto peer = manager.find(door.port());
+    context_ = peer.context().value();
+    pd_ = context_.allocate_pd().value();
+    auto asking = std::async(std::launch::async, [&] {
+      return message_channel::prepare(pd_, of_a).value().connect(peer, until);
+    });
+    auto answering =
+        message_channel::prepare(pd_, of_b).value().accept(door.accept(until).value(), until);
+    a_.emplace(asking.get().value());
+    b_.emplace(std::move(answering).value());
+  }
+
   verbena::context context_;
   protection_domain pd_;
   message_endpoint ends_[2];
@@ -59,69 +82,5 @@ inline message_channel_options tiny(std::uint32_t window, std::uint32_t bytes = 
           .credits = credits::required,
           .connection = {.rnr_retry_count = 0}};
 }
-
-/// What the message `number` of a stream consists of: its length and its bytes.
-class known_message {
- public:
-  known_message(std::uint32_t seed, std::uint64_t number, std::uint32_t longest)
-      : state_(seed * 0x9e3779b97f4a7c15U + number * 0xbf58476d1ce4e5b9U + 1) {
-    bytes_.resize(next() % (longest + 1U));
-    for (std::byte& each : bytes_) each = static_cast<std::byte>(next() >> 24U);
-  }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::uint64_t next() {
-    state_ ^= state_ << 13U;
-    state_ ^= state_ >> 7U;
-    state_ ^= state_ << 17U;
-    return state_;
-  }
-  std::uint64_t state_;
-  std::vector<std::byte> bytes_;
-};
-
-/// One direction of a test: sends known messages, and knows what must arrive.
-class known_stream {
- public:
-  known_stream(std::uint32_t seed, std::uint64_t count) : seed_(seed), count_(count) {}
-
-  [[nodiscard]] bool all_sent() const { return sent_ == count_; }
-  [[nodiscard]] bool all_arrived() const { return arrived_ == count_; }
-  [[nodiscard]] std::uint64_t arrived() const { return arrived_; }
-
-  /// Tries to send the next one, by one of the two ways; how that went.
-  send_result send(message_channel& by) {
-    const known_message next(seed_, sent_ + 1, by.message_bytes());
-    send_result outcome = send_result::refuse(send_refusal::no_buffer, 0);
-    if (sent_ % 3 == 0) {
-      if (auto memory = by.take_buffer()) {
-        std::ranges::copy(next.bytes(), memory->bytes().begin());
-        outcome = by.try_send(std::move(*memory), {.length = next.bytes().size()});
-      }
-    } else {
-      outcome = by.try_send(next.bytes());
-    }
-    if (outcome) {
-      ++sent_;
-      EXPECT_EQ(outcome.number(), sent_);
-    }
-    return outcome;
-  }
-  /// Looks at what has arrived.
-  void take(const received_message& message) {
-    ++arrived_;
-    EXPECT_EQ(message.number(), arrived_);
-    const known_message expected(seed_, arrived_, 256);
-    EXPECT_EQ(message.length(), expected.bytes().size());
-    EXPECT_TRUE(std::ranges::equal(message.bytes(), expected.bytes())) << arrived_;
-  }
-
- private:
-  std::uint32_t seed_;
-  std::uint64_t count_;
-  std::uint64_t sent_ = 0;
-  std::uint64_t arrived_ = 0;
-};
 
 }  // namespace verbena::test

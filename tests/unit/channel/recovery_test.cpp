@@ -271,10 +271,10 @@ auto over_a_stream(Here&& here, There&& there) {
 }
 
 TEST(reconnect, tells_a_live_peer_from_a_restarted_one_and_from_one_that_does_not_say) {
-  auto context = testing_support::open_soft();
+  auto context = open_tested();
   auto pd = context.allocate_pd().value();
   // Each side has a protection domain and channels of its own thread.
-  auto other_pd = testing_support::open_soft().allocate_pd().value();
+  auto other_pd = open_tested().allocate_pd().value();
   std::optional<channel> b;
   auto a = over_a_stream(
       [&](auto& peer) {

@@ -3,27 +3,19 @@
 // and after they are over: nothing hangs, and nothing is left. A campaign takes more orders.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <numeric>
 #include <optional>
-#include <random>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/channel/channel_pair.hpp"
-#include "tests/unit/verbs/counting_provider.hpp"
+#include "tests/unit/channel/teardown_fixture.hpp"
 #include "verbena/channel/completion_hub.hpp"
 
 namespace verbena::test {
 namespace {
-
-using testing_support::counting_provider;
 
 // Handles of all kinds. Two operations are in flight: a receive that nobody sends for, and a send
 // that nobody receives. One is over and was looked at, one is over and was not.
@@ -76,53 +68,14 @@ class everything {
   std::optional<pending_operation> send_;
 };
 
-std::string text_of(std::span<const std::size_t> order) {
-  std::string text = "order";
-  for (const std::size_t each : order) text += " " + std::to_string(each);
-  return text;
-}
-
-class teardown_campaign : public ::testing::Test {
- protected:
-  // Drops in this order; those that it leaves out go afterwards.
-  void drop_in(std::span<const std::size_t> order) {
-    if (tested_device() != "soft0") {
-      drop_all(everything(open_tested()), order);
-      return;
-    }
-    drop_all(everything(testing_support::open_soft(counting_.get()).value()), order);
-    ASSERT_EQ(counting_.live(), "") << text_of(order);
-  }
-
- private:
-  static void drop_all(everything all, std::span<const std::size_t> order) {
-    for (const std::size_t each : order) all.drop(each);
-    for (std::size_t each = 0; each < everything::count; ++each) all.drop(each);
-  }
-
-  counting_provider counting_{*soft_provider().value()};
-};
+class teardown_campaign : public teardown_fixture<everything> {};
 
 TEST_F(teardown_campaign, handles_are_dropped_in_all_orders) {
-  std::array<std::size_t, 7> order{};
-  const auto first = static_cast<std::size_t>(campaign_size(5, 7));
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const std::span permuted(order.data(), first);
-  do {
-    drop_in(permuted);
-    ASSERT_FALSE(HasFailure());
-  } while (std::ranges::next_permutation(permuted).found);
+  drop_in_all_orders<7>(static_cast<std::size_t>(campaign_size(5, 7)));
 }
 
 TEST_F(teardown_campaign, everything_is_dropped_in_random_orders) {
-  std::mt19937 random(campaign_seed(7));
-  std::array<std::size_t, everything::count> order{};
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  for (int i = 0; i < campaign_size(100, 2000); ++i) {
-    std::ranges::shuffle(order, random);
-    drop_in(order);
-    ASSERT_FALSE(HasFailure());
-  }
+  drop_in_random_orders(campaign_size(100, 2000), campaign_seed(7));
 }
 
 }  // namespace

@@ -1,43 +1,27 @@
 // SPDX-License-Identifier: MIT
-// The device that the tests of channels use: VERBENA_TEST_DEVICE names it, soft0 if it is not set.
-// And how two channels of one process are connected on it.
+// How two channels of one process are connected on the tested device.
 #pragma once
 
-#include <cstdlib>
 #include <future>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "src/verbs/iwarp.hpp"
 #include "tests/unit/cm/served_address.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
-#include "verbena/base/exception.hpp"
+#include "tests/unit/verbs/tested_device.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/cm/connector.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/listener.hpp"
 #include "verbena/verbs/context.hpp"
-#include "verbena/verbs/device_list.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
 namespace verbena::test {
 
-inline std::string tested_device() {
-  const char* const named = std::getenv("VERBENA_TEST_DEVICE");
-  return named != nullptr && *named != '\0' ? named : "soft0";
-}
-
-inline context open_tested() {
-  if (tested_device() == "soft0") return testing_support::open_soft();
-  for (const auto& each : list_devices().value())
-    if (each.name() == tested_device()) return each.open().value();
-  raise(error::unavailable(0, "VERBENA_TEST_DEVICE", tested_device(), "no such device is listed"));
-}
-
-inline bool is_iwarp(const context& device) {
-  return device.native()->device->transport_type == IBV_TRANSPORT_IWARP;
-}
+using verbena::detail::is_iwarp;
 
 /// The connection manager of the tested device, at an address that leads to it.
 class tested_manager {

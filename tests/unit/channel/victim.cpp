@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The peer that is killed: victim stream|manager asks|answers PORT [stopping]. It gets a channel
-// and uses it until that fails. One that answers prints its port. One that is stopping stops before
-// it asks or answers, and when it has its channel: who traces it sees what lies between.
+// The peer that is killed: victim operations|messages stream|manager asks|answers PORT [stopping].
+// It gets a channel, or a message channel, and uses it until that fails. One that answers prints
+// its port. One that is stopping stops before it asks or answers, and when it has its channel: who
+// traces it sees what lies between.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -14,12 +15,14 @@
 #include <string>
 #include <string_view>
 
+#include "tests/unit/channel/message_traffic.hpp"
 #include "tests/unit/channel/mixed_traffic.hpp"
 
 namespace {
 
 using namespace verbena::test;
 
+template <class Met, class Traffic>
 int run(const std::string& way_name, const std::string& side_name, const std::string& port,
         bool stopping) {
   const auto way = way_name == "stream" ? meeting_way::stream : meeting_way::manager;
@@ -34,14 +37,14 @@ int run(const std::string& way_name, const std::string& side_name, const std::st
     std::cout << place->port() << '\n' << std::flush;
   }
   stop();
-  auto found = place ? place->accept(until, until)
-                     : ask(way, static_cast<std::uint16_t>(std::stoi(port)), until);
+  auto found = place ? place->accept<Met>(until, until)
+                     : ask<Met>(way, static_cast<std::uint16_t>(std::stoi(port)), until);
   if (!found) {
     std::cerr << found.error().message() << '\n';
     return 1;
   }
   stop();
-  mixed_traffic traffic(*found, static_cast<std::uint32_t>(getpid()));
+  Traffic traffic(*found, static_cast<std::uint32_t>(getpid()));
   while (!traffic.step()) {
   }
   return 0;
@@ -52,7 +55,11 @@ int run(const std::string& way_name, const std::string& side_name, const std::st
 int main(int argc, char** argv) {
   // Goes with the test, whatever becomes of that.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (argc < 4) return 2;
+  if (argc < 5) return 2;
+  const bool stopping = argc > 5 && std::string_view(argv[5]) == "stopping";
+  const auto use = std::string_view(argv[1]) == "operations"
+                       ? run<met, mixed_traffic>
+                       : run<met_for_messages, message_traffic>;
   // Not by exit(): what checks for leaks cannot do so in a process that is traced.
-  _exit(run(argv[1], argv[2], argv[3], argc > 4 && std::string_view(argv[4]) == "stopping"));
+  _exit(use(argv[2], argv[3], argv[4], stopping));
 }

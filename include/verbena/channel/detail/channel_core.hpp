@@ -169,6 +169,9 @@ class channel_core {
   void disconnect();
   /// Goes on with another queue pair, as after creation. Precondition: disconnect() was called.
   void connect_again(queue_pair<rc> queue);
+  /// What connect_again() gave was taken back, and came to nothing: operations posted since are
+  /// lost with that errno. All is as before, with `before` for the failure.
+  void stay_apart(int code, const std::optional<channel_failure>& before) noexcept;
 
   /// A completion for an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;

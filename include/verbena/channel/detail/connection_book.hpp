@@ -33,8 +33,12 @@ class connection_book {
 
   /// What the peer of the next connection is to be told. Each attempt is another connection.
   [[nodiscard]] continuation next();
-  /// The connection for which next() gave `number` stands; what the peer said of itself.
-  void begin(std::uint64_t number, const std::optional<continuation>& peer);
+  /// The connection for which next() gave `number` takes requests from now on.
+  void begin(std::uint64_t number) noexcept;
+  /// It stands; what the peer said of itself.
+  void meet(const std::optional<continuation>& peer) noexcept;
+  /// It will never stand: what was known of the one before stays known.
+  void abandon() noexcept { connected_ = 0; }
   /// A message of the present connection failed; since they end in order, behind all those that did
   /// not. Its number among all that failed, modulo 2^32.
   [[nodiscard]] std::uint32_t number_of_failed() noexcept {

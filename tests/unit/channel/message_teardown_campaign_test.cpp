@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// Everything that has to do with message channels, dropped in every order: with messages on their
+// way, messages that arrived and nobody took, messages and buffers that the program keeps, and
+// credits that were not told. A campaign takes more orders.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/channel/channel_pair.hpp"
+#include "tests/unit/channel/teardown_fixture.hpp"
+#include "verbena/channel/message_channel.hpp"
+#include "verbena/channel/prepared_message_channel.hpp"
+
+namespace verbena::test {
+namespace {
+
+constexpr std::array<std::byte, 256> message_of_teardown{};
+
+// Two pairs that receive into one pool, one with credits and one without; a prepared channel that
+// nobody connects; what arrived, a buffer to fill and a buffer to be sent.
+class every_message {
+ public:
+  explicit every_message(verbena::context opened) : context_(std::move(opened)) {
+    pd_ = context_->allocate_pd().value();
+    pool_ = buffer_pool::create(*pd_, {.classes = {{.bytes = 256, .count = 32}}}).value();
+    connect(a_, b_, credits::required);
+    connect(c_, d_, credits::off);
+    prepared_ = message_channel::prepare(*pd_, *pool_, options(credits::required)).value();
+    // Each way until the window is used up. What b takes is credit that it has not told yet.
+    while (a_->try_send(message_of_teardown)) {
+    }
+    while (b_->try_send(message_of_teardown)) {
+    }
+    arrived_ = b_->receive(patiently());
+    kept_ = std::move(*a_->receive(patiently())).take_buffer();
+    // More than c has receives for: they wait at the adapter.
+    while (d_->try_send(message_of_teardown)) {
+    }
+    empty_ = d_->take_buffer();
+    if (!empty_) empty_ = c_->take_buffer();
+  }
+
+  static constexpr std::size_t count = 11;
+  // Those that hold what the others need come first.
+  void drop(std::size_t index) {
+    const std::array<std::function<void()>, count> drops{
+        [&] { a_.reset(); },     [&] { b_.reset(); },       [&] { c_.reset(); },
+        [&] { d_.reset(); },     [&] { arrived_.reset(); }, [&] { kept_.reset(); },
+        [&] { pool_.reset(); },  [&] { pd_.reset(); },      [&] { prepared_.reset(); },
+        [&] { empty_.reset(); }, [&] { context_.reset(); }};
+    drops.at(index)();
+  }
+
+ private:
+  static message_channel_options options(credits credit) {
+    return {.message_bytes = 256,
+            .sends = 4,
+            .receives = 4,
+            .credits = credit,
+            .connection = {.rnr_retry_count = 7}};
+  }
+  void connect(std::optional<message_channel>& one, std::optional<message_channel>& other,
+               credits credit) const {
+    auto first = message_channel::prepare(*pd_, *pool_, options(credit)).value();
+    auto second = message_channel::prepare(*pd_, *pool_, options(credit)).value();
+    const auto to_first = first.endpoint();
+    const auto to_second = second.endpoint();
+    one = std::move(first).handshake(to_second).value();
+    other = std::move(second).handshake(to_first).value();
+  }
+
+  std::optional<verbena::context> context_;
+  std::optional<protection_domain> pd_;
+  std::optional<buffer_pool> pool_;
+  std::optional<message_channel> a_;
+  std::optional<message_channel> b_;
+  std::optional<message_channel> c_;
+  std::optional<message_channel> d_;
+  std::optional<prepared_message_channel> prepared_;
+  std::optional<received_message> arrived_;
+  std::optional<buffer> kept_;
+  std::optional<buffer> empty_;
+};
+
+class message_teardown_campaign : public teardown_fixture<every_message> {};
+
+TEST_F(message_teardown_campaign, channels_and_messages_are_dropped_in_all_orders) {
+  drop_in_all_orders<7>(static_cast<std::size_t>(campaign_size(4, 7)));
+}
+
+TEST_F(message_teardown_campaign, everything_is_dropped_in_random_orders) {
+  drop_in_random_orders(campaign_size(50, 2000), campaign_seed(8));
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Messages in both directions over a message channel whose peer does the same, with known bytes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "tests/unit/channel/known_messages.hpp"
+#include "tests/unit/channel/meeting.hpp"
+
+namespace verbena::test {
+
+/// Nothing waits for the other side for long, so neither waits for ever.
+class message_traffic {
+ public:
+  message_traffic(met_for_messages& between, std::uint32_t seed)
+      : over_(between.over), random_(seed) {}
+
+  /// A few messages; why the channel has ended, if it has.
+  [[nodiscard]] std::optional<message_failure> step() {
+    const auto soon = deadline::after(std::chrono::milliseconds(1));
+    switch (random_() % 6) {
+      case 0:
+        static_cast<void>(out_.send(over_));
+        break;
+      case 1:
+        while (out_.send(over_)) {
+        }
+        break;
+      case 2:
+        take(over_.receive(soon));
+        break;
+      case 3:
+        static_cast<void>(over_.drain(soon));
+        break;
+      case 4:
+        kept_.clear();
+        break;
+      default:
+        while (take(over_.try_receive())) {
+        }
+    }
+    if (over_.failure() == nullptr) return std::nullopt;
+    return *over_.failure();
+  }
+  /// Takes what had arrived, and lets all messages go.
+  void end() {
+    while (take(over_.try_receive())) {
+    }
+    kept_.clear();
+  }
+
+ private:
+  static constexpr std::uint32_t seed_of_both = 7;
+  static constexpr std::size_t kept_at_once = 6;
+
+  bool take(std::optional<received_message> message) {
+    if (!message) return false;
+    in_.take(*message);
+    kept_.push_back(std::move(*message));
+    if (kept_.size() > kept_at_once) kept_.pop_front();
+    return true;
+  }
+
+  message_channel& over_;
+  std::mt19937 random_;
+  known_stream out_{seed_of_both, std::numeric_limits<std::uint64_t>::max()};
+  known_stream in_{seed_of_both, std::numeric_limits<std::uint64_t>::max()};
+  std::deque<received_message> kept_;
+};
+
+}  // namespace verbena::test

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+// Channels on port 2 of an adapter whose GID table has holes before the address in use, and whose
+// packets are small. soft0 has one port, so a provider calls it the second and moves its GIDs.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "tests/unit/channel/channel_pair.hpp"
+#include "verbena/bringup/listener.hpp"
+#include "verbena/bringup/stream.hpp"
+#include "verbena/channel/prepared_message_channel.hpp"
+
+namespace verbena::test {
+namespace {
+
+/// At most one exists at a time.
+class adapter_of_two_ports {
+ public:
+  static constexpr std::uint32_t holes = 3;  // entries of the GID table before the first address
+
+  adapter_of_two_ports() : of_soft0_(soft_provider().value()->verbs) {
+    real = &of_soft0_;
+    auto& verbs = provider_.verbs;
+    verbs.query_device.set([](ibv_context* context, ibv_device_attr* out) {
+      const int failed = real->query_device(context, out);
+      out->phys_port_cnt = 2;
+      return failed;
+    });
+    verbs.query_device_ex.set([](ibv_context* context, ibv_device_attr_ex* out) {
+      const int failed = real->query_device_ex(context, out);
+      out->orig_attr.phys_port_cnt = 2;
+      return failed;
+    });
+    verbs.query_port.set([](ibv_context* context, std::uint8_t port, ibv_port_attr* out) {
+      const int failed = real->query_port(context, 1, out);
+      if (port == 1) out->state = IBV_PORT_DOWN;
+      out->gid_tbl_len += static_cast<int>(holes);
+      out->active_mtu = IBV_MTU_1024;
+      return failed;
+    });
+    verbs.query_pkey.set([](ibv_context* context, std::uint8_t /*port*/, int index, __be16* out) {
+      return real->query_pkey(context, 1, index, out);
+    });
+    set_addresses(verbs);
+    set_queue_pairs(verbs);
+  }
+  adapter_of_two_ports(const adapter_of_two_ports&) = delete;
+  adapter_of_two_ports& operator=(const adapter_of_two_ports&) = delete;
+  ~adapter_of_two_ports() { real = nullptr; }
+
+  [[nodiscard]] context open() const { return testing_support::open_soft(provider_).value(); }
+
+ private:
+  static void set_addresses(sys::verbs_table& verbs) {
+    verbs.query_gid.set([](ibv_context* context, std::uint8_t port, int index, ibv_gid* out) {
+      *out = {};
+      const int there = index - static_cast<int>(holes);
+      return port == 2 && there >= 0 ? real->query_gid(context, 1, there, out) : 0;
+    });
+    verbs.query_gid_ex.set([](ibv_context* context, std::uint32_t port, std::uint32_t index,
+                              ibv_gid_entry* out, std::uint32_t flags, std::size_t bytes) {
+      if (port != 2 || index < holes) return ENODATA;
+      const int failed = real->query_gid_ex(context, 1, index - holes, out, flags, bytes);
+      out->port_num = 2;
+      out->gid_index = index;
+      return failed;
+    });
+    verbs.query_gid_table.set([](ibv_context* context, ibv_gid_entry* out, std::size_t most,
+                                 std::uint32_t flags, std::size_t bytes) {
+      const ssize_t count = real->query_gid_table(context, out, most, flags, bytes);
+      for (auto& each : std::span(out, count > 0 ? static_cast<std::size_t>(count) : 0)) {
+        each.port_num = 2;
+        each.gid_index += holes;
+      }
+      return count;
+    });
+  }
+  static void set_queue_pairs(sys::verbs_table& verbs) {
+    verbs.modify_qp.set([](ibv_qp* queue, ibv_qp_attr* given, int mask) {
+      ibv_qp_attr changed = *given;
+      if ((mask & IBV_QP_PORT) != 0) {
+        EXPECT_EQ(given->port_num, 2);
+        changed.port_num = 1;
+      }
+      if ((mask & IBV_QP_AV) != 0) {
+        EXPECT_EQ(given->ah_attr.port_num, 2);
+        EXPECT_GE(given->ah_attr.grh.sgid_index, holes);
+        changed.ah_attr.port_num = 1;
+        changed.ah_attr.grh.sgid_index -= holes;
+      }
+      if ((mask & IBV_QP_PATH_MTU) != 0) {
+        EXPECT_EQ(given->path_mtu, IBV_MTU_1024);
+      }
+      return real->modify_qp(queue, &changed, mask);
+    });
+  }
+
+  static inline const sys::verbs_table* real = nullptr;
+  sys::verbs_table of_soft0_;
+  provider provider_ = *soft_provider().value();
+};
+
+channel_options on_port_two() {
+  auto options = channel_pair::default_options();
+  options.port = port_number(2);
+  return options;
+}
+
+void expect_bytes_move(channel& from, channel& to, const protection_domain& pd) {
+  auto outbox = pd.allocate(5000, all_rights).value();
+  auto inbox = pd.allocate(5000, all_rights).value();
+  std::ranges::fill(outbox.bytes(), std::byte{7});
+  auto pool = buffer_pool::create(pd, {}).value();
+  EXPECT_TRUE(from.write(source(outbox), inbox.remote(), patiently()));
+  EXPECT_TRUE(all_are(inbox.bytes(), 7));
+  auto receive = to.post_receive(std::move(*pool.take(64)));
+  EXPECT_TRUE(from.send(source(outbox, 0, 64), patiently()));
+  ASSERT_NE(receive.wait(patiently()), nullptr);
+  EXPECT_TRUE(receive.poll()->ok());
+}
+
+TEST(second_port, connects_by_a_handshake_behind_holes_and_with_small_packets) {
+  const adapter_of_two_ports adapter;
+  const auto pd = adapter.open().allocate_pd().value();
+  auto connected = connect_by_handshake(pd, on_port_two());
+  expect_bytes_move(connected.asking, connected.answering, pd);
+}
+
+TEST(second_port, connects_over_a_stream_behind_holes_and_with_small_packets) {
+  const adapter_of_two_ports adapter;
+  const auto pd = adapter.open().allocate_pd().value();
+  const auto other = adapter.open().allocate_pd().value();
+  auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
+  std::optional<channel> answering;
+  std::thread there([&] {
+    auto peer = listening.accept(patiently()).value();
+    answering.emplace(
+        other.create_channel(on_port_two()).value().connect(peer, patiently()).value());
+  });
+  auto peer = bringup::stream::connect(listening.local_address(), patiently()).value();
+  auto asking = pd.create_channel(on_port_two()).value().connect(peer, patiently());
+  there.join();
+  ASSERT_TRUE(asking) << asking.error().message();
+  auto memory = other.allocate(5000, all_rights).value();
+  auto mine = pd.allocate(5000, all_rights).value();
+  std::ranges::fill(mine.bytes(), std::byte{9});
+  EXPECT_TRUE(asking->write(source(mine), memory.remote(), patiently()));
+  EXPECT_TRUE(all_are(memory.bytes(), 9));
+}
+
+TEST(second_port, that_is_the_only_one_up_is_not_taken_for_the_first) {
+  const adapter_of_two_ports adapter;
+  const auto pd = adapter.open().allocate_pd().value();
+  auto options = on_port_two();
+  options.port = port_number(1);
+  const auto refused = [&]() -> result<channel> {
+    VERBENA_TRY(auto prepared, pd.create_channel(options));
+    const auto self = prepared.endpoint();
+    return std::move(prepared).handshake(self);
+  }();
+  EXPECT_FALSE(refused);
+}
+
+}  // namespace
+}  // namespace verbena::test

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The process of victim.cpp: how it is started, stopped at each of its system calls, and killed.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tests/unit/channel/meeting.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::test {
+
+enum class tracing : std::uint8_t { no, yes };
+
+/// A process of victim.cpp. What traces is one thread: the one that made it.
+class victim {
+ public:
+  /// `use` is operations or messages.
+  victim(const char* use, meeting_way way, meeting_side side, std::uint16_t port, tracing traced) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    said_.reset(ends[0]);
+    const unique_fd theirs(ends[1]);
+    const std::string number = std::to_string(port);
+    const std::array<const char*, 7> words{VERBENA_CHANNEL_VICTIM,
+                                           use,
+                                           way == meeting_way::stream ? "stream" : "manager",
+                                           side == meeting_side::asks ? "asks" : "answers",
+                                           number.c_str(),
+                                           traced == tracing::yes ? "stopping" : nullptr,
+                                           nullptr};
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::dup2(theirs.get(), STDOUT_FILENO);
+    if (traced == tracing::yes && ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(98);
+    ::execv(words[0], const_cast<char* const*>(words.data()));
+    ::_exit(99);
+  }
+  victim(const victim&) = delete;
+  victim& operator=(const victim&) = delete;
+  ~victim() { kill(); }
+
+  /// The port that it answers at; nothing when it is gone. Any thread.
+  [[nodiscard]] std::optional<std::uint16_t> port() const {
+    std::string text;
+    for (char each = 0; ::read(said_.get(), &each, 1) == 1;) {
+      if (each == '\n') return static_cast<std::uint16_t>(std::stoi(text));
+      text += each;
+    }
+    return std::nullopt;
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  /// Lets it come to where it stops for the first time; false if it does not.
+  [[nodiscard]] bool begin() {
+    int status = 0;
+    if (::waitpid(pid_, &status, 0) != pid_ || !WIFSTOPPED(status)) return false;  // execv
+    ::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+    for (int signal = 0; resume(PTRACE_CONT, signal, status);) {
+      if (WSTOPSIG(status) == SIGSTOP) return true;
+      signal = WSTOPSIG(status);
+    }
+    return false;
+  }
+  /// Lets it go on until it has entered and left system calls `most` times, or has its channel.
+  /// How often it has.
+  int step(int most) {
+    int status = 0;
+    int signal = 0;
+    for (int steps = 0; steps < most;) {
+      if (!resume(PTRACE_SYSCALL, signal, status) || WSTOPSIG(status) == SIGSTOP) return steps;
+      signal = WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
+      if (signal == 0) ++steps;
+    }
+    return most;
+  }
+
+ private:
+  bool resume(int how, int signal, int& status) {
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): ptrace is one
+    if (::ptrace(static_cast<__ptrace_request>(how), pid_, nullptr, signal) != 0) return false;
+    if (::waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status)) return true;
+    pid_ = 0;  // it has ended by itself
+    return false;
+  }
+
+  pid_t pid_ = 0;
+  unique_fd said_;
+};
+
+}  // namespace verbena::test

@@ -26,7 +26,8 @@ JOBS = str(max(2, os.cpu_count() or 2))
 SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0",
+    # At its end a program with threads left waits for their races: by itself for a second, here for 50 ms.
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50",
 }
 # Run in stages of their own.
 APART = "compile_fail|package|example|lint|campaign|program|vm"
@@ -155,6 +156,14 @@ def labelled(label, *presets, needs_build=True, environment=None):
     return stage
 
 
+def campaigns(run):
+    labelled("campaign", "release", "asan")(run)
+    # Of channels also under TSan.
+    run.configure("tsan")
+    run.build("tsan", "channel_test", "verbena-soft")
+    run.ctest("tsan", "-R", "^campaign/(channel_|recovery)")
+
+
 def parity(run):
     """Judges the results of the stages before: alone (--stage parity) it takes those of the last run."""
     run.step("./dev parity", sys.executable, "scripts/parity.py", "--logs", LOGS)
@@ -201,9 +210,9 @@ STAGES = [
           labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),
     Stage("program-matrix", 1800, "every program's every variant in every combination of way and user",
           labelled("program-matrix", "release"), long=True),
-    Stage("vm-matrix", 1200, "conformance on every device and kernel that the stage vm leaves out",
+    Stage("vm-matrix", 4800, "conformance on every device and kernel that the stage vm leaves out; channels and their campaigns",
           labelled("^vm-matrix$", "dev"), long=True),
-    Stage("campaign", 1800, "full-size campaigns", labelled("campaign", "release", "asan"), long=True),
+    Stage("campaign", 7200, "full-size campaigns, those of channels also under TSan", campaigns, long=True),
 ]
 
 
@@ -214,6 +223,7 @@ CONDITIONS = {
     "no-mounts": lambda: places.own_mounts() is None,
     "no-network": lambda: not places.own_network(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
+    "no-userfaultfd": lambda: not places.tells_of_memory(),
 }
 
 

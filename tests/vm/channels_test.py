@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs inside the virtual machine: every test of the module channel on one of the kernel's devices, but those named here.
+
+channels_test.py DEVICE PROGRAM: DEVICE is rxe0 or siw0, PROGRAM is channel_test. The campaigns are run by rounds.py.
+"""
+import os
+import subprocess
+import sys
+
+import machine_test
+
+# What no kernel's device can do: fail or change on request, and be used by the child of fork() in which a rule is broken.
+EVERYWHERE = (
+    "*death*", "port_flap.*", "provoke.*", "second_port.*", "recovery_processes.peer_whose_port_flaps_gets_every_number_once",
+    "message_channel_failure.each_call_of_the_data_path_may_fail",
+    "message_channel_failure.each_refused_call_of_creation_leaves_nothing",
+    "killed_peers/*", "*campaign.*")
+MORE = {
+    "rxe0": (),
+    "siw0": (
+        # Connecting again is by a stream or a handshake; so are these connected.
+        "recovery.*", "recovery_processes.killed_peer_leaves_what_is_known_and_what_is_not", "reconnect.*",
+        "message_channel.connects_over_a_stream", "message_channel.takes_receives_from_a_pool_of_the_program",
+        "message_channel_failure.numbers_that_a_peer_cannot_mean_give_no_credit",
+        # iWARP ends the connection when a message finds no receive, which without credits happens.
+        "message_channel.without_credits_names_the_receiver_that_is_not_ready", "message_channel.says_that_its_queue_is_full",
+        # siw completes a send when TCP has it; that the peer is gone it says by flushed receives.
+        "message_channel_failure.peer_that_is_gone_leaves_a_known_range_unknown",
+        "message_channel_failure.flush_gives_all_memory_back_and_says_what_is_unknown"),
+}
+
+
+def tests_of(program, choice):
+    """The names that a filter of GoogleTest chooses."""
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={choice}"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    suite, names = "", []
+    for line in listed.splitlines():
+        word = line.split("#")[0].rstrip()
+        if word.startswith("  "):
+            names.append(suite + word.strip())
+        elif word.endswith("."):
+            suite = word
+    return names
+
+
+def main(device, program):
+    left_out = [*EVERYWHERE, *machine_test.Channels.left_out[device], *MORE[device]]
+    stale = [name for name in left_out if not tests_of(program, name)]
+    if stale:
+        print(f"no such tests: {', '.join(stale)}")
+        return 1
+    chosen = f"-{':'.join(left_out)}"
+    print(f"{device}: {len(tests_of(program, chosen))} of {len(tests_of(program, '*'))} tests", flush=True)
+    return subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={chosen}"], stdin=subprocess.DEVNULL, check=False,
+                          env={**os.environ, "VERBENA_SOFTDEV": "off", "VERBENA_TEST_DEVICE": device}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -95,12 +95,13 @@ class memory_listener {
   /// That of this process; nullptr where there is none. Lock-free: a child of fork() may call it
   /// whatever other threads of its parent were doing.
   [[nodiscard]] static memory_listener* here() {
-    static std::atomic<memory_listener*> only{nullptr};
-    memory_listener* known = only.load(std::memory_order_acquire);
+    memory_listener* known = only_.load(std::memory_order_acquire);
     if (known == nullptr || known->process_ != ::getpid()) {
+      const bool is_first = known == nullptr;
       auto made = std::unique_ptr<memory_listener>(new memory_listener);
-      if (only.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+      if (only_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
         known = made.release();
+        if (is_first) pthread_atfork(&before_fork, &after_fork, &after_fork);
         known->start();
       }
     }
@@ -166,6 +167,19 @@ class memory_listener {
       stop();
   }
 
+  // Who changed memory goes on when the change was read, which is before it is noted. A child
+  // would have what was noted alone, so fork() waits for the rest.
+  static void before_fork() noexcept {
+    memory_listener* const known = only_.load(std::memory_order_acquire);
+    if (known == nullptr || known->process_ != ::getpid()) return;
+    known->mutex_.lock();
+    held_for_fork_ = known;
+  }
+
+  static void after_fork() noexcept {
+    if (memory_listener* const held = std::exchange(held_for_fork_, nullptr)) held->mutex_.unlock();
+  }
+
   static void* enter(void* self) noexcept {
     static_cast<memory_listener*>(self)->listen();
     return nullptr;
@@ -226,6 +240,8 @@ class memory_listener {
     return {begin, from};
   }
 
+  static inline std::atomic<memory_listener*> only_{nullptr};
+  static inline thread_local memory_listener* held_for_fork_ = nullptr;
   const pid_t process_ = ::getpid();
   std::atomic<int> fd_;
   std::atomic<bool> has_heard_{false};

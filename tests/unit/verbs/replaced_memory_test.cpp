@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Memory of the program that changes while it is registered: the device still has the pages of
 // before. Checked builds stop where such memory is used, and say nothing of what is legal.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/own_pages.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/base/sanitizers.hpp"
 #include "verbena/check/checker.hpp"
@@ -29,51 +28,7 @@ namespace {
 
 #ifdef VERBENA_CHECKED
 
-constexpr std::size_t page = 4096;
 constexpr access_flags writable = access::local_write;
-
-/// Whether the kernel tells this process what happens to its memory.
-bool kernel_tells() {
-  static const bool tells = [] {
-    constexpr int user_mode_only = 1;
-    const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | user_mode_only));
-    if (fd >= 0) close(fd);
-    return fd >= 0;
-  }();
-  return tells;
-}
-
-/// Pages of the program's own.
-class pages {
- public:
-  explicit pages(std::size_t count, int kind = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1)
-      : bytes_(count * page),
-        at_(static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, kind, fd, 0))) {
-    EXPECT_NE(at_, MAP_FAILED);
-  }
-  pages(const pages&) = delete;
-  pages& operator=(const pages&) = delete;
-  ~pages() { munmap(at_, bytes_); }
-  [[nodiscard]] std::span<std::byte> all() const { return {at_, bytes_}; }
-  [[nodiscard]] std::byte* at(std::size_t index) const { return at_ + index * page; }
-  /// Unmaps a page and maps another one there, in one step: no other thread gets the addresses.
-  void replace(std::size_t index) const {
-    ASSERT_EQ(mmap(at(index), page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-                   -1, 0),
-              at(index));
-    at(index)[0] = std::byte{1};
-  }
-  /// Unmaps a page, and keeps its addresses from other threads.
-  void withdraw(std::size_t index) const {
-    ASSERT_EQ(mmap(at(index), page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-              at(index));
-  }
-  void discard(std::size_t index) const { ASSERT_EQ(madvise(at(index), page, MADV_DONTNEED), 0); }
-
- private:
-  std::size_t bytes_;
-  std::byte* at_;
-};
 
 /// What the library says while it lives.
 class listening {

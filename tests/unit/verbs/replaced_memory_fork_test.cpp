@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// What a child of fork() knows of memory that changed under its region.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "src/check/memory_watch.hpp"
+#include "tests/unit/verbs/own_pages.hpp"
+
+namespace verbena::test {
+namespace {
+
+#ifdef VERBENA_CHECKED
+
+using detail::flights::memory_range;
+using detail::flights::watched_memory;
+
+class replaced_memory_fork : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kernel_tells()) GTEST_SKIP() << "no userfaultfd(2) for this process";
+  }
+};
+
+// Whoever changes memory goes on as soon as the listener has read of it: a fork() right after
+// that must wait until the listener has noted it.
+TEST_F(replaced_memory_fork, child_knows_each_change_that_came_before_it) {
+  for (int round = 0; round < 300; ++round) {
+    const pages memory(1);
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory.at(0));
+    const memory_range all{begin, begin + page};
+    const auto watched = watched_memory::begin(all, "of the test");
+    ASSERT_NE(watched, nullptr);
+    memory.discard(0);
+    const pid_t child = fork();
+    if (child == 0) _exit(watched->changed(all) ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "in round " << round;
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace verbena::test

@@ -101,7 +101,7 @@ class memory_listener {
       auto made = std::unique_ptr<memory_listener>(new memory_listener);
       if (only_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
         known = made.release();
-        if (is_first) pthread_atfork(&before_fork, &after_fork, &after_fork);
+        if (is_first) pthread_atfork(&before_fork, nullptr, nullptr);
         known->start();
       }
     }
@@ -168,16 +168,13 @@ class memory_listener {
   }
 
   // Who changed memory goes on when the change was read, which is before it is noted. A child
-  // would have what was noted alone, so fork() waits for the rest.
+  // would have what was noted alone, so fork() waits for the rest. It does not keep the lock:
+  // another thread may hold what fork() wants next, and wait until its own change is heard.
   static void before_fork() noexcept {
     memory_listener* const known = only_.load(std::memory_order_acquire);
-    if (known == nullptr || known->process_ != ::getpid()) return;
-    known->mutex_.lock();
-    held_for_fork_ = known;
-  }
-
-  static void after_fork() noexcept {
-    if (memory_listener* const held = std::exchange(held_for_fork_, nullptr)) held->mutex_.unlock();
+    if (known != nullptr && known->process_ == ::getpid()) {
+      const quiet_lock noted(known->mutex_);
+    }
   }
 
   static void* enter(void* self) noexcept {
@@ -241,7 +238,6 @@ class memory_listener {
   }
 
   static inline std::atomic<memory_listener*> only_{nullptr};
-  static inline thread_local memory_listener* held_for_fork_ = nullptr;
   const pid_t process_ = ::getpid();
   std::atomic<int> fd_;
   std::atomic<bool> has_heard_{false};

@@ -46,16 +46,14 @@ std::uint64_t ticks_of(ibv_context* context) {
   return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
 }
 
-class provoked : public ::testing::Test {
- protected:
-  provoked() {
+// Two contexts of a process, and memory of the first one.
+struct contexts {
+  contexts() {
     for (opened_device* one : {&device_, &other_}) {
       const int fd = one->context->async_fd;
       EXPECT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
     }
   }
-  ~provoked() override { EXPECT_EQ(provoke(other_.context, "port 1 up"), 0); }
-
   void expect_told(int kind, int port) {
     for (opened_device* one : {&device_, &other_}) {
       ASSERT_TRUE(readable(one->context->async_fd)) << kind;
@@ -71,6 +69,11 @@ class provoked : public ::testing::Test {
   opened_device device_;
   opened_device other_;
   buffer memory_{device_.pd, 16, 1};
+};
+
+class provoked : public ::testing::Test, protected contexts {
+ protected:
+  ~provoked() override { EXPECT_EQ(provoke(other_.context, "port 1 up"), 0); }
 };
 
 TEST_F(provoked, commands_that_make_no_sense_change_nothing) {
@@ -200,18 +203,19 @@ TEST_F(provoked, another_speed_is_reported) {
   EXPECT_EQ(port_of(device_.context).active_speed, before);
 }
 
-TEST_F(provoked, a_device_that_failed_flushes_and_refuses_all_but_destruction) {
-  queue_pair_handle qp(device_);
-  queue_pair_handle fresh(device_);
+int fail_device() {
+  contexts open;
+  queue_pair_handle qp(open.device_);
+  queue_pair_handle fresh(open.device_);
   connect(qp, qp);
-  ASSERT_EQ(qp.receive(7, {memory_.slice(0, 8)}), 0);
-  ASSERT_EQ(provoke(device_.context, "device-fatal"), 0);
-  expect_told(IBV_EVENT_DEVICE_FATAL, 0);
-  EXPECT_EQ(device_.wait_for(7).status, IBV_WC_WR_FLUSH_ERR);
-  ASSERT_EQ(write(qp, 8), 0);
-  EXPECT_EQ(device_.wait_for(8).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(qp.receive(7, {open.memory_.slice(0, 8)}), 0);
+  EXPECT_EQ(provoke(open.device_.context, "device-fatal"), 0);
+  open.expect_told(IBV_EVENT_DEVICE_FATAL, 0);
+  EXPECT_EQ(open.device_.wait_for(7).status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(open.write(qp, 8), 0);
+  EXPECT_EQ(open.device_.wait_for(8).status, IBV_WC_WR_FLUSH_ERR);
 
-  ibv_context* const context = device_.context;
+  ibv_context* const context = open.device_.context;
   ibv_port_attr port{};
   EXPECT_EQ(verbs_get_ctx(context)->query_port(context, 1, &port, sizeof port), EIO);
   ibv_device_attr attributes{};
@@ -220,7 +224,7 @@ TEST_F(provoked, a_device_that_failed_flushes_and_refuses_all_but_destruction) {
   EXPECT_EQ(SOFT(ibv_alloc_pd)(context), nullptr);
   EXPECT_EQ(errno, EIO);
   errno = 0;
-  EXPECT_EQ(SOFT(ibv_reg_mr)(device_.pd, memory_.data(), 8, 0), nullptr);
+  EXPECT_EQ(SOFT(ibv_reg_mr)(open.device_.pd, open.memory_.data(), 8, 0), nullptr);
   EXPECT_EQ(errno, EIO);
   errno = 0;
   EXPECT_EQ(SOFT(ibv_create_cq)(context, 1, nullptr, nullptr, 0), nullptr);
@@ -239,6 +243,12 @@ TEST_F(provoked, a_device_that_failed_flushes_and_refuses_all_but_destruction) {
   // Contexts that are opened afterwards work.
   opened_device later;
   EXPECT_EQ(port_of(later.context).state, IBV_PORT_ACTIVE);
+  return 0;
+}
+
+// In a process of its own: the connection manager of a process never opens its context again.
+TEST(failed_device, flushes_and_refuses_all_but_destruction) {
+  EXPECT_EQ(in_child(&fail_device), 0);
 }
 
 TEST_F(provoked, the_clock_wraps_and_differences_do_not) {

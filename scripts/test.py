@@ -210,9 +210,9 @@ STAGES = [
           labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),
     Stage("program-matrix", 1800, "every program's every variant in every combination of way and user",
           labelled("program-matrix", "release"), long=True),
-    Stage("vm-matrix", 4800, "conformance on every device and kernel that the stage vm leaves out; channels and their campaigns",
+    Stage("vm-matrix", 3000, "conformance on every device and kernel that the stage vm leaves out; channels and their campaigns",
           labelled("^vm-matrix$", "dev"), long=True),
-    Stage("campaign", 7200, "full-size campaigns, those of channels also under TSan", campaigns, long=True),
+    Stage("campaign", 5400, "full-size campaigns, those of channels also under TSan", campaigns, long=True),
 ]
 
 

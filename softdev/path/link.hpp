@@ -222,7 +222,7 @@ class link {
   [[nodiscard]] bool prepare_pair(peer& with);
   [[nodiscard]] bool send_hello(peer& to);
   bool answered(const std::shared_ptr<peer>& from, received_message& got);
-  void finish_pairing(const std::shared_ptr<peer>& with, received_message& hello);
+  void finish_pairing(const std::shared_ptr<peer>& with, peer_end why);
   [[nodiscard]] peer_end pair_with(peer& with, received_message& hello);
   void watch_socket(peer& of, std::uint32_t events, int operation);
   void dispatch(std::uint64_t tag, time_point now);

@@ -56,8 +56,7 @@ std::size_t link::find_group(const gid_bytes& group,
   const std::lock_guard lock(table_mutex_);
   for (const auto& each : table_) {
     if (count == out.size()) break;
-    if (each && each->state() == peer_state::paired && each->segment().may_be_in(group))
-      out[count++] = each;
+    if (each && each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
   }
   return count;
 }

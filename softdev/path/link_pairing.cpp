@@ -155,12 +155,13 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
   if (!prepare_pair(*known)) return end_peer(*known, peer_end::out_of_resources);
   known->socket_ = std::move(from.socket);
   watch_socket(*known, EPOLLIN, EPOLL_CTL_MOD);
+  // From its hello on, the other one is paired, and expects to get what we send.
+  const peer_end failed = pair_with(*known, hello);
   if (!send_hello(*known)) return end_peer(*known, peer_end::exited);
-  finish_pairing(known, hello);
+  finish_pairing(known, failed);
 }
 
-void link::finish_pairing(const std::shared_ptr<peer>& with, received_message& hello) {
-  const peer_end why = pair_with(*with, hello);
+void link::finish_pairing(const std::shared_ptr<peer>& with, peer_end why) {
   if (why != peer_end::none) {
     if (why == peer_end::broken_protocol) {
       broken_messages_.fetch_add(1, std::memory_order_relaxed);
@@ -219,6 +220,7 @@ peer_end link::pair_with(peer& with, received_message& hello) {
   with.consumer_ =
       ring_consumer(theirs, with.their_pair().published, with.own_pair().consumed_bytes);
   with.max_record_ = max_record_bytes(options_.ring_bytes);
+  with.has_ring_.store(true, std::memory_order_release);
   return peer_end::none;
 }
 

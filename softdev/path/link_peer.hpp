@@ -83,7 +83,14 @@ class peer {
   /// The process's pid, 0 when unknown. Only when paired or dead after that.
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
-  // ---- Everything below: only once state() was `paired` (also later, when dead). ----
+  /// Whether records can be sent already: somewhat before it is `paired`, at the latest when the
+  /// other side may take itself for paired; until it is dead.
+  [[nodiscard]] bool takes_records() const noexcept {
+    return has_ring_.load(std::memory_order_acquire) && state() != peer_state::dead;
+  }
+
+  // ---- Everything below: only once state() was `paired` (also later, when dead), sending also
+  // once takes_records() is true. ----
 
   /// What process_vm_* can do towards it, found by trial and the route policy.
   [[nodiscard]] copy_routes routes() const noexcept {
@@ -190,6 +197,7 @@ class peer {
   route_policy policy_;
   std::atomic<peer_state> state_ = peer_state::connecting;
   std::atomic<peer_end> end_ = peer_end::none;
+  std::atomic<bool> has_ring_ = false;
   pid_t pid_ = 0;
   std::uint64_t generation_ = 0;
   std::uint32_t max_record_ = 0;

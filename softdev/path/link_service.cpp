@@ -99,7 +99,7 @@ bool link::answered(const std::shared_ptr<peer>& from, received_message& got) {
     return true;
   }
   if (got.message.kind != message_kind::hello) return false;
-  finish_pairing(from, got);
+  finish_pairing(from, pair_with(*from, got));
   return true;
 }
 

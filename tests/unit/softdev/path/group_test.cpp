@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/softdev/path/host_pair.hpp"
@@ -219,6 +221,26 @@ TEST_F(groups, what_no_correct_process_sends_ends_the_pairing) {
     to->announce();
   }
   ASSERT_TRUE(until([&] { return devices[1]->neighbours->counters().broken_records == 1; }));
+}
+
+// The one that waits for the pairing goes on as soon as it knows of it, which the other side, in
+// another thread, may not have seen by then: what that one sends comes all the same.
+TEST(group_pairing, who_is_paired_gets_what_is_sent_from_then_on) {
+  for (int round = 0; round < 200; ++round) {
+    const auto member = open_link();
+    const auto sender = open_link();
+    ASSERT_TRUE(member->segment().publish_group(group_gid(9)));
+    const auto to_sender = member->connect(sender->slot());
+    const std::jthread serving([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) sender->service(clock::now());
+    });
+    ASSERT_TRUE(drive({member.get()}, [&] { return to_sender->state() == peer_state::paired; }));
+    std::array<std::shared_ptr<peer>, 4> found;
+    ASSERT_EQ(sender->find_group(group_gid(9), found), 1U) << "in round " << round;
+    ASSERT_TRUE(send_record(*found[0], 1, 8, 0x5a));
+    const auto give_up = clock::now() + patience;
+    while (member->receive(take_all, 1) == 0) ASSERT_LT(clock::now(), give_up);
+  }
 }
 
 TEST(group_table, tells_peers_which_groups_there_are) {

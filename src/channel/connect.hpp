@@ -15,12 +15,16 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The options of a new queue pair for a channel that had one.
-[[nodiscard]] inline queue_pair_options<rc> queue_pair_options_again(const channel_core& of) {
+/// A new queue pair for a channel that had one, at that index of the GID table, or where the path
+/// says. Errors: those of protection_domain::create_queue_pair().
+[[nodiscard]] inline result<prepared_queue_pair<rc>> prepare_queue_again(
+    const channel_core& of, std::optional<gid_index> at) {
   auto options = queue_pair_options_of(of.options(), of.domain().context());
   // Packets of the old connection that are still on their way must not fit the new one.
   options.first_psn.reset();
-  return options;
+  options.gid_index = at;
+  const auto& cq = of.table().cq();
+  return of.domain().create_queue_pair<rc>(cq, cq, options);
 }
 
 /// Who is to be connected to, and how long that may take.

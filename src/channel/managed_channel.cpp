@@ -28,14 +28,6 @@ std::optional<continuation> continuation_in(std::span<const std::byte> said) {
   return told ? std::optional(*told) : std::nullopt;
 }
 
-// The path is the connection manager's.
-result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) {
-  auto options = detail::queue_pair_options_again(core);
-  options.gid_index.reset();
-  const auto& cq = core.table().cq();
-  return core.domain().create_queue_pair<rc>(cq, cq, options);
-}
-
 }  // namespace
 
 // Receives are posted before the connection stands, and belong to the channel: it has the queue
@@ -83,7 +75,8 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
                                                 Bring&& bring_up) {
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
-  VERBENA_TRY(auto queue, prepare_queue(core()));
+  // The path is the connection manager's.
+  VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().book().next();
   const auto bytes = who.encode();
   const cm::receive_poster post_receives = [&](queue_pair<rc>& made) {

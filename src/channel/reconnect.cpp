@@ -39,13 +39,12 @@ result<gid_index> find_again(const gid_entry& chosen, const context& device) {
       "the port has no more the address that the channel's options chose: " + to_string(chosen));
 }
 
-result<prepared_queue_pair<rc>> prepare_queue(detail::channel_core& core) {
-  auto options = detail::queue_pair_options_again(core);
+result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) {
+  std::optional<gid_index> at;
   if (core.chosen_gid()) {
-    VERBENA_TRY(options.gid_index, find_again(*core.chosen_gid(), core.domain().context()));
+    VERBENA_TRY(at, find_again(*core.chosen_gid(), core.domain().context()));
   }
-  const auto& cq = core.table().cq();
-  return core.domain().create_queue_pair<rc>(cq, cq, options);
+  return detail::prepare_queue_again(core, at);
 }
 
 // The same once the port is up: at most until `until`, or until the peer goes away.

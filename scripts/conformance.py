@@ -22,6 +22,8 @@ import subprocess
 import sys
 import time
 
+import googletest
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITE = ROOT / "tests" / "conformance"
 OUTCOMES = ("pass", "fail", "unsupported", "varies")
@@ -82,7 +84,7 @@ class Program:
 
     def run(self):
         # GoogleTest's filter cannot say "from there on": the names are listed, and what has an outcome is left out.
-        left = self.list_tests()
+        left = googletest.tests_of(self.options.program, self.options.filter)
         while left:
             current = self.run_once(left)
             if self.failed_set_up:
@@ -92,18 +94,6 @@ class Program:
                 self.failed_set_up = f"the program ended without running {len(rest)} tests\n"
                 return
             left = rest
-
-    def list_tests(self):
-        listed = subprocess.run([self.options.program, "--gtest_list_tests", f"--gtest_filter={self.options.filter}"],
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True)
-        names, suite = [], ""
-        for line in listed.stdout.splitlines():
-            name = line.split("#")[0].rstrip()
-            if name.startswith("  "):
-                names.append(suite + name.strip())
-            elif name.endswith("."):
-                suite = name
-        return names
 
     def run_once(self, tests):
         """Runs `tests`; returns the one that the program died or hung in, if it did."""

@@ -5,10 +5,14 @@
 channels_test.py DEVICE PROGRAM: DEVICE is rxe0 or siw0, PROGRAM is channel_test. The campaigns are run by rounds.py.
 """
 import os
+import pathlib
 import subprocess
 import sys
 
 import machine_test
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "scripts"))
+from googletest import tests_of  # noqa: E402
 
 # What no kernel's device can do: fail or change on request, and be used by the child of fork() in which a rule is broken.
 EVERYWHERE = (
@@ -29,20 +33,6 @@ MORE = {
         "message_channel_failure.peer_that_is_gone_leaves_a_known_range_unknown",
         "message_channel_failure.flush_gives_all_memory_back_and_says_what_is_unknown"),
 }
-
-
-def tests_of(program, choice):
-    """The names that a filter of GoogleTest chooses."""
-    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={choice}"], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, text=True, check=True).stdout
-    suite, names = "", []
-    for line in listed.splitlines():
-        word = line.split("#")[0].rstrip()
-        if word.startswith("  "):
-            names.append(suite + word.strip())
-        elif word.endswith("."):
-            suite = word
-    return names
 
 
 def main(device, program):

@@ -12,10 +12,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from bench.harness import build, channel, connect, local, overhead, report  # noqa: E402
+from bench.harness import build, channel, compile_time, connect, local, overhead, report  # noqa: E402
 from bench.harness.figure import Figure, gate  # noqa: E402
 
-BENCHES = {bench.NAME: bench for bench in (overhead, local, connect, channel)}
+BENCHES = {bench.NAME: bench for bench in (overhead, local, connect, channel, compile_time)}
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
@@ -24,6 +24,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help=", ".join(sorted(BENCHES))
     )
     parser.add_argument("--list", action="store_true", help="name the benchmarks, as without NAME")
+    parser.add_argument(
+        "--plot",
+        metavar="FOLDER",
+        nargs="?",
+        const="build/bench/plots",
+        help="measure nothing; draw each file of bench/results as an SVG in FOLDER (build/bench/plots)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
     parser.add_argument(
         "--gate",
@@ -45,7 +52,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def chosen_compilers(options: argparse.Namespace, bench) -> list[str]:
-    """What to measure with: as told, else gcc; a gate on what compilers make asks them all."""
+    """Returns the compilers to measure with: those of the options, or gcc. A gate on generated code uses all compilers."""
     if options.compiler:
         return [options.compiler]
     if not (options.gate and bench.DEPENDS_ON_COMPILER):
@@ -54,8 +61,17 @@ def chosen_compilers(options: argparse.Namespace, bench) -> list[str]:
     return installed or ["gcc"]
 
 
+def draw(folder: str) -> int:
+    """Runs bench/plot.py with the Python that Debian's matplotlib belongs to."""
+    python = "/usr/bin/python3" if pathlib.Path("/usr/bin/python3").exists() else sys.executable
+    script = pathlib.Path(__file__).resolve().parent / "plot.py"
+    return subprocess.run([python, str(script), folder], check=False).returncode
+
+
 def main(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
+    if options.plot:
+        return draw(options.plot)
     if options.list or options.name is None:
         for name, bench in sorted(BENCHES.items()):
             print(f"{name:10} {bench.SUMMARY}")

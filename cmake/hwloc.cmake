@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Finds hwloc, which puts memory on NUMA nodes, and makes the target verbena_hwloc. It is optional: a library without it
-# refuses such placements in words. No installed header includes it, but programs that link our archive link it as well,
-# if they use what needs it.
-# This file is also installed: find_package(verbena) looks in the same places.
+# Finds hwloc, which the library uses for NUMA placement, and creates the target verbena_hwloc. hwloc is optional: a library
+# without hwloc returns an error for NUMA placement. No installed header includes hwloc, but programs that link the static
+# library and use NUMA placement link hwloc too.
+# This file is also installed: find_package(verbena) searches the same places.
 include_guard(GLOBAL)
 
 # verbena_find_hwloc(RESULT): sets RESULT to whether it is there, and makes verbena_hwloc.
@@ -20,7 +20,7 @@ function(verbena_find_hwloc result)
   endif()
   add_library(verbena_hwloc INTERFACE IMPORTED GLOBAL)
   add_library(verbena::hwloc ALIAS verbena_hwloc)
-  # Programs that put no memory anywhere do not need the shared library at run time.
+  # Programs without NUMA placement do not need the shared library at run time.
   set_target_properties(verbena_hwloc PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${VERBENA_HWLOC_INCLUDE_DIR}"
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${VERBENA_HWLOC_INCLUDE_DIR}"

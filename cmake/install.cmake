@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# What `cmake --install` puts where: archive, headers, software device, CMake package, pkg-config file.
+# Installation rules: static library, headers, software device, CMake package, pkg-config file.
 include(CMakePackageConfigHelpers)
 
 set(verbena_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/verbena")
@@ -18,7 +18,10 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/verbenaConfigVersion.cma
 install(FILES "${PROJECT_BINARY_DIR}/verbenaConfig.cmake" "${PROJECT_BINARY_DIR}/verbenaConfigVersion.cmake"
   cmake/rdma_core.cmake cmake/rdma_core_bundled.cmake cmake/hwloc.cmake cmake/linked.cmake cmake/linked.cpp.in DESTINATION "${verbena_cmake_dir}")
 
-# Paths in the .pc file are relative to it, so that an installed tree may be moved.
+# CMake 3.25 cannot build C++20 modules: the module is installed as a source.
+install(FILES modules/verbena.cppm DESTINATION "${CMAKE_INSTALL_DATADIR}/verbena/modules")
+
+# Paths in the .pc file are relative to the file, so an installed tree can be moved.
 file(RELATIVE_PATH verbena_pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" verbena_pc_prefix "${verbena_pc_prefix}")
 set(verbena_pc_cflags "")

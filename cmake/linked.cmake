@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-# The target verbena::linked: verbena::verbena with a static libibverbs and chosen drivers inside the program (and a
-# static librdmacm where there is one), for machines without rdma-core. Link it instead of verbena::verbena. A source
-# that is compiled into the program hands the functions over; the library asks for it by a weak name. It exists only
-# where static libraries are found.
+# Creates the target verbena::linked: verbena::verbena with a static libibverbs, selected drivers and, if installed, a
+# static librdmacm inside the program, for machines without rdma-core. Link it instead of verbena::verbena. A source file
+# that is compiled into the program passes the functions to the library through a weak symbol. The target exists only if
+# the static libraries are found.
 #
-#   VERBENA_LINKED_DRIVERS   rdma-core's drivers to put inside (Debian's libibverbs-dev has them all)
+#   VERBENA_LINKED_DRIVERS   rdma-core's drivers to link (Debian's libibverbs-dev has all of them)
 #
 # This file is also installed.
 include_guard(GLOBAL)
@@ -16,7 +16,7 @@ function(verbena_find_driver result driver folder)
   file(GLOB archives "${folder}/lib${driver}-rdmav*.a" "${folder}/lib${driver}.a")
   list(POP_FRONT archives archive)
   if(NOT archive)
-    message(FATAL_ERROR "VERBENA_LINKED_DRIVERS names ${driver}, but ${folder} has no static library of it")
+    message(FATAL_ERROR "VERBENA_LINKED_DRIVERS names the driver ${driver}, but ${folder} has no static library of this driver")
   endif()
   set(${result} "${archive}" PARENT_SCOPE)
 endfunction()

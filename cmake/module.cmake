@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # verbena_module(NAME): sources of src/NAME as one object library per variant of the library.
-# verbena_library(NAME [VARIANT suffix] MODULES ...): the static archive of those modules, with its header file set.
+# verbena_library(NAME [VARIANT suffix] MODULES ...): the static archive of the modules, with its header file set.
 
-# The flags every target of ours is compiled with; never part of a public interface.
+# Compiler flags of all targets of this project; never part of a public interface.
 add_library(verbena_flags INTERFACE)
 target_compile_features(verbena_flags INTERFACE cxx_std_20)
 target_include_directories(verbena_flags INTERFACE "${PROJECT_SOURCE_DIR}")
@@ -11,7 +11,7 @@ if(VERBENA_WARNINGS)
     -Wall -Wextra -Wpedantic -Werror -Wshadow -Wcast-align -Wnull-dereference -Wno-missing-field-initializers
     $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual>
     $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow>
-    # g++ 12 that optimises finds overlaps in `"text" + std::string()` that are none (GCC bug 105651, mended in 13).
+    # With optimization, g++ 12 reports false overlaps in `"text" + std::string()` (GCC bug 105651, fixed in 13).
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>,$<NOT:$<CONFIG:Debug>>>:-Wno-restrict>)
 endif()
 if(VERBENA_SANITIZE)
@@ -24,16 +24,22 @@ if(VERBENA_COVERAGE)
   target_link_options(verbena_flags INTERFACE --coverage)
 endif()
 
-# verbena_unity(TARGET): sources of the target are compiled a dozen at once if VERBENA_UNITY asks for it. In such a
-# unit the names of one source shadow those of another; other builds compile each alone, with that warning.
+# verbena_unity(TARGET [BATCH]): with VERBENA_UNITY, compiles up to BATCH sources (12) of the target as one unit. Names
+# in one source of a unit may shadow names in another, so -Wshadow is off; other builds compile each source alone with
+# that warning. Modules use large batches: most of the time goes into parsing their common headers.
+set(verbena_module_batch 40)
 function(verbena_unity target)
+  set(batch 12)
+  if(ARGC GREATER 1)
+    set(batch ${ARGV1})
+  endif()
   if(VERBENA_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
 endfunction()
 
-# verbena_precompiled(TARGET): programs are compiled as those of users are, each source with all headers. Builds from
-# nothing, with VERBENA_UNITY, compile the library's headers once for all programs.
+# verbena_precompiled(TARGET): with VERBENA_UNITY, precompiles the library's headers once for all programs. Otherwise
+# each source of a program includes the headers, as in a user's program.
 function(verbena_precompiled target)
   if(NOT VERBENA_UNITY OR CMAKE_CXX_COMPILER_LAUNCHER)
     return()
@@ -47,7 +53,7 @@ function(verbena_precompiled target)
   target_precompile_headers(${target} REUSE_FROM verbena_precompiled_program)
 endfunction()
 
-# What users' translation units must agree on with the library.
+# Creates the interface target with the settings that must be equal in the library and in users' translation units.
 function(verbena_add_interface target)
   add_library(${target} INTERFACE)
   target_compile_features(${target} INTERFACE cxx_std_20)
@@ -70,13 +76,13 @@ endif()
 function(verbena_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
   if(NOT sources)
-    return()  # a module of headers alone
+    return()  # a header-only module
   endif()
   add_library(verbena_${name} OBJECT ${sources})
   target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers)
   set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  verbena_unity(verbena_${name})
-  # Where libverbena-soft.so is looked for after the loader's own places.
+  verbena_unity(verbena_${name} ${verbena_module_batch})
+  # The library searches libverbena-soft.so here after the loader's own search path.
   set(soft_library "VERBENA_SOFT_LIBRARY_PATHS=\"${CMAKE_INSTALL_FULL_LIBDIR}/libverbena-soft.so.0\"")
   target_compile_definitions(verbena_${name} PRIVATE "${soft_library}")
   if(VERBENA_NO_EXCEPTIONS)
@@ -89,7 +95,7 @@ function(verbena_module name)
   endif()
 endfunction()
 
-# verbena_module_uses_hwloc(NAME): for a module that includes hwloc.h where there is one.
+# verbena_module_uses_hwloc(NAME): gives the module access to hwloc.h if hwloc was found.
 function(verbena_module_uses_hwloc name)
   foreach(target verbena_${name} verbena_${name}_no_exceptions)
     if(VERBENA_HAS_HWLOC AND TARGET ${target})
@@ -102,7 +108,7 @@ endfunction()
 function(verbena_library name)
   cmake_parse_arguments(arg "" "VARIANT" "MODULES" ${ARGN})
   set(objects "")
-  set(headers "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp")
+  set(headers "${PROJECT_SOURCE_DIR}/include/verbena/verbena.hpp" "${PROJECT_SOURCE_DIR}/include/verbena/fwd.hpp")
   foreach(module IN LISTS arg_MODULES)
     if(TARGET verbena_${module}${arg_VARIANT})
       list(APPEND objects $<TARGET_OBJECTS:verbena_${module}${arg_VARIANT}>)
@@ -121,8 +127,8 @@ function(verbena_library name)
     target_link_libraries(${name} PUBLIC
       $<BUILD_INTERFACE:$<LINK_ONLY:verbena_hwloc>> $<INSTALL_INTERFACE:$<LINK_ONLY:verbena::hwloc>>)
   endif()
-  # Programs of this build find this build's software device; installed packages say it in their own way, and so do
-  # programs that are installed (VERBENA_OWN_RPATH): CMake would not take a linker option out of them.
+  # Programs of this build find the software device of this build. Installed packages set the search path themselves, and
+  # so do installed programs (VERBENA_OWN_RPATH), because CMake cannot remove a linker option at installation.
   set(stays "$<NOT:$<BOOL:$<TARGET_PROPERTY:VERBENA_OWN_RPATH>>>")
   target_link_options(${name} INTERFACE "$<BUILD_INTERFACE:$<${stays}:LINKER:-rpath,${PROJECT_BINARY_DIR}/lib>>")
   set_target_properties(${name} PROPERTIES

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# Finds the headers of rdma-core and makes the target verbena_rdma_headers. Nothing is linked: the library's tables
-# are filled at run time. The places, in this order:
-#   1. VERBENA_RDMA_CORE_ROOT     a prefix with include/infiniband/verbs.h (an OFED, an own build)
-#   2. pkg-config libibverbs      what the distribution or PKG_CONFIG_PATH has
+# Finds the headers of rdma-core and creates the target verbena_rdma_headers. Nothing is linked: the library loads
+# libibverbs at run time. Search order:
+#   1. VERBENA_RDMA_CORE_ROOT     a prefix with include/infiniband/verbs.h (an OFED, a build of rdma-core)
+#   2. pkg-config libibverbs      the distribution's package, or one in PKG_CONFIG_PATH
 #   3. the compiler's search path
-#   -DVERBENA_RDMA_CORE=bundled   instead of all these: fetches a release and takes the headers out of it
-# This file is also installed: find_package(verbena) looks in the same places.
+#   -DVERBENA_RDMA_CORE=bundled   replaces this search: fetches a release and uses the headers in it
+# This file is also installed: find_package(verbena) searches the same places.
 include_guard(GLOBAL)
 
 set(VERBENA_RDMA_CORE_ROOT "" CACHE PATH "Prefix of an rdma-core to take the headers from (OFED, own build)")
@@ -27,7 +27,7 @@ function(verbena_find_rdma_core result)
     find_package(PkgConfig QUIET)
     if(PKG_CONFIG_FOUND)
       pkg_check_modules(VERBENA_PC_IBVERBS QUIET libibverbs)
-      # pkg-config leaves out directories that the compiler searches anyway; the variable always has one.
+      # pkg-config omits directories that the compiler searches by default; the variable always has a value.
       pkg_get_variable(pkg_include libibverbs includedir)
     endif()
     find_path(VERBENA_VERBS_INCLUDE_DIR infiniband/verbs.h HINTS ${VERBENA_PC_IBVERBS_INCLUDE_DIRS} ${pkg_include})
@@ -42,7 +42,7 @@ function(verbena_find_rdma_core result)
   set(${result} "${directory}" PARENT_SCOPE)
 endfunction()
 
-# The header floor is rdma-core 44. The headers carry no version; ATOMIC WRITE came with that release.
+# The oldest supported headers are those of rdma-core 44. Headers have no version number; ATOMIC WRITE was added in 44.
 function(verbena_check_rdma_core directory)
   file(STRINGS "${directory}/infiniband/verbs.h" floor REGEX "IBV_QP_EX_WITH_ATOMIC_WRITE" LIMIT_COUNT 1)
   if(NOT floor)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-# The bundled way to rdma-core's headers: fetch a source release and lay its headers out as an installation has them.
-# Nothing of it is compiled. Marked: never tried against the network; tests use a local archive laid out the same way.
+# Fetches a source release of rdma-core and copies its headers into the layout of an installation. Compiles nothing.
+# Limitation: the download was never tested; the tests use a local archive with the same layout.
 #
-#   VERBENA_RDMA_CORE_URL     where the archive is; the default is the project's release page
-#   VERBENA_RDMA_CORE_SHA256  its hash. It has no default: we could not verify one, so you must supply it.
+#   VERBENA_RDMA_CORE_URL     URL of the archive; the default is the project's release page
+#   VERBENA_RDMA_CORE_SHA256  hash of the archive. There is no default because no hash was verified: you must supply it.
 
 set(VERBENA_RDMA_CORE_URL
   "https://github.com/linux-rdma/rdma-core/releases/download/v44.0/rdma-core-44.0.tar.gz"
   CACHE STRING "Archive of rdma-core's sources for VERBENA_RDMA_CORE=bundled")
 set(VERBENA_RDMA_CORE_SHA256 "" CACHE STRING "SHA-256 of that archive")
 
-# Header of the installation = header of the source tree.
+# Pairs of path in the installation and path in the source tree.
 set(verbena_bundled_headers
   infiniband/arch.h=libibverbs/arch.h
   infiniband/opcode.h=libibverbs/opcode.h
@@ -41,7 +41,7 @@ function(verbena_fetch_rdma_core result)
     URL "${VERBENA_RDMA_CORE_URL}" URL_HASH "SHA256=${VERBENA_RDMA_CORE_SHA256}")
   FetchContent_GetProperties(verbena_rdma_core)
   if(NOT verbena_rdma_core_POPULATED)
-    FetchContent_Populate(verbena_rdma_core)  # the sources only: rdma-core's own build is not entered
+    FetchContent_Populate(verbena_rdma_core)  # populates only: rdma-core is not built
   endif()
   set(include "${CMAKE_CURRENT_BINARY_DIR}/verbena_rdma_core/include")
   foreach(pair IN LISTS verbena_bundled_headers)

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: MIT
-# verbena_test_program(NAME SOURCES ... [LINK ...] [LABELS ...] [PREFIX text]): one GoogleTest program. Every test
-#   of it is a test of CTest, named PREFIX/Suite.test, with the labels given (default: unit). The label `tsan` puts
-#   the program into the subset that every run executes under ThreadSanitizer.
-# verbena_unit_tests(MODULE [LABELS ...] [targets to link]): the program of tests/unit/MODULE/**/*_test.cpp.
-# verbena_precompiled_headers(TARGET KIND): gives a test program the precompiled headers of its kind: library or gtest.
-# verbena_compile_fail_tests(MODULE): see compile_fail.cmake.
+# verbena_test_program(NAME SOURCES ... [LINK ...] [LABELS ...] [PREFIX text]): adds a GoogleTest program. Each of its
+#   tests is a CTest test named PREFIX/Suite.test with the labels (default: unit). Programs with the label `tsan` run
+#   under ThreadSanitizer in every run of ./dev test.
+# verbena_unit_tests(MODULE [LABELS ...] [targets to link]): adds the program of tests/unit/MODULE/**/*_test.cpp.
+# verbena_precompiled_headers(TARGET KIND): gives a test program precompiled headers; KIND is library or gtest.
+# verbena_compile_fail_tests(MODULE), verbena_compile_fail_prepare(): see compile_fail.cmake.
 include(GoogleTest)
 include(compile_fail)
 
-# All programs with the label tsan; `ninja tsan_tests` builds just these.
+# Builds all programs with the label tsan and no others.
 add_custom_target(tsan_tests)
 
-# Warnings of tests. g++ 12 that optimises takes pointers that an assertion has just looked at for null, and sees a
-# vector of bytes freed at an offset (libstdc++'s, inlined); the library and the device are compiled with both warnings.
+# Warnings that are disabled in tests. With optimization, g++ 12 reports null dereferences of pointers that an assertion
+# has checked, and frees at an offset inside inlined std::vector code. The library and the device keep both warnings.
 add_library(verbena_test_flags INTERFACE)
 if(VERBENA_WARNINGS)
   target_compile_options(verbena_test_flags INTERFACE
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>,$<NOT:$<CONFIG:Debug>>>:-Wno-null-dereference;-Wno-free-nonheap-object>)
 endif()
 
-# Headers are half the compilation of a test: GoogleTest's, and for tests of the library the library's. They are
-# precompiled once for all programs. Compiler caches cannot see through it.
+# Precompiles GoogleTest's headers and the library's headers once for all test programs, because they take half of the
+# compilation time of a test. Not used with a compiler launcher: compiler caches do not support precompiled headers.
 function(verbena_precompiled_headers target kind)
   if(CMAKE_CXX_COMPILER_LAUNCHER)
     return()
@@ -58,7 +58,7 @@ function(verbena_test_program name)
   if("tsan" IN_LIST arg_LABELS)
     add_dependencies(tsan_tests ${name})
   endif()
-  # gtest_discover_tests takes no lists as property values; ctest -L matches parts of a label.
+  # gtest_discover_tests does not support lists as property values; ctest -L matches parts of a label.
   list(JOIN arg_LABELS "," labels)
   gtest_discover_tests(${name} TEST_PREFIX "${arg_PREFIX}/" DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS "${labels}" TIMEOUT 120)

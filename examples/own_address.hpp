@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// For examples that connect to themselves: where.
+// The address for examples that connect to their own host.
 #pragma once
 
 #include <ifaddrs.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <system_error>
 
-// The first address of this host that an RDMA device has, other hosts' way to it first.
+// Returns an address of this host that an RDMA device serves; loopback only if there is no other.
 inline std::string own_address() {
   namespace cm = verbena::cm;
   ifaddrs* list = nullptr;

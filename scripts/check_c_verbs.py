@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h, efadv.h and rdma/rdma_cma.h has one
-row, every row is about one that is there, and what a row names of this library exists in its headers."""
+"""Checks docs/guide/from-c-verbs.md: every function and macro of infiniband/verbs.h, efadv.h and rdma/rdma_cma.h has exactly
+one row, every row names existing functions, and the names of this library in a row exist in its headers."""
 import argparse
 import pathlib
 import re
@@ -15,7 +15,7 @@ NOT_OURS = {"native", "verbena", "linked", "ibverbs", "soft0"}
 
 
 def functions(text):
-    """Names of the functions and function-like macros that a header of verbs declares."""
+    """Returns the names of the functions and function-like macros that a verbs header declares."""
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     found = set(re.findall(r"^\s*#\s*define\s+(_{0,2}ibv_\w+)\(", text, re.MULTILINE))
     text = re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", "", text, flags=re.MULTILINE)
@@ -26,14 +26,14 @@ def functions(text):
             depth += 1
             outside.append(";")
         elif piece == "}":
-            depth = max(0, depth - 1)  # the one of extern "C" has lost its partner
+            depth = max(0, depth - 1)  # the closing brace of extern "C", whose opening brace was removed
         elif depth == 0:
             outside.append(piece)
     return found | set(re.findall(r"\b((?:_{0,2}ibv|verbs|efadv|rdma)_\w+)\s*\(", "".join(outside)))
 
 
 def rows(text):
-    """(line, names in C, what is said of them) of each row."""
+    """Yields the line, the C names and the text of each row."""
     for number, line in enumerate(text.splitlines(), 1):
         if match := ROW.fullmatch(line):
             yield number, re.findall(r"`([^`]+)`", match.group(1)), match.group(2)
@@ -44,23 +44,23 @@ def header_of(name):
 
 
 def check(header, page, words):
-    """Complaints; `words` are those of the library's headers."""
+    """Yields the complaints; `words` are the words of the library's headers."""
     known, seen = functions(header), {}
     for number, names, here in rows(page):
         for name in names:
             if name in seen:
-                yield f"{PAGE}:{number}: {name} has a row already, in line {seen[name]}"
+                yield f"{PAGE}:{number}: {name} already has a row in line {seen[name]}"
             elif name not in known:
-                yield f"{PAGE}:{number}: {header_of(name)} has no {name}"
+                yield f"{PAGE}:{number}: {header_of(name)} does not declare {name}"
             seen[name] = number
         for mark in re.findall(r"`([^`]+)`", here):
             for word in re.findall(r"[a-z_][a-z_0-9]*", mark):
                 if word not in words and word not in NOT_OURS:
-                    yield f"{PAGE}:{number}: no header of the library has {word}"
+                    yield f"{PAGE}:{number}: no header of the library contains {word}"
     for name in sorted(known - seen.keys()):
         yield f"{PAGE}: {name} of {header_of(name)} has no row"
     if not known:
-        yield "the header declares no verbs"
+        yield "the headers declare no verbs"
 
 
 def main():

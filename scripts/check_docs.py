@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the documents: links and paths exist, every C++ snippet is a quotation of a file that the build compiles.
+"""Checks the documents: links and paths exist, and every C++ snippet is a quotation of a file that the build compiles.
 
-A snippet follows a line `<!-- quote: PATH -->` or `<!-- quote: PATH#REGION -->`. A region of a source file is what
-stands between `// [REGION]` and `// [/REGION]`; without a region it is the whole file behind its head comment.
-Every environment variable that the product reads is in docs/environment.md. --fix renews the quotations.
+A snippet follows a line `<!-- quote: PATH -->` or `<!-- quote: PATH#REGION -->`. A region of a source file is the text
+between `// [REGION]` and `// [/REGION]`; without a region the whole file after its head comment is quoted. Every
+environment variable that the product reads must be in docs/environment.md. --fix updates the quotations.
 """
 import argparse
 import pathlib
@@ -24,7 +24,7 @@ def documents(root):
 
 
 def quoted(path, region):
-    """The lines that a quotation must have; None when the region is not there."""
+    """Returns the lines that a quotation must have, or None if the region does not exist."""
     lines = path.read_text().splitlines()
     if region:
         marks = [index for index, line in enumerate(lines) if line.strip() in (f"// [{region}]", f"// [/{region}]")]
@@ -50,7 +50,7 @@ class Checker:
         return self.complaints
 
     def environment(self):
-        """Names of environment variables in the product's sources that docs/environment.md does not have."""
+        """Finds environment variables in the product's sources that docs/environment.md does not describe."""
         page = self.root / "docs" / "environment.md"
         known = page.read_text() if page.is_file() else ""
         for folder in ("src", "softdev", "tools", "examples"):
@@ -100,7 +100,7 @@ class Checker:
             self.say(document, number, f"differs from {quote[0]}")
 
     def compiled(self, path):
-        """True when a CMakeLists.txt above the file names it or its folder, or collects files by pattern."""
+        """Returns whether a CMakeLists.txt above the file names the file or its folder, or uses GLOB."""
         for folder in path.parents:
             lists = folder / "CMakeLists.txt"
             if lists.is_file():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the headers under include/ and the installed file set (a list that CMake writes) are the same."""
+"""Checks that the headers in include/ are those of the installed file set, which CMake lists."""
 import argparse
 import pathlib
 import sys
@@ -9,7 +9,7 @@ import sys
 def compare(root, listed):
     present = {path.resolve() for path in (root / "include").rglob("*") if path.is_file()}
     listed = {pathlib.Path(line).resolve() for line in listed if line}
-    return ([f"{path}: not in the header file set of verbena::verbena: would not be installed"
+    return ([f"{path}: not in the header file set of verbena::verbena, so it would not be installed"
              for path in sorted(present - listed)] +
             [f"{path}: in the header file set, but does not exist" for path in sorted(listed - present)])
 

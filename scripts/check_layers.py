@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Checks every #include of the tree against cmake/layers.txt and cmake/foreign_headers.txt.
 
-A module may include itself and the modules that its line names, nothing by way of them. Foreign headers have one
-home each. Tools, examples, benchmarks and tests above unit use the public library or the C ABI only.
+A module may include its own headers and those of the modules in its line of layers.txt; indirect dependencies do not count.
+A header of another project may be included only by the modules listed for it. Tools, examples, benchmarks and tests other
+than unit tests use only the public library or the C ABI.
 """
 import argparse
 import fnmatch
@@ -39,7 +40,7 @@ def closure(layers, module):
 
 
 def module_of(path, layers):
-    """The module that a file (or an include, by its path from the root) belongs to; None when to none."""
+    """Returns the module of a file or of an include path from the root, or None."""
     parts = path.split("/")
     if parts[0] == "include":
         parts = parts[1:]
@@ -73,7 +74,7 @@ class Checker:
         for module, below in self.layers.items():
             for name in below:
                 if name not in self.layers:
-                    self.complaints.append(f"cmake/layers.txt: {module} depends on {name}, which is no module")
+                    self.complaints.append(f"cmake/layers.txt: {module} depends on {name}, which is not a module")
         return self.complaints
 
     def complaint(self, file, bracket, included):
@@ -88,9 +89,9 @@ class Checker:
         return self.from_above(file, target, included)
 
     def own_file(self, file, included):
-        """A quoted include that is no module's header: found from the root, of the same kind of folder."""
+        """Checks a quoted include that is not a header of a module: the path starts at the root, in an allowed folder."""
         if not (self.root / included).exists():
-            return f'"{included}" is not a path from the root of the repository'
+            return f'"{included}" does not exist: use the path from the root of the repository'
         if included.split("/")[0] in ABOVE and file.split("/")[0] not in ABOVE:
             return f'a module includes "{included}", which is not part of the product'
         return None

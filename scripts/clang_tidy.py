@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Runs clang-tidy-19 on the sources that changed, or on all of them, with the compile commands of a build folder.
 
-Changed means: against the merge base with the remote's main branch; if that is the last commit itself, against the
-commit before it; and always the uncommitted changes. A changed header stands for the sources of its stem.
-Without git everything counts as changed.
+Changes are relative to the merge base with the remote's main branch, or to the previous commit if the merge base is the
+last commit; uncommitted changes are included. A changed header selects the sources with its stem. Without git, all sources
+are checked.
 
-With --all, sources that are compiled in the same way are looked at a dozen at once, as one text: what clang-tidy spends
-on the headers is most of its time. Where such a text does not compile or has a finding, each of its sources is looked at.
+With --all, up to 12 sources with equal compile commands are checked as one unit, because clang-tidy spends most of its time
+on headers. If a unit does not compile or has a finding, each of its sources is checked separately.
 
-A source in which nothing was found is remembered by what the compiler sees of it, so a run that was stopped goes on
-where it was: build/clang-tidy has an empty file for each, and may be deleted.
+Clean sources are recorded by a hash of their preprocessed text, so a stopped run continues where it ended. build/clang-tidy
+has an empty file for each clean source and can be deleted.
 """
 import argparse
 import hashlib
@@ -49,7 +49,7 @@ def base_commit():
 
 
 def changed_files():
-    """Paths relative to the root, or None when git cannot tell."""
+    """Returns paths relative to the root, or None if git or its history is not available."""
     base = base_commit()
     if base is None:
         return None
@@ -62,7 +62,7 @@ def is_product(path):
 
 
 def chosen_sources(commands, changed):
-    """The sources in the compile commands that are changed, or whose header of the same stem is; with their commands."""
+    """Returns the changed sources and those with a changed header of the same stem, with their compile commands."""
     of_source = {}
     for command in commands:
         of_source.setdefault(pathlib.Path(command["directory"], command["file"]).resolve(), []).append(command)
@@ -75,7 +75,7 @@ def chosen_sources(commands, changed):
 
 
 def preprocessing(command):
-    """The words that make the compiler print what it sees: comments too (NOLINT) and macros."""
+    """Returns the command that prints the preprocessed text, including comments (NOLINT) and macros."""
     kept = []
     rest = iter(sources.compiler_words(command))
     for word in rest:
@@ -87,7 +87,7 @@ def preprocessing(command):
 
 
 class Memory:
-    """Which sources were clean, as they are now."""
+    """Records the sources that were clean in their present form."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -96,7 +96,7 @@ class Memory:
         self.rules = version + b"".join(path.read_bytes() for path in (ROOT / ".clang-tidy", ROOT / "tests" / ".clang-tidy"))
 
     def place(self, commands):
-        """Where a clean outcome is remembered, or None when the source cannot be preprocessed."""
+        """Returns the path that records a clean result, or None if the source cannot be preprocessed."""
         key = hashlib.sha256(self.rules)
         for command in commands:
             seen = subprocess.run(preprocessing(command), capture_output=True, cwd=command["directory"],
@@ -120,32 +120,32 @@ def tidy(source, commands, build, memory):
 
 
 def groups_of(todo):
-    """The sources of each way of compiling, at most a dozen in a group: lists of (source, command)."""
+    """Groups sources with equal compile commands, at most 12 in a group: lists of (source, command)."""
     alike = {}
     for source, commands in todo.items():
         for command in commands:
             words = preprocessing({**command, "command": command["command"].replace(command["file"], "")})
-            target = re.search(r" -o (\S+?\.dir)/", command["command"])  # others have functions of the same names
+            target = re.search(r" -o (\S+?\.dir)/", command["command"])  # sources of other targets may define functions with equal names
             way = (target and target[1], rules_for(source), command["directory"], *words)
             alike.setdefault(way, []).append((source, command))
     return [members[at:at + GROUP] for members in alike.values() for at in range(0, len(members), GROUP)]
 
 
 def rules_for(source):
-    """Where the rules for this source stand."""
+    """Returns the path of the .clang-tidy file for this source."""
     return ROOT / ("tests" if source.is_relative_to(ROOT / "tests") else "") / ".clang-tidy"
 
 
 def tidy_group(members, folder):
-    """Whether all these sources are clean as one text. Their own lines are kept, so that a finding would name them."""
+    """Returns whether the sources are clean as one unit. #line directives keep the positions of findings."""
     texts = {source: source.read_text() for source, _ in members}
     text = "".join(f'#line 1 "{source}"\n{own}\n' for source, own in texts.items())
-    # Each text has a folder of its own: what is compiled in two ways is looked at twice at the same time.
+    # One folder per unit: a source with two compile commands is checked twice concurrently.
     place = pathlib.Path(tempfile.mkdtemp(dir=folder)) / f"group{members[0][0].suffix}"
     place.write_text(text)
     command = members[0][1]
     words = [word for word in preprocessing(command)[1:-3] if word != command["file"]]
-    # A text of many sources includes what each of them does, and knows all their names: some hide others.
+    # A unit of several sources repeats includes, and names of one source shadow names of another.
     done = subprocess.run(["clang-tidy-19", "--quiet", f"--config-file={rules_for(members[0][0])}",
                            "--checks=-readability-duplicate-include", str(place), "--", *words, "-Wno-shadow"],
                           capture_output=True, cwd=command["directory"], stdin=subprocess.DEVNULL, check=False)
@@ -158,7 +158,7 @@ def includes_twice(text):
 
 
 def tidy_in_groups(todo, memory, pool):
-    """What is left after whole groups were found clean: those sources have to be looked at one by one."""
+    """Returns the sources to check one by one: those of groups in which something was found."""
     places = dict(zip(todo, pool.map(memory.place, todo.values())))
     new = {source: commands for source, commands in todo.items() if not (places[source] and places[source].exists())}
     with tempfile.TemporaryDirectory() as folder:
@@ -188,7 +188,7 @@ def main():
             if code != 0:
                 failures += 1
                 print(f"{source.relative_to(ROOT)}:\n{text.strip()}")
-    print(f"clang-tidy-19: {len(todo)} sources looked at, {len(alone)} of them alone, {failures} with findings")
+    print(f"clang-tidy-19: {len(todo)} sources checked, {len(alone)} of them separately, {failures} with findings")
     return 1 if failures else 0
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the conformance suite on one device and judges the outcome.
+"""Runs the conformance suite on one device and compares the outcomes with the expected ones.
 
-Every test either passes, or is listed in tests/conformance/differences.txt with its outcome on that device, the reason
-and whose fault it is. A listed test that passes fails the run as well. The outcome is also compared with the stored
-one, tests/conformance/results/DEVICE.json; --update stores it anew.
+Every test must pass or be listed in tests/conformance/differences.txt with its outcome on that device, the reason and the
+component at fault. A listed test that passes is an error. The outcomes must also equal the stored ones in
+tests/conformance/results/DEVICE.json; --update stores the new outcomes.
 
-The program may run elsewhere: --through './dev vm --kernel 6.1 --devices rxe --' puts that command in front of it.
+--through './dev vm --kernel 6.1 --devices rxe --' runs the program through that command, here in a virtual machine.
 """
 import argparse
 import dataclasses
@@ -35,7 +35,7 @@ DEVICE = re.compile(r"\[ DEVICE   \] (\{.*\})")
 
 @dataclasses.dataclass
 class Difference:
-    """A line of differences.txt: tests of a device that do not pass there."""
+    """A line of differences.txt: tests that do not pass on a device."""
     device: str
     test: str
     outcome: str
@@ -61,19 +61,19 @@ def read_differences(path):
             continue
         parts = [part.strip() for part in line.split("|")]
         if len(parts) != 5 or parts[2] not in OUTCOMES[1:] or parts[3] not in FAULTS or not parts[4]:
-            raise SystemExit(f"{path}:{number}: not `device | test | {' or '.join(OUTCOMES[1:])} | "
-                             f"{', '.join(FAULTS)} | reason`")
+            raise SystemExit(f"{path}:{number}: '{line}' is not `device | test | {' or '.join(OUTCOMES[1:])} | "
+                             f"{' or '.join(FAULTS)} | reason`")
         found.append(Difference(*parts, number))
     return found
 
 
 def expected_outcome(differences, device, test):
-    """The first line that applies decides."""
+    """Returns the first line that applies to the test on the device, or None."""
     return next((each for each in differences if each.applies_to(device, test)), None)
 
 
 class Program:
-    """The suite, started as often as it dies or hangs, until each test has an outcome."""
+    """The suite. Restarts the program after a crash or hang until each test has an outcome."""
 
     def __init__(self, options):
         self.options = options
@@ -83,7 +83,7 @@ class Program:
         self.bad_ends = []
 
     def run(self):
-        # GoogleTest's filter cannot say "from there on": the names are listed, and what has an outcome is left out.
+        # GoogleTest has no filter for "all tests after this one", so the remaining tests are named one by one.
         left = googletest.tests_of(self.options.program, self.options.filter)
         while left:
             current = self.run_once(left)
@@ -91,12 +91,12 @@ class Program:
                 return
             rest = [test for test in left if test not in self.cases]
             if len(rest) == len(left) or (rest and current is None):
-                self.failed_set_up = f"the program ended without running {len(rest)} tests\n"
+                self.failed_set_up = f"the program ended without running {len(rest)} of {len(left)} tests\n"
                 return
             left = rest
 
     def run_once(self, tests):
-        """Runs `tests`; returns the one that the program died or hung in, if it did."""
+        """Runs `tests`; returns the test in which the program crashed or hung, or None."""
         arguments = [str(self.options.program), "--gtest_color=no"]
         everything = not self.cases
         arguments.append(f"--gtest_filter={self.options.filter if everything else ':'.join(tests)}")
@@ -128,7 +128,7 @@ class Program:
             if not self.facts:
                 self.failed_set_up = text
             failed = any(self.cases[test].outcome == "fail" for test in tests if test in self.cases)
-            if code != (1 if failed else 0):  # GoogleTest's own statuses; a leak checker has others
+            if code != (1 if failed else 0):  # GoogleTest's statuses; a leak checker uses other ones
                 self.bad_ends.append(f"after its last test the program ended with status {code}\n{text}")
             return None
         how = (f"no output for {self.options.silence} s" if silent else f"ended with status {code}")
@@ -136,7 +136,7 @@ class Program:
         return current
 
     def lines(self, process):
-        """The lines of the program's output; None when it is silent for too long."""
+        """Yields the lines of the program's output, or None after a silence longer than the limit."""
         selector = selectors.DefaultSelector()
         selector.register(process.stdout, selectors.EVENT_READ)
         os.set_blocking(process.stdout.fileno(), False)
@@ -160,7 +160,7 @@ class Program:
 
     @staticmethod
     def end(process):
-        """Waits for the program; one that hangs is asked to end, then killed."""
+        """Waits for the program; after a timeout sends SIGTERM, then SIGKILL."""
         for limit, action in ((5, signal.SIGTERM), (10, signal.SIGKILL)):
             try:
                 return process.wait(limit)
@@ -170,14 +170,14 @@ class Program:
 
 
 def result_name(facts):
-    """What results are kept under: the device, and the kernel's version where the kernel is the device."""
+    """Returns the name of the stored result: the device, with the kernel version for devices of the kernel."""
     if facts["provider"] == "soft":
         return facts["device"]
     return f"{facts['device']}-{'.'.join(facts['kernel'].split('.')[:2])}"
 
 
 def rdma_core_version(facts):
-    """Of the installed libibverbs; the software device does not use it."""
+    """Returns the version of the installed libibverbs, or None for the software device, which does not use libibverbs."""
     if facts["provider"] == "soft":
         return None
     asked = subprocess.run(["dpkg-query", "-W", "-f", "${source:Upstream-Version}", "libibverbs1"],
@@ -186,7 +186,7 @@ def rdma_core_version(facts):
 
 
 def stored_form(facts, cases, differences):
-    """What is kept: a test that is listed as varying is kept as that."""
+    """Returns the result to store; a test that is listed as varying is stored as varying."""
     name = result_name(facts)
 
     def kept(test):
@@ -200,7 +200,7 @@ def stored_form(facts, cases, differences):
 
 
 def judge(name, cases, differences, whole_suite):
-    """Complaints about outcomes that are not the expected ones."""
+    """Returns complaints about unexpected outcomes."""
     complaints, used = [], set()
     for test in sorted(cases):
         expected = expected_outcome(differences, name, test)
@@ -219,7 +219,7 @@ def judge(name, cases, differences, whole_suite):
 
 
 def compare_stored(path, fresh):
-    """Complaints about differences from the stored result."""
+    """Returns complaints about differences from the stored result."""
     if not path.is_file():
         return [f"{path.relative_to(ROOT)} is missing"]
     stored = json.loads(path.read_text())
@@ -238,9 +238,9 @@ def parse(arguments):
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--through", default="", help="a command to put in front of the program")
     parser.add_argument("--patience", type=int, default=1, help="factor of all deadlines")
-    parser.add_argument("--silence", type=float, default=120, help="seconds without output after which a test hangs")
-    parser.add_argument("--filter", default="*", help="as of GoogleTest; only a part is then judged")
-    parser.add_argument("--json", type=pathlib.Path, help="where to write the outcomes, with seconds and output")
+    parser.add_argument("--silence", type=float, default=120, help="seconds without output after which a test counts as hanging")
+    parser.add_argument("--filter", default="*", help="a GoogleTest filter; stored results are then not compared")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the outcomes with duration and output")
     parser.add_argument("--update", action="store_true", help="store the outcome under tests/conformance/results")
     parser.add_argument("--verbose", action="store_true")
     return parser.parse_args(arguments)
@@ -264,7 +264,7 @@ def main(arguments):
     program.run()
     if program.failed_set_up:
         print(program.failed_set_up, end="")
-        print(f"the suite did not run on {options.device}")
+        print(f"the suite did not start on {options.device}: the output above has the reason")
         return 1
     whole = options.filter == "*"
     name = result_name(program.facts)
@@ -282,9 +282,9 @@ def main(arguments):
     report(options, program, complaints)
     stale = compare_stored(path, fresh) if whole else []
     if stale:
-        print(f"The outcome is not the stored one ({path.relative_to(ROOT)}):")
+        print(f"The outcomes differ from the stored ones ({path.relative_to(ROOT)}):")
         print("".join(f"    {line}\n" for line in stale), end="")
-        print("If it is right, store it and renew the table: the same command with --update, then "
+        print("If the new outcomes are correct, store them by repeating the command with --update, then run "
               "scripts/conformance_table.py --fix")
     return 1 if complaints or stale else 0
 

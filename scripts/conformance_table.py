@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the table of docs/testing.md says what tests/conformance/results say, and that these are what
-differences.txt expects. --fix writes the table anew."""
+"""Checks that the table of docs/testing.md equals tests/conformance/results, and that the results are those that
+differences.txt expects. --fix rewrites the table."""
 import argparse
 import collections
 import json
@@ -22,7 +22,7 @@ def read_results(folder):
 
 
 def split_name(test):
-    """`rc/messages.small_ones_arrive/classic_self` -> (`rc/messages`, `small_ones_arrive`, `classic_self`)."""
+    """Splits `rc/suite.test/variant` into `rc/suite`, `test` and `variant`."""
     suite, _, rest = test.partition(".")
     name, _, variant = rest.partition("/")
     return suite, name, variant
@@ -33,7 +33,7 @@ def in_words(name):
 
 
 def cell(outcomes):
-    """`✓` where all variants pass; else what each outcome's variants are."""
+    """Returns the sign of the common outcome of all variants, or each outcome with its variants."""
     if not outcomes:
         return ""
     kinds = collections.defaultdict(list)
@@ -89,12 +89,12 @@ def main():
     found = re.search(re.escape(BEGIN) + r"(.*?)" + re.escape(END), text, re.DOTALL)
     wanted = table(results)
     if found is None:
-        complaints.append("docs/testing.md: the markers of the conformance table are missing")
+        complaints.append(f"docs/testing.md: the marks of the conformance table are missing: add {BEGIN.strip()}")
     elif found.group(1) != wanted:
         if options.fix:
             document.write_text(text[:found.start(1)] + wanted + text[found.end(1):])
         else:
-            complaints.append("docs/testing.md: the conformance table is not that of tests/conformance/results: "
+            complaints.append("docs/testing.md: the conformance table differs from tests/conformance/results: run "
                               "scripts/conformance_table.py --fix")
     print("\n".join(complaints), end="\n" if complaints else "")
     return 1 if complaints else 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the table in docs/guide/connect.md is the one whose rows the tests bring about
-(tests/unit/bringup/decisions.inc). --fix writes it anew."""
+"""Checks that the table in docs/guide/connect.md equals the rows that the tests produce
+(tests/unit/bringup/decisions.inc). --fix rewrites the table."""
 import argparse
 import pathlib
 import sys
@@ -18,7 +18,7 @@ END = "<!-- end of the table -->\n"
 def table(groups):
     out = ""
     for title, rows in groups:
-        out += f"\n### {title}\n\n| situation | what is chosen, or the error says |\n|---|---|\n"
+        out += f"\n### {title}\n\n| situation | selection, or text of the error |\n|---|---|\n"
         for _, situation, words in rows:
             out += f"| {errors_catalogue.cell(situation)} | {errors_catalogue.cell(words.strip())} |\n"
     return out + "\n"
@@ -37,14 +37,14 @@ def main():
         print(problem)
         return 1
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        print(f"{PAGE}: it needs one place for the table, between `{BEGIN.strip()}` and `{END.strip()}`")
+        print(f"{PAGE}: exactly one place for the table is needed, between `{BEGIN.strip()}` and `{END.strip()}`")
         return 1
     before, rest = text.split(BEGIN)
     found, after = rest.split(END)
     if options.fix:
         document.write_text(before + BEGIN + wanted + END + after)
     elif found != wanted:
-        print(f"{PAGE}: its table is not what {TABLE} says: scripts/connect_table.py --fix")
+        print(f"{PAGE}: the table differs from {TABLE}: run scripts/connect_table.py --fix")
         return 1
     return 0
 

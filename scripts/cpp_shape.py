@@ -25,7 +25,7 @@ class Function:
 
 
 def strip_templates(chunk):
-    """Removes `template <...>` heads, attributes and access labels from the front."""
+    """Removes `template <...>` heads, attributes and access labels from the start."""
     while True:
         chunk = chunk.lstrip()
         label = re.match(r"(public|private|protected)\s*:(?!:)", chunk)
@@ -56,7 +56,7 @@ def end_of_angles(text, start):
 
 
 def end_of_group(text, start):
-    """The position behind the bracket that closes the one at `start`."""
+    """Returns the position after the bracket that closes the bracket at `start`."""
     depth = 0
     for position in range(start, len(text)):
         if text[position] in "([{":
@@ -88,7 +88,7 @@ def parameter_count(group):
 
 
 def signature(chunk):
-    """(name, offset of the name, parameters) when the words look like a function's head, else None."""
+    """Returns (name, offset of the name, parameters) if the words are the head of a function, otherwise None."""
     head = strip_templates(chunk)
     offset = len(chunk) - len(head)
     if not head or CONTROL.match(head) or SCOPE.match(head) or re.match(r"(using|typedef|static_assert|friend class)\b",
@@ -124,7 +124,7 @@ def signature(chunk):
 
 
 def functions(text):
-    """The functions defined or declared outside of other functions, in order."""
+    """Returns the functions that are defined or declared outside other functions, in order."""
     plain = sources.without_preprocessor(sources.blank(text))
     found = []
     walk(plain, 0, len(plain), found)
@@ -165,7 +165,7 @@ def is_scope(head):
 
 
 def is_member_initialiser(plain, chunk, closing):
-    """`: member_{…}` and `, member_{…}` of a constructor: what follows is another one or the body."""
+    """Returns whether the text is a member initialiser (`: member_{…}`, `, member_{…}`) of a constructor."""
     return bool(re.search(r"[:,]\s*[A-Za-z_][\w:<>]*\s*$", chunk) and re.match(r"\s*[,{]", plain[closing:closing + 80]))
 
 
@@ -180,7 +180,7 @@ def record(plain, chunk_start, first, last, found, defined):
 
 
 def classes(text):
-    """(name, line) of each class (not struct) defined at the left margin; no specialisations, no declarations."""
+    """Returns (name, line) of each class defined at the left margin, without structs, specialisations and declarations."""
     plain = sources.without_preprocessor(sources.blank(text))
     pattern = re.compile(r"^(?:template\s*<[^;{}]*>\s*(?:requires[^;{}]*)?)?class\b([^;{}()=]*(?:\([^()]*\))?[^;{}()=]*)\{",
                          re.MULTILINE)
@@ -195,7 +195,7 @@ def classes(text):
 
 
 def doc_above(lines, number):
-    """The `///` (or `//`) comment that ends on the line above line `number`, skipping attributes and template heads."""
+    """Returns the comment that ends on the line above line `number`, skipping attributes and template heads."""
     index = number - 2
     while index >= 0 and re.match(r"\s*(template\b|requires\b|\[\[|&&|typename\b|class\b[^{;]*[,>]\s*$|std::|//\s*NOLINT)", lines[index]):
         index -= 1
@@ -207,7 +207,7 @@ def doc_above(lines, number):
 
 
 def head_line(lines, number):
-    """The first line of the declaration that has its name on line `number`: a return type may stand above it."""
+    """Returns the first line of the declaration whose name is on line `number`: the return type may be on its own line."""
     while number > 1 and re.match(r"\s*(\[\[.*|template\b.*|requires\b.*|(?:[\w:<>,&*\s]+))$", lines[number - 2]) and \
             lines[number - 2].strip() and not lines[number - 2].rstrip().endswith((";", "{", "}", ":")):
         number -= 1
@@ -215,7 +215,7 @@ def head_line(lines, number):
 
 
 def is_private(text, number):
-    """True when the last access label above line `number` is `private:` or `protected:`."""
+    """Returns whether the last access label above line `number` is `private:` or `protected:`."""
     above = "\n".join(text.splitlines()[:number])
     labels = re.findall(r"^\s*(public|private|protected)\s*:|^\s*(?:class|struct)\s+[^;]*\{", above, re.MULTILINE)
     return bool(labels) and labels[-1] in ("private", "protected")

@@ -1,54 +1,106 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The demonstration behind `./dev demo`: scripts/dev/help/demo.txt says what it does."""
+"""Runs `./dev demo`; scripts/dev/help/demo.txt describes it."""
 import argparse
+import collections
 import contextlib
 import filecmp
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "release"
+BUILD = ROOT / "build" / "demo" / "release"  # not build/release: the demo leaves the tests and the tool out
 LOG = ROOT / "build" / "logs" / "demo.log"
 GIB = 1 << 30
 CHUNK = 1 << 20
 SOURCES = ("/usr/lib", "/usr/share", "/usr/bin", "/usr/include", "/bin", "/lib")
-ROUNDS = 2  # of each way, in turns, so that neither has the warmer machine; the better one counts
+ROUNDS = 2  # copies over each transport, alternating so that both see the machine equally warm; the best one counts
+LOG_TAIL_LINES = 60
 
 
 def fail(text):
     sys.exit(f"demo: {text}")
 
 
+class Progress:
+    """One line of progress: rewritten in place on a terminal, printed every few seconds elsewhere."""
+
+    def __init__(self, what):
+        self.terminal = sys.stdout.isatty()
+        self.period_s = 0.2 if self.terminal else 5.0
+        self.started = self.shown = time.monotonic()
+        print(f"{what} ...", flush=True)
+
+    def seconds(self):
+        return time.monotonic() - self.started
+
+    def show(self, text):
+        if time.monotonic() - self.shown >= self.period_s:
+            self.shown = time.monotonic()
+            line = f"  {text}, {self.seconds():.0f} s"
+            print(f"\r{line:<78}" if self.terminal else line, end="" if self.terminal else "\n", flush=True)
+
+    def done(self, text):
+        line = f"  {text} in {self.seconds():.0f} s"
+        print(f"\r{line:<78}" if self.terminal else line, flush=True)
+
+
+def run_logged(words, log, progress, text_of):
+    """Runs a command and appends its output to the log; `text_of(line)` is the progress that a line stands for, or None.
+
+    The progress is shown at least once a period, also while the command prints nothing.
+    """
+    shown, pending = "starting", b""
+    last = collections.deque(maxlen=LOG_TAIL_LINES)
+    with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT) as process:
+        while True:
+            if select.select([process.stdout], [], [], progress.period_s)[0]:
+                block = os.read(process.stdout.fileno(), 1 << 16)
+                if not block:
+                    break
+                *lines, pending = (pending + block).split(b"\n")
+                for line in (line.decode(errors="replace") for line in lines):
+                    log.write(line + "\n")
+                    last.append(line)
+                    shown = text_of(line) or shown
+            progress.show(shown)
+    if process.returncode != 0:
+        print("\n" + "\n".join(last))
+        fail(f"the build failed with status {process.returncode}; the whole output is in {LOG.relative_to(ROOT)}")
+
+
 def build():
-    """Builds rcopy and the software device in release mode; quiet unless it fails."""
-    print("Building Verbena in release mode ...", flush=True)
-    started = time.monotonic()
+    """Builds rcopy and the software device in release mode and shows ninja's count of finished steps."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
-    configure = ["cmake", "--preset", "release", "-DVERBENA_BUILD_TESTS=OFF"]
+    configure = ["cmake", "--preset", "release", "-B", str(BUILD), "-DVERBENA_UNITY=ON", "-DVERBENA_BUILD_TESTS=OFF",
+                 "-DVERBENA_BUILD_TOOLS=OFF"]
     if os.environ.get("VERBENA_LAUNCHER"):
         configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}")
     compile_ = ["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count() or 2), "--target", "rcopy",
                 "verbena-soft"]
+    progress = Progress("Building rcopy and the software device in release mode")
+
+    def count(line):
+        step = re.match(r"\[(\d+)/(\d+)\]", line)
+        return f"{step[1]} of {step[2]} build steps" if step else None
+
     with LOG.open("w") as log:
-        for words in (configure, compile_):
-            done = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                                  check=False)
-            if done.returncode != 0:
-                print(LOG.read_text(errors="replace")[-4000:])
-                fail(f"the build failed; the whole log is {LOG.relative_to(ROOT)}")
-    print(f"Built in {time.monotonic() - started:.0f} s.", flush=True)
+        run_logged(configure, log, progress, lambda line: "configuring with CMake")
+        run_logged(compile_, log, progress, count)
+    progress.done("built")
     return BUILD / "examples" / "rcopy" / "rcopy"
 
 
-def pieces():
-    """Readable regular files of this machine, over and over."""
+def readable_files():
+    """Yields the readable regular files of this machine, repeatedly."""
     while True:
         found = False
         for top in SOURCES:
@@ -60,35 +112,38 @@ def pieces():
                         found = True
                         yield path
         if not found:
-            fail("there is no readable file under /usr to make the demo's file of")
+            fail(f"no readable file in {', '.join(SOURCES)}, so there is no content for the file to copy")
 
 
 def make_file(path, size):
-    """One file of `size` bytes, made of the files that this machine has."""
-    print(f"Making a file of {size / GIB:.1f} GiB from the files under /usr ...", flush=True)
+    """Writes a file of `size` bytes with the contents of files of this machine."""
+    progress = Progress(f"Creating the file to copy: {size / GIB:.1f} GiB, concatenated from files in /usr")
     left = size
     with path.open("wb") as out:
-        for piece in pieces():
-            with contextlib.suppress(OSError), open(piece, "rb") as source:
+        for name in readable_files():
+            with contextlib.suppress(OSError), open(name, "rb") as source:
                 while left and (block := source.read(min(CHUNK, left))):
                     out.write(block)
                     left -= len(block)
+                    progress.show(f"{(size - left) / GIB:.2f} of {size / GIB:.2f} GiB written")
             if not left:
                 break
         out.flush()
-        os.fsync(out.fileno())  # or the first copy would wait for it
+        progress.show("waiting for the disk")
+        os.fsync(out.fileno())  # otherwise the first copy would wait for the disk
+    progress.done(f"{size / GIB:.2f} GiB written")
 
 
 @contextlib.contextmanager
 def server(rcopy, folder):
-    """`rcopy serve` on a free port; yields where it listens."""
+    """Runs `rcopy serve` on a free port and yields the address on which it listens."""
     process = subprocess.Popen([rcopy, "serve", folder, "--port", "0", "--device", "soft0"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:
-        line = process.stdout.readline()  # it says so when it listens
+        line = process.stdout.readline()  # printed when the server listens
         found = re.search(r"at (127\.0\.0\.1:\d+) ", line)
         if not found:
-            fail(f"rcopy serve did not start (status {process.wait()})")
+            fail(f"rcopy serve ended with status {process.wait()} before it listened")
         print(line.rstrip().replace(str(ROOT) + "/", ""), flush=True)
         yield found.group(1)
     finally:
@@ -98,7 +153,7 @@ def server(rcopy, folder):
 
 
 def copy(rcopy, file, place, over, target):
-    """One `rcopy put` with its progress; returns what it reports about itself."""
+    """Runs one `rcopy put`, compares the copy and returns the report of rcopy."""
     print(f"\nrcopy put {file.name} {place} --over {over}", flush=True)
     words = [rcopy, "put", file, place, "--over", over, "--name", target.name, "--json"]
     if over == "rdma":
@@ -106,25 +161,26 @@ def copy(rcopy, file, place, over, target):
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         fail(f"rcopy put ended with status {done.returncode}")
-    told = json.loads(done.stdout)
+    report = json.loads(done.stdout)
+    print(f"  {rate(report)} for {report['copy_seconds']:.2f} s, then {report['store_seconds']:.2f} s to flush to disk\n"
+          f"  XXH3 {report['xxh3_128']} on both sides; comparing byte by byte ...", flush=True)
     if not filecmp.cmp(file, target, shallow=False):
         fail(f"the copy over {over} differs from the original")
-    print(f"  {rate(told)} for {told['copy_seconds']:.2f} s, then {told['store_seconds']:.2f} s until the disk had it;\n"
-          f"  XXH3 {told['xxh3_128']} at both ends, and identical byte by byte", flush=True)
+    print("  the copy is identical", flush=True)
     target.unlink()
-    return told
+    return report
 
 
-def rate(told):
-    return f"{told['bytes_per_second'] / 1e9:.2f} GB/s"
+def rate(report):
+    return f"{report['bytes_per_second'] / 1e9:.2f} GB/s"
 
 
 def check_room(folder, size):
     needed = 2 * size + GIB // 4
     free = shutil.disk_usage(folder).free
     if free < needed:
-        fail(f"{folder} has {free / GIB:.1f} GiB free and the demo needs {needed / GIB:.1f}: "
-             "give another place with --dir, or a smaller --size")
+        fail(f"{folder} has {free / GIB:.1f} GiB free, but the demo needs {needed / GIB:.1f} GiB: "
+             "choose another folder with --dir or a smaller file with --size")
 
 
 def parse(arguments):
@@ -133,19 +189,19 @@ def parse(arguments):
     parser.add_argument("--dir", type=pathlib.Path, default=ROOT / "build" / "demo")
     options = parser.parse_args(arguments)
     if not 0.001 <= options.size <= 1024:
-        parser.error("--size is given in GiB, from 0.001 to 1024")
+        parser.error(f"--size {options.size}: the size is in GiB, from 0.001 to 1024")
     return options
 
 
-def copy_in_turns(rcopy, file, served):
-    """Both ways, in turns; returns the best report of each."""
+def copy_alternating(rcopy, file, served):
+    """Copies over both transports, alternating; returns the best report of each."""
     best = {}
     with server(rcopy, served) as place:
         for turn in range(ROUNDS):
             for over in ("rdma", "tcp"):
-                told = copy(rcopy, file, place, over, served / f"{over}{turn}.bin")
-                if over not in best or told["copy_seconds"] < best[over]["copy_seconds"]:
-                    best[over] = told
+                report = copy(rcopy, file, place, over, served / f"{over}{turn}.bin")
+                if over not in best or report["copy_seconds"] < best[over]["copy_seconds"]:
+                    best[over] = report
     return best
 
 
@@ -155,30 +211,30 @@ def main(arguments):
     work = options.dir / "work"
     served = work / "served"
     rcopy = build()
-    shutil.rmtree(work, ignore_errors=True)  # of a demo that was killed
+    shutil.rmtree(work, ignore_errors=True)  # left by a demo that was killed
     served.mkdir(parents=True)
     check_room(work, size)
     file = work / "demo.bin"
     try:
         make_file(file, size)
-        best = copy_in_turns(rcopy, file, served)
+        best = copy_alternating(rcopy, file, served)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     shown = rcopy.relative_to(ROOT)
     print(f"""
-The same {size / GIB:.1f} GiB between the same two processes, best of {ROUNDS} each:
+{size / GIB:.1f} GiB between two processes, best of {ROUNDS} copies each:
 
-  RDMA writes on soft0   {rate(best['rdma']):>11}
-  TCP on loopback        {rate(best['tcp']):>11}
+  RDMA writes over soft0   {rate(best['rdma']):>11}
+  TCP over loopback        {rate(best['tcp']):>11}
 
-Both read the file, copy it, checksum it at both ends and write it; only the way between differs.
+Both copies read the file, checksum it on both sides and write it to disk; only the transport differs.
 
 Next:
-  {shown} serve DIR            in one terminal, and
-  {shown} put FILE localhost   in another
+  {shown} serve DIR              in one terminal, and
+  {shown} put FILE localhost     in another terminal
   less examples/01_loopback/loopback.cpp    the smallest program
-  less examples/rcopy/README.md             how the file crossed
-  ./dev test                                every check of this repository""")
+  less examples/rcopy/README.md             how rcopy transfers a file
+  ./dev test                                all checks of this repository""")
     return 0
 
 

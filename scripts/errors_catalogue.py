@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that docs/guide/errors-catalogue.md says what the table of misconfigurations says, which the tests provoke.
---fix writes it anew."""
+"""Checks that docs/guide/errors-catalogue.md equals the table of misconfigurations, which the tests provoke. --fix rewrites
+the page."""
 import argparse
 import pathlib
 import re
@@ -11,21 +11,26 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TABLE = "tests/unit/verbs/misconfigurations/catalogue.inc"
 PAGE = "docs/guide/errors-catalogue.md"
 ARGUMENT = re.compile(r'\s*(?:((?:"(?:[^"\\]|\\.)*"\s*)+)|(\w+))\s*([,)])')
-HEAD = """# What can go wrong, and what the error says
+HEAD = """# Catalogue of errors
 
-Each line is provoked by a test ({table}), which checks that the error names the
-call, the number and the object, and that its diagnosis contains these words; no other line's diagnosis contains them.
-Numbers in the words are those of the test. *real*: provoked on the software device or by the system. *injected*: the
-provider was made to fail with the number. {real} are real, {injected} injected.
+This page lists misconfigurations and failures with the text that the library reports for each.
 
-The calls are those of the C interface, or the library's where it refuses before any is made. A failed completion is put
-into these words by `describe()` of its queue pair, and so is a refused post by `describe_refused_send()` and
-`describe_refused_receive()`.
+A test produces each row ({table}). The test checks that the error contains
+call, errno and object. It also checks that the diagnosis contains the text of its row, and of no other row. Values in the texts are those of the test.
+
+- *real*: the test produces the failure on the software device or by the system.
+- *injected*: a wrapping provider returns the errno.
+
+Of the rows, {real} are real, {injected} injected.
+
+The calls are those of the C interface. If the library refuses before it calls the C interface, the call is the library's.
+`describe()` of a queue pair returns the text for a failed completion. `describe_refused_send()` and
+`describe_refused_receive()` return the text for a refused post. [Error handling](errors.md) shows the interface.
 """
 
 
 def arguments(text, start, table=TABLE):
-    """The arguments of a macro whose bracket opened before `start`: strings joined, words as they are."""
+    """Returns the arguments of a macro whose parenthesis opened before `start`; adjacent strings are joined."""
     found = []
     while True:
         match = ARGUMENT.match(text, start)
@@ -47,7 +52,7 @@ def read_table(text, table=TABLE, values=7):
         if match.group(1) == "GROUP":
             groups.append((found[0], []))
         elif len(found) != values or not groups:
-            raise ValueError(f"{table}: a row has {values} values and stands in a group: {found}")
+            raise ValueError(f"{table}: a row needs {values} values and a group above it: {found}")
         else:
             groups[-1][1].append(found)
     return groups
@@ -63,7 +68,7 @@ def page(groups):
     out = "<!-- made by scripts/errors_catalogue.py --fix -->\n" + HEAD.format(
         table=f"`{TABLE}`", real=kinds.count("real"), injected=kinds.count("injected"))
     for title, group in groups:
-        out += f"\n## {title}\n\n| what is wrong | call | number | words of the diagnosis | |\n|---|---|---|---|---|\n"
+        out += f"\n## {title}\n\n| condition | call | errno or status | text of the diagnosis | |\n|---|---|---|---|---|\n"
         for _, kind, wrong, call, number, _, words in group:
             out += f"| {cell(wrong)} | `{call}` | {number.removeprefix('IBV_WC_')} | {cell(words)} | {kind} |\n"
     return out
@@ -83,7 +88,7 @@ def main():
     if options.fix:
         document.write_text(wanted)
     elif not document.is_file() or document.read_text() != wanted:
-        print(f"{PAGE}: it is not what {TABLE} says: scripts/errors_catalogue.py --fix")
+        print(f"{PAGE}: differs from {TABLE}: run scripts/errors_catalogue.py --fix")
         return 1
     return 0
 

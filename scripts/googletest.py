@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What programs made with GoogleTest say of themselves."""
+"""Reads the list of tests of GoogleTest programs."""
 import subprocess
 
 
 def tests_of(program, choice="*"):
-    """The names of the tests that a filter of GoogleTest chooses, in the program's order."""
+    """Returns the names of the tests that a GoogleTest filter selects, in the order of the program."""
     listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={choice}"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, text=True, check=True).stdout
     suite, names = "", []

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the checks of `./dev lint`: scripts/dev/help/lint.txt says what for. Each check is a program that fails and
-prints one finding a line."""
+"""Runs the checks of `./dev lint`, which scripts/dev/help/lint.txt describes. Each check is a program that prints one
+finding per line and fails if there is one."""
 import argparse
 import json
 import pathlib
@@ -14,30 +14,36 @@ PYTHON = sys.executable
 CONFIGURE = ["cmake", "--preset", "dev-clang", "-B", str(BUILD), "-DVERBENA_BUILD_BENCH=OFF",
              "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"]
 
-# name, what it finds, needs a configured build folder, command
+# name, findings, whether it needs a configured build folder, command
 CHECKS = [
-    ("format", "what clang-format-19 would change", False, ["scripts/dev/fmt.sh", "--check"]),
-    ("layers", "includes that cmake/layers.txt does not allow", False, [PYTHON, "scripts/check_layers.py"]),
-    ("tidy", "sizes, words, macros, missing doc words", False, [PYTHON, "scripts/tidy.py"]),
-    ("docs", "dead links and paths, snippets that nothing compiles", False, [PYTHON, "scripts/check_docs.py"]),
-    ("conformance", "a table in docs/testing.md that is not that of the stored results", False,
+    ("format", "sources that clang-format-19 would change", False, ["scripts/dev/fmt.sh", "--check"]),
+    ("layers", "includes that cmake/layers.txt does not permit", False, [PYTHON, "scripts/check_layers.py"]),
+    ("tidy", "sizes, calls to avoid, macros, missing words of doc comments", False, [PYTHON, "scripts/tidy.py"]),
+    ("words", "spelling, and phrases to avoid in comments, messages and documents", False,
+     [PYTHON, "scripts/words.py"]),
+    ("docs", "dead links and paths, snippets that the build does not compile", False, [PYTHON, "scripts/check_docs.py"]),
+    ("conformance", "differences between docs/testing.md and the stored results", False,
      [PYTHON, "scripts/conformance_table.py"]),
-    ("errors", "a catalogue of errors in docs/guide that is not what the tests provoke", False,
+    ("errors", "differences between docs/guide/errors-catalogue.md and the tests", False,
      [PYTHON, "scripts/errors_catalogue.py"]),
-    ("connect", "a table in docs/guide/connect.md that is not what the tests bring about", False,
+    ("connect", "differences between docs/guide/connect.md and the tests", False,
      [PYTHON, "scripts/connect_table.py"]),
-    ("parity", "lines of docs/parity that name no test, or one that does not exist", False,
+    ("parity", "lines of docs/parity without an existing test", False,
      [PYTHON, "scripts/parity.py", "--names"]),
-    ("c-verbs", "C functions that docs/guide/from-c-verbs.md leaves out", False,
+    ("c-verbs", "C functions that docs/guide/from-c-verbs.md does not list", False,
      [PYTHON, "scripts/check_c_verbs.py"]),
     ("safety", "a rule that docs/guide/safety.md does not list", False, [PYTHON, "scripts/safety_rules.py"]),
+    ("pictures", "a picture in docs/pictures that is not what its script draws", False,
+     [PYTHON, "docs/pictures/overview.py", "--check"]),
     ("reference", "public names without a comment, and names in documents that do not exist", False,
-     [PYTHON, "scripts/reference.py", "--check"]),
+     [PYTHON, "scripts/reference.py"]),
+    ("public-names", "public names missing from fwd.hpp or the C++20 module", False,
+     [PYTHON, "scripts/public_names.py"]),
     ("header-set", "headers that would not be installed", True,
      [PYTHON, "scripts/check_header_set.py", str(BUILD / "verbena_header_set.txt")]),
     ("self-contained", "installed headers that do not compile alone", True,
      [PYTHON, "scripts/self_contained.py", "--build", str(BUILD)]),
-    ("clang-tidy", "what clang-tidy-19 finds in changed sources", True,
+    ("clang-tidy", "findings of clang-tidy-19 in changed sources", True,
      [PYTHON, "scripts/clang_tidy.py", "--build", str(BUILD)]),
 ]
 
@@ -51,7 +57,7 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     for name in options.only:
         if name not in [check[0] for check in CHECKS]:
-            parser.error(f"there is no check '{name}'; --list prints them")
+            parser.error(f"unknown check '{name}'; --list prints the checks")
     return options
 
 
@@ -81,7 +87,7 @@ def main(arguments):
     for name, what, needs_build, command in chosen:
         if name == "clang-tidy" and options.all:
             command = [*command, "--all"]
-        code, text = run(command) if configured or not needs_build else (1, "the build could not be configured\n")
+        code, text = run(command) if configured or not needs_build else (1, "configuring the build failed; the output is above\n")
         results["failed" if code else "passed"].append(name)
         print(f"{'FAILED' if code else 'ok    '} {name}: {what}", flush=True)
         if code or name == "clang-tidy":

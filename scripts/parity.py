@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Joins the lines of docs/parity with the last results: scripts/dev/help/parity.txt says what for.
+"""Joins the lines of docs/parity with the last results, as scripts/dev/help/parity.txt describes.
 
-A line is `- [x] BEHAVIOUR — TEST`, `- [x] BEHAVIOUR; differs: WHAT, WHY — TEST`, or, still open, `- [ ] BEHAVIOUR —
-REASON`. TEST is one name in code marks or several with commas between. A test with variants is named with `*` for the
-variant: `rc/messages.small_ones_arrive/*`, `verbs/posting.send_without_bytes_arrives<*>`.
+A line is `- [x] BEHAVIOUR — TEST`, `- [x] BEHAVIOUR; differs: WHAT, WHY — TEST`, or, if open, `- [ ] BEHAVIOUR — REASON`.
+TEST is a list of names in backticks, separated by commas. In the name of a test with variants, `*` is the variant.
 
-Tests of tests/conformance are judged by tests/conformance/results, where every device has its outcomes, and by
-differences.txt; the others, and that the stored outcomes are those of the last run, by CTest's reports in build/logs.
+Tests of tests/conformance are evaluated by the outcomes of each device in tests/conformance/results and by differences.txt.
+Other tests, and whether the stored outcomes are those of the last run, are evaluated by CTest's reports in build/logs.
 """
 import argparse
 import collections
@@ -26,7 +25,7 @@ import test as stages  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FEWEST_LINES = {"ibverbs": 150}
 MOST_LINES_OF_A_TEST = 3
-HOST = "host"  # where tests run that are not of the conformance suite
+HOST = "host"  # the device of tests outside the conformance suite
 LINE = re.compile(r"- \[([x ])\] (.+)")
 NAMES = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
 MACRO = re.compile(r"^(TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
@@ -35,13 +34,13 @@ INSTANCE = re.compile(r"^INSTANTIATE_TEST_SUITE_P\(\s*(\w+),\s*(\w+),", re.MULTI
 
 @dataclasses.dataclass
 class Line:
-    """A behaviour of a page, with the tests that show it; none while it is open."""
+    """A behaviour of a page with the tests that show it; an open line has no tests."""
     page: str
     number: int
     behaviour: str
     tests: list[str]
     reason: str = ""
-    # device -> "pass", "excused" (differences.txt says why) or what is wrong
+    # device -> "pass", "excused" (differences.txt has the reason) or the fault
     outcomes: dict[str, str] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
     complaints: list[str] = dataclasses.field(default_factory=list)
@@ -55,7 +54,7 @@ class Line:
 
 
 def read_page(path, complaints):
-    """The lines of a page; what looks like one and is not goes to `complaints`."""
+    """Returns the lines of a page; adds a complaint for each malformed line."""
     found = []
     for number, text in enumerate(path.read_text().splitlines(), 1):
         if not re.match(r"\s*[-*] ?\[", text):
@@ -69,7 +68,7 @@ def read_page(path, complaints):
         elif differs and not re.fullmatch(r" [^,]+, .+", differs.group(1)):
             complaint = "a difference is `differs: WHAT, WHY`"
         elif match.group(1) == "x" and not NAMES.fullmatch(rest):
-            complaint = "behind the dash stand names of tests in code marks, with commas between"
+            complaint = "the text after the dash is not a list of test names in backticks, separated by commas"
         if complaint:
             complaints.append(f"docs/parity/{path.name}:{number}: {complaint}")
             continue
@@ -79,7 +78,7 @@ def read_page(path, complaints):
 
 
 def google_tests(folder, prefix):
-    """Names of the GoogleTest tests below a folder, with `*` where CTest or the suite puts a variant."""
+    """Yields the names of the GoogleTest tests below a folder, with `*` in place of a variant."""
     tests, instances = [], collections.defaultdict(set)
     for path in sorted(folder.rglob("*.cpp")):
         text = path.read_text()
@@ -96,7 +95,7 @@ def google_tests(folder, prefix):
 
 
 def scripted_tests(root):
-    """Names that CMake makes of files: compile_fail, lint; and the examples."""
+    """Yields the names that CMake derives from files (compile_fail, lint) and the examples."""
     for path in sorted((root / "tests" / "compile_fail").glob("*/*.cpp")):
         yield f"compile_fail/{path.parent.name}/{path.stem}"
     for path in sorted((root / "tests" / "lint").glob("*_test.py")):
@@ -108,7 +107,7 @@ def scripted_tests(root):
 
 
 def known_tests(root):
-    """(tests of the conformance suite, all others), as far as the sources name them."""
+    """Returns the tests of the conformance suite and all other tests that the sources name."""
     others = set(scripted_tests(root))
     unit = root / "tests" / "unit"
     for module in sorted(path for path in unit.glob("*") if path.is_dir()):
@@ -119,20 +118,20 @@ def known_tests(root):
 
 
 def check_names(lines, conforming, others):
-    """Complaints that need no results."""
+    """Adds the complaints that need no results."""
     uses = collections.defaultdict(list)
     for line in lines:
         for test in line.tests:
             uses[line.page, test].append(line)
             if test not in conforming and test not in others:
-                line.complaints.append(f"there is no test {test}")
+                line.complaints.append(f"the test {test} does not exist")
     for (_, test), users in uses.items():
         if len(users) > MOST_LINES_OF_A_TEST:
-            users[-1].complaints.append(f"{test} is named by {len(users)} lines; {MOST_LINES_OF_A_TEST} are the most")
+            users[-1].complaints.append(f"{len(users)} lines name {test}; the limit is {MOST_LINES_OF_A_TEST}")
 
 
 class Results:
-    """What the last runs left."""
+    """The results of the last runs."""
 
     def __init__(self, root, logs):
         self.devices = {path.stem: json.loads(path.read_text())["tests"]
@@ -148,7 +147,7 @@ class Results:
                     self.reported[name].add(word)
 
     def reported_outcome(self, test):
-        """`pass`, or what is wrong with a test of CTest."""
+        """Returns `pass` or the fault of a CTest test."""
         words = [found for name, found in self.reported.items() if fnmatch.fnmatchcase(name, test)]
         if not words:
             return "did not run"
@@ -157,7 +156,7 @@ class Results:
         return "pass" if all("passed" in each for each in words) else "was skipped"
 
     def device_outcome(self, device, test, notes):
-        """The same for a test of the conformance suite; `excused` with a note where differences.txt says why."""
+        """Returns `pass`, `excused` (with a note of the reason in differences.txt) or the fault of a conformance test."""
         outcomes = {name: outcome for name, outcome in self.devices[device].items()
                     if fnmatch.fnmatchcase(name, test)}
         if not outcomes:
@@ -175,7 +174,7 @@ class Results:
         return found
 
     def stale(self):
-        """The conformance runs of CTest that failed, or the one of soft0 if it did not run."""
+        """Yields the conformance runs of CTest that failed, and that of soft0 if it did not run."""
         if self.reported_outcome("conformance/soft0") != "pass":
             yield f"conformance/soft0 {self.reported_outcome('conformance/soft0')}"
         for name in sorted(self.reported):
@@ -223,7 +222,7 @@ def read_lines(root, complaints):
         lines += found
         if len(found) < FEWEST_LINES.get(path.stem, 1):
             complaints.append(f"docs/parity/{path.name}: {len(found)} lines; "
-                              f"{FEWEST_LINES.get(path.stem, 1)} are the fewest")
+                              f"at least {FEWEST_LINES.get(path.stem, 1)} are required")
     if not lines:
         complaints.append("docs/parity has no lines")
     return lines
@@ -256,7 +255,7 @@ def main(arguments):
     if not options.names:
         results = Results(options.root, options.logs or options.root / "build" / "logs")
         if not results.reports:
-            complaints.append("build/logs has no reports of CTest: run ./dev test first")
+            complaints.append("build/logs has no CTest reports: run ./dev test first")
         for line in lines:
             judge(line, results, conforming)
         complaints += results.stale()
@@ -265,5 +264,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends it quietly
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends without an error message in `| head`
     sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the place where tests run allows: asked by the tests themselves and by whoever counts their skips."""
+"""Detects the features of this machine that tests need. Used by the tests and by the check of expected skips."""
 import ctypes
 import functools
 import os
@@ -14,7 +14,7 @@ HUGE_PAGES_WANTED = 4  # tests/unit/verbs/huge_pages_turn.hpp
 
 @functools.cache
 def own_mounts():
-    """The command that gives a process a mount table of its own, or None where that is not allowed."""
+    """Returns the command that starts a process in its own mount namespace, or None if that is not permitted."""
     for command in OWN_MOUNTS:
         tried = subprocess.run([*command, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], stdin=subprocess.DEVNULL,
                                capture_output=True, check=False)
@@ -25,14 +25,14 @@ def own_mounts():
 
 @functools.cache
 def own_network():
-    """Whether a process may have network interfaces of its own."""
+    """Returns whether a process can create its own network namespace."""
     return any(subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
                for command in (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"]))
 
 
 @functools.cache
 def tells_of_memory():
-    """Whether the kernel tells a process what happens to its memory: userfaultfd(2), for faults in user mode."""
+    """Returns whether userfaultfd(2) for faults in user mode is available to this process."""
     system_call = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
     descriptor = ctypes.CDLL(None).syscall(system_call, 1) if system_call else -1
     if descriptor >= 0:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that docs/guide/safety.md lists each rule with the place that holds it: the compiler (tests/compile_fail),
-the library in all builds (VERBENA_ASSERT) or in checked builds (VERBENA_CHECK). --fix writes the lists anew."""
+"""Checks that docs/guide/safety.md lists each rule with the place that enforces it: the compiler (tests/compile_fail),
+the library in all builds (VERBENA_ASSERT) or in checked builds (VERBENA_CHECK). --fix rewrites the lists."""
 import argparse
 import pathlib
 import re
@@ -9,15 +9,15 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = pathlib.Path("docs/guide/safety.md")
-# Beginnings of what has a rule as its last literal.
-ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* moved_from = "
+# Beginnings of calls whose last string literal is a rule.
+ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* (?:moved_from|outside) = "
 CHECKED = r"\bVERBENA_CHECK\(|\b(?:open_alone|check_not_open|check_in_time|flight_rule)\("
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|;')
 
 
 def first_sentence(case):
-    """The rule in words: the comment between the licence and the `// expect` lines."""
+    """Returns the rule as text: the comment between the licence and the `// expect` lines."""
     words = []
     for line in case.read_text().splitlines()[1:]:
         if not line.startswith("// ") or line.startswith("// expect"):
@@ -27,7 +27,7 @@ def first_sentence(case):
 
 
 def compiler_rules(root):
-    """Lines of `rule (test)` of each case."""
+    """Returns the rule and the test of each case."""
     rules = []
     for case in sorted((root / "tests/compile_fail").glob("*/*.cpp")):
         rules.append((first_sentence(case), f"compile_fail/{case.parent.name}/{case.stem}"))
@@ -35,7 +35,7 @@ def compiler_rules(root):
 
 
 def arguments_of(text, start):
-    """What stands between the parenthesis before `start` and its partner."""
+    """Returns the text between the opening parenthesis before `start` and its closing parenthesis."""
     depth = 1
     position = start
     for token in TOKEN.finditer(text, start):
@@ -47,8 +47,7 @@ def arguments_of(text, start):
 
 
 def text_rules(root, calls):
-    """The texts of the rules that `calls` hold, once each, with the file in which they stand: the last literal of a
-    call is its rule."""
+    """Returns each rule text of `calls` once, with the file that has it. The last string literal of a call is its rule."""
     rules = {}
     for folder in ("include", "src"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
@@ -69,11 +68,11 @@ def lists(root):
 
 
 def replaced(page, wanted):
-    """The page with each list between its marks."""
+    """Returns the page with each list between its marks."""
     for name, text in wanted.items():
         pattern = re.compile(rf"(<!-- {name}: scripts/safety_rules.py --fix -->\n).*?(<!-- end of {name} -->\n)", re.DOTALL)
         if not pattern.search(page):
-            raise SystemExit(f"{PAGE}: no marks for the list `{name}`")
+            raise SystemExit(f"{PAGE}: the marks of the list `{name}` are missing")
         page = pattern.sub(lambda found, text=text: found.group(1) + text + found.group(2), page)
     return page
 
@@ -83,7 +82,7 @@ def main():
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     parser.add_argument("--fix", action="store_true")
     options = parser.parse_args()
-    complaints = [f"{test}: no sentence says what the rule is"
+    complaints = [f"{test}: the rule has no description: write it in the comment below the licence"
                   for rule, test in compiler_rules(options.root) if not rule]
     path = options.root / PAGE
     page = path.read_text()
@@ -91,7 +90,7 @@ def main():
     if options.fix:
         path.write_text(wanted)
     elif page != wanted:
-        complaints.append(f"{PAGE}: a list is not current; scripts/safety_rules.py --fix writes it")
+        complaints.append(f"{PAGE}: a list is out of date: run scripts/safety_rules.py --fix")
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0

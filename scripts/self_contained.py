@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compiles each installed header alone, with the flags of the library, and prints what does not compile.
+"""Compiles each installed header alone with the flags of the library and prints the errors.
 
-Most of the time would go into a few headers that most others include. They are precompiled: a header that includes
-one of them, directly or not, is compiled behind it, and sees nothing that it would not include by itself.
+The headers that most other headers include are precompiled to save time. Only a header that includes a precompiled header,
+directly or indirectly, is compiled with it, so no header gains declarations that it does not include.
 """
 import argparse
 import json
@@ -18,13 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 import sources
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The one that brings most comes first.
+# Largest first.
 PRECOMPILED = ("verbena/verbs/context.hpp", "verbena/sys/provider.hpp", "verbena/base/result.hpp")
 OWN = re.compile(r'^#\s*include "(verbena/[^"]+)"', re.MULTILINE)
 
 
 def library_flags(build):
-    """The compiler and the words that it gets for a source of the library; that of a late module has all of them."""
+    """Returns the compile command of a source of the library; a source of cm has all include paths."""
     commands = [each for each in json.loads((build / "compile_commands.json").read_text()) if "/src/" in each["file"]]
     chosen = next((each for each in commands if "/src/cm/" in each["file"]), commands[0])
     words = sources.compiler_words(chosen)
@@ -33,13 +33,13 @@ def library_flags(build):
 
 
 def closures(include, names):
-    """For each header of ours: all of ours that it includes."""
+    """Returns for each installed header all installed headers that it includes, directly or indirectly."""
     direct = {name: set(OWN.findall((include / name).read_text())) for name in names}
     reached = {}
 
     def reach(name):
         if name not in reached:
-            reached[name] = set()  # ends a circle
+            reached[name] = set()  # ends the recursion of circular includes
             reached[name] = direct.get(name, set()).union(*(reach(each) for each in direct.get(name, ())))
         return reached[name]
     return {name: reach(name) for name in names}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The files of the tree and what their text consists of: shared by the lint scripts."""
+"""Finds the source files of the tree and separates code, comments and strings. Shared by the lint scripts."""
 import pathlib
 import re
 import shlex
@@ -9,7 +9,7 @@ CODE = (".hpp", ".cpp", ".h", ".c")
 
 
 def code_files(root):
-    """All C and C++ files of the tree, sorted."""
+    """Returns all C and C++ files of the tree, sorted."""
     root = pathlib.Path(root)
     found = []
     for folder in FOLDERS:
@@ -19,7 +19,7 @@ def code_files(root):
 
 
 def compiler_words(command):
-    """The words of a compile command (an entry of compile_commands.json), without a launcher, such as ccache."""
+    """Returns the words of an entry of compile_commands.json without a compiler launcher such as ccache."""
     words = shlex.split(command["command"])
     while not words[1].startswith("-"):
         words.pop(0)
@@ -35,7 +35,7 @@ TOKEN = re.compile(
 
 
 def blank(text, keep_comments=False):
-    """The text with strings and comments blanked: every position and line stays where it was."""
+    """Replaces strings and comments by blanks; positions and line numbers are unchanged."""
     def empty(match):
         token = match.group(0)
         if keep_comments and token.startswith("/"):
@@ -48,7 +48,7 @@ def blank(text, keep_comments=False):
 
 
 def without_preprocessor(text):
-    """Blanks preprocessor lines with their continuations; positions stay."""
+    """Replaces preprocessor lines and their continuations by blanks; positions are unchanged."""
     return re.sub(r"^[ \t]*#(?:[^\n\\]|\\\n|\\.)*", lambda match: re.sub(r"[^\n]", " ", match.group(0)), text,
                   flags=re.MULTILINE)
 
@@ -58,7 +58,7 @@ def line_of(text, position):
 
 
 def allowed(lines, number, rule):
-    """True when line `number` or the one above says `lint: allow(RULE): REASON`."""
+    """Returns whether line `number` or the line above has `lint: allow(RULE): REASON`."""
     for index in (number - 1, number - 2):
         if 0 <= index < len(lines) and re.search(rf"lint: allow\({rule}\): \S", lines[index]):
             return True

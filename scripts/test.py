@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the stages of `./dev test`: scripts/dev/help/test.txt says what for.
+"""Runs the stages of `./dev test`, which scripts/dev/help/test.txt describes.
 
-One table of stages with a budget each; a stage configures, builds and runs CTest or a script, and leaves its whole
-output in build/logs/STAGE.log. Tests are counted one by one from CTest's JUnit files.
+Each stage of the table has a time budget. A stage configures, builds and runs CTest or a script and writes its output to
+build/logs/STAGE.log. Tests are counted from CTest's JUnit files.
 """
 import argparse
 import dataclasses
@@ -26,10 +26,10 @@ JOBS = str(max(2, os.cpu_count() or 2))
 SANITIZER_ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    # At its end a program with threads left waits for their races: by itself for a second, here for 50 ms.
+    # At exit, TSan waits for races of remaining threads: 1 s by default, here 50 ms.
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0:atexit_sleep_ms=50",
 }
-# Run in stages of their own.
+# Labels of tests that have their own stages.
 APART = "compile_fail|package|example|lint|campaign|program|vm"
 
 
@@ -46,11 +46,11 @@ class Outcome:
 
 
 class StepFailed(Exception):
-    """A step that is not a test went wrong; the text names it."""
+    """A step other than a test failed; the text names the step."""
 
 
 class Run:
-    """One stage while it runs: its log and its outcome."""
+    """The log and the outcome of a running stage."""
 
     def __init__(self, stage):
         self.outcome = Outcome()
@@ -72,7 +72,7 @@ class Run:
 
     def configure(self, preset, *definitions):
         launcher = []
-        # From nothing, a dozen sources at once are half the time; who works in build/dev has them one by one.
+        # A unity build from an empty folder takes half the time; an existing build/dev keeps its setting.
         if preset == "dev" and not (ROOT / "build" / preset / "CMakeCache.txt").exists():
             definitions = ("-DVERBENA_UNITY=ON", *definitions)
         if os.environ.get("VERBENA_LAUNCHER"):
@@ -95,7 +95,7 @@ class Run:
 
 
 def read_junit(path):
-    """Sorts the tests of a CTest report; whatever neither ran nor was skipped counts as failed."""
+    """Returns the tests of a CTest report by outcome; a test that neither ran nor was skipped counts as failed."""
     outcome = Outcome()
     for case in xml.parse(path).getroot().iter("testcase"):
         name = case.get("name")
@@ -158,14 +158,14 @@ def labelled(label, *presets, needs_build=True, environment=None):
 
 def campaigns(run):
     labelled("campaign", "release", "asan")(run)
-    # Of channels also under TSan.
+    # Campaigns of channels also run under TSan.
     run.configure("tsan")
     run.build("tsan", "channel_test", "verbena-soft")
     run.ctest("tsan", "-R", "^campaign/(channel_|recovery)")
 
 
 def parity(run):
-    """Judges the results of the stages before: alone (--stage parity) it takes those of the last run."""
+    """Evaluates the results of the previous stages; with --stage parity those of the last run."""
     run.step("./dev parity", sys.executable, "scripts/parity.py", "--logs", LOGS)
     run.outcome.passed.append("parity")
 
@@ -187,36 +187,36 @@ class Stage:
 
 STAGES = [
     Stage("setup", 55, "install missing packages", setup),
-    Stage("lint", 100, "./dev lint, and each lint broken on purpose", lint_bites),
-    Stage("gcc", 365, "g++ 12: every suite on soft0", suites("dev")),
-    Stage("compile-fail", 160, "what must not compile, g++ 12 and clang 19",
+    Stage("lint", 100, "./dev lint, and tests of the lints", lint_bites),
+    Stage("gcc", 365, "g++ 12: all suites on soft0", suites("dev")),
+    Stage("compile-fail", 160, "code that must not compile, g++ 12 and clang 19",
           labelled("compile_fail", "dev", "asan", needs_build=False)),
     Stage("package", 75, "consumer projects, link tests", labelled("package", "dev")),
-    Stage("example", 15, "the examples, as the documents quote them", labelled("example", "dev")),
-    Stage("programs", 120, "programs that we did not write, by preload and drop-in, as root and as nobody",
+    Stage("example", 15, "the examples that the documents quote", labelled("example", "dev")),
+    Stage("programs", 120, "third-party programs with preload and drop-in, as root and as an unprivileged user",
           labelled("programs", "dev")),
-    Stage("vm", 270, "the kernel's rxe and siw in a virtual machine, 6.1 and 6.12", labelled("^vm$", "dev")),
-    Stage("asan", 390, "clang 19: every suite under ASan and UBSan",
+    Stage("vm", 270, "rxe and siw of kernels 6.1 and 6.12 in a virtual machine", labelled("^vm$", "dev")),
+    Stage("asan", 390, "clang 19: all suites under ASan and UBSan",
           suites("asan", "-LE", "compile_fail|package|lint|campaign")),
-    Stage("tsan", 225, "clang 19: the suites labelled tsan under TSan", tsan_subset),
-    Stage("parity", 5, "./dev parity: what docs/parity promises has passed", parity),
-    Stage("clang", 600, "clang 19: every suite, plain",
+    Stage("tsan", 225, "clang 19: the suites with the label tsan under TSan", tsan_subset),
+    Stage("parity", 5, "./dev parity: the tests that docs/parity names have passed", parity),
+    Stage("clang", 600, "clang 19: all suites without sanitizers",
           suites("dev-clang", "-LE", "lint|campaign|program|vm"), long=True),
-    Stage("tsan-all", 900, "everything under TSan",
+    Stage("tsan-all", 900, "all suites under TSan",
           suites("tsan", "-LE", "compile_fail|package|lint|campaign"), long=True),
-    Stage("tidy-all", 3600, "clang-tidy on every file", lint("--all", "--only", "clang-tidy"), long=True),
+    Stage("tidy-all", 3600, "clang-tidy on all sources", lint("--all", "--only", "clang-tidy"), long=True),
     Stage("floor", 600, "the build without exceptions", floor, long=True),
     Stage("package-matrix", 600, "consumer projects in release mode and with clang",
           labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),
-    Stage("program-matrix", 1800, "every program's every variant in every combination of way and user",
+    Stage("program-matrix", 1800, "all variants of third-party programs with each forwarder and user",
           labelled("program-matrix", "release"), long=True),
-    Stage("vm-matrix", 3000, "conformance on every device and kernel that the stage vm leaves out; channels and their campaigns",
+    Stage("vm-matrix", 3000, "conformance on the devices and kernels that the stage vm omits; channels and their campaigns",
           labelled("^vm-matrix$", "dev"), long=True),
-    Stage("campaign", 5400, "full-size campaigns, those of channels also under TSan", campaigns, long=True),
+    Stage("campaign", 5400, "full-size campaigns; those of channels also under TSan", campaigns, long=True),
 ]
 
 
-# Where an expected skip happens.
+# Conditions under which a skip is expected.
 CONDITIONS = {
     "everywhere": lambda: True,
     "not-root": lambda: os.geteuid() != 0,
@@ -228,7 +228,7 @@ CONDITIONS = {
 
 
 def read_expected_skips(path):
-    """Lines `stage (* and ?) | where | test (* and ?) | count | reason`; those of other places are left out."""
+    """Returns the lines `stage (* and ?) | where | test (* and ?) | count | reason` whose condition holds here."""
     rows = []
     for line in path.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -239,17 +239,17 @@ def read_expected_skips(path):
 
 
 def check_skips(stage, outcome, rows):
-    """Prints each skip with its reason; turns unexpected and missing ones into failures."""
+    """Prints each skip with its reason; counts unexpected and missing skips as failures."""
     left = list(outcome.skipped)
     for _, pattern, count, reason in (row for row in rows if fnmatch.fnmatchcase(stage, row[0])):
         matching = [name for name in left if fnmatch.fnmatchcase(name, pattern)]
         left = [name for name in left if name not in matching]
         print(f"  skipped as expected: {len(matching)} × {pattern}: {reason}")
         if len(matching) != count:
-            outcome.failed.append(f"expected skips of {pattern}: {count}, found {len(matching)}")
+            outcome.failed.append(f"{len(matching)} skips of {pattern} instead of {count}: see tests/expected_skips.txt")
     for name in left:
         outcome.skipped.remove(name)
-        outcome.failed.append(f"{name} (skipped, and tests/expected_skips.txt does not expect it)")
+        outcome.failed.append(f"{name} (skipped, but not listed in tests/expected_skips.txt)")
 
 
 def tail(path, lines=60):
@@ -291,7 +291,7 @@ def parse(arguments):
     known = [stage.name for stage in STAGES]
     for name in options.stage:
         if name not in known:
-            parser.error(f"there is no stage '{name}'; --list prints them")
+            parser.error(f"unknown stage '{name}'; --list prints the stages")
     return options
 
 
@@ -315,7 +315,7 @@ def main(arguments):
     spent = sum(seconds[stage.name] for stage in chosen if not stage.long)
     print(f"{'sum (default)':15} {spent:8.0f} {TOTAL_BUDGET_S:7}")
     if spent > TOTAL_BUDGET_S:
-        total.failed.append("the default stages took longer than their budget")
+        total.failed.append(f"the default stages took {spent:.0f} s, more than their budget of {TOTAL_BUDGET_S} s")
         print(f"FAILED {total.failed[-1]}")
     print(f"{len(total.passed)} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
     return 1 if total.failed else 0

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""House rules that a script can see: sizes, first lines, words and calls to avoid, macros, required doc words.
+"""Checks coding rules: sizes, first lines, words and calls to avoid, macros, required words of doc comments.
 
-A line that must break a rule says so, itself or on the line above: `lint: allow(RULE): reason`.
+An exception needs `lint: allow(RULE): REASON` on its line or on the line above.
 """
 import argparse
 import pathlib
@@ -21,10 +21,10 @@ CONTRACT_FUNCTION = re.compile(r"^(post_\w+|send|send_with_immediate|write|write
                                r"compare_and_swap|fetch_and_add)$")
 TEXT_FILES = (".md", ".py", ".sh", ".cmake", ".txt", ".in", ".json")
 
-# (rule, pattern, where, what instead). `where` is a pattern of paths; strings and comments do not count.
+# (rule, pattern, where, replacement). `where` is a pattern of paths; strings and comments are not searched.
 BANNED_CODE = [
     ("sleep", r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(", r".*",
-     "wait for the thing itself, with a deadline"),
+     "wait for the event itself, with a deadline"),
     ("assert", r"(?<![\w_])assert\s*\(|<cassert>|<assert\.h>", r"(include|src|softdev|tools)/.*",
      "VERBENA_ASSERT with the rule's text"),
     ("unsafe-c", r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll)\s*\(", r"(include|src|softdev|tools|examples)/.*",
@@ -34,15 +34,15 @@ BANNED_CODE = [
     ("endl", r"\bstd::endl\b", r".*", "'\\n'"),
     ("using-namespace-std", r"\busing\s+namespace\s+std\s*;", r".*", "qualified names"),
     ("stdout", r"\bstd::(cout|cerr|clog)\b|(?<!\w)(printf|puts|putchar)\s*\(", r"(include|src|softdev)/.*",
-     "the log hook: a library does not write to its user's terminal"),
+     "the log hook: a library does not write to the terminal"),
     ("random", r"\b(rand|srand|random|drand48)\s*\(|\bstd::(mt19937|random_device|rand)\b",
-     r"(include|src|softdev)/.*", "random_u32: numbers that nobody can predict"),
+     r"(include|src|softdev)/.*", "random_u32: unpredictable numbers"),
     ("dlclose", r"\bdlclose\s*\(|RTLD_DEEPBIND", r".*", "leave the library loaded"),
     ("volatile", r"(?<!asm )(?<!__asm__ )\bvolatile\b", r"(include|src)/.*", "std::atomic or std::atomic_ref"),
 ]
-# The same for comments and documents.
+# (rule, pattern, replacement) in comments and documents.
 BANNED_TEXT = [
-    ("todo", r"\b(TODO|FIXME|XXX|HACK)\b", "do it, or write down what is missing where users look"),
+    ("todo", r"\b(TODO|FIXME|XXX|HACK)\b", "finish the work, or document the limitation"),
     ("host-path", r"(?<![\w.])/(work|home/\w+|root|mnt|Users)/[\w.-]", "paths relative to the repository"),
     ("outside", r"\.\./shared\b", "what the reader has: this repository"),
 ]
@@ -87,10 +87,10 @@ class Tidy:
         shown = str(path.relative_to(self.root))
         self.first_line(path, lines)
         if path.suffix == ".hpp" and "#pragma once" not in lines:
-            self.say(path, 1, "pragma-once", "a header has #pragma once")
+            self.say(path, 1, "pragma-once", "the header has no #pragma once: add it")
         cap = next(cap for pattern, cap in CAPS if re.fullmatch(pattern, shown))
         if len(lines) > cap:
-            self.say(path, len(lines), "file-lines", f"{len(lines)} lines; the cap is {cap}: split by concern", lines)
+            self.say(path, len(lines), "file-lines", f"{len(lines)} lines; the cap is {cap}: split by responsibility", lines)
         for number, line in enumerate(lines, 1):
             if len(line) > COLUMNS and not re.search(r"https?://|// expect", line):
                 self.say(path, number, "columns", f"{len(line)} columns; the cap is {COLUMNS}", lines)
@@ -112,7 +112,7 @@ class Tidy:
         if path.suffix == ".json" or "help" in path.parts or path.name in ("layers.txt", "foreign_headers.txt"):
             return
         if not any(re.fullmatch(r"(//|#|/\*) SPDX-License-Identifier: MIT( \*/)?", line) for line in first):
-            self.say(path, 1, "spdx", "the first line is `SPDX-License-Identifier: MIT` in a comment")
+            self.say(path, 1, "spdx", "the first line is not `SPDX-License-Identifier: MIT` in a comment: add it")
 
     def banned_code(self, path, shown, text, lines):
         plain = sources.blank(text).splitlines()
@@ -133,10 +133,10 @@ class Tidy:
         for match in re.finditer(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", sources.blank(text), re.MULTILINE):
             name, number = match.group(1), sources.line_of(text, match.start(1))
             table = path.suffix == ".cpp" and re.search(r'#include "[^"]+\.inc"', text)
-            if name == "_GNU_SOURCE" or table:  # a table of rows that the .inc file holds
+            if name == "_GNU_SOURCE" or table:  # the macro expands the rows of the .inc file
                 continue
             if not name.startswith("VERBENA_") or not re.match(r"(include/verbena|src)/base/", shown):
-                self.say(path, number, "macro", f"macro {name}: macros are named VERBENA_… and live in base", lines)
+                self.say(path, number, "macro", f"macro {name}: name macros VERBENA_… and define them in base", lines)
 
     def functions(self, path, shown, text, lines):
         for function in cpp_shape.functions(text):
@@ -157,14 +157,14 @@ class Tidy:
             words = comment.lower().replace("\n", " ")
             if not any(word in words for word in THREAD_WORDS) and not re.search(r"threads: as \w+", words):
                 self.say(path, number, "thread-word",
-                         f"class {name} says none of: {', '.join(THREAD_WORDS)}", lines)
+                         f"class {name} does not state its thread safety: write one of {', '.join(THREAD_WORDS)}", lines)
         if not shown.startswith("include/verbena/verbs/"):
             return
         for function in cpp_shape.functions(text):
             if CONTRACT_FUNCTION.match(function.name) and not cpp_shape.is_private(text, function.line):
                 if "contract" not in cpp_shape.doc_above(lines, cpp_shape.head_line(lines, function.line)).lower():
                     self.say(path, function.line, "contract",
-                             f"{function.name} posts work: its comment needs a *Contract* paragraph", lines)
+                             f"{function.name} posts a work request: add a *Contract* paragraph to its comment", lines)
 
 
 def main():

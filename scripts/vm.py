@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`./dev vm`: runs a command in a virtual machine with the kernel's RDMA; scripts/dev/help/vm.txt says what for."""
+"""Runs a command in a virtual machine with the kernel's RDMA devices; scripts/dev/help/vm.txt describes `./dev vm`."""
 import argparse
 import os
 import pathlib
@@ -22,19 +22,19 @@ def device_list(text):
     names = tuple(text.split(","))
     for name in names:
         if name not in DEVICES:
-            raise argparse.ArgumentTypeError(f"there is no device '{name}': rxe, siw, rxe,siw or none")
+            raise argparse.ArgumentTypeError(f"unknown device '{name}': use rxe, siw, rxe,siw or none")
     return names
 
 
 def writable_folder(text):
     folder = pathlib.Path(text).resolve()
     if not folder.is_dir() or "\n" in str(folder):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a folder")
+        raise argparse.ArgumentTypeError(f"'{text}' is not an existing folder")
     return folder
 
 
 def nodes_of(text, memory_mib):
-    """MiB of each NUMA node: of so many equal ones (the first has what is left over), or as they are told."""
+    """Returns the MiB of each NUMA node for a number of nodes (the first gets the remainder) or a list of sizes."""
     sizes = tuple(map(int, text.split(",")))
     if len(sizes) == 1:
         count, sizes = sizes[0], ()
@@ -48,7 +48,7 @@ def nodes_of(text, memory_mib):
 def positive(text):
     value = float(text)
     if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds between 0 and 1000000")
     return value
 
 
@@ -73,17 +73,17 @@ def parse(arguments):
     try:
         parsed.nodes = nodes_of(parsed.nodes, parsed.memory)
     except ValueError:
-        parser.error(f"--nodes {parsed.nodes}: 1 to {MOST_NODES}, or the MiB of each node: 1792,256")
+        parser.error(f"--nodes {parsed.nodes}: give a number from 1 to {MOST_NODES} or the MiB of each node, as in 1792,256")
     if not command and not parsed.prepare:
-        parser.error("a command is missing: ./dev vm [OPTION...] -- COMMAND [ARGUMENT...]; "
-                     "there is no interactive shell (--help explains)")
+        parser.error("the command is missing: ./dev vm [OPTION...] -- COMMAND [ARGUMENT...]; "
+                     "an interactive shell is not supported (see --help)")
     return parsed, command
 
 
 def main(arguments):
     options, command = parse(arguments)
     if platform.machine() != "x86_64":
-        kernels.say(f"only x86-64 hosts for now, not {platform.machine()}")
+        kernels.say(f"{platform.machine()} hosts are not supported; use an x86-64 host")
         return machine.BROKEN
     try:
         kernel = kernels.prepare(options.kernel, "siw" in options.devices, options.refresh)

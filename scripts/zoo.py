@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the zoo of classic mistakes: scripts/dev/help/zoo.txt says what for, tests/zoo/README.md how one is written."""
+"""Runs classic RDMA mistakes. scripts/dev/help/zoo.txt describes `./dev zoo`, tests/zoo/README.md how to add an entry."""
 import argparse
 import concurrent.futures
 import dataclasses
@@ -20,13 +20,13 @@ COMPILER = "g++-12"
 LONGEST_S = 60
 CRATES = {"ib": "ibverbs", "rs": "ibverbs-rs", "rr": "rrddmma"}
 MARKS = {"yes": "+", "no": "-", "absent": ".", "unknown": "?"}
-# What a legal program must not be told.
-ALARMS = re.compile(r"rule broken|in flight when the process exits|left registered|refused")
+# Messages that must not appear in the output of a correct program.
+ALARMS = re.compile(r"usage error|in flight when the process exits|left registered|refused")
 
 
 @dataclasses.dataclass
 class Run:
-    """A form that ran: how it ended and what it said."""
+    """The status, output and duration of a form that ran."""
     status: int
     said: str
     seconds: float
@@ -37,14 +37,14 @@ class Run:
 
     def last(self):
         lines = self.said.strip().splitlines()
-        return lines[-1] if lines else f"nothing, and ended with status {self.status}"
+        return lines[-1] if lines else f"no output, status {self.status}"
 
 
-def run_form(program, animal, form):
+def run_form(program, entry, form):
     environment = {**os.environ, "VERBENA_SOFTDEV": "only", "VERBENA_CHECKER": "off" if form == "harm" else "on"}
     started = time.monotonic()
     try:
-        done = subprocess.run([program, animal["name"], form], env=environment, stdin=subprocess.DEVNULL,
+        done = subprocess.run([program, entry["name"], form], env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LONGEST_S, check=False)
         status, said = done.returncode, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -52,26 +52,26 @@ def run_form(program, animal, form):
     return Run(status, said.decode(errors="replace"), time.monotonic() - started)
 
 
-def judge_harm(animal, run):
-    """Complaint or "": the harm must have been seen, and by nobody stopped."""
-    if "rule broken" in run.said:
-        return f"harm: stopped although the checker is off: {run.last()}"
-    if animal["harm"] == "crash":
-        return "" if run.status < 0 else f"harm: it does not crash: {run.last()}"
-    return "" if run.status == 0 and run.line("harm") else f"harm: none was seen: {run.last()}"
+def judge_harm(entry, run):
+    """Returns a complaint, or "" if the harm occurred and no check stopped the program."""
+    if "usage error" in run.said:
+        return f"harm: stopped by a check although the checker is off: {run.last()}"
+    if entry["harm"] == "crash":
+        return "" if run.status < 0 else f"harm: the program did not crash: {run.last()}"
+    return "" if run.status == 0 and run.line("harm") else f"harm: no harm was observed: {run.last()}"
 
 
-def judge_caught(animal, run):
-    words = {"stop": "verbena: rule broken", "value": "told", "unwritable": "held"}[animal["level"]]
+def judge_caught(entry, run):
+    words = {"stop": "verbena: usage error", "value": "told", "unwritable": "held"}[entry["level"]]
     said = run.line(words)
-    if said is None or not re.search(animal["words"], said):
-        return f"caught: `{words}: {animal['words']}` was expected, it said: {run.last()}"
-    if animal["level"] == "stop" and run.status != -6:
-        return f"caught: it was not stopped: status {run.status}"
-    if animal["level"] != "stop" and (run.status != 0 or "rule broken" in run.said):
+    if said is None or not re.search(entry["words"], said):
+        return f"caught: expected `{words}: {entry['words']}`, but the output is: {run.last()}"
+    if entry["level"] == "stop" and run.status != -6:
+        return f"caught: the program was not stopped: status {run.status}"
+    if entry["level"] != "stop" and (run.status != 0 or "usage error" in run.said):
         return f"caught: status {run.status}: {run.last()}"
-    if animal["level"] == "unwritable" and ALARMS.search(run.said):
-        return f"caught: the nearest program is not silent: {run.said.strip()}"
+    if entry["level"] == "unwritable" and ALARMS.search(run.said):
+        return f"caught: the nearest correct program reports: {run.said.strip()}"
     return ""
 
 
@@ -79,41 +79,41 @@ def judge_twin(run):
     if run.status != 0 or run.last() != "done":
         return f"twin: status {run.status}: {run.last()}"
     alarm = ALARMS.search(run.said)
-    return f"twin: a false alarm: {run.said.strip()}" if alarm else ""
+    return f"twin: false alarm: {run.said.strip()}" if alarm else ""
 
 
-def compile_case(animal):
-    """The mistake must be refused, and the same program without it must compile."""
-    case = CASES / (animal["words"] + ".cpp")
+def compile_case(entry):
+    """Returns a complaint, or "" if the compiler refuses the mistake and compiles the program without the mistake."""
+    case = CASES / (entry["words"] + ".cpp")
     command = [sys.executable, "scripts/compile_fail.py", "--compiler", COMPILER, "--flags",
-               str(BUILD / "compile_fail_flags.txt"), "--precompiled", str(BUILD / "compile_fail"), str(case)]
+               str(BUILD / "compile_fail_flags.txt"), "--prepared", str(BUILD / "compile_fail"), str(case)]
     done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
-    return done.stdout.strip() or "the compiler takes it" if done.returncode else ""
+    return done.stdout.strip() or "the mistake compiles" if done.returncode else ""
 
 
-def judge(animal, program, compiles, pool):
-    """Starts all that is to be run of an animal; returns a function that waits and judges."""
-    forms = ["harm", "twin"] + (["caught"] if animal["level"] != "compiler" else [])
-    running = {form: pool.submit(run_form, program, animal, form) for form in forms}
-    compiling = pool.submit(compile_case, animal) if animal["level"] == "compiler" and compiles else None
+def judge(entry, program, compiles, pool):
+    """Starts all forms of an entry; returns a function that waits for them and judges the entry."""
+    forms = ["harm", "twin"] + (["caught"] if entry["level"] != "compiler" else [])
+    running = {form: pool.submit(run_form, program, entry, form) for form in forms}
+    compiling = pool.submit(compile_case, entry) if entry["level"] == "compiler" and compiles else None
 
     def finish():
         runs = {form: future.result() for form, future in running.items()}
-        found = [judge_harm(animal, runs["harm"]), judge_twin(runs["twin"])]
-        if animal["level"] != "compiler":
-            found.append(judge_caught(animal, runs["caught"]))
-        elif not (CASES / (animal["words"] + ".cpp")).is_file():
-            found.append(f"caught: there is no tests/compile_fail/{animal['words']}.cpp")
+        found = [judge_harm(entry, runs["harm"]), judge_twin(runs["twin"])]
+        if entry["level"] != "compiler":
+            found.append(judge_caught(entry, runs["caught"]))
+        elif not (CASES / (entry["words"] + ".cpp")).is_file():
+            found.append(f"caught: tests/compile_fail/{entry['words']}.cpp does not exist")
         elif compiling:
             found.append(compiling.result())
-        animal["complaints"] = [complaint for complaint in found if complaint]
-        animal["seconds"] = round(sum(run.seconds for run in runs.values()), 2)
-        animal["observed"] = runs["harm"].line("harm") or f"ended by signal {-runs['harm'].status}"
+        entry["complaints"] = [complaint for complaint in found if complaint]
+        entry["seconds"] = round(sum(run.seconds for run in runs.values()), 2)
+        entry["observed"] = runs["harm"].line("harm") or f"ended by signal {-runs['harm'].status}"
         if "caught" in runs:
-            animal["said"] = next((said for word in ("verbena: rule broken", "told", "held")
+            entry["said"] = next((said for word in ("verbena: usage error", "told", "held")
                                    if (said := runs["caught"].line(word))), "")
-        return animal
+        return entry
     return finish
 
 
@@ -121,60 +121,60 @@ def mark(answer):
     return MARKS[answer["stops"]] + ("r" if answer["stops"] != "unknown" else " ")
 
 
-def row(animal):
-    crates = " ".join(mark(animal[crate]) for crate in CRATES.values())
-    verdict = "FAILED" if animal["complaints"] else "ok"
-    return f"  {animal['name']:<{NAME}} {animal['harm']:<10} {animal['level']:<10} {crates} {verdict}"
+def row(entry):
+    crates = " ".join(mark(entry[crate]) for crate in CRATES.values())
+    verdict = "FAILED" if entry["complaints"] else "ok"
+    return f"  {entry['name']:<{NAME}} {entry['harm']:<10} {entry['level']:<10} {crates} {verdict}"
 
 
 NAME = 80 - len("  " + " wrong data unwritable ib rs rr FAILED")
 
 
-def print_table(animals):
+def print_table(entries):
     print(f"{'':<{NAME + 2}} {'harm':<10} {'caught by':<10} {' '.join(CRATES)}")
     shown = ""
-    for animal in animals:
-        if animal["class"] != shown:
-            shown = animal["class"]
+    for entry in entries:
+        if entry["class"] != shown:
+            shown = entry["class"]
             print(shown)
-        print(row(animal))
-        for complaint in animal["complaints"]:
+        print(row(entry))
+        for complaint in entry["complaints"]:
             print("    " + complaint.replace("\n", "\n    "))
 
 
-def print_all(animal):
-    print(f"\n{animal['name']}: {animal['mistake']}\n  seen: {animal['seen']}\n  harm: {animal['harm']}: "
-          f"{animal['observed']}\n  caught by: {animal['level']}: {animal.get('said') or animal['words']}")
+def print_all(entry):
+    print(f"\n{entry['name']}: {entry['mistake']}\n  seen: {entry['seen']}\n  harm: {entry['harm']}: "
+          f"{entry['observed']}\n  caught by: {entry['level']}: {entry.get('said') or entry['words']}")
     for crate in CRATES.values():
-        answer = animal[crate]
-        print(f"  {crate}: {answer['stops']}{': ' + answer['why'] if answer['why'] else ''} (read, not tried)")
+        answer = entry[crate]
+        print(f"  {crate}: {answer['stops']}{': ' + answer['why'] if answer['why'] else ''} (from the sources, not tested)")
 
 
-def check_data(animals):
-    """What the table would not show: names that are not there twice, lengths, reasons."""
-    names = [animal["name"] for animal in animals]
-    found = [f"{name}: there are two of this name" for name in set(names) if names.count(name) > 1]
-    for animal in animals:
-        if not re.fullmatch(r"[a-z0-9_]+", animal["name"]) or len(animal["name"]) > NAME:
-            found.append(f"{animal['name']}: a name is of a-z, 0-9 and _, at most {NAME}")
-        found += [f"{animal['name']}: {key} is empty" for key in ("mistake", "seen", "words") if not animal[key]]
-        found += [f"{animal['name']}: {crate}: why?" for crate in CRATES.values()
-                  if (animal[crate]["stops"] == "unknown") != (not animal[crate]["why"])]
+def check_data(entries):
+    """Returns complaints about the data: duplicate or invalid names, empty texts, missing reasons."""
+    names = [entry["name"] for entry in entries]
+    found = [f"{name}: the name is not unique" for name in set(names) if names.count(name) > 1]
+    for entry in entries:
+        if not re.fullmatch(r"[a-z0-9_]+", entry["name"]) or len(entry["name"]) > NAME:
+            found.append(f"{entry['name']}: use only a-z, 0-9 and _, at most {NAME} characters")
+        found += [f"{entry['name']}: {key} is empty" for key in ("mistake", "seen", "words") if not entry[key]]
+        found += [f"{entry['name']}: {crate}: give a reason unless the answer is unknown" for crate in CRATES.values()
+                  if (entry[crate]["stops"] == "unknown") != (not entry[crate]["why"])]
     return found
 
 
-def summary(animals):
-    failed = [animal["name"] for animal in animals if animal["complaints"]]
-    by_level = {level: sum(animal["level"] == level for animal in animals)
+def summary(entries):
+    failed = [entry["name"] for entry in entries if entry["complaints"]]
+    by_level = {level: sum(entry["level"] == level for entry in entries)
                 for level in ("compiler", "stop", "value", "unwritable")}
-    crates = ", ".join(f"{sum(animal[crate]['stops'] == 'yes' for animal in animals)} by {crate}"
+    crates = ", ".join(f"{sum(entry[crate]['stops'] == 'yes' for entry in entries)} by {crate}"
                        for crate in CRATES.values())
     levels = ", ".join(f"{count} {level}" for level, count in by_level.items() if count)
-    print(f"\n{len(animals)} mistakes: {levels}; {len(failed)} failed. Stopped {crates} (read, not tried).")
+    print(f"\n{len(entries)} mistakes: {levels}; {len(failed)} failed. Stopped {crates} (from the sources, not tested).")
 
 
 def build():
-    """Builds the program, and the headers that the cases of tests/compile_fail share; quiet unless it fails."""
+    """Builds the program and prepares the cases of tests/compile_fail; prints the log only on failure."""
     LOG.parent.mkdir(parents=True, exist_ok=True)
     configure = ["cmake", "--preset", "dev"]
     if not (BUILD / "CMakeCache.txt").exists():
@@ -183,7 +183,7 @@ def build():
         configure.append(f"-DCMAKE_CXX_COMPILER_LAUNCHER={os.environ['VERBENA_LAUNCHER']}")
     jobs = str(max(2, os.cpu_count() or 2))
     steps = [configure, ["cmake", "--build", str(BUILD), "--parallel", jobs, "--target", "zoo"],
-             ["ctest", "--test-dir", str(BUILD), "--no-tests=error", "-R", "^compile_fail/headers$"]]
+             ["ctest", "--test-dir", str(BUILD), "--no-tests=error", "-R", "^compile_fail/prepare$"]]
     print("Building the zoo ...", file=sys.stderr, flush=True)
     with LOG.open("w") as log:
         for words in steps:
@@ -191,7 +191,7 @@ def build():
                                   check=False)
             if done.returncode != 0:
                 print(LOG.read_text(errors="replace")[-4000:], file=sys.stderr)
-                sys.exit(f"zoo: the build failed; the whole log is {LOG.relative_to(ROOT)}")
+                sys.exit(f"zoo: the build failed; the whole output is in {LOG.relative_to(ROOT)}")
     return BUILD / "tests" / "zoo" / "zoo"
 
 
@@ -200,34 +200,34 @@ def parse(arguments):
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--class", action="append", default=[], dest="classes")
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--program", type=pathlib.Path)  # for CTest: built already, and compile_fail has its own tests
+    parser.add_argument("--program", type=pathlib.Path)  # for CTest, which builds the program and tests compile_fail separately
     options = parser.parse_args(arguments)
     program = options.program or build()
-    animals = json.loads(subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    entries = json.loads(subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout)
     for name, key in [(name, "name") for name in options.only] + [(name, "class") for name in options.classes]:
-        if name not in [animal[key] for animal in animals]:
-            parser.error(f"there is no {key} '{name}'")
-    return options, program, animals
+        if name not in [entry[key] for entry in entries]:
+            parser.error(f"unknown {key} '{name}'")
+    return options, program, entries
 
 
 def main(arguments):
-    options, program, animals = parse(arguments)
-    complaints = check_data(animals)
+    options, program, entries = parse(arguments)
+    complaints = check_data(entries)
     if options.only or options.classes:
-        animals = [animal for animal in animals if animal["name"] in options.only or animal["class"] in options.classes]
+        entries = [entry for entry in entries if entry["name"] in options.only or entry["class"] in options.classes]
     with concurrent.futures.ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
-        waiting = [judge(animal, program, not options.program, pool) for animal in animals]
-        animals = [finish() for finish in waiting]
-    print_table(animals)
-    for animal in animals:
-        if animal["name"] in options.only:
-            print_all(animal)
-    summary(animals)
+        waiting = [judge(entry, program, not options.program, pool) for entry in entries]
+        entries = [finish() for finish in waiting]
+    print_table(entries)
+    for entry in entries:
+        if entry["name"] in options.only:
+            print_all(entry)
+    summary(entries)
     for complaint in complaints:
         print(f"FAILED {complaint}")
     if options.json:
-        options.json.write_text(json.dumps({"animals": animals, "complaints": complaints}, indent=1) + "\n")
-    return 1 if complaints or any(animal["complaints"] for animal in animals) else 0
+        options.json.write_text(json.dumps({"entries": entries, "complaints": complaints}, indent=1) + "\n")
+    return 1 if complaints or any(entry["complaints"] for entry in entries) else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@
 
 namespace {
 
-// What was posted and not polled; both sides use these.
+// The requests that are posted and not polled, for both sides.
 struct device {
   std::array<std::uint64_t, 64> ids;
   unsigned posted = 0;
@@ -85,7 +85,7 @@ objects make() {
       pd.allocate(4096, verbena::access::local_write | verbena::access::remote_write).value();
   auto pool = verbena::buffer_pool::create(pd, {}).value();
   auto buffer = pool.take(64);
-  auto* const queue = channel.queue();
+  auto* const queue = channel.qp();
   if (queue == nullptr) std::abort();  // a channel that was just made has one
   ibv_qp* const qp = queue->native();
   const auto remote = region.remote();
@@ -111,7 +111,7 @@ objects make() {
           std::move(into)};
 }
 
-const verbena::deadline never = verbena::deadline::never();
+const verbena::abort_at never;
 
 std::uint64_t poll_one(ibv_cq* cq) {
   ibv_wc wc;
@@ -154,14 +154,16 @@ CASE(raw_receive) {
   if (ibv_post_recv(with.qp, &wr, &bad) != 0) return 1;
   return poll_one(with.cq);
 }
-CASE(blocking_write) { return with.channel.write(with.from, with.remote, never).ok() ? 7 : 1; }
-CASE(blocking_receive) { return with.channel.receive(with.into, never).ok() ? 7 : 1; }
+CASE(blocking_write) {
+  return with.channel.write(with.from, with.remote, never).has_value() ? 7 : 1;
+}
+CASE(blocking_receive) { return with.channel.receive(with.into, never).has_value() ? 7 : 1; }
 CASE(scoped_write_16) {
   return with.channel.manual_scope(never, [&](verbena::operation_scope& scope) {
     std::uint64_t sum = 0;
     for (int i = 0; i < 16; ++i) {
       auto written = scope.write(with.from, with.remote);
-      sum += written.wait().ok() ? 7 : 1;
+      sum += written.wait().has_value() ? 7 : 1;
     }
     return sum;
   });
@@ -172,7 +174,7 @@ CASE(scoped_receive_16) {
     verbena::sink into = std::move(with.into);
     for (int i = 0; i < 16; ++i) {
       auto received = scope.receive(std::move(into));
-      sum += received.wait().ok() ? 7 : 1;
+      sum += received.wait().has_value() ? 7 : 1;
       into = received.take_sink();
     }
     with.into = std::move(into);
@@ -181,7 +183,7 @@ CASE(scoped_receive_16) {
 }
 CASE(unpolled_write) {
   auto pending = with.channel.post_write(std::move(*with.buffer), with.remote, {.length = 64});
-  const bool good = pending.wait(never)->ok();
+  const bool good = pending.wait().has_value();
   *with.buffer = pending.take_buffer();
   return good ? 7 : 1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A message of 8 bytes there and back between two processes, on the software device, each send
 // waited for: `channel_ping_pong raw|scoped`. `raw` is C on the queues of a channel: ibv_post_send,
-// ibv_post_recv, ibv_poll_cq. Prints nanoseconds of a round trip. What arrives is checked.
+// ibv_post_recv, ibv_poll_cq. Prints nanoseconds of a round trip. Checks the received bytes.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -22,7 +22,7 @@ using bench::process_pair;
 
 constexpr bench::repetitions times{.chunks = 50, .per_chunk = 1000};
 constexpr std::size_t size = 8;
-const verbena::deadline never = verbena::deadline::never();
+const verbena::abort_at never;
 
 verbena::channel connect(const process_pair& pair, const verbena::protection_domain& pd) {
   auto prepared = pd.create_channel({}).value();
@@ -79,7 +79,7 @@ double run(const process_pair& pair, Send&& send, Receive&& receive) {
 }
 
 ibv_qp* native_queue(verbena::channel& of) {
-  const auto* const queue = of.queue();
+  const auto* const queue = of.qp();
   if (queue == nullptr) fail("a channel that was just made has a queue pair");
   return queue->native();
 }
@@ -156,13 +156,13 @@ double scoped(const process_pair& pair) {
   const auto outcome = mine.channel.scope(never, [&](verbena::operation_scope& scope) {
     auto incoming = scope.receive(verbena::sink(mine.region, 64, size));
     const auto receive = [&](std::uint64_t number) {
-      if (!incoming.wait().ok()) fail("a receive failed");
+      if (!incoming.wait().has_value()) fail("a receive failed");
       mine.check(number);
       if (number < times.total()) incoming = scope.receive(incoming.take_sink());
     };
     const auto send = [&](std::uint64_t number) {
       mine.fill(number);
-      if (!scope.send(from).wait().ok()) fail("a send failed");
+      if (!scope.send(from).wait().has_value()) fail("a send failed");
     };
     spent = run(pair, send, receive);
   });

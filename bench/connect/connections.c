@@ -64,11 +64,11 @@ static double connect_tcp(uint16_t port) {
   return end - start;
 }
 
-// What all queue pairs of a process share.
+// The objects that all queue pairs of a process share.
 static struct ibv_pd* pd;
 static struct ibv_cq* cq;
 
-static void create_queue_pair(struct rdma_cm_id* id) {
+static void create_qp(struct rdma_cm_id* id) {
   if (pd == NULL) {
     pd = ibv_alloc_pd(id->verbs);
     check(pd != NULL, "ibv_alloc_pd");
@@ -116,7 +116,7 @@ static void serve_rdma(int tell) {
   for (;;) {
     struct rdma_cm_id* const id = expect(requests, RDMA_CM_EVENT_CONNECT_REQUEST);
     check(rdma_migrate_id(id, events) == 0, "rdma_migrate_id");
-    create_queue_pair(id);
+    create_qp(id);
     check(rdma_accept(id, NULL) == 0, "rdma_accept");
     expect(events, RDMA_CM_EVENT_ESTABLISHED);
     expect(events, RDMA_CM_EVENT_DISCONNECTED);
@@ -136,7 +136,7 @@ static double connect_rdma(uint16_t port) {
   expect(events, RDMA_CM_EVENT_ADDR_RESOLVED);
   check(rdma_resolve_route(id, 2000) == 0, "rdma_resolve_route");
   expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  create_queue_pair(id);
+  create_qp(id);
   check(rdma_connect(id, NULL) == 0, "rdma_connect");
   expect(events, RDMA_CM_EVENT_ESTABLISHED);
   const double end = now_ns();

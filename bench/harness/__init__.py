@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks of ./dev bench share: rounds, figures, tables, building and counting."""
+"""Shared code of the benchmarks of ./dev bench: rounds, figures, tables, building and counting."""

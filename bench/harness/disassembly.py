@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the machine code of a function has: locked instructions, calls in its loops. x86-64 only."""
+"""Finds locked instructions and calls in loops in the machine code of a function. x86-64 only."""
 from __future__ import annotations
 
 import dataclasses

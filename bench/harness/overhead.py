@@ -21,7 +21,7 @@ DEPENDS_ON_COMPILER = True
 CALLS = 64
 PREFIX = "case_"
 PROVIDER_FILE = "null_operations.c"
-# What the benchmark's own cases call, on both sides, when a request is refused; it never happens while counting.
+# The function that the benchmark's cases call on both sides if a request is refused, which never happens while counting.
 ON_REFUSAL = "<overhead_failed>"
 ALLOCATORS = ("malloc", "calloc", "realloc", "operator new", "operator delete", "free")
 
@@ -72,7 +72,7 @@ def base_name(name: str) -> str:
 
 
 def twin_of(case: str) -> str:
-    return case.removeprefix("poster_")
+    return case.removeprefix("poster_").removeprefix("single_")
 
 
 def bounds(case: str, operations: int) -> tuple[Bound, Bound]:
@@ -128,7 +128,7 @@ def none_of(name: str, found: list[str]) -> Figure:
 
 
 def counting_figures(ours: dict[str, Cost], code: dict[str, list], functions: dict) -> list[Figure]:
-    """What is forbidden on the data path, in what ran and in what was compiled."""
+    """Returns the forbidden operations of the data path, in the executed and in the compiled code."""
     allocations, foreign = [], []
     for case, cost in sorted(ours.items()):
         foreign += [f"{case} calls {name}" for name in cost.foreign_callees]

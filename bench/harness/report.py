@@ -50,7 +50,7 @@ def summary(figures: list[Figure]) -> str:
 
 
 def machine() -> dict:
-    """What a reader needs to judge numbers; nothing that names the machine."""
+    """Returns the facts that a reader needs to judge the numbers, without the name of the machine."""
     model = "unknown"
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():

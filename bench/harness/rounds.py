@@ -23,7 +23,7 @@ class Round:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What is left of the rounds; `ratio` is the median of ours / peer, None without a result."""
+    """The summary of the rounds; `ratio` is the median of ours / peer, None without a result."""
 
     total: int
     kept: tuple[Round, ...]
@@ -64,16 +64,22 @@ def outcome(samples: dict[str, list[float]], peer: str, ours: str) -> Outcome:
 
 
 def interleave(
-    programs: dict[str, Callable[[], float]], ours: str, rounds: int = 9, most: int = 21
+    programs: dict[str, Callable[[], float]],
+    ours: str,
+    rounds: int = 9,
+    most: int = 21,
+    judged: tuple[str, ...] | None = None,
 ) -> dict[str, list[float]]:
     """Runs all programs once per round, every other round backwards; returns samples by name.
 
-    Adds rounds, up to `most`, while a peer has too few rounds left for a result.
+    Adds rounds, up to `most`, while a peer has too few rounds left for a result. The peers are those of `judged`, or
+    all programs except ours.
     """
+    peers = judged or tuple(name for name in programs if name != ours)
     samples: dict[str, list[float]] = {name: [] for name in programs}
 
     def enough() -> bool:
-        return all(outcome(samples, name, ours).has_result for name in programs if name != ours)
+        return all(outcome(samples, name, ours).has_result for name in peers)
 
     done = 0
     while done < rounds or (done < most and not enough()):

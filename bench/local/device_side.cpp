@@ -20,14 +20,14 @@ device_side::device_side(const process_pair& pair, memory_kind kind, std::size_t
 
 device_side::memory device_side::make_memory(const verbena::protection_domain& pd, memory_kind kind,
                                              std::size_t bytes) {
-  const auto rights = verbena::access::local_write | verbena::access::remote_write;
+  const auto access = verbena::access::local_write | verbena::access::remote_write;
   if (kind == memory_kind::shareable) {
-    auto region = pd.allocate(bytes, rights).value();
+    auto region = pd.allocate(bytes, access).value();
     const auto view = region.bytes();
     return {{}, std::move(region), view};
   }
   std::vector<std::byte> own(bytes);
-  auto region = pd.register_memory(own, rights).value();
+  auto region = pd.register_memory(own, access).value();
   const std::span<std::byte> view(own);
   return {std::move(own), std::move(region), view};
 }
@@ -36,11 +36,10 @@ verbena::queue_pair<verbena::rc> device_side::connect(const process_pair& pair,
                                                       const verbena::protection_domain& pd,
                                                       const verbena::completion_queue& sends,
                                                       const verbena::completion_queue& receives) {
-  auto prepared =
-      pd.create_queue_pair<verbena::rc>(
-            sends, receives,
-            {.max_send_wr = depth, .max_recv_wr = depth, .access = verbena::access::remote_write})
-          .value();
+  auto prepared = pd.create_qp<verbena::rc>(sends, receives,
+                                            {.queues = {.max_send_wr = depth, .max_recv_wr = depth},
+                                             .access = verbena::access::remote_write})
+                      .value();
   pair.send(prepared.endpoint().encode());
   std::array<std::byte, verbena::endpoint::encoded_size> bytes{};
   pair.receive(bytes);

@@ -31,7 +31,7 @@ template <class Operation>
   return *middle;
 }
 
-/// Tells the processor that this is a loop that waits for another one.
+/// Executes the processor's hint for a busy-waiting loop.
 inline void spin_hint() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

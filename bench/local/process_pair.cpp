@@ -17,7 +17,7 @@
 namespace bench {
 namespace {
 
-// Neither side spins for ever when the other one is gone.
+// Neither side spins without limit after the other side exited.
 constexpr unsigned most_seconds = 120;
 
 void pin_to(int processor) {

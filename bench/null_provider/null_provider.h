@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A provider whose data-path operations do next to nothing: each adds one to a counter. What is
- * left of the cost of a post or a poll is what the caller's side spends. The operations sit behind
+ * A provider whose data-path operations do next to nothing: each adds one to a counter. The
+ * remaining cost of a post or a poll is that of the caller's side. The operations sit behind
  * the same function pointers as a real provider's, in a translation unit of their own
  * (null_operations.c), and are built without link-time optimisation.
  */
@@ -17,7 +17,8 @@ extern "C" {
 /* Completions that one extended poll walks through before it reports ENOENT. */
 enum { null_completions_per_poll = 16 };
 
-/* What a provider saw of one work request; used to check that two callers set the same fields. */
+/* The fields of one work request as the provider saw them; used to check that two callers set the
+ * same fields. */
 struct null_record {
   const char* operation; /* "post_send", "post_recv", "post_srq_recv", "wr_rdma_write"… */
   uint64_t wr_id;
@@ -62,7 +63,7 @@ void null_destroy_srq(struct ibv_srq* srq);
 
 /* Replaces the operations of `qp` by ones that report each work request to `function`. */
 void null_record_posts(struct ibv_qp* qp, null_record_function* function, void* argument);
-/* The same of a shared receive queue. */
+/* The receives that were posted to a shared receive queue. */
 void null_record_shared_posts(struct ibv_srq* srq, null_record_function* function, void* argument);
 
 /* The operations (null_operations.c): put into a context, a queue pair, a completion queue. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The measured functions. Each exists twice under the same name: in twin.c as a C programmer writes
  * it, in typed.cpp with this library's public functions. One call posts or polls `operations` times
- * and returns a number that depends on the outcome: a refused post is looked at elsewhere. Cases
- * whose name starts with poster_ exist in typed.cpp alone; their twin is the case without it.
+ * and returns a number that depends on the outcome: a refused post is handled elsewhere. Cases
+ * whose name starts with poster_ or single_ exist only in C++; their twin is the case without the
+ * prefix.
  *
  * _1 is one request, _2 two that are posted one by one, _16 one list of sixteen, _loop one request
  * posted sixteen times; _span names slices where they lie instead of copying them; _ex goes
@@ -68,6 +69,22 @@ extern "C" {
   X(poster_write_2_ex, 2)        \
   X(poster_write_loop_ex, 16)
 
+/* One request, posted by a function of its own: single_NAME does what NAME does. */
+#define OVERHEAD_SINGLE_CASES(X)    \
+  X(single_send_1, 1)               \
+  X(single_send_immediate_1, 1)     \
+  X(single_write_1, 1)              \
+  X(single_write_immediate_1, 1)    \
+  X(single_read_1, 1)               \
+  X(single_compare_swap_1, 1)       \
+  X(single_fetch_add_1, 1)          \
+  X(single_inline_1, 1)             \
+  X(single_datagram_1, 1)           \
+  X(single_datagram_immediate_1, 1) \
+  X(single_write_loop, 16)          \
+  X(single_write_1_ex, 1)           \
+  X(single_write_loop_ex, 16)
+
 /* The objects that a case works on; each side defines its own. */
 struct overhead_objects;
 
@@ -84,7 +101,7 @@ extern const struct overhead_case overhead_cases[];
 extern const size_t overhead_case_count;
 struct ibv_qp;
 struct ibv_srq;
-/* What is posted to. */
+/* The queues for posting. */
 struct overhead_queues {
   struct ibv_qp* classic;
   struct ibv_qp* extended;
@@ -95,7 +112,7 @@ struct overhead_queues {
  */
 struct overhead_objects* overhead_set_up(struct overhead_queues* queues);
 
-/* What both sides post: 64 bytes at slot i of a region. Slots follow each other. */
+/* The request that both sides post: 64 bytes at slot i of a region. Slots follow each other. */
 enum { overhead_slot_bytes = 64, overhead_slots = 16 };
 /* Where datagrams go, and the number that comes with some messages. */
 enum {
@@ -107,12 +124,13 @@ enum {
 /* The identifier of the first request of a call. */
 #define OVERHEAD_FIRST_ID UINT64_C(7)
 
-/* What both sides do about a post that was refused. */
+/* Handles a refused post, for both sides. */
 uint64_t overhead_failed(int code);
 
 #define OVERHEAD_DECLARE(name, operations) overhead_function case_##name;
 OVERHEAD_CASES(OVERHEAD_DECLARE)
 OVERHEAD_POSTER_CASES(OVERHEAD_DECLARE)
+OVERHEAD_SINGLE_CASES(OVERHEAD_DECLARE)
 
 #ifdef __cplusplus
 }

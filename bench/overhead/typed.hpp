@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The objects of the C++ side. What a work request names lies in them as in the C side's structure.
+// The objects of the C++ side, in the same layout as in the C side's structure.
 #pragma once
 
 #include <array>

@@ -85,6 +85,55 @@ POSTED_CASES(fetch_add, fetch_add, qp, extended)
 POSTED_CASES(inline, inline_bytes, qp, extended)
 POSTED_CASES(datagram_immediate, datagram_immediate, datagrams, datagrams_extended)
 
+CASE(single_send_1) { return outcome_of(objects->qp.post_send(request(0), objects->local[0])); }
+CASE(single_send_immediate_1) {
+  return outcome_of(
+      objects->qp.post_send_with_immediate(request(0), overhead_immediate, objects->local[0]));
+}
+CASE(single_write_1) {
+  return outcome_of(objects->qp.post_write(request(0), objects->local[0], objects->remote[0]));
+}
+CASE(single_write_immediate_1) {
+  return outcome_of(objects->qp.post_write_with_immediate(request(0), overhead_immediate,
+                                                          objects->local[0], objects->remote[0]));
+}
+CASE(single_read_1) {
+  return outcome_of(objects->qp.post_read(request(0), objects->local[0], objects->remote[0]));
+}
+CASE(single_compare_swap_1) {
+  return outcome_of(objects->qp.post_compare_and_swap(
+      request(0), objects->words[0], objects->remote[0], {.expected = 5, .desired = 6}));
+}
+CASE(single_fetch_add_1) {
+  return outcome_of(
+      objects->qp.post_fetch_and_add(request(0), objects->words[0], objects->remote[0], 0));
+}
+CASE(single_inline_1) { return outcome_of(objects->qp.post_send(request(0), objects->inlined[0])); }
+CASE(single_datagram_1) {
+  return outcome_of(objects->datagrams.post_send(request(0), objects->local[0], objects->to));
+}
+CASE(single_datagram_immediate_1) {
+  return outcome_of(objects->datagrams.post_send_with_immediate(request(0), overhead_immediate,
+                                                                objects->local[0], objects->to));
+}
+CASE(single_write_loop) {
+  std::uint64_t codes = 0;
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    codes |= outcome_of(objects->qp.post_write(request(i), objects->local[i], objects->remote[i]));
+  return codes;
+}
+CASE(single_write_1_ex) {
+  return outcome_of(
+      objects->extended.post_write(request(0), objects->local[0], objects->remote[0]));
+}
+CASE(single_write_loop_ex) {
+  auto queue = objects->extended;  // a view, like the pointer of the twin
+  std::uint64_t codes = 0;
+  for (unsigned i = 0; i < overhead_slots; ++i)
+    codes |= outcome_of(queue.post_write(request(i), objects->local[i], objects->remote[i]));
+  return codes;
+}
+
 CASE(lazy_fields_16) {
   std::uint64_t sum = 0;
   auto pass = objects->lazy_cq.poll();

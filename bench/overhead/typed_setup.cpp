@@ -8,7 +8,7 @@
 
 namespace {
 
-// What adopt() and destructors call.
+// Functions that adopt() and destructors call.
 verbena::provider make_null_provider() {
   verbena::provider made;
   auto& verbs = made.verbs;
@@ -51,7 +51,8 @@ auto make_remotes(std::index_sequence<Slot...>) {
 }  // namespace
 
 #define ENTRY(name, operations) {#name, operations, case_##name},
-const overhead_case overhead_cases[] = {OVERHEAD_CASES(ENTRY) OVERHEAD_POSTER_CASES(ENTRY)};
+const overhead_case overhead_cases[] = {OVERHEAD_CASES(ENTRY) OVERHEAD_POSTER_CASES(ENTRY)
+                                            OVERHEAD_SINGLE_CASES(ENTRY)};
 const std::size_t overhead_case_count = std::size(overhead_cases);
 
 overhead_objects* overhead_set_up(overhead_queues* queues) {

@@ -27,9 +27,9 @@ table set_up() {
   auto pd = context.allocate_pd().value();
   auto cq = context.create_cq(batch_size).value();
   // The peer, here ourselves, may write into our memory.
-  auto prepared = pd.create_queue_pair<verbena::rc>(
+  auto prepared = pd.create_qp<verbena::rc>(
                         cq, cq,
-                        {.max_send_wr = batch_size,
+                        {.queues = {.max_send_wr = batch_size},
                          .access = verbena::access::local_write | verbena::access::remote_write})
                       .value();
   const auto self = prepared.endpoint();

@@ -27,7 +27,7 @@ struct connection {
 
   static verbena::queue_pair<verbena::rc> connect(const verbena::protection_domain& pd,
                                                   const verbena::completion_queue& cq) {
-    auto prepared = pd.create_queue_pair<verbena::rc>(cq, cq).value();
+    auto prepared = pd.create_qp<verbena::rc>(cq, cq).value();
     const auto self = prepared.endpoint();
     return std::move(prepared).handshake(self).value();
   }

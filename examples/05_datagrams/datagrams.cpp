@@ -11,14 +11,14 @@ namespace {
 
 using verbena::global_route_header;
 
-constexpr verbena::queue_key key(0x1234);  // lets datagrams in; both sides know it
+constexpr verbena::queue_key key(0x1234);  // the Q_Key of both sides
 constexpr std::size_t room = 4096;
 
 // One side: a queue pair, what it completes into, and memory for one message each way.
 struct player {
   explicit player(const verbena::protection_domain& pd)
       : cq(pd.context().create_cq(16).value()),
-        prepared(pd.create_queue_pair<verbena::ud>(cq, cq).value()),
+        prepared(pd.create_qp<verbena::ud>(cq, cq).value()),
         endpoint(prepared.endpoint()),
         inbox(pd.allocate(room, verbena::access::local_write).value()),
         outbox(pd.allocate(room, verbena::access::local_write).value()) {}
@@ -27,16 +27,13 @@ struct player {
   void say(verbena::queue_pair<verbena::ud>& qp, std::string_view text,
            const verbena::destination& to) {
     std::ranges::copy(verbena::bytes_of(text), outbox.bytes().begin());
-    auto batch = qp.start_send();
-    batch.send({.signaled = true}, outbox.slice(0, text.size()), to);
-    batch.submit().value();
+    qp.post_send({.signaled = true}, outbox.slice(0, text.size()), to).value();
     static_cast<void>(wait());
   }
   // The next completion.
   verbena::completion wait() {
     std::array<verbena::completion, 1> room_for_one;
-    while (cq.poll(room_for_one).value().empty()) {
-    }
+    static_cast<void>(cq.wait(room_for_one, verbena::deadline::never()).value());
     room_for_one[0].result().value();
     return room_for_one[0];
   }
@@ -62,7 +59,7 @@ int main() {
   player bob(pd);
 
   // Alice knows Bob's endpoint; Bob knows nothing of Alice.
-  auto to_bob = pd.create_address_handle(alice.prepared.address_of(bob.endpoint).value()).value();
+  auto to_bob = pd.create_ah(alice.prepared.address_of(bob.endpoint).value()).value();
   auto alice_qp = std::move(alice.prepared).activate(key).value();
   auto bob_qp = std::move(bob.prepared).activate(key).value();
   alice_qp.post_receive({}, alice.inbox.slice()).value();
@@ -73,7 +70,7 @@ int main() {
   const auto asked = bob.wait();
   const auto header = global_route_header::decode(bob.inbox.bytes());
   const auto back = pd.sender_address(asked, verbena::port_number(1), header.value()).value();
-  auto to_alice = pd.create_address_handle(back).value();
+  auto to_alice = pd.create_ah(back).value();
   const verbena::queue_pair_number sender(asked.native().src_qp);
   bob.say(bob_qp, "pong", to_alice.destination(sender, key));
 

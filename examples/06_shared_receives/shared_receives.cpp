@@ -21,10 +21,11 @@ struct connection {
 connection connect(const verbena::protection_domain& pd, const verbena::completion_queue& client_cq,
                    const verbena::completion_queue& server_cq,
                    const verbena::shared_receive_queue& shared) {
-  // A client that finds no receive tries again, for ever (7).
+  // If no receive is posted, the client retries without limit (7).
   auto client =
-      pd.create_queue_pair<verbena::rc>(client_cq, client_cq, {.rnr_retry_count = 7}).value();
-  auto server = pd.create_queue_pair<verbena::rc>(server_cq, server_cq, shared).value();
+      pd.create_qp<verbena::rc>(client_cq, client_cq, {.reliability = {.rnr_retry_count = 7}})
+          .value();
+  auto server = pd.create_qp<verbena::rc>(server_cq, server_cq, shared).value();
   const auto to_client = client.endpoint();
   const auto to_server = server.endpoint();
   return {std::move(client).handshake(to_server).value(),
@@ -41,7 +42,7 @@ int main() {
   // Memory outlives the queues that work on it.
   auto inbox = pd.allocate(receives * message_bytes, verbena::access::local_write).value();
   auto outbox = pd.allocate(clients, verbena::access::local_write).value();
-  auto shared = pd.create_shared_receive_queue({.max_wr = receives}).value();
+  auto shared = pd.create_srq({.max_wr = receives}).value();
 
   auto batch = shared.start_receive();
   for (std::size_t slot = 0; slot < receives; ++slot)

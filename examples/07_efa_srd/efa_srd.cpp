@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two processes over scalable reliable datagrams, the transport of Elastic Fabric Adapters: a
-// client sends, writes into the server's memory and reads from it; the server answers. Without such
-// an adapter: VERBENA_SOFTDEV_PERSONA=efa. Never tried on EFA hardware.
+// Two processes over scalable reliable datagrams (SRD), the transport of Elastic Fabric Adapters: a
+// client sends a message, and writes and reads the server's memory; the server replies. To run it
+// without an EFA, set VERBENA_SOFTDEV_PERSONA=efa. Not tested on EFA hardware.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,12 +26,12 @@ namespace {
 
 namespace bringup = verbena::bringup;
 
-constexpr verbena::queue_key key(0x1234);  // lets requests in; all sides know it
-constexpr std::uint32_t written = 7;       // tells the server that something was written
+constexpr verbena::queue_key key(0x1234);  // the Q_Key of both sides
+constexpr std::uint32_t written = 7;       // immediate data of the write
 
 verbena::deadline soon() { return verbena::deadline::after(std::chrono::seconds(20)); }
 
-// What a side tells the other: who it is, and the memory that may be written and read.
+// The address of a side, and its memory for remote access.
 struct introduction {
   verbena::endpoint endpoint;
   verbena::remote_region memory;
@@ -55,8 +55,8 @@ struct side {
   verbena::protection_domain pd = context.allocate_pd().value();
   verbena::completion_queue cq = context.create_cq(16).value();
   verbena::prepared_queue_pair<verbena::efa::srd> prepared =
-      pd.create_queue_pair<verbena::efa::srd>(cq, cq, {.max_send_wr = 8}).value();
-  verbena::endpoint endpoint = prepared.endpoint();  // bytes for whoever wants to reach it
+      pd.create_qp<verbena::efa::srd>(cq, cq, {.queues = {.max_send_wr = 8}}).value();
+  verbena::endpoint endpoint = prepared.endpoint();  // the address for peers
   verbena::queue_pair<verbena::efa::srd> qp = std::move(prepared).activate(key).value();
   verbena::memory_region memory =
       pd.allocate(4096, verbena::access::local_write | verbena::access::remote_write |
@@ -68,7 +68,7 @@ struct side {
 
   // [way]
   [[nodiscard]] verbena::address_handle way_to(const verbena::endpoint& peer) const {
-    return pd.create_address_handle({.gid = peer.gid, .source_gid = verbena::gid_index(0)}).value();
+    return pd.create_ah({.gid = peer.gid, .source_gid = verbena::gid_index(0)}).value();
   }
   // [/way]
 
@@ -78,7 +78,7 @@ struct side {
   [[nodiscard]] bool has(std::size_t at, std::string_view text) const {
     return std::ranges::equal(memory.bytes().subspan(at, text.size()), verbena::bytes_of(text));
   }
-  // The next completion; what was posted in an order may end in another one.
+  // Waits for the next completion. Completions may have another order than the requests.
   [[nodiscard]] verbena::completion wait() const {
     std::array<verbena::completion, 1> room;
     while (cq.poll(room).value().empty()) {
@@ -91,7 +91,7 @@ struct side {
 bool serve(bringup::listener& listener) {
   side me;
   // [receive]
-  // No header comes in front of a message: it begins at the first byte.
+  // SRD has no GRH: the message begins at the first byte.
   me.qp.post_receive({}, me.memory.slice(0, 64)).value();
   me.qp.post_receive({}, me.memory.slice(64, 64)).value();
   // [/receive]
@@ -116,7 +116,7 @@ bool serve(bringup::listener& listener) {
   batch.send({}, me.memory.slice(2048, 6), way.destination(client.endpoint.queue_pair, key));
   batch.submit().value();
   static_cast<void>(me.wait());
-  stream.exchange({}, soon()).value();  // the client may read until it says so
+  stream.exchange({}, soon()).value();  // the client reads until it sends this
   return message && write;
 }
 
@@ -148,7 +148,7 @@ bool ask(std::uint16_t port) {
     else
       ++sent;
   }
-  // A read may overtake a write: it waited until the write had ended.
+  // A read may overtake a write, so the write has completed before this read is posted.
   auto again = queue.start_send();
   again.read({.id = 3}, me.memory.slice(2048, 7), server.memory.slice(1024, 7), to);
   again.submit().value();
@@ -166,7 +166,7 @@ bool ask(std::uint16_t port) {
 
 int main() try {
   auto listener = bringup::listener::open({.host = "127.0.0.1"}).value();
-  const pid_t other = ::fork();  // before a device is open
+  const pid_t other = ::fork();  // before a device is opened
   if (other == 0) return ask(listener.port()) ? 0 : 1;
   const bool served = other > 0 && serve(listener);
   int status = 0;

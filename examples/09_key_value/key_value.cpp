@@ -75,7 +75,7 @@ class server {
     const auto table =
         pd.register_memory(std::as_writable_bytes(std::span(table_)), verbena::access::remote_read)
             .value();
-    auto queue = request.create_queue_pair(pd, cq, cq, {.access = verbena::access::remote_read});
+    auto queue = request.create_qp(pd, cq, cq, {.access = verbena::access::remote_read});
     const auto where = table.remote().encode();
     auto link = std::move(request)
                     .accept(std::move(queue).value(), {.private_data = where}, soon())
@@ -105,12 +105,12 @@ class client {
         pd_(peer_.context().value().allocate_pd().value()),
         cq_(pd_.context().create_cq(1).value()),
         sink_(pd_.allocate(sizeof(bucket), verbena::read_sink_access(pd_.context())).value()),
-        link_(peer_.connect(peer_.create_queue_pair(pd_, cq_, cq_).value(), {}, soon()).value()),
+        link_(peer_.connect(peer_.create_qp(pd_, cq_, cq_).value(), {}, soon()).value()),
         table_(table_in(link_.peer_private_data())) {}
 
   [[nodiscard]] std::optional<std::string> get(std::string_view key) {
     // [get]
-    auto batch = link_.queue().start_send();
+    auto batch = link_.qp().start_send();
     batch.read({.signaled = true}, sink_.slice(),
                table_.slice(place_of(key) * sizeof(bucket), sizeof(bucket)));
     batch.submit().value();

@@ -1,37 +1,34 @@
 // SPDX-License-Identifier: MIT
-// Operations on memory of the program, in a scope: they run at the same time, are waited for in any
-// order, and are over when the scope is, whatever happens inside.
+// The scoped level of a channel: operations on memory of the program run concurrently and have
+// completed when the scope ends, also if its body fails.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
 int main() {
-  using namespace std::chrono_literals;
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
-  auto prepared = pd.create_channel({.max_send_sge = 2}).value();
+  auto prepared = pd.create_channel({.queues = {.max_send_sge = 2}}).value();
   const auto endpoint = prepared.endpoint();  // for the peer; here the peer is ourselves
   auto channel = std::move(prepared).handshake(endpoint).value();
 
   auto memory = pd.allocate(64, verbena::access::local_write).value();
   std::ranges::copy(verbena::bytes_of("hello world"), memory.bytes().begin());
 
-  const auto outcome =
-      channel.scope(verbena::deadline::after(5s), [&](verbena::operation_scope& scope) {
-        verbena::sink inbox(memory, 32, 32);
-        auto receive = scope.receive(std::move(inbox));  // the sink is given up …
-        const std::array words = {verbena::source(memory, 6, 5), verbena::source(memory, 5, 1)};
-        auto send = scope.send(words);
-        const auto length = receive.wait().value();
-        inbox = receive.take_sink();  // … and comes back with the completion
-        auto again = scope.receive(std::move(inbox));
-        auto second = scope.send(verbena::source(memory, 0, 5));
-        return length + again.wait().value();
-        // Nobody waits for the two sends: the scope does.
-      });
+  const auto outcome = channel.scope([&](verbena::operation_scope& scope) {
+    verbena::sink inbox(memory, 32, 32);
+    auto receive = scope.receive(std::move(inbox));  // the sink is given up …
+    const std::array words = {verbena::source(memory, 6, 5), verbena::source(memory, 5, 1)};
+    auto send = scope.send(words);
+    const auto length = receive.wait().value();
+    inbox = receive.take_sink();  // … and comes back with the completion
+    auto again = scope.receive(std::move(inbox));
+    auto second = scope.send(verbena::source(memory, 0, 5));
+    return length + again.wait().value();
+    // Nobody waits for the two sends: the scope does.
+  });
   if (!outcome) {
     std::printf("%s\n", outcome.error().message().c_str());
     return 1;

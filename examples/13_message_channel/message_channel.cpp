@@ -30,7 +30,7 @@ verbena::send_result send_next(verbena::message_channel& channel) {
 // [/send]
 
 // [receive]
-// Adds up what has arrived. What it does not keep goes back to be received into.
+// Adds up what has arrived. Returns the other messages to the receive pool.
 void take_all(verbena::message_channel& channel, std::uint64_t& sum) {
   while (const auto message = channel.try_receive()) {
     std::uint64_t number = 0;
@@ -47,10 +47,9 @@ int main() {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   const verbena::message_channel_options options{.message_bytes = 1024,
-                                                 .sends = 4,
-                                                 .receives = 4,
+                                                 .queues = {.max_send_wr = 4, .max_recv_wr = 4},
                                                  .credits = verbena::credits::required,
-                                                 .connection = {.rnr_retry_count = 0}};
+                                                 .reliability = {.rnr_retry_count = 0}};
   auto first = verbena::message_channel::prepare(pd, options).value();
   auto second = verbena::message_channel::prepare(pd, options).value();
   const auto to_first = first.endpoint();  // for the peer; here both sides are ours

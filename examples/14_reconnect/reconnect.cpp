@@ -36,7 +36,7 @@ unsigned receive(verbena::channel& from, const verbena::buffer_pool& pool, unsig
   return sum;
 }
 
-// The other side: two messages arrive, then it hears of the end of the connection.
+// The other side: two messages arrive, then the connection ends.
 unsigned be_the_receiver(verbena::bringup::listener& listening, verbena::deadline until) {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
@@ -83,7 +83,7 @@ int main() {
   const auto again = channel.reconnect(next_stream, until).value();
   std::vector<verbena::pending_operation> repeated;
   for (unsigned i = 0; i < messages; ++i)
-    if (again.settle(*sends[i].poll()) == verbena::delivery::not_done)
+    if (again.reconcile(*sends[i].poll()) == verbena::delivery::not_done)
       repeated.push_back(send(i + 1));
   // [/reconnect]
   for (auto& each : repeated)

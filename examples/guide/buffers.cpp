@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Pools of buffers, typed views of a peer's memory, windows and the registration cache.
+// Buffer pools, NUMA placement, typed views of a peer's memory, exported memory, registered arenas.
+#include <sys/mman.h>
+
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "examples/guide/snippets.hpp"
@@ -32,8 +36,8 @@ void pools(const verbena::protection_domain& pd) {
       verbena::buffer_pool::create(
           pd, {.classes = {{.bytes = 256, .count = 512}, {.bytes = 65536, .count = 16}}})
           .value();
-  auto buffer = pool.take(100);  // 256 bytes, or 65536 if those are all taken
-  if (!buffer) return;           // and these are, too
+  auto buffer = pool.take(100);  // 256 bytes, or 65536 if none of 256 is left
+  if (!buffer) return;           // the pool is empty
   std::ranges::fill(buffer->bytes(), std::byte{7});
   const verbena::local_slice message = buffer->slice(0, 100);
   // [/pool]
@@ -44,6 +48,18 @@ void pools(const verbena::protection_domain& pd) {
   const auto large = verbena::buffer::of(std::move(region));
   // [/whole]
   require(large.capacity() == 1 << 20);
+
+  // [adopt]
+  constexpr std::size_t size = 1 << 20;
+  void* const address =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return;
+  const std::span mapped(static_cast<std::byte*>(address), size);
+  const std::shared_ptr<void> owner(address, [](void* memory) { ::munmap(memory, size); });
+  auto registered = pd.register_memory(mapped, verbena::access::local_write).value();
+  const auto adopted = verbena::buffer::adopt(std::move(registered), mapped, owner);
+  // [/adopt]
+  require(adopted.bytes().data() == address);
 }
 
 void places(const verbena::context& context, const verbena::protection_domain& pd) {
@@ -56,7 +72,7 @@ void places(const verbena::context& context, const verbena::protection_domain& p
            .placement = verbena::numa_placement::near_adapter(verbena::numa_binding::preferred)})
           .value();
   const auto node = verbena::bind_thread_near(context, verbena::numa_binding::preferred).value();
-  if (!node) std::puts("the adapter is attached to no NUMA node");
+  if (!node) std::puts("the adapter is not attached to a NUMA node");
   // [/near]
   require(pool.count() == 16);
 
@@ -64,44 +80,44 @@ void places(const verbena::context& context, const verbena::protection_domain& p
   const auto strict = verbena::allocate_placed(
       pd, 1 << 20, verbena::access::local_write,
       {.placement = verbena::numa_placement::on_node(0, verbena::numa_binding::strict)});
-  if (!strict) std::puts(strict.error().message().c_str());  // no such node, full, not allowed …
+  if (!strict) std::puts(strict.error().message().c_str());  // node missing, full or forbidden
   // [/strict]
 }
 
-void views_and_windows(const verbena::protection_domain& pd) {
-  // [window]
-  auto window = verbena::remote_window<table>::create(pd).value();
+void views_and_exported_memory(const verbena::protection_domain& pd) {
+  // [exported]
+  auto exported = verbena::exported_memory<table>::create(pd).value();
   const auto grant =
-      window.grant(verbena::access::remote_read | verbena::access::remote_write).value();
+      exported.grant(verbena::access::remote_read | verbena::access::remote_write).value();
   const auto bytes_for_the_peer = grant.encode();
-  // [/window]
+  // [/exported]
 
   // [view]
   const auto theirs = verbena::remote_region::decode(bytes_for_the_peer).value();
-  const auto view = verbena::remote_view<table>::of(theirs).value();  // nothing if it is too short
-  const auto seventh = view.field(&table::slots).field(7, &slot::value);
-  const verbena::remote_region target = seventh.value().region();  // nothing without a slot 7
+  const auto view = verbena::remote_view<table>::of(theirs).value();      // nullopt if too short
+  const auto seventh = view.field(&table::slots).field(7, &slot::value);  // nullopt without slot 7
+  const verbena::remote_region target = seventh.value().region();
   // [/view]
   require(target.length() == sizeof(std::uint64_t));
 
-  // [look]
-  window.store(&table::used, 1);
-  if (window.load(&table::used) != 0) {    // ordered: what was written before is there
-    const table copy = window.copy_out();  // never a reference
+  // [exported_use]
+  exported.store(&table::used, 1);
+  if (exported.load(&table::used) != 0) {    // ordered: earlier writes are visible
+    const table copy = exported.copy_out();  // a copy, not a reference
     use(copy);
   }
-  window.revoke().value();  // from here on, accesses of the peer fail
-  // [/look]
+  exported.revoke().value();  // later accesses of the peer fail
+  // [/exported_use]
 }
 
-void cache(const verbena::protection_domain& pd) {
-  // [cache]
-  const verbena::registration_cache cache(pd, {.max_entries = 1000, .max_bytes = 1 << 30});
-  const auto memory = cache.allocate(64 << 20).value();
-  const auto part = cache.registered(memory, 4096, 100'000, verbena::access::local_write).value();
+void arena(const verbena::protection_domain& pd) {
+  // [arena]
+  const verbena::registered_arena arena(pd, {.max_entries = 1000, .max_bytes = 1 << 30});
+  const auto memory = arena.allocate(64 << 20).value();
+  const auto part = arena.registered(memory, 4096, 100'000, verbena::access::local_write).value();
   const verbena::local_slice sink = part.slice();
-  // [/cache]
-  require(sink.length() == 100'000 && cache.statistics().misses == 1);
+  // [/arena]
+  require(sink.length() == 100'000 && arena.statistics().misses == 1);
 }
 
 }  // namespace
@@ -111,8 +127,8 @@ void buffers() {
   const auto pd = context.allocate_pd().value();
   pools(pd);
   places(context, pd);
-  views_and_windows(pd);
-  cache(pd);
+  views_and_exported_memory(pd);
+  arena(pd);
 }
 
 }  // namespace guide

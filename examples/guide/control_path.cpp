@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Devices, memory, the state machine and errors: what happens before bytes move.
+// Devices, memory regions, queue pair states and errors.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -53,13 +53,13 @@ void memory() {
   // [slices]
   const verbena::local_slice header = region.slice(0, 64);
   const verbena::local_slice body = region.slice(4096, 1000);
-  const std::array message = {header, body};  // one message, gathered from two places
+  const std::array message = {header, body};  // one message of two slices
   // [/slices]
   require(message[1].address() == header.address() + 4096);
 
   // [remote]
   const auto bytes_for_the_peer = region.remote().encode();
-  // … and over there:
+  // In the peer's program:
   const auto theirs = verbena::remote_region::decode(bytes_for_the_peer).value();
   const auto second_page = theirs.slice(4096, 4096);
   // [/remote]
@@ -71,13 +71,13 @@ void state_machine_by_hand() {
   const auto pd = context.allocate_pd().value();
   const auto cq = context.create_cq(16).value();
   // [steps]
-  auto prepared = pd.create_queue_pair<verbena::rc>(cq, cq).value();
-  const verbena::endpoint peer = prepared.endpoint();  // here the peer is ourselves
+  auto prepared = pd.create_qp<verbena::rc>(cq, cq).value();
+  const verbena::endpoint peer = prepared.endpoint();  // here the queue pair is its own peer
   const auto init = prepared.init_attributes();
   auto rtr = prepared.rtr_attributes(peer).value();
   const auto rts = prepared.rts_attributes(peer);
 
-  auto qp = std::move(prepared).into_queue_pair();  // in RESET
+  auto qp = std::move(prepared).into_queue_pair();  // in state RESET
   qp.modify(init).value();
   rtr.set_min_rnr_timer(verbena::rnr_timer::at_least(std::chrono::milliseconds(1)));
   qp.modify(rtr).value();
@@ -113,7 +113,7 @@ void errors() {
   // [result]
   const auto region = open_and_allocate("no_such_device");
   if (!region) {
-    std::cout << region.error().message() << '\n';  // the call, the number, the likely cause
+    std::cout << region.error().message() << '\n';  // the call, the errno, the likely cause
     require(region.error().is(std::errc::no_such_device));
   }
   // [/result]

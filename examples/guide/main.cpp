@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs what docs/guide quotes, one page after the other.
+// Runs the snippets of docs/guide, one page after another.
 #include <exception>
 #include <iostream>
 #include <utility>
@@ -14,6 +14,7 @@ int main() {
       {"state machine by hand", guide::state_machine_by_hand},
       {"errors", guide::errors},
       {"reliable connection", guide::reliable_connection},
+      {"options", guide::options},
       {"reliable connection over TCP", guide::reliable_connection_over_tcp},
       {"negotiated connection", guide::negotiated_connection},
       {"completions by polling", guide::completions_by_polling},

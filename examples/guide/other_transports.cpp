@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Unreliable connections, datagrams, shared receive queues, and what devices report on their own.
+// Unreliable connections, datagrams, shared receive queues, asynchronous events.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What every page begins with.
+/// The objects that every snippet uses.
 struct usual {
   verbena::context context = verbena::open_device().value();
   verbena::protection_domain pd = context.allocate_pd().value();
@@ -35,14 +35,12 @@ void unreliable_connection() {
   const auto& cq = with.cq;
   const auto& memory = with.memory;
   // [uc]
-  auto prepared = pd.create_queue_pair<verbena::uc>(cq, cq, {.max_send_wr = 16}).value();
-  const verbena::endpoint peer = prepared.endpoint();  // here the peer is ourselves
+  auto prepared = pd.create_qp<verbena::uc>(cq, cq, {.queues = {.max_send_wr = 16}}).value();
+  const verbena::endpoint peer = prepared.endpoint();  // here the queue pair is its own peer
   auto qp = std::move(prepared).handshake(peer).value();
 
   qp.post_receive({.id = 1}, memory.slice(4096, 64)).value();
-  auto batch = qp.start_send();
-  batch.send({.id = 2, .signaled = true}, memory.slice(0, 64));
-  batch.submit().value();
+  qp.post_send({.id = 2, .signaled = true}, memory.slice(0, 64)).value();
   // [/uc]
   wait_for(cq, 2);
 }
@@ -57,23 +55,21 @@ void datagrams() {
 
   // [activate]
   constexpr verbena::queue_key key(0x1234);
-  auto prepared = pd.create_queue_pair<verbena::ud>(cq, cq).value();
-  const verbena::endpoint about_me = prepared.endpoint();  // tell peers
+  auto prepared = pd.create_qp<verbena::ud>(cq, cq).value();
+  const verbena::endpoint about_me = prepared.endpoint();  // for peers
   auto server = std::move(prepared).activate(key).value();
   server.post_receive({.id = 1}, memory.slice(0, 40 + 64)).value();
   // [/activate]
 
-  auto client = pd.create_queue_pair<verbena::ud>(cq, cq).value().activate(key).value();
+  auto client = pd.create_qp<verbena::ud>(cq, cq).value().activate(key).value();
   client.post_receive({.id = 3}, memory.slice(8192, 40 + 64)).value();
   const verbena::endpoint& theirs = about_me;
   // [send]
   verbena::address_vector to{.lid = theirs.lid, .gid = theirs.gid};
   if (to.gid) to.source_gid = context.routable_gid(to.port).value().index;
-  const auto way = pd.create_address_handle(to).value();
-
-  auto batch = client.start_send();
-  batch.send({.id = 2}, memory.slice(4096, 64), way.destination(theirs.queue_pair, key));
-  batch.submit().value();
+  const auto way = pd.create_ah(to).value();
+  client.post_send({.id = 2}, memory.slice(4096, 64), way.destination(theirs.queue_pair, key))
+      .value();
   // [/send]
 
   std::array<verbena::completion, 1> room;
@@ -85,13 +81,11 @@ void datagrams() {
   require(memory.bytes()[40] == std::byte{42});
   // [reply]
   const auto datagram = verbena::received_datagram::of(received, memory.bytes()).value();
-  const auto header = datagram.header().value();  // nothing where there is none
+  const auto header = datagram.header().value();  // nullopt without a GRH
   const auto sender = pd.sender_address(received, verbena::port_number(1), header).value();
-  const auto back = pd.create_address_handle(sender).value();
-
-  auto reply = server.start_send();
-  reply.send({}, memory.slice(40, 64), back.destination(received.source_queue_pair(), key));
-  reply.submit().value();
+  const auto back = pd.create_ah(sender).value();
+  server.post_send({}, memory.slice(40, 64), back.destination(received.source_queue_pair(), key))
+      .value();
   // [/reply]
   wait_for(cq, 1);
   require(memory.bytes()[8192 + 40] == std::byte{42});
@@ -105,12 +99,12 @@ void shared_receive_queue() {
   const auto& cq = with.cq;
   const auto& memory = with.memory;
   // [create]
-  const auto srq = pd.create_shared_receive_queue({.max_wr = 64}).value();
+  const auto srq = pd.create_srq({.max_wr = 64}).value();
   auto receives = srq.start_receive();
   for (std::uint64_t i = 0; i < 8; ++i) receives.receive({.id = i}, memory.slice(i * 512, 512));
   receives.submit().value();
 
-  auto prepared = pd.create_queue_pair<verbena::rc>(cq, cq, srq).value();
+  auto prepared = pd.create_qp<verbena::rc>(cq, cq, srq).value();
   // [/create]
   const auto self = prepared.endpoint();
   auto qp = std::move(prepared).handshake(self).value();
@@ -136,14 +130,14 @@ void shared_receive_queue() {
 void asynchronous_events() {
   const auto context = verbena::open_device().value();
   // [events]
-  // Whenever context.event_fd() is readable:
+  // When context.async_fd() is readable:
   while (const auto event = context.poll_event().value()) {
     std::cout << to_string(*event) << '\n';
     if (event->kind() == verbena::async_event_kind::port_error && event->port())
-      std::cout << "stop sending by port " << int{event->port()->value()} << '\n';
+      std::cout << "stop sending through port " << int{event->port()->value()} << '\n';
   }
   // [/events]
-  require(context.event_fd() >= 0);
+  require(context.async_fd() >= 0);
 }
 
 }  // namespace guide

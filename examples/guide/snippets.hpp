@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What docs/guide quotes, as functions: each runs by itself and throws when it fails.
+// The functions that docs/guide quotes. Each runs alone and throws if it fails.
 #pragma once
 
 #include <stdexcept>
@@ -12,6 +12,7 @@ void buffers();
 void state_machine_by_hand();
 void errors();
 void reliable_connection();
+void options();
 void reliable_connection_over_tcp();
 void negotiated_connection();
 void completions_by_polling();
@@ -22,7 +23,7 @@ void datagrams();
 void shared_receive_queue();
 void asynchronous_events();
 
-/// Throws when `holds` is false.
+/// Throws if `holds` is false.
 inline void require(bool holds) {
   if (!holds) throw std::runtime_error("the snippet does not do what its page says");
 }

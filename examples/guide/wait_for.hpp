@@ -10,7 +10,7 @@
 namespace guide {
 
 // [wait_for]
-// Polls until `count` requests have ended, and throws when one failed.
+// Polls until `count` requests have completed. Throws if one failed.
 inline void wait_for(const verbena::completion_queue& cq, int count) {
   std::array<verbena::completion, 16> room;
   while (count > 0)

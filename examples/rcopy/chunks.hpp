@@ -37,7 +37,7 @@ class chunk_receiver {
   [[nodiscard]] virtual verbena::result<std::span<const std::byte>> next(std::size_t bytes) = 0;
   /// Lets the sender use the chunk's room again, now or a few chunks later.
   [[nodiscard]] virtual verbena::result<void> give_back() = 0;
-  /// Tells the sender that all of it was taken, after the last chunk.
+  /// Acknowledges the whole file to the sender, after the last chunk.
   [[nodiscard]] virtual verbena::result<void> finish() = 0;
 };
 

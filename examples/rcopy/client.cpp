@@ -20,7 +20,7 @@ using verbena::error;
 using verbena::result;
 using verbena::bringup::stream;
 
-/// What the user is told in the end.
+/// The final message for the user.
 struct report {
   const char* command;
   const copy_options& options;

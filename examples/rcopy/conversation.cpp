@@ -39,7 +39,7 @@ result<void> wait_for(const conversation& with, int fd, short events, deadline u
                               "nothing moved for " + std::to_string(with.timeout.count()) +
                                   " ms: the peer hangs, or --timeout is too short");
     if (ready <= 0) continue;
-    // What has come already counts: a copy that is complete was not interrupted.
+    // Received messages come first: a complete copy was not interrupted.
     if (entries[2].revents != 0) return {};
     if (entries[0].revents != 0)
       return error::from_errno(EINTR, "copy", with.peer.peer(), "it was interrupted");

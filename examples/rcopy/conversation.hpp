@@ -13,11 +13,12 @@
 
 namespace rcopy {
 
-/// What a transfer waits for besides its data. Borrows the stream. Threads: one thread at a time.
+/// The events that a transfer waits for besides its data. Does not own the stream. Threads: one
+/// thread at a time.
 struct conversation {
   verbena::bringup::stream& peer;
   std::chrono::milliseconds timeout;
-  int interrupted_fd = -1;  ///< readable when the user wants to stop; -1: nobody can
+  int interrupted_fd = -1;  ///< readable when the user wants to stop; -1: not interruptible
 
   [[nodiscard]] verbena::deadline patience() const { return verbena::deadline::after(timeout); }
 };
@@ -35,7 +36,8 @@ struct conversation {
 [[nodiscard]] verbena::result<std::vector<std::byte>> next_message(const conversation& with,
                                                                    verbena::deadline until);
 
-/// Tells the peer why we give up and makes sure that it can hear it. Blocks for a second at most.
+/// Sends the reason of the failure to the peer and waits until the peer can read it. Blocks for a
+/// second at most.
 void refuse(const conversation& with, std::string_view reason);
 
 }  // namespace rcopy

@@ -68,7 +68,7 @@ struct close_listing {
   void operator()(DIR* listing) const noexcept { ::closedir(listing); }
 };
 
-/// Whether nobody holds the lock, which ends with the process that took it.
+/// Returns whether the lock is free. The lock ends with the process that holds it.
 bool is_stale(int directory, const char* name) {
   const unique_fd file(::openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;

@@ -13,7 +13,7 @@
 
 namespace rcopy {
 
-/// What the private data of the client's request begins with.
+/// The first bytes of the private data of the client's request.
 using token = std::array<std::byte, 16>;
 
 /// Where the client connects to, and how it shows who it is.

@@ -16,7 +16,7 @@ struct raw_options {
 
 std::string check_address(const std::string& text) {
   const auto parsed = verbena::bringup::parse_address(text, default_port);
-  return parsed ? std::string() : parsed.error().diagnosis();
+  return parsed ? std::string() : std::string(parsed.error().diagnosis());
 }
 
 void add_timeout(CLI::App& app, raw_options& raw) {

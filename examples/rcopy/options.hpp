@@ -16,7 +16,7 @@ inline constexpr std::uint16_t default_port = 7470;
 inline constexpr std::uint32_t smallest_chunk = 4096;
 inline constexpr std::uint32_t largest_chunk = 16U << 20;
 inline constexpr std::uint16_t largest_window = 64;
-/// What one transfer may register on each side: window times chunk.
+/// Limit of the memory that one transfer registers on each side: window times chunk.
 inline constexpr std::size_t largest_buffer = std::size_t{64} << 20;
 
 /// How the data crosses: by RDMA, whose queue pairs meet by the conversation (`rdma`) or in the
@@ -26,7 +26,7 @@ enum class transport : std::uint8_t { rdma = 1, tcp = 2, cm = 3 };
 /// As the command line has it.
 [[nodiscard]] const char* name_of(transport over);
 
-/// What both commands that copy have in common.
+/// Options of both commands that copy.
 struct copy_options {
   verbena::bringup::address server;
   transport over = transport::rdma;
@@ -61,8 +61,8 @@ struct serve_options {
 
 using command = std::variant<serve_options, put_options, get_options>;
 
-/// Reads the command line. When there is nothing left to do (--help) or it is wrong, prints what is
-/// to be said and ends the program, with status 0 or 2.
+/// Reads the command line. If no work remains (--help) or the command line is wrong, prints the
+/// text that is to be said and ends the program, with status 0 or 2.
 [[nodiscard]] command read_command_line(int argc, char** argv);
 
 }  // namespace rcopy

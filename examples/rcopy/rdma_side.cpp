@@ -21,7 +21,7 @@ using verbena::result;
 namespace cm = verbena::cm;
 
 constexpr std::size_t note_bytes = 8;
-/// What cm::connection_options::first may take of the send queue.
+/// Slots of the send queue for cm::connection_options::first.
 constexpr std::uint32_t go_ahead_requests = 3;
 
 error unexpected(const conversation& with, std::string_view what) {
@@ -39,7 +39,7 @@ result<void> check_device(const verbena::context& device, const way& by) {
 /// iWARP must know who sends first; the others do not care.
 cm::first_sender first_of(copy_end end, side side) {
   const bool client_sends = (end == copy_end::sender) == (side == side::client);
-  return client_sends ? cm::first_sender::asking : cm::first_sender::answering;
+  return client_sends ? cm::first_sender::active : cm::first_sender::passive;
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ result<rdma_side> rdma_side::create(const verbena::context& device, flow flow, c
   // All that both queues hold, on its way or completed but not yet polled.
   const std::uint32_t entries = 4U * flow.window + go_ahead_requests;
   VERBENA_TRY(auto queue, device.create_cq(entries, {.channel = channel}));
-  auto rights = verbena::access_flags(verbena::access::local_write);
-  if (end == copy_end::receiver) rights |= verbena::access::remote_write;
-  VERBENA_TRY(auto ring, pd.allocate(flow.buffer_bytes(), rights));
+  auto access = verbena::access_flags(verbena::access::local_write);
+  if (end == copy_end::receiver) access |= verbena::access::remote_write;
+  VERBENA_TRY(auto ring, pd.allocate(flow.buffer_bytes(), access));
   VERBENA_TRY(auto notes, pd.allocate(2 * note_bytes * flow.window, verbena::access::local_write));
   return rdma_side(flow, end,
                    {.pd = std::move(pd),
@@ -77,7 +77,8 @@ result<rdma_side> rdma_side::create(const verbena::context& device, flow flow, c
 
 verbena::queue_pair_options<verbena::rc> rdma_side::options() const {
   verbena::queue_pair_options<verbena::rc> made{
-      .max_send_wr = 2U * flow_.window + go_ahead_requests, .max_recv_wr = flow_.window};
+      .queues = {.max_send_wr = 2U * flow_.window + go_ahead_requests,
+                 .max_recv_wr = flow_.window}};
   if (end_ == copy_end::receiver)
     made.access = verbena::access::local_write | verbena::access::remote_write;
   return made;
@@ -103,8 +104,7 @@ result<void> rdma_side::post_receives(verbena::queue_pair<verbena::rc>& to) cons
 
 result<void> rdma_side::connect_by_stream(const conversation& with) {
   const auto until = with.patience();
-  VERBENA_TRY(auto prepared,
-              own_.pd.create_queue_pair<verbena::rc>(own_.queue, own_.queue, options()));
+  VERBENA_TRY(auto prepared, own_.pd.create_qp<verbena::rc>(own_.queue, own_.queue, options()));
   const auto our_ring = own_.ring.remote().encode();
   VERBENA_TRY(const auto their_ring,
               with.peer.exchange(end_ == copy_end::receiver ? std::span<const std::byte>(our_ring)
@@ -125,8 +125,8 @@ result<rdma_side> rdma_side::connect_as_client(const way& by, copy_end end,
   VERBENA_TRY(const auto device, server.peer.context());
   VERBENA_TRY_VOID(check_device(device, by));
   VERBENA_TRY(auto made, create(device, by.flow, end));
-  VERBENA_TRY(auto prepared, server.peer.create_queue_pair(made.own_.pd, made.own_.queue,
-                                                           made.own_.queue, made.options()));
+  VERBENA_TRY(auto prepared, server.peer.create_qp(made.own_.pd, made.own_.queue, made.own_.queue,
+                                                   made.options()));
   std::vector<std::byte> said(server.token.begin(), server.token.end());
   const auto our_ring = made.own_.ring.remote().encode();
   if (end == copy_end::receiver) said.insert(said.end(), our_ring.begin(), our_ring.end());
@@ -150,8 +150,8 @@ result<rdma_side> rdma_side::connect_as_server(const way& by, copy_end end,
   if (end == copy_end::sender)
     VERBENA_TRY_VOID(
         made.take_peer_ring(request.private_data().subspan(std::tuple_size_v<token>), with));
-  VERBENA_TRY(auto prepared, request.create_queue_pair(made.own_.pd, made.own_.queue,
-                                                       made.own_.queue, made.options()));
+  VERBENA_TRY(auto prepared,
+              request.create_qp(made.own_.pd, made.own_.queue, made.own_.queue, made.options()));
   cm::connection_options options{.first = first_of(end, by.side)};
   const auto our_ring = made.own_.ring.remote().encode();
   if (end == copy_end::receiver) options.private_data = our_ring;

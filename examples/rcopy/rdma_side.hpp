@@ -35,12 +35,12 @@ enum class copy_end : std::uint8_t { sender, receiver };
 /// One side's device objects for one transfer. Threads: one thread at a time.
 class rdma_side {
  public:
-  /// Registers the ring, tells the sender its place and connects the queue pair: by the
+  /// Registers the ring, sends its address to the sender and connects the queue pair: by the
   /// conversation, or by the connection manager.
   [[nodiscard]] static verbena::result<rdma_side> connect(const way& by, copy_end end,
                                                           const conversation& with);
 
-  /// What has happened next: the peer's note, or nothing when one of this side's notes has arrived.
+  /// Returns the peer's next note, or nullopt if one of this side's notes was delivered.
   /// A failure is reported with its cause: that the peer gave up or ended, else what the device
   /// says.
   [[nodiscard]] verbena::result<std::optional<note>> next(const conversation& with);
@@ -75,7 +75,7 @@ class rdma_side {
                                                      const conversation& with);
   [[nodiscard]] verbena::result<void> post_receives(verbena::queue_pair<verbena::rc>& to) const;
   [[nodiscard]] verbena::queue_pair<verbena::rc>& queue_pair() noexcept {
-    return link_ ? link_->queue() : *queue_pair_;
+    return link_ ? link_->qp() : *queue_pair_;
   }
   [[nodiscard]] verbena::local_slice write_note(note said);
   [[nodiscard]] verbena::result<note> take_note(const verbena::completion& received,

@@ -27,7 +27,7 @@ using verbena::result;
 using verbena::bringup::listener;
 using verbena::bringup::stream;
 
-/// How often the listener looks at greeting timeouts while nobody comes.
+/// Interval at which the idle listener checks greeting timeouts.
 constexpr auto look_interval = std::chrono::seconds(1);
 
 /// One thread for each client. Everything a client can do wrong stays in its thread.
@@ -140,7 +140,7 @@ result<void> serve(const serve_options& options) {
   VERBENA_TRY(auto listener, listener::open(options.at, listening));
   const std::string place = to_string(listener.local_address()) + " (" + device.name() + ")";
   server running(std::move(listener), std::move(files), std::move(device), options);
-  // Who reads this may end the server: its handlers of signals are there.
+  // The signal handlers are installed, so the reader of this line may end the server.
   if (!options.quiet) {
     std::printf("serving %s at %s; Ctrl-C ends\n", options.directory.c_str(), place.c_str());
     std::fflush(stdout);

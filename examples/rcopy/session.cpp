@@ -9,7 +9,7 @@ namespace {
 
 using verbena::result;
 
-/// Receives the client's request. A client that asks for nonsense is told so.
+/// Receives the client's request. Answers an invalid request with an error.
 result<request> next_request(const conversation& with) {
   VERBENA_TRY(const auto bytes, next_message(with, with.patience()));
   auto wanted = decode_request(bytes);

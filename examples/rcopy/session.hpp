@@ -12,7 +12,7 @@
 
 namespace rcopy {
 
-/// What a client did, in words, for the server's log.
+/// A description of the client's actions for the server's log.
 struct session_report {
   std::string line;
   bool ok = false;

@@ -17,7 +17,7 @@ using verbena::deadline;
 using verbena::error;
 using verbena::result;
 
-/// What a disk writes per second at the very least: how long storing may take is derived from it.
+/// Lower bound of the write rate of a disk, from which the time limit for storing is derived.
 constexpr std::uint64_t slowest_disk = std::uint64_t{8} << 20;
 
 class stopwatch {
@@ -111,7 +111,7 @@ result<outcome> receive_and_store(incoming_file& file, std::uint64_t file_bytes,
   const stopwatch storing;
   VERBENA_TRY_VOID(file.store());
   made.store_seconds = storing.seconds();
-  // The file is in its place; a sender that does not hear of it any more changes nothing.
+  // The file is complete, even if the sender can no longer be notified.
   static_cast<void>(with.peer.send({}, with.patience()));
   return made;
 }
@@ -133,8 +133,8 @@ result<outcome> receive_file(incoming_file file, std::uint64_t file_bytes, const
 }
 
 std::string one_line(const error& why) {
-  // What the peer said is enough; which of our calls heard it is of no interest.
-  if (why.is(std::errc::connection_aborted)) return why.diagnosis();
+  // Only the peer's message matters, not the call that received it.
+  if (why.is(std::errc::connection_aborted)) return std::string(why.diagnosis());
   return why.message();
 }
 

@@ -15,7 +15,7 @@
 
 namespace rcopy {
 
-/// What a copy has done.
+/// The result of a copy.
 struct outcome {
   std::uint64_t file_bytes = 0;
   checksum sum{};
@@ -24,12 +24,12 @@ struct outcome {
 };
 
 /// Sends the whole file and waits until the receiver has stored it. Errors: the receiver's words;
-/// reading; the connection. The peer is told of ours.
+/// reading; the connection. Local failures are sent to the peer.
 [[nodiscard]] verbena::result<outcome> send_file(outgoing_file& file, const way& by,
                                                  const conversation& with, progress& shown);
 
 /// Receives the whole file, verifies it and stores it. Errors: a different checksum; writing; the
-/// connection. The peer is told of ours; nothing is left of a file that was not stored.
+/// connection. Local failures are sent to the peer; an incomplete file is removed.
 [[nodiscard]] verbena::result<outcome> receive_file(incoming_file file, std::uint64_t file_bytes,
                                                     const way& by, const conversation& with,
                                                     progress& shown);

@@ -11,10 +11,10 @@
 
 namespace rcopy {
 
-/// Who asked for the copy, and who was asked.
+/// The side that requested the copy, or the side that received the request.
 enum class side : std::uint8_t { client, server };
 
-/// What both sides agreed on, and what this one brings along.
+/// The agreed parameters, and the objects of this side.
 struct way {
   transport over = transport::rdma;
   rcopy::side side = side::client;

@@ -270,7 +270,9 @@ void manager::read_endpoint(const endpoint_ptr& which, time_point now) {
     if (outcome == receive_outcome::nothing) return;
     if (outcome == receive_outcome::received && handle(which, said, now)) continue;
     if (outcome != receive_outcome::ended)
-      log(log_level::warning, "soft0: a peer does not keep to the connection manager's protocol");
+      log(log_level::warning,
+          "soft0: connection manager: a peer process sent a malformed message; "
+          "its connection is closed");
     return lost(which, now);
   }
 }

@@ -77,13 +77,13 @@ result<void> check_values(const queue_pair_attributes& wanted, attribute_mask ma
        {attribute::send_psn, wanted.send_psn, 0, psn_max}}};
   for (const auto& [which, value, lowest, highest] : ranges) {
     if (!mask.contains(which) || (value >= lowest && value <= highest)) continue;
-    return refused(names_of(which) + " is " + std::to_string(value) + ", possible are " +
+    return refused(names_of(which) + " is " + std::to_string(value) + ", the range is " +
                    std::to_string(lowest) + " to " + std::to_string(highest));
   }
   if (mask.contains(attribute::destination_qpn) &&
       (wanted.destination_qpn > psn_max || wanted.destination_qpn <= 1))
     return refused("DEST_QPN is " + std::to_string(wanted.destination_qpn) +
-                   ", which is no number of a connected queue pair");
+                   ", but a connected queue pair has a number from 2 to 16777215");
   if (mask.contains(attribute::alternate_path))
     return refused("ALT_PATH does not exist on Ethernet");
   return {};
@@ -106,8 +106,8 @@ queue_pair_attributes initial_attributes(transport kind) noexcept {
 result<void> check_modification(queue_pair_state current, const queue_pair_attributes& wanted,
                                 attribute_mask mask, transport kind) {
   if (mask.contains(attribute::current_state) && wanted.current_state != current)
-    return refused("CUR_STATE says " + std::string(name_of(wanted.current_state)) +
-                   ", the queue pair is in " + std::string(name_of(current)));
+    return refused("CUR_STATE is " + std::string(name_of(wanted.current_state)) +
+                   ", but the queue pair is in " + std::string(name_of(current)));
   const queue_pair_state next = mask.contains(attribute::state) ? wanted.state : current;
   const auto known = find_transition(kind, current, next);
   if (!known)

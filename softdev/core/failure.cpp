@@ -61,7 +61,7 @@ void add_key_failure(sentence& out, const failure& f) {
     case reason::local_key_unknown:
     case reason::remote_key_unknown:
       out.add(
-          "%s 0x%x is not registered (never was, or deregistered meanwhile); it was used for "
+          "%s 0x%x is not registered (never registered, or deregistered); it was used for "
           "0x%" PRIx64 " + %" PRIu64 " bytes",
           key, f.key, f.address, f.length);
       return;
@@ -77,12 +77,13 @@ void add_key_failure(sentence& out, const failure& f) {
     case reason::local_not_mapped:
     case reason::remote_not_mapped:
       out.add("0x%" PRIx64 " + %" PRIu64
-              " bytes of the region of %s 0x%x are not all there: unmapped, protected, or beyond "
+              " bytes of the region of %s 0x%x are not accessible: unmapped, protected, or beyond "
               "the end of their file",
               f.address, f.length, key, f.key);
       return;
     default:
-      out.add("the region of %s 0x%x lacks a right: it has ", key, f.key);
+      out.add("the access flags of the region of %s 0x%x do not permit the request: it has ", key,
+              f.key);
       add_rights(out, f.detail);
       out.add("; needed: ");
       add_rights(out, f.extra);
@@ -92,8 +93,7 @@ void add_key_failure(sentence& out, const failure& f) {
 void add_request_failure(sentence& out, const failure& f) {
   switch (f.why) {
     case reason::message_too_long:
-      out.add("the message has %" PRIu64 " bytes; at most %" PRIu64 " are possible", f.length,
-              f.limit);
+      out.add("the message has %" PRIu64 " bytes; the maximum is %" PRIu64 "", f.length, f.limit);
       return;
     case reason::atomic_length:
       out.add("the result of an atomic needs 8 bytes of scatter list; it has %" PRIu64, f.length);
@@ -115,7 +115,7 @@ void add_request_failure(sentence& out, const failure& f) {
               f.length, f.why == reason::receive_too_short ? "" : "peer's ", f.limit);
       return;
     case reason::qp_access_denied:
-      out.add("the peer's queue pair does not allow it (qp_access_flags): it allows ");
+      out.add("qp_access_flags of the peer's queue pair do not permit the request: they are ");
       add_rights(out, f.detail);
       out.add("; needed: ");
       add_rights(out, f.extra);
@@ -132,7 +132,7 @@ void add_request_failure(sentence& out, const failure& f) {
               f.key, f.address, f.length);
       return;
     default:
-      out.add("the peer sent bytes that are no request (code %u)", f.detail);
+      out.add("the peer sent a malformed request (code %u)", f.detail);
   }
 }
 
@@ -177,12 +177,13 @@ void add_silence(sentence& out, const failure& f) {
     case reason::lid_mismatch:
       out.add("the request was addressed to LID %u, the peer's port has %u", f.detail, f.extra);
       if (f.detail == 0 || f.extra == 0)
-        out.add(": one of the two is a RoCE port, which has none, the other InfiniBand");
+        out.add(": one of the two ports is RoCE and has no LID, the other is InfiniBand");
       return;
     case reason::partition_mismatch:
       out.add(
-          "the queue pairs are not in one partition: P_Key 0x%04x here, 0x%04x at the peer; the "
-          "low 15 bits have to be the same, and one of the two a full member (0x8000)",
+          "the queue pairs are not in the same partition: P_Key 0x%04x here, 0x%04x at the peer; "
+          "the "
+          "low 15 bits must be equal, and at least one must be a full member (0x8000)",
           f.detail, f.extra);
       return;
     case reason::receiver_not_ready:
@@ -197,10 +198,10 @@ void add_silence(sentence& out, const failure& f) {
 void add_drop(sentence& out, const failure& f) {
   switch (f.why) {
     case reason::path_full:
-      out.add("the process of queue pair 0x%x took nothing for too long", f.detail);
+      out.add("the process of queue pair 0x%x did not read its ring in time", f.detail);
       return;
     case reason::qkey_mismatch:
-      out.add("the message came with Q_Key 0x%x, the queue pair has 0x%x", f.detail, f.extra);
+      out.add("the message has Q_Key 0x%x, the queue pair has 0x%x", f.detail, f.extra);
       return;
     default: {
       const auto name = [](std::uint32_t kind) {
@@ -208,8 +209,8 @@ void add_drop(sentence& out, const failure& f) {
         const std::uint32_t place = kind - static_cast<std::uint32_t>(transport::rc);
         return place < 5 ? names[place] : "?";
       };
-      out.add("the message came from a queue pair of transport %s, this one is %s", name(f.detail),
-              name(f.extra));
+      out.add("the message came from a queue pair of transport %s; this queue pair is %s",
+              name(f.detail), name(f.extra));
     }
   }
 }

@@ -83,7 +83,7 @@ void memory_region_table::restore(std::uint32_t key, const memory_region& region
   const std::lock_guard lock(lock_);
   slot& place = slot_of(key);
   VERBENA_ASSERT(place.taken && place.last_key == key && place.key.load() == 0,
-                 "a key is invalidated before it is used anew");
+                 "a key is invalidated before it is reused");
   place.region = region;
   place.key.store(key);
 }

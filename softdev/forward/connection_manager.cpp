@@ -38,8 +38,9 @@ bool kernel_manager_works() noexcept {
   if (!kernel_has_adapters()) return false;
   const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
   if (fd < 0) {
-    complain("connections are soft0's, since /dev/infiniband/rdma_cm cannot be opened: ",
-             strerrorname_np(errno));
+    complain(
+        "the connection manager is soft0's, because /dev/infiniband/rdma_cm cannot be opened: ",
+        strerrorname_np(errno));
     return false;
   }
   close(fd);

@@ -79,7 +79,7 @@ void get_parts(handed_out& made) noexcept {
   made.soft.get(soft_engine().table);
   // A kernel without RDMA is why the software device is there.
   if (made.soft.list != nullptr && made.hardware.failure != 0 && made.hardware.failure != ENOSYS)
-    complain("soft0 is listed alone, because libibverbs failed to list the hardware: ",
+    complain("only soft0 is listed, because libibverbs failed to list the hardware: ",
              strerrorname_np(made.hardware.failure));
 }
 

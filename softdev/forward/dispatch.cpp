@@ -87,12 +87,12 @@ extern "C" __attribute__((visibility("default"))) void ibv_ack_async_event(ibv_a
 }
 
 // Of the software device alone: programs that have a forwarder find it by dlsym.
-extern "C" __attribute__((visibility("default"))) int verbena_soft_provoke(ibv_context* context,
-                                                                           const char* command) {
+extern "C" __attribute__((visibility("default"))) int verbena_soft_inject_event(
+    ibv_context* context, const char* command) {
   if (context == nullptr) return EINVAL;
   if (!owned_by_soft(context)) return EOPNOTSUPP;
   auto* const function =
-      soft_engine().table.at<decltype(verbena_soft_provoke)>(slot::verbena_soft_provoke);
+      soft_engine().table.at<decltype(verbena_soft_inject_event)>(slot::verbena_soft_inject_event);
   return function != nullptr ? function(context, command) : EOPNOTSUPP;
 }
 

@@ -73,8 +73,8 @@ void load() noexcept {
           ? reinterpret_cast<verbena_soft_device_function>(find(*all, "verbena_soft_device"))
           : nullptr;
   if (device == nullptr) {
-    complain("the software device that was loaded is of another version than this library: ",
-             "install the two together");
+    complain("the loaded software device has a different version than this library: ",
+             "install both from one build");
     return;
   }
   for (std::size_t i = 0; i < slot_count; ++i)

@@ -21,8 +21,8 @@ plain_function socket_function(std::atomic<plain_function>& known, const char* n
   if (!chosen_manager().soft) return manager_function(known, name);
   if (!said.exchange(true))
     complain(name,
-             " is refused: librdmacm's sockets need the kernel's connection manager, and this "
-             "process has soft0's; use TCP sockets, or rdma_connect and rdma_accept");
+             " is refused: rsocket needs the kernel's connection manager, but this process "
+             "uses soft0's; use TCP sockets, or rdma_connect and rdma_accept");
   return nullptr;
 }
 

@@ -9,8 +9,8 @@ const char* name_of(slot which) noexcept {
 #include "softdev/forward/functions.inc"
 #include "softdev/forward/newer.inc"
 #undef FORWARD
-      "ibv_get_device_list", "ibv_free_device_list", "ibv_ack_async_event",
-      "ibv_import_device",   "verbena_soft_provoke",
+      "ibv_get_device_list", "ibv_free_device_list",      "ibv_ack_async_event",
+      "ibv_import_device",   "verbena_soft_inject_event",
   };
   return names[static_cast<std::size_t>(which)];
 }

@@ -29,7 +29,7 @@ enum class slot : std::uint8_t {
   ibv_free_device_list,
   ibv_ack_async_event,
   ibv_import_device,
-  verbena_soft_provoke,
+  verbena_soft_inject_event,
   count
 };
 

@@ -190,7 +190,8 @@ result<registered_region> host::register_region(const memory_region& region) {
     if (made.shareable) link_->arenas().release(region.base);
     engine_->deregister_region(key);
   }
-  return error::from_errno(ENOMEM, "ibv_reg_mr", "soft0", "the table of memory regions is full");
+  return error::from_errno(ENOMEM, "ibv_reg_mr", "soft0",
+                           "all entries of the memory region table are in use; deregister regions");
 }
 
 result<registered_region> host::reregister_region(const registered_region& old,

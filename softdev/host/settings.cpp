@@ -12,7 +12,7 @@ namespace {
 
 void ignored(const char* rule, std::string_view value) {
   log(log_level::warning,
-      std::string(rule) + "; '" + std::string(value.substr(0, 40)) + "' is ignored");
+      std::string(rule) + "; the value '" + std::string(value.substr(0, 40)) + "' is ignored");
 }
 
 const char* from_environment(const char* name) { return std::getenv(name); }
@@ -26,7 +26,7 @@ settings read_settings(const char* (*lookup)(const char* name)) {
     if (value == "off") {
       result.listed = listing::off;
     } else if (value != "on" && value != "only" && !value.empty()) {
-      ignored("VERBENA_SOFTDEV is off, on or only", value);
+      ignored("VERBENA_SOFTDEV must be off, on or only", value);
     }
   }
   if (const char* text = lookup("VERBENA_SOFTDEV_PERSONA"); text != nullptr) {
@@ -36,7 +36,7 @@ settings read_settings(const char* (*lookup)(const char* name)) {
     } else if (value == "efa") {
       result.looks = persona_kind::efa;
     } else if (value != "roce" && !value.empty()) {
-      ignored("VERBENA_SOFTDEV_PERSONA is roce, infiniband or efa", value);
+      ignored("VERBENA_SOFTDEV_PERSONA must be roce, infiniband or efa", value);
     }
   }
   return result;

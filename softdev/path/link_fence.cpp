@@ -56,8 +56,8 @@ class pauses {
 void complain(const peer& about) {
   log(log_level::warning,
       "soft0: process " + std::to_string(about.pid()) +
-          " has been inside an access to this process's memory for more than a second; waiting "
-          "for it (is it stopped?)");
+          " has been accessing this process's memory for more than a second; deregistration waits "
+          "until it finishes or exits (is it stopped?)");
 }
 }  // namespace
 

@@ -26,7 +26,7 @@ const char* describe(peer_end why) noexcept {
     case peer_end::none:
       return "it is alive";
     case peer_end::nobody_there:
-      return "no process has that slot";
+      return "no process owns the slot";
     case peer_end::exited:
       return "the process exited or closed its device";
     case peer_end::other_user:
@@ -34,11 +34,11 @@ const char* describe(peer_end why) noexcept {
     case peer_end::other_version:
       return "the process uses another version of the software device";
     case peer_end::broken_protocol:
-      return "the process wrote or sent nonsense";
+      return "the process wrote malformed data to shared memory or to its socket";
     case peer_end::timed_out:
       return "the process did not answer";
     case peer_end::out_of_resources:
-      return "descriptors or memory are missing in this process";
+      return "this process has no free descriptors or memory";
   }
   return "unknown";
 }

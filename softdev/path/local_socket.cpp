@@ -22,7 +22,7 @@ local_name::local_name(const char* format, ...) noexcept {
   const int written = std::vsnprintf(address_.sun_path + 1, room, format, arguments);
   va_end(arguments);
   VERBENA_ASSERT(written > 0 && static_cast<std::size_t>(written) < room,
-                 "an abstract name has at most 106 bytes");
+                 "an abstract socket name has more than 106 bytes");
   length_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
                                    static_cast<std::size_t>(written));
 }

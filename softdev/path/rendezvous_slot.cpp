@@ -35,8 +35,9 @@ result<slot_claim> slot_claim::take() {
     }
     return slot_claim(std::move(listener), slot);
   }
-  return error::unavailable(EADDRINUSE, "bind", "soft0",
-                            "1024 processes of this user have the software device open already");
+  return error::unavailable(
+      EADDRINUSE, "bind", "soft0",
+      "1024 processes of this user have the software device open; close some of them");
 }
 
 unique_fd slot_claim::accept() noexcept { return accept_own_user(listener_.get(), backlog).socket; }

@@ -165,8 +165,9 @@ int outlive(const cm_channel_object& channel) {
   const auto passed = std::chrono::steady_clock::now() - channel.destroyed_at;
   while (passed < destroyed_channels::moment) pause();
   log(log_level::warning,
-      "soft0: rdma_get_cm_event on an event channel that was destroyed (EBADF); end the thread "
-      "that takes events, or have it stop, before rdma_destroy_event_channel");
+      "soft0: rdma_get_cm_event: the event channel was destroyed (EBADF); stop the thread that "
+      "waits "
+      "for events before rdma_destroy_event_channel");
   return EBADF;
 }
 

@@ -97,8 +97,9 @@ bool cm_usable(const cm_process& of) noexcept {
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
     log(log_level::warning,
-        "soft0: this process was forked from the one that made the connection manager's objects; "
-        "it has to make its own (ENODEV)");
+        "soft0: connection manager objects cannot be used in a child process after fork() "
+        "(ENODEV); "
+        "create them in the child");
   errno = ENODEV;
   return false;
 }

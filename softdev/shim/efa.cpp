@@ -23,7 +23,7 @@ int check_efa(const queue_pair_creation& what) noexcept {
   const ibv_qp_init_attr& wanted = what.wanted;
   if (wanted.qp_type != IBV_QPT_UD && !what.scalable) {
     log(log_level::debug,
-        "soft0 looks like an EFA, which has no queue pairs but UD and, by efadv_create_qp_ex, SRD");
+        "soft0: an EFA device supports only UD and, through efadv_create_qp_ex, SRD queue pairs");
     return EOPNOTSUPP;
   }
   if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0) return EOPNOTSUPP;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// VERBENA_SOFTDEV_PROVOKE: what happens to the device of a program that cannot be told to call
-// verbena_soft_provoke. The thread lives until the last command.
+// VERBENA_SOFTDEV_EVENTS: what happens to the device of a program that cannot be told to call
+// verbena_soft_inject_event. The thread lives until the last command.
 #include <pthread.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "softdev/shim/provoke.hpp"
+#include "softdev/shim/inject_event.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "verbena/base/log.hpp"
 
@@ -31,8 +31,8 @@ struct script {
 };
 
 void complain(const std::string& of) {
-  log(log_level::warning,
-      "VERBENA_SOFTDEV_PROVOKE is MILLISECONDS COMMAND; …; '" + of.substr(0, 40) + "' is ignored");
+  log(log_level::warning, "VERBENA_SOFTDEV_EVENTS: expected MILLISECONDS COMMAND; …; ignored: '" +
+                              of.substr(0, 40) + "' is ignored");
 }
 
 std::string_view without_spaces(std::string_view text) {
@@ -69,7 +69,7 @@ void* play(void* of) {
   for (const step& each : what->steps) {
     // lint: allow(sleep): the time is what the command is given with
     std::this_thread::sleep_for(each.after);
-    if (provoke(*what->home, each.command) != 0) complain(each.command);
+    if (inject_event(*what->home, each.command) != 0) complain(each.command);
   }
   return nullptr;
 }
@@ -78,7 +78,7 @@ void* play(void* of) {
 
 void start_script(host& home) {
   static std::atomic<bool> started{false};
-  const char* const text = std::getenv("VERBENA_SOFTDEV_PROVOKE");
+  const char* const text = std::getenv("VERBENA_SOFTDEV_EVENTS");
   if (text == nullptr || started.exchange(true)) return;
   auto what = std::make_unique<script>(script{&home, read_steps(text)});
   if (what->steps.empty()) return;
@@ -88,7 +88,7 @@ void start_script(host& home) {
     pthread_detach(thread);
   } else {
     what.reset(mine);
-    log(log_level::warning, "VERBENA_SOFTDEV_PROVOKE: no thread for it");
+    log(log_level::warning, "VERBENA_SOFTDEV_EVENTS is ignored: its thread cannot be created");
   }
 }
 

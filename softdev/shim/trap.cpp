@@ -24,12 +24,12 @@ using function = void (*)();
     if (info.dli_fname != nullptr) library = info.dli_fname;
   }
   std::array<char, 1024> text;
-  const int length =
-      std::snprintf(text.data(), text.size(),
-                    "verbena: %s (in %s) led an object of soft0 into the system's libibverbs: this "
-                    "object belongs "
-                    "to Verbena's software device; call it through the context's own table\n",
-                    caller, library);
+  const int length = std::snprintf(
+      text.data(), text.size(),
+      "verbena: %s (in %s) passed an object of soft0 to the system's libibverbs; this object "
+      "belongs to Verbena's software device: run the program under 'verbena run', link "
+      "verbena::ibverbs, or call the verb through the context's own table\n",
+      caller, library);
   if (length > 0) {
     const auto bytes = static_cast<std::size_t>(length);
     const ssize_t written =

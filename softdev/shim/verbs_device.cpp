@@ -12,10 +12,10 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/inject_event.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 #include "softdev/shim/operations.hpp"
-#include "softdev/shim/provoke.hpp"
 #include "softdev/shim/trap.hpp"
 #include "verbena/base/log.hpp"
 
@@ -127,8 +127,9 @@ void tell_context(void* context, device_event what) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
     log(log_level::warning,
-        "soft0: a program does not take the asynchronous events of its context; further ones are "
-        "lost");
+        "soft0: the program does not read the asynchronous events of its context "
+        "(ibv_get_async_event); "
+        "further events are lost");
 }
 
 void leave(context_object& context) noexcept {
@@ -149,8 +150,8 @@ bool usable(const context_object& context) noexcept {
   static std::atomic<bool> told{false};
   if (!told.exchange(true)) {
     log(log_level::warning,
-        "soft0: this process was forked from the one that opened the device; it has to open the "
-        "device itself (ENODEV)");
+        "soft0: the device cannot be used in a child process after fork() (ENODEV); open it in the "
+        "child");
   }
   errno = ENODEV;
   return false;

@@ -10,10 +10,10 @@ namespace {
 
 void print_broken_rule(const broken_rule& broken) {
   if (broken.earlier_file == nullptr)
-    std::fprintf(stderr, "verbena: rule broken: %s (%s:%d)\n", broken.rule, broken.file,
+    std::fprintf(stderr, "verbena: usage error: %s (%s:%d)\n", broken.rule, broken.file,
                  broken.line);
   else
-    std::fprintf(stderr, "verbena: rule broken: %s (%s:%d; the earlier place is %s:%d)\n",
+    std::fprintf(stderr, "verbena: usage error: %s (%s:%d; the earlier call is at %s:%d)\n",
                  broken.rule, broken.file, broken.line, broken.earlier_file, broken.earlier_line);
 }
 

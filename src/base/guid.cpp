@@ -48,7 +48,8 @@ std::string to_string(const gid& id) {
 }
 
 std::optional<gid> parse_gid(const std::string& text) {
-  if (text.find('\0') != std::string::npos) return std::nullopt;  // inet_pton stops there
+  if (text.find('\0') != std::string::npos)
+    return std::nullopt;  // inet_pton(3) would ignore the rest
   std::array<std::uint8_t, 16> bytes{};
   if (::inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return gid(bytes);
   std::copy(ipv4_mapped_prefix.begin(), ipv4_mapped_prefix.end(), bytes.begin());

@@ -10,7 +10,7 @@ int detail::start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argume
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread has what its maker has
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
   const int failed = pthread_create(&out, nullptr, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (failed == 0) pthread_setname_np(out, name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Threads of ours in programs of others.
+// Threads that the library starts in the user's process.
 #pragma once
 
 #include <pthread.h>
@@ -8,8 +8,10 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Starts a thread with all signals blocked, since those are the program's. 0, or the errno of
-/// pthread_create(3); the caller joins or detaches `out`. Allocates. `name`: at most 15 bytes.
+/// Starts a thread with all signals blocked, so that signal handlers run on the user's threads.
+///
+/// Returns 0 or the errno of pthread_create(3). The caller joins or detaches `out`. Allocates.
+/// `name` has at most 15 bytes.
 [[nodiscard]] int start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argument,
                                      const char* name) noexcept;
 

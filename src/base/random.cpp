@@ -22,7 +22,8 @@ T random_value() {
 void fill_random(std::span<std::byte> out) {
   while (!out.empty()) {
     const auto got = ::getrandom(out.data(), out.size(), 0);
-    VERBENA_ASSERT(got > 0 || errno == EINTR, "the kernel's getrandom(2) must work");
+    VERBENA_ASSERT(got > 0 || errno == EINTR,
+                   "getrandom(2) failed: the kernel provides no random numbers");
     if (got > 0) out = out.subspan(static_cast<std::size_t>(got));
   }
 }

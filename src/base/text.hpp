@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pieces of text that several modules print.
+// Formatting that several modules share.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// `0x1a2b`.
+/// Formats a number like `0x1a2b`.
 [[nodiscard]] std::string hexadecimal(std::uint64_t value);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -4,7 +4,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// `count` / 10^digits without trailing zeros.
+// Formats `count` / 10^digits without trailing zeros.
 std::string decimal(std::int64_t count, std::size_t digits) {
   std::string text = std::to_string(count);
   if (text.size() <= digits) text.insert(0, digits + 1 - text.size(), '0');

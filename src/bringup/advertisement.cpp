@@ -24,18 +24,18 @@ constexpr std::array<right_bit, 3> right_bits = {
     {{access::remote_read, 1}, {access::remote_write, 2}, {access::remote_atomic, 4}}};
 constexpr unsigned all_rights = 7;
 
-unsigned bits_of(access_flags rights) {
+unsigned bits_of(access_flags access) {
   unsigned bits = 0;
   for (const auto& [right, bit] : right_bits)
-    if (rights.contains(right)) bits |= bit;
+    if (access.contains(right)) bits |= bit;
   return bits;
 }
 
 access_flags rights_of(unsigned bits) {
-  access_flags rights;
+  access_flags access;
   for (const auto& [right, bit] : right_bits)
-    if ((bits & bit) != 0) rights |= right;
-  return rights;
+    if ((bits & bit) != 0) access |= right;
+  return access;
 }
 
 bool is_name(std::string_view text) {
@@ -53,7 +53,7 @@ advertisement_message encode(advertisement_kind kind, const advertised_buffer& w
   store_network_order(out.data(), magic_of_advertisements);
   out[4] = std::byte{version_of_advertisements};
   out[5] = static_cast<std::byte>(kind);
-  out[6] = static_cast<std::byte>(bits_of(what.rights));
+  out[6] = static_cast<std::byte>(bits_of(what.access));
   out[7] = static_cast<std::byte>(what.name.size());
   store_network_order(out.data() + 8, what.number);
   if (kind == advertisement_kind::advertised)
@@ -63,155 +63,157 @@ advertisement_message encode(advertisement_kind kind, const advertised_buffer& w
 }
 
 error broken(std::string_view what) {
-  return error::protocol("take", {},
-                         std::string("the peer's message about a buffer ").append(what));
+  return error::protocol("take", {}, std::string("the peer's advertisement message ").append(what));
 }
 
 result<taken_message> decode(std::span<const std::byte> bytes) {
   byte_reader reader(bytes);
   if (bytes.size() != advertisement_bytes ||
       reader.take<std::uint32_t>().value_or(0) != magic_of_advertisements)
-    return error::protocol("take", {},
-                           "the peer sent another message where one about a buffer was due: both "
-                           "sides must send and receive in one order");
+    return error::protocol(
+        "take", {},
+        "the peer sent another message where an advertisement message was due; both "
+        "sides must send and receive in one order");
   const auto version = reader.take<std::uint8_t>().value_or(0);
   const auto kind = reader.take<std::uint8_t>().value_or(0);
-  const unsigned rights = reader.take<std::uint8_t>().value_or(0xff);
+  const unsigned access = reader.take<std::uint8_t>().value_or(0xff);
   const std::size_t length = reader.take<std::uint8_t>().value_or(0xff);
   const auto number = reader.take<std::uint32_t>().value_or(0);
   if (version != version_of_advertisements)
-    return broken("has version " + std::to_string(version) + ", and this side speaks 1");
-  if (kind < 1 || kind > 3 || rights > all_rights || length > max_buffer_name || number == 0)
-    return broken("has impossible fields");
+    return broken("has version " + std::to_string(version) + "; this side supports version 1");
+  if (kind < 1 || kind > 3 || access > all_rights || length > max_buffer_name || number == 0)
+    return broken("has invalid fields");
   taken_message out{.kind = static_cast<advertisement_kind>(kind), .what = {}};
   out.what.number = number;
-  out.what.rights = rights_of(rights);
+  out.what.access = rights_of(access);
   for (const auto byte : bytes.subspan(name_at, length))
     out.what.name += std::to_integer<char>(byte);
   if (out.kind == advertisement_kind::advertised) {
     VERBENA_TRY(out.what.region,
                 remote_region::decode(bytes.subspan(region_at, remote_region::encoded_size)));
-    if (out.what.region.length() == 0 || out.what.rights.empty() || !is_name(out.what.name))
-      return broken("has impossible fields");
+    if (out.what.region.length() == 0 || out.what.access.empty() || !is_name(out.what.name))
+      return broken("has invalid fields");
   }
-  // Every byte has one meaning: what it encodes to is what came.
+  // The encoding is unique: the decoded message must encode to the received bytes.
   if (!std::ranges::equal(encode(out.kind, out.what), bytes) ||
-      (out.kind != advertisement_kind::advertised && (rights != 0 || length != 0)))
-    return broken("has bytes where none belong");
+      (out.kind != advertisement_kind::advertised && (access != 0 || length != 0)))
+    return broken("has nonzero reserved bytes");
   return out;
 }
 
 error unknown_buffer(std::string_view call, std::uint32_t number) {
   return error::from_errno(ENOENT, call, "buffer " + std::to_string(number),
-                           "it was never advertised, or was given back");
+                           "it is not advertised, or was released");
 }
 
 }  // namespace
 
-result<void> advertisement_book::check_new(const advertised_buffer& what) const {
+result<void> advertisement_table::check_new(const advertised_buffer& what) const {
   const auto refuse = [&](std::string_view why) {
     return error::invalid_argument("advertise", "buffer '" + what.name + "'", why);
   };
-  if (what.region.length() == 0) return refuse("it is empty");
-  if (what.rights.empty() || rights_of(bits_of(what.rights)) != what.rights)
-    return refuse("its rights must be some of remote_read, remote_write and remote_atomic");
+  if (what.region.length() == 0) return refuse("the buffer is empty; advertise at least one byte");
+  if (what.access.empty() || rights_of(bits_of(what.access)) != what.access)
+    return refuse(
+        "its access flags must be a non-empty set of remote_read, remote_write and remote_atomic");
   if (!is_name(what.name))
-    return refuse("a name is printable and has at most " + std::to_string(max_buffer_name) +
+    return refuse("the name must be printable and have at most " + std::to_string(max_buffer_name) +
                   " characters");
   const bool taken = !what.name.empty() && std::ranges::any_of(own_, [&](const auto& each) {
     return each.second.name == what.name;
   });
-  if (taken) return refuse("the peer has another buffer of this name");
+  if (taken) return refuse("another advertised buffer has this name; choose another one");
   if (own_.size() >= limits_.own_buffers)
-    return error::from_errno(
-        ENOSPC, "advertise", "buffer '" + what.name + "'",
-        "the peer has " + std::to_string(own_.size()) + " buffers of this side: revoke some");
+    return error::from_errno(ENOSPC, "advertise", "buffer '" + what.name + "'",
+                             "the peer has " + std::to_string(own_.size()) +
+                                 " buffers of this side, the limit; revoke some");
   return {};
 }
 
-result<std::uint32_t> advertisement_book::advertise(const remote_region& region,
-                                                    access_flags rights, std::string_view name,
-                                                    advertisement_message& out) {
+result<std::uint32_t> advertisement_table::advertise(const remote_region& region,
+                                                     access_flags access, std::string_view name,
+                                                     advertisement_message& out) {
   const advertised_buffer what{
-      .number = last_number_ + 1, .name = std::string(name), .region = region, .rights = rights};
+      .number = last_number_ + 1, .name = std::string(name), .region = region, .access = access};
   VERBENA_TRY_VOID(check_new(what));
   if (what.number == 0)
     return error::from_errno(EOVERFLOW, "advertise", "buffer '" + what.name + "'",
-                             "this connection has used up its numbers: connect anew");
+                             "all buffer numbers of this connection are used; reconnect");
   last_number_ = what.number;
   own_.emplace(what.number, own_buffer{.name = what.name});
   out = encode(advertisement_kind::advertised, what);
   return what.number;
 }
 
-result<advertisement_message> advertisement_book::revoke(std::uint32_t number) {
+result<advertisement_message> advertisement_table::revoke(std::uint32_t number) {
   const auto found = own_.find(number);
   if (found == own_.end()) return unknown_buffer("revoke", number);
   if (std::exchange(found->second.revoked, true))
     return error::from_errno(EALREADY, "revoke", "buffer " + std::to_string(number),
-                             "the peer was asked before, and has not given it back yet");
+                             "it was revoked before, and the peer has not released it");
   return encode(advertisement_kind::revoked, {.number = number});
 }
 
-result<void> advertisement_book::note_arrival(advertised_buffer what) {
+result<void> advertisement_table::note_arrival(advertised_buffer what) {
   if (peers_.size() >= limits_.buffers_of_peer)
-    return broken("is one too many: it has " + std::to_string(peers_.size()) +
-                  " buffers here already");
+    return broken("exceeds the limit: this side has " + std::to_string(peers_.size()) +
+                  " buffers of the peer");
   const bool twice = peers_.contains(what.number) ||
                      (!what.name.empty() && std::ranges::any_of(peers_, [&](const auto& each) {
                        return each.second.what.name == what.name;
                      }));
-  if (twice) return broken("is about one that is there already");
+  if (twice) return broken("advertises a number or a name that is in use");
   const auto number = what.number;
   arrived_.push_back(number);
   peers_.emplace(number, peer_buffer{.what = std::move(what)});
   return {};
 }
 
-result<advertisement_news> advertisement_book::take(std::span<const std::byte> message) {
+result<advertisement_update> advertisement_table::take(std::span<const std::byte> message) {
   VERBENA_TRY(auto taken, decode(message));
-  const advertisement_news news{.kind = taken.kind, .number = taken.what.number};
+  const advertisement_update news{.kind = taken.kind, .number = taken.what.number};
   switch (taken.kind) {
     case advertisement_kind::advertised:
       VERBENA_TRY_VOID(note_arrival(std::move(taken.what)));
       break;
     case advertisement_kind::revoked: {
       const auto found = peers_.find(news.number);
-      // Given back without being asked, while the question was on its way: nothing is left to do.
+      // This side released the buffer while the message was in flight.
       if (found == peers_.end()) break;
-      if (std::exchange(found->second.revoked, true)) return broken("revokes what was revoked");
+      if (std::exchange(found->second.revoked, true))
+        return broken("revokes a buffer that is revoked");
       std::erase(arrived_, news.number);
       break;
     }
-    case advertisement_kind::returned:
-      if (own_.erase(news.number) == 0) return broken("returns what it does not have");
+    case advertisement_kind::released:
+      if (own_.erase(news.number) == 0) return broken("releases a buffer that it does not have");
       break;
   }
   return news;
 }
 
-std::optional<advertised_buffer> advertisement_book::next() {
+std::optional<advertised_buffer> advertisement_table::next() {
   if (arrived_.empty()) return std::nullopt;
   const auto number = arrived_.front();
   arrived_.pop_front();
   return peers_.find(number)->second.what;
 }
 
-std::optional<advertised_buffer> advertisement_book::find(std::string_view name) const {
+std::optional<advertised_buffer> advertisement_table::find(std::string_view name) const {
   for (const auto& [number, each] : peers_)
     if (!each.revoked && each.what.name == name) return each.what;
   return std::nullopt;
 }
 
-bool advertisement_book::is_usable(std::uint32_t number) const noexcept {
+bool advertisement_table::is_usable(std::uint32_t number) const noexcept {
   const auto found = peers_.find(number);
   return found != peers_.end() && !found->second.revoked;
 }
 
-result<advertisement_message> advertisement_book::give_back(std::uint32_t number) {
-  if (peers_.erase(number) == 0) return unknown_buffer("give_back", number);
+result<advertisement_message> advertisement_table::release(std::uint32_t number) {
+  if (peers_.erase(number) == 0) return unknown_buffer("release", number);
   std::erase(arrived_, number);
-  return encode(advertisement_kind::returned, {.number = number});
+  return encode(advertisement_kind::released, {.number = number});
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

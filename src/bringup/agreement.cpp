@@ -84,7 +84,7 @@ std::optional<reach> reach_of(const both_sides& of, const offered_gid& one,
   if (one.gid == other.gid && !of.one_host()) return std::nullopt;
   if (scope_of(one.gid) == scope_of(other.gid))
     if (const auto found = reach_by_rule(of, one, other)) return found;
-  return of.any_explicit() ? std::optional(reach::as_told) : std::nullopt;
+  return of.any_explicit() ? std::optional(reach::user_selected) : std::nullopt;
 }
 
 struct chosen_pair {
@@ -142,17 +142,17 @@ std::optional<side> side_of(bool ours, bool theirs) {
   return theirs ? std::optional(side::theirs) : std::nullopt;
 }
 
-using found_obstacle = std::pair<obstacle, side>;
+using found_mismatch = std::pair<mismatch, side>;
 
-found_obstacle why_no_pair(const both_sides& of) {
+found_mismatch why_no_pair(const both_sides& of) {
   const auto& [ours, theirs] = of;
   if (const auto whose = side_of(ours.gids.empty(), theirs.gids.empty()))
-    return {obstacle::no_gid, *whose};
+    return {mismatch::no_gid, *whose};
   if (!share_a_type(ours, theirs))
-    return {obstacle::gid_type,
+    return {mismatch::gid_type,
             side_of(has_v1_only(ours), has_v1_only(theirs)).value_or(side::both)};
-  if (!of.one_host() && share_an_address(ours, theirs)) return {obstacle::same_address, side::both};
-  return {obstacle::no_common_subnet, side::both};
+  if (!of.one_host() && share_an_address(ours, theirs)) return {mismatch::same_address, side::both};
+  return {mismatch::no_common_subnet, side::both};
 }
 
 bool partitions_meet(std::uint16_t one, std::uint16_t other) {
@@ -161,18 +161,18 @@ bool partitions_meet(std::uint16_t one, std::uint16_t other) {
          (one & 0x7fffU) != 0;
 }
 
-// What stands in the way before addresses are looked at.
-std::optional<found_obstacle> find_obstacle(const offer& ours, const offer& theirs) {
-  const auto both = [](obstacle reason) { return found_obstacle(reason, side::both); };
-  if (ours.transport != theirs.transport) return both(obstacle::transport);
+// Incompatibilities that do not depend on addresses.
+std::optional<found_mismatch> find_obstacle(const offer& ours, const offer& theirs) {
+  const auto both = [](mismatch reason) { return found_mismatch(reason, side::both); };
+  if (ours.transport != theirs.transport) return both(mismatch::transport);
   if (const auto whose = side_of(ours.fabric == fabric::iwarp, theirs.fabric == fabric::iwarp))
-    return found_obstacle(obstacle::iwarp, *whose);
+    return found_mismatch(mismatch::iwarp, *whose);
   if (const auto whose = side_of(!ours.port_up, !theirs.port_up))
-    return found_obstacle(obstacle::port_down, *whose);
-  if (ours.link_layer != theirs.link_layer) return both(obstacle::link_layer);
-  if (ours.fabric != theirs.fabric) return both(obstacle::fabric);
-  if (ours.fabric == fabric::this_host && ours.host != theirs.host) return both(obstacle::host);
-  if (!partitions_meet(ours.partition_key, theirs.partition_key)) return both(obstacle::partition);
+    return found_mismatch(mismatch::port_down, *whose);
+  if (ours.link_layer != theirs.link_layer) return both(mismatch::link_layer);
+  if (ours.fabric != theirs.fabric) return both(mismatch::fabric);
+  if (ours.fabric == fabric::this_host && ours.host != theirs.host) return both(mismatch::host);
+  if (!partitions_meet(ours.partition_key, theirs.partition_key)) return both(mismatch::partition);
   return std::nullopt;
 }
 
@@ -181,24 +181,24 @@ bool in_one_infiniband_subnet(const offer& ours, const offer& theirs) {
          ours.gids[0].gid.subnet_prefix() == theirs.gids[0].gid.subnet_prefix();
 }
 
-// On InfiniBand: by LID, and with a GID where one was chosen explicitly.
-std::optional<found_obstacle> address_by_lid(const both_sides& of, agreement& into) {
+// InfiniBand: the LID addresses the peer, with a GID if a side chose one.
+std::optional<found_mismatch> address_by_lid(const both_sides& of, agreement& into) {
   const auto& [ours, theirs] = of;
   if (const auto whose = side_of(ours.lid == lid(0), theirs.lid == lid(0)))
-    return found_obstacle(obstacle::no_lid, *whose);
+    return found_mismatch(mismatch::no_lid, *whose);
   if (of.any_explicit()) {
     if (const auto whose = side_of(ours.gids.empty(), theirs.gids.empty()))
-      return found_obstacle(obstacle::no_gid, *whose);
-    into.reach = reach::as_told;
+      return found_mismatch(mismatch::no_gid, *whose);
+    into.reach = reach::user_selected;
     into.our_gid = into.their_gid = 0;
     return std::nullopt;
   }
   into.reach = reach::lid;
   if (in_one_infiniband_subnet(ours, theirs)) return std::nullopt;
-  return found_obstacle(obstacle::no_common_subnet, side::both);
+  return found_mismatch(mismatch::no_common_subnet, side::both);
 }
 
-std::optional<found_obstacle> address_by_gid(const both_sides& of, agreement& into) {
+std::optional<found_mismatch> address_by_gid(const both_sides& of, agreement& into) {
   const bool ours_comes_first = of.ours.encode() < of.theirs.encode();
   const auto pair = choose_pair(of, ours_comes_first);
   if (!pair) return why_no_pair(of);
@@ -231,10 +231,10 @@ std::string to_string(reach of) {
       return "loopback";
     case reach::link_local:
       return "link-local";
-    case reach::as_told:
-      return "as told";
+    case reach::user_selected:
+      return "user-selected";
     case reach::lid:
-      return "by LID";
+      return "LID";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
 }
@@ -280,28 +280,28 @@ std::string to_string(const agreement& made, const offer& ours, const offer& the
 error to_error(const disagreement& why, std::string_view object) {
   int code = ENETUNREACH;
   switch (why.reason) {
-    case obstacle::transport:
+    case mismatch::transport:
       code = EPROTOTYPE;
       break;
-    case obstacle::iwarp:
-    case obstacle::link_layer:
-    case obstacle::fabric:
+    case mismatch::iwarp:
+    case mismatch::link_layer:
+    case mismatch::fabric:
       code = EOPNOTSUPP;
       break;
-    case obstacle::port_down:
+    case mismatch::port_down:
       code = ENETDOWN;
       break;
-    case obstacle::partition:
+    case mismatch::partition:
       code = EACCES;
       break;
-    case obstacle::no_gid:
-    case obstacle::no_lid:
+    case mismatch::no_gid:
+    case mismatch::no_lid:
       code = EADDRNOTAVAIL;
       break;
-    case obstacle::host:
-    case obstacle::gid_type:
-    case obstacle::same_address:
-    case obstacle::no_common_subnet:
+    case mismatch::host:
+    case mismatch::gid_type:
+    case mismatch::same_address:
+    case mismatch::no_common_subnet:
       break;
   }
   return error::from_errno(code, "connect_queue_pair", object, why.text);

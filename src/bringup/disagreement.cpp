@@ -50,8 +50,8 @@ std::string addresses_of(const offer& of) {
 
 std::string words_of_partition(const offer& ours, const offer& theirs) {
   const bool limited = ((ours.partition_key ^ theirs.partition_key) & 0x7fffU) == 0;
-  std::string text = limited ? "two limited members of a partition do not reach each other: "
-                             : "no common partition: ";
+  std::string text =
+      limited ? "two limited members of a partition cannot communicate: " : "no common partition: ";
   return text + "P_Key " + key_text(ours.partition_key) + " here and " +
          key_text(theirs.partition_key) + " at the peer; choose another with .pkey_index";
 }
@@ -60,9 +60,9 @@ std::string words_of_types(side whose, const offer& ours, const offer& theirs) {
   const std::string remedy =
       "; set both ports to RoCE v2, or choose GIDs of one type with .gid_index";
   if (whose == side::theirs)
-    return "peer offers RoCE v1 only, and here there is " + addresses_of(ours) + remedy;
+    return "the peer offers only RoCE v1, and this side has " + addresses_of(ours) + remedy;
   if (whose == side::ours)
-    return "here there is RoCE v1 only, and the peer offers " + addresses_of(theirs) + remedy;
+    return "this side has only RoCE v1, and the peer offers " + addresses_of(theirs) + remedy;
   return "the addresses have no type in common: here " + addresses_of(ours) + ", at the peer " +
          addresses_of(theirs) + remedy;
 }
@@ -71,9 +71,7 @@ std::string words_of_subnets(const offer& ours, const offer& theirs) {
   std::string text =
       "no common subnet: here " + addresses_of(ours) + ", at the peer " + addresses_of(theirs);
   if (ours.link_layer == link_layer::infiniband)
-    return text +
-           "; ports of two InfiniBand subnets reach each other by a router: choose GIDs with "
-           ".gid_index";
+    return text + "; ports of two InfiniBand subnets need a router: choose GIDs with .gid_index";
   return text + "; give both ports addresses of one subnet, or choose GIDs with .gid_index";
 }
 
@@ -89,7 +87,7 @@ std::string shared_address(const offer& ours, const offer& theirs) {
 std::string words_of_links(const offer& ours, const offer& theirs) {
   return verbena::to_string(ours.link_layer) + " here (" + name_of(ours) + ") and " +
          verbena::to_string(theirs.link_layer) + " at the peer (" + name_of(theirs) +
-         "): no packet gets from one to the other; choose another device or port on one side";
+         "): these networks are not connected; choose another device or port on one side";
 }
 
 std::string words_of_iwarp(side whose, const offer& ours, const offer& theirs) {
@@ -97,45 +95,47 @@ std::string words_of_iwarp(side whose, const offer& ours, const offer& theirs) {
   if (whose == side::ours) who = name_of(ours) + " here is";
   if (whose == side::theirs) who = "the peer's device (" + name_of(theirs) + ") is";
   return who +
-         " iWARP: its queue pairs are connected by the connection manager (rdma_cm) alone, by both "
+         " iWARP: only the connection manager (verbena::cm) connects its queue pairs; use it on "
+         "both "
          "sides";
 }
 
 }  // namespace
 
-std::string words_of(obstacle reason, side whose, const offer& ours, const offer& theirs) {
+std::string words_of(mismatch reason, side whose, const offer& ours, const offer& theirs) {
   const std::string who = port_is(whose, ours, theirs);
   switch (reason) {
-    case obstacle::transport:
+    case mismatch::transport:
       return to_string(ours.transport) + " here and " + to_string(theirs.transport) +
-             " at the peer: both must make the same kind of queue pair";
-    case obstacle::iwarp:
+             " at the peer: both sides must create queue pairs of one transport";
+    case mismatch::iwarp:
       return words_of_iwarp(whose, ours, theirs);
-    case obstacle::port_down:
+    case mismatch::port_down:
       return who + " down: `rdma link` shows why; `ip link set NETDEV up` brings it up";
-    case obstacle::link_layer:
+    case mismatch::link_layer:
       return words_of_links(ours, theirs);
-    case obstacle::fabric:
+    case mismatch::fabric:
       return to_string(ours.fabric) + " here (" + name_of(ours) + ") and " +
              to_string(theirs.fabric) + " at the peer (" + name_of(theirs) +
-             "): soft0 reaches soft0 alone; VERBENA_SOFTDEV=only or =off on both sides makes them "
-             "the same";
-    case obstacle::host:
-      return "soft0 on two hosts, or in two network namespaces of one: it reaches processes of one "
-             "host only; use adapters or the kernel's rxe between hosts";
-    case obstacle::partition:
+             "): soft0 reaches only soft0; set VERBENA_SOFTDEV=only or =off on both sides";
+    case mismatch::host:
+      return "soft0 on two hosts, or in two network namespaces of one host: soft0 connects "
+             "processes of "
+             "one host only; use adapters or the kernel's rxe between hosts";
+    case mismatch::partition:
       return words_of_partition(ours, theirs);
-    case obstacle::no_lid:
-      return who + " without a LID: no subnet manager gave one; start one, for example `opensm -B`";
-    case obstacle::no_gid:
+    case mismatch::no_lid:
+      return who +
+             " without a LID: no subnet manager assigned one; start one, for example `opensm -B`";
+    case mismatch::no_gid:
       return who + " without a GID: give the network interface an address with `ip address add`";
-    case obstacle::gid_type:
+    case mismatch::gid_type:
       return words_of_types(whose, ours, theirs);
-    case obstacle::same_address:
+    case mismatch::same_address:
       return "both hosts have " + shared_address(ours, theirs) +
-             ", and nothing else is common: an address of two hosts leads each to itself; give "
+             ", and no other subnet is common: each host reaches itself at this address; give "
              "both ports addresses of one subnet";
-    case obstacle::no_common_subnet:
+    case mismatch::no_common_subnet:
       return words_of_subnets(ours, theirs);
   }
   return {};

@@ -8,9 +8,9 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// What is wrong and what to do, seen from the side of `ours`. The texts stand in
+/// The fault and the remedy, for the side of `ours`. The texts stand in
 /// docs/guide/connect.md.
-[[nodiscard]] std::string words_of(obstacle reason, side whose, const offer& ours,
+[[nodiscard]] std::string words_of(mismatch reason, side whose, const offer& ours,
                                    const offer& theirs);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -105,11 +105,11 @@ result<version_range> decode_greeting(std::span<const std::byte, greeting_bytes>
   if (their_magic != magic)
     return error::protocol("decode_greeting", {},
                            "the peer does not speak Verbena's bring-up (it began with " +
-                               hexadecimal(bytes) + "): check host and port");
+                               hexadecimal(bytes) + "); check host and port");
   if (lowest > highest)
     return error::protocol("decode_greeting", {},
-                           "the peer's greeting has no versions: " + std::to_string(lowest) +
-                               " is above " + std::to_string(highest));
+                           "the peer's greeting has an empty range of versions: " +
+                               std::to_string(lowest) + " is above " + std::to_string(highest));
   return version_range{.lowest = lowest, .highest = highest};
 }
 
@@ -117,8 +117,9 @@ result<std::uint16_t> negotiate(version_range ours, version_range theirs) {
   const auto best = std::min(ours.highest, theirs.highest);
   if (best >= std::max(ours.lowest, theirs.lowest)) return best;
   return error::protocol("negotiate", {},
-                         "the peer speaks version " + to_text(theirs) + " of the bring-up, we " +
-                             to_text(ours) + ": update the older side");
+                         "the peer speaks version " + to_text(theirs) +
+                             " of the bring-up, this side " + to_text(ours) +
+                             "; update the older side");
 }
 
 std::vector<std::byte> encode_frame(frame_type type, std::span<const std::byte> payload) {
@@ -137,8 +138,14 @@ std::span<std::byte> frame_decoder::room() noexcept {
   return std::span(frame_.payload).subspan(taken_ - header_.size());
 }
 
+std::size_t frame_decoder::missing() const noexcept {
+  if (complete_) return 0;
+  if (taken_ < header_.size()) return header_.size() - taken_;
+  return frame_.payload.size() - (taken_ - header_.size());
+}
+
 result<void> frame_decoder::filled(std::size_t count) {
-  VERBENA_ASSERT(count <= room().size(), "a frame decoder is filled with at most its room");
+  VERBENA_ASSERT(count <= room().size(), "frame_decoder::filled() has at most the size of room()");
   const bool header_was_complete = taken_ >= header_.size();
   taken_ += count;
   if (taken_ < header_.size()) return {};
@@ -156,20 +163,20 @@ result<void> frame_decoder::read_header() {
   if (!is_known(type) || zero_byte != 0 || zero_word != 0)
     return error::protocol(
         "decode_frame", {},
-        "the peer sent a frame that we do not know (its header is " + hexadecimal(header_) + ")");
+        "the peer sent an unknown frame (its header is " + hexadecimal(header_) + ")");
   const std::size_t limit = limit_of(type, limit_);
   if (length > limit)
     return error::protocol("decode_frame", {},
                            "the peer announced `" + to_string(type) + "` of " +
-                               std::to_string(length) + " bytes; at most " + std::to_string(limit) +
-                               " are accepted");
+                               std::to_string(length) + " bytes; the limit is " +
+                               std::to_string(limit) + " bytes");
   frame_.type = type;
   frame_.payload.resize(length);
   return {};
 }
 
 frame frame_decoder::take() {
-  VERBENA_ASSERT(complete_, "a frame is taken when it is complete");
+  VERBENA_ASSERT(complete_, "frame_decoder::take() is called when complete() is true");
   taken_ = 0;
   complete_ = false;
   return std::exchange(frame_, {});
@@ -189,7 +196,7 @@ std::string printable_refusal(std::span<const std::byte> payload) {
       for (const auto byte : rest.first(count)) text += std::to_integer<char>(byte);
     rest = rest.subspan(std::max<std::size_t>(count, 1));
   }
-  return text.empty() ? "it gave no reason" : text;
+  return text.empty() ? "without a reason" : text;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

@@ -81,7 +81,7 @@ std::vector<host_address> addresses_of_host() {
   return out;
 }
 
-// What the host's tables say about the addresses of its interfaces.
+// The addresses of the interfaces in the host's tables.
 class host_tables {
  public:
   host_tables() : addresses_(addresses_of_host()), routes_(diagnose::gather_routes()) {}
@@ -152,7 +152,7 @@ bool is_known_type(const gid_entry& entry) {
          entry.type == gid_type::roce_v2;
 }
 
-// What is worth offering first: the rest may not fit.
+// Entries to offer first, because the others may not fit.
 auto merit(const offered_gid& of) {
   const int older = of.type == gid_type::roce_v2 ? 0 : 1;
   return std::tuple(older, scope_of(of.gid), of.index);
@@ -160,8 +160,9 @@ auto merit(const offered_gid& of) {
 
 result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const context& device) {
   std::vector<gid_entry> entries;
-  if (side.wishes.gid_index) {
-    VERBENA_TRY(const auto chosen, device.query_gid(side.wishes.port, *side.wishes.gid_index));
+  if (side.wishes.route.gid_index) {
+    VERBENA_TRY(const auto chosen,
+                device.query_gid(side.wishes.route.port, *side.wishes.route.gid_index));
     entries.push_back(chosen);
   } else {
     VERBENA_TRY(entries, device.gid_table());
@@ -170,7 +171,7 @@ result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const
   std::vector<offered_gid> out;
   out.reserve(entries.size());
   for (const auto& each : entries) {
-    if (each.port != side.wishes.port || !is_known_type(each)) continue;
+    if (each.port != side.wishes.route.port || !is_known_type(each)) continue;
     const auto bits = tables.prefix_bits(each);
     out.push_back({.gid = each.gid,
                    .type = each.type,
@@ -186,7 +187,7 @@ result<std::vector<offered_gid>> gather_gids(const negotiating_side& side, const
 // iWARP has no partitions, and its devices no table of them.
 result<partition_key> partition_key_of(const negotiating_side& side, const context& device) {
   if (fabric_of(device) == fabric::iwarp) return partition_key(0xffff);
-  return device.query_pkey(side.wishes.port, side.wishes.pkey_index);
+  return device.query_pkey(side.wishes.route.port, side.wishes.route.pkey_index);
 }
 
 std::uint8_t clamped(std::uint8_t asked, int limit) {
@@ -212,7 +213,7 @@ context device_of(const negotiating_side& side) {
 result<offer> gather_offer(const negotiating_side& side) {
   const context device = device_of(side);
   VERBENA_TRY(const auto limits, device.query());
-  VERBENA_TRY(const auto port, device.query_port(side.wishes.port));
+  VERBENA_TRY(const auto port, device.query_port(side.wishes.route.port));
   VERBENA_TRY(const auto key, partition_key_of(side, device));
   VERBENA_TRY(auto gids, gather_gids(side, device));
   return offer{
@@ -220,14 +221,15 @@ result<offer> gather_offer(const negotiating_side& side) {
       .fabric = fabric_of(device),
       .link_layer = link_layer_of(port),
       .port_up = port.state() == port_state::active || port.state() == port_state::armed,
-      .explicit_gid = side.wishes.gid_index.has_value(),
+      .explicit_gid = side.wishes.route.gid_index.has_value(),
       .device = printable(device.name()),
       .host = identify_host(),
-      .mtu = side.wishes.path_mtu.value_or(port.active_mtu()),
+      .mtu = side.wishes.route.path_mtu.value_or(port.active_mtu()),
       .lid = port.lid(),
       .partition_key = key.value(),
       .inline_bytes = side.pair.capabilities().max_inline_data,
-      .queue_pair = {.number = side.pair.number(), .first_psn = side.pair.endpoint().first_psn},
+      .queue_pair = {.number = side.pair.number(), .first_psn = side.own_endpoint.first_psn},
+      .key = side.key,
       .probe = std::nullopt,
       .reliability = gather_reliability(side.wishes, limits),
       .gids = std::move(gids)};

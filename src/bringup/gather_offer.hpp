@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What this side can offer now: asked of the device and of the host each time.
+// The offer of this side, made from the present state of the device and of the host.
 #pragma once
 
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/detail/negotiation_core.hpp"
 #include "verbena/bringup/offer.hpp"
 #include "verbena/verbs/context.hpp"
 

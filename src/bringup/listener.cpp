@@ -22,15 +22,15 @@ void note_closed(const std::string& peer, std::string_view why) noexcept {
 
 }  // namespace
 
-listener::listener(unique_fd socket, unique_fd epoll, address local,
-                   listener_options options) noexcept
+listener::listener(unique_fd socket, unique_fd epoll, address local, listener_options options)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       local_(std::move(local)),
+      name_(to_string(local_)),
       options_(options) {}
 
 result<listener> listener::open(const address& at, listener_options options) {
-  VERBENA_ASSERT(options.max_greeting > 0, "a listener needs room for at least one greeting");
+  VERBENA_ASSERT(options.max_greeting > 0, "listener_options::max_greeting is at least 1");
   VERBENA_TRY(auto socket, detail::listen_at(at, options.backlog));
   VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
   unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
@@ -64,7 +64,9 @@ result<stream> listener::accept(deadline until) {
     const auto greeted = std::ranges::find_if(greeting_, &greeting::greeted);
     if (greeted != greeting_.end()) return hand_out(greeted);
     if (until.expired())
-      return error::timed_out("accept", to_string(local_), "no peer came and greeted in time");
+      return error::timed_out("accept", name_,
+                              "no peer connected and sent a greeting in time; check that the peer "
+                              "connects to this address and port");
   }
 }
 
@@ -78,10 +80,10 @@ stream listener::hand_out(std::list<greeting>::iterator connection) {
 }
 
 result<void> listener::take_connections() {
-  // Bounded, so that a flood of connections cannot keep those who greet from being served.
+  // Bounded, so that many new connections cannot starve the existing ones.
   for (std::size_t i = 0; i < options_.max_greeting; ++i) {
     if (greeting_.size() >= options_.max_greeting && oldest_ungreeted() == greeting_.end())
-      return {};  // those who greeted are handed out first
+      return {};  // complete greetings are returned first
     detail::socket_address from;
     from.length = sizeof from.storage;
     void* storage = &from.storage;
@@ -92,9 +94,10 @@ result<void> listener::take_connections() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return {};
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      return error::from_errno(errno, "accept4", to_string(local_),
-                               "raise the limit of open files (ulimit -n) or serve fewer peers");
-    }  // anything else concerns this one connection, see accept(2): take the next
+      return error::from_errno(
+          errno, "accept4", to_string(local_),
+          "the limit of open files is reached; raise it (`ulimit -n`) or serve fewer peers");
+    }  // other errors concern this connection only, see accept(2)
   }
   return {};
 }
@@ -107,14 +110,14 @@ void listener::add(unique_fd socket, std::string peer) {
   if (greeting_.size() >= options_.max_greeting) {
     const auto oldest = oldest_ungreeted();
     ++statistics_.slow;
-    note_closed(oldest->peer, "it was slow to greet and others were waiting");
+    note_closed(oldest->peer, "it sent no greeting, and newer connections need its place");
     greeting_.erase(oldest);
   }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = socket.get();
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
-    note_closed(peer, "the system has no room to watch it");
+    note_closed(peer, "epoll_ctl failed for lack of resources");
     return;
   }
   detail::set_no_delay(socket.get());
@@ -128,7 +131,7 @@ void listener::close_slow() {
   std::erase_if(greeting_, [this](const greeting& entry) {
     if (entry.greeted || !entry.until.expired()) return false;
     ++statistics_.slow;
-    note_closed(entry.peer, "it did not greet in time");
+    note_closed(entry.peer, "it sent no greeting in time");
     return true;
   });
 }
@@ -140,7 +143,7 @@ void listener::advance(std::list<greeting>::iterator connection) {
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   if (got <= 0) {
     ++statistics_.closed;
-    note_closed(connection->peer, "it went away before greeting");
+    note_closed(connection->peer, "the peer closed it before its greeting");
     greeting_.erase(connection);
     return;
   }
@@ -161,7 +164,7 @@ bool listener::answer(greeting& connection) {
   const auto sent = ::send(connection.socket.get(), ours.data(), ours.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(ours.size())) {
     ++statistics_.closed;
-    note_closed(connection.peer, "it went away before our greeting");
+    note_closed(connection.peer, "the peer closed it before the greeting of this side");
     return false;
   }
   const auto agreed = negotiate(spoken_versions, *theirs);

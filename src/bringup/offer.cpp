@@ -3,7 +3,7 @@
 //   MTU u8   reads as initiator u8   reads as target u8   ACK delay u8
 //   ACK timeout u8   retries u8   RNR retries u8   RNR timer u8
 //   P_Key u16   LID u16   inline bytes u32   host 16 bytes
-//   queue pair u32   PSN u32   probe's queue pair u32   probe's PSN u32
+//   queue pair u32   PSN u32 (of UD: Q_Key)   probe's queue pair u32   probe's PSN u32
 //   length of the device's name u8   its characters   number of GIDs u8
 //   each GID: 16 bytes   type u8   index u8   prefix bits u8   flags u8 (routed)
 #include "verbena/bringup/offer.hpp"
@@ -44,7 +44,7 @@ class writer {
   std::vector<std::byte> bytes_;
 };
 
-// Takes fields one after the other; after the first that is wrong, all are zero.
+// Reads fields in order; after the first invalid one all are zero.
 class reader {
  public:
   explicit reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -53,7 +53,7 @@ class reader {
   T take(const char* field, T least, T most) {
     const auto value = bytes_.take<T>();
     if (!value) return fail<T>("it ends before its ", field);
-    if (*value < least || *value > most) return fail<T>("it has an impossible ", field);
+    if (*value < least || *value > most) return fail<T>("it has an invalid ", field);
     return problem_.empty() ? *value : T{};
   }
   template <std::size_t Count>
@@ -72,7 +72,7 @@ class reader {
     return T{};
   }
   void end() {
-    if (!bytes_.rest().empty()) fail("it has bytes behind its ", "end");
+    if (!bytes_.rest().empty()) fail("it has bytes after its ", "end");
   }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
@@ -110,13 +110,13 @@ void take_name(reader& from, offer& into) {
 offered_gid take_gid(reader& from) {
   offered_gid out;
   out.gid = gid(from.take_array<16>("GID"));
-  if (out.gid.is_zero()) from.fail("it has an impossible ", "GID");
+  if (out.gid.is_zero()) from.fail("it has an invalid ", "GID");
   out.type = static_cast<gid_type>(
       from.take<std::uint8_t>("GID type", IBV_GID_TYPE_IB, IBV_GID_TYPE_ROCE_V2));
   out.index = gid_index(from.take<std::uint8_t>("GID index", 0, 0xff));
   out.prefix_bits = from.take<std::uint8_t>("prefix length", 0, most_bits);
   if (out.gid.is_ipv4_mapped() && out.prefix_bits != 0 && out.prefix_bits < bits_before_ipv4)
-    from.fail("it has an impossible ", "prefix length");
+    from.fail("it has an invalid ", "prefix length");
   out.routed = from.take<std::uint8_t>("GID flag", 0, flag_routed) != 0;
   return out;
 }
@@ -141,14 +141,17 @@ std::string to_string(offered_transport of) {
       return "RC";
     case offered_transport::uc:
       return "UC";
+    case offered_transport::ud:
+      return "UD";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
 }
 
 std::vector<std::byte> offer::encode() const {
-  VERBENA_ASSERT(gids.size() <= max_gids && device.size() <= max_device_name &&
-                     std::ranges::all_of(device, is_printable),
-                 "an offer has at most 32 GIDs, and a printable device name of at most 64");
+  VERBENA_ASSERT(
+      gids.size() <= max_gids && device.size() <= max_device_name &&
+          std::ranges::all_of(device, is_printable),
+      "an offer has at most 32 GIDs and a printable device name of at most 64 characters");
   writer out;
   const auto u8 = [&](auto value) { out.put(static_cast<std::uint8_t>(value)); };
   u8(transport);
@@ -169,10 +172,10 @@ std::vector<std::byte> offer::encode() const {
   out.put(inline_bytes);
   out.put(host);
   const auto probing = probe.value_or(offered_queue_pair{});
-  for (const auto& each : {queue_pair, probing}) {
-    out.put(each.number.value());
-    out.put(each.first_psn.value());
-  }
+  out.put(queue_pair.number.value());
+  out.put(transport == offered_transport::ud ? key.value() : queue_pair.first_psn.value());
+  out.put(probing.number.value());
+  out.put(probing.first_psn.value());
   u8(device.size());
   for (const char c : device) u8(c);
   u8(gids.size());
@@ -192,7 +195,7 @@ result<offer> offer::decode(std::span<const std::byte> bytes) {
   const auto u8 = [&](const char* field, std::uint8_t least, std::uint8_t most) {
     return from.take<std::uint8_t>(field, least, most);
   };
-  out.transport = static_cast<offered_transport>(u8("transport", 2, 3));
+  out.transport = static_cast<offered_transport>(u8("transport", 2, 4));
   out.fabric = static_cast<bringup::fabric>(u8("fabric", 0, 2));
   out.link_layer = static_cast<verbena::link_layer>(u8("link layer", 1, 2));
   const unsigned flags = u8("flag", 0, flag_port_up | flag_explicit_gid | flag_probe);
@@ -204,21 +207,27 @@ result<offer> offer::decode(std::span<const std::byte> bytes) {
   out.lid = verbena::lid(from.take<std::uint16_t>("LID", 0, 0xffff));
   out.inline_bytes = from.take<std::uint32_t>("inline size", 0, 0xffff'ffff);
   out.host = from.take_array<16>("host");
-  out.queue_pair = take_queue_pair(from, "queue pair number", "PSN");
+  if (out.transport == offered_transport::ud) {
+    out.queue_pair.number =
+        queue_pair_number(from.take<std::uint32_t>("queue pair number", 0, queue_pair_number::max));
+    out.key = queue_key(from.take<std::uint32_t>("Q_Key", 0, 0xffff'ffff));
+  } else {
+    out.queue_pair = take_queue_pair(from, "queue pair number", "PSN");
+  }
   const auto probing = take_queue_pair(from, "probe's queue pair number", "probe's PSN");
   if ((flags & flag_probe) != 0)
     out.probe = probing;
   else if (probing != offered_queue_pair{})
-    from.fail("it has an impossible ", "probe");
+    from.fail("it has an invalid ", "probe");
   take_name(from, out);
   const std::size_t count = u8("number of GIDs", 0, max_gids);
   out.gids.reserve(count);
   for (std::size_t i = 0; i < count && from.problem().empty(); ++i)
     out.gids.push_back(take_gid(from));
-  if (out.explicit_gid && count != 1) from.fail("it has an impossible ", "number of GIDs");
+  if (out.explicit_gid && count != 1) from.fail("it has an invalid ", "number of GIDs");
   from.end();
   if (!from.problem().empty())
-    return error::protocol("decode_offer", {}, "the peer's offer is broken: " + from.problem());
+    return error::protocol("decode_offer", {}, "the peer's offer is invalid: " + from.problem());
   return out;
 }
 

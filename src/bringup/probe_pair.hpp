@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A second queue pair that tries the way: what it sends and receives is not the application's.
+// A second queue pair, which sends probe messages over the path of the program's queue pair.
 #pragma once
 
-#include <array>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 
-#include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/negotiation.hpp"
+#include "verbena/bringup/detail/negotiation_core.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/memory_region.hpp"
@@ -19,7 +19,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// What brings a queue pair of `from` to RTR, connected to `number` of `to`, as agreed.
+/// The attributes that bring a queue pair to RTR, connected to `number` of the peer, as agreed.
 [[nodiscard]] queue_pair_attributes rtr_attributes(const negotiated& what,
                                                    const connection_wishes& wishes,
                                                    offered_queue_pair number);
@@ -27,26 +27,28 @@ namespace verbena::inline VERBENA_ABI::bringup::detail {
 /// Threads: one thread at a time.
 class probe_pair {
  public:
-  /// In the protection domain of the side's queue pair, with a completion queue of its own.
+  /// Creates it in the protection domain of the side's queue pair, with its own completion queue.
   [[nodiscard]] static result<std::shared_ptr<probe_pair>> create(const negotiating_side& side);
 
-  /// What the peer connects to.
+  /// Returns its number and first PSN, for the offer.
   [[nodiscard]] offered_queue_pair offered() const;
   /// Connects it to the peer's, and posts its receives.
   [[nodiscard]] result<void> connect(const negotiated& what, const connection_wishes& wishes);
-  /// Sends one byte, then a full packet. The peer must have connected its own. Errors: EHOSTUNREACH
-  /// when nothing gets through, EMSGSIZE when only short packets do; `timed_out`. Blocks.
-  [[nodiscard]] result<void> try_way(const negotiated& what, const stream& peer, deadline until);
+  /// Sends one byte. The peer must have connected its own probe pair.
+  [[nodiscard]] result<void> begin();
+  /// Polls; after the first byte sends a full packet. Returns true when both have arrived. Errors:
+  /// EHOSTUNREACH if no packet arrives, EMSGSIZE if only the short one does.
+  [[nodiscard]] result<bool> poll(const negotiated& what, const std::string& peer);
 
  private:
   probe_pair(completion_queue queue, memory_region memory, prepared_queue_pair<rc> prepared);
-  [[nodiscard]] result<completion> send_and_wait(std::size_t bytes, const stream& peer,
-                                                 deadline until);
+  [[nodiscard]] result<void> send(std::size_t bytes);
 
   completion_queue queue_;
   memory_region memory_;
   std::optional<prepared_queue_pair<rc>> prepared_;
   std::optional<queue_pair<rc>> pair_;
+  int sent_ = 0;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

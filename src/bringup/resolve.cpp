@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Name resolution. getaddrinfo(3) cannot be given a deadline, so that it runs on its own thread.
+// Name resolution. getaddrinfo(3) has no timeout, so it runs on a separate thread.
 #include <netdb.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ lookup look_up(const std::string& host, std::uint16_t port, int flags) {
   return made;
 }
 
-/// What the looking-up thread and the waiting one share; the last of them frees it.
+/// Shared by the resolving and the waiting thread; the last one frees it.
 struct shared_lookup {
   std::mutex mutex;
   std::condition_variable done;
@@ -76,7 +76,7 @@ error not_found(const address& where, const lookup& made) {
     return error::from_errno(made.system_code, "getaddrinfo", where.host);
   return error::unavailable(
       EHOSTUNREACH, "getaddrinfo", where.host,
-      std::string(::gai_strerror(made.problem)) + ": check the spelling, or give an IP address");
+      std::string(::gai_strerror(made.problem)) + "; check the spelling, or give an IP address");
 }
 
 }  // namespace
@@ -93,12 +93,14 @@ result<std::vector<socket_address>> resolve(const address& where, resolve_for pu
   if (made.problem == EAI_NONAME && !where.host.empty()) {
     auto named = look_up_name(where, until);
     if (!named)
-      return error::timed_out("getaddrinfo", where.host, "the name server did not answer in time");
+      return error::timed_out(
+          "getaddrinfo", where.host,
+          "the name server did not answer in time; check /etc/resolv.conf, or give an IP address");
     made = *std::move(named);
   }
   if (made.problem != 0 || made.found.empty()) return not_found(where, made);
   if (!where.host.empty()) return std::move(made.found);
-  // All addresses: the IPv6 socket takes IPv4 as well, so it comes first.
+  // Wildcard: the IPv6 socket accepts IPv4 as well, so it comes first.
   const auto is_ipv6 = [](const auto& entry) { return entry.storage.ss_family == AF_INET6; };
   std::vector<socket_address> ordered;
   std::ranges::copy_if(made.found, std::back_inserter(ordered), is_ipv6);

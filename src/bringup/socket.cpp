@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/bringup/socket.hpp"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,22 +12,29 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <span>
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
 constexpr int socket_flags = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+constexpr auto retry_interval = std::chrono::milliseconds(200);
 
 error cannot_connect(int code, const address& where) {
   const std::string object = to_string(where);
   if (code == ETIMEDOUT)
     return error::timed_out("connect", object,
-                            "nothing answered in time: is the host up, and no firewall between?");
+                            "no answer in time; check that the host is up and that no firewall "
+                            "blocks TCP port " +
+                                std::to_string(where.port));
   if (code == ECONNREFUSED)
     return error::from_errno(code, "connect", object,
-                             "nobody listens there: start the peer first, and check the port");
+                             "no process listens at this port; start the peer first, check the "
+                             "port, or set connect_options::retry_refused");
   if (code == EHOSTUNREACH || code == ENETUNREACH)
-    return error::from_errno(code, "connect", object, "there is no route: check the address");
+    return error::from_errno(code, "connect", object,
+                             "the host has no route to this address; check the address with `ip "
+                             "route get`");
   return error::from_errno(code, "connect", object);
 }
 
@@ -34,16 +42,20 @@ error cannot_listen(int code, const char* call, const address& where) {
   const std::string object = to_string(where);
   if (code == EADDRINUSE)
     return error::from_errno(code, call, object,
-                             "another program listens there: stop it, or take another port (0 "
-                             "takes any free one)");
+                             "another process uses this port; stop it, or choose another port (0: "
+                             "any free one)");
   if (code == EADDRNOTAVAIL)
-    return error::from_errno(code, call, object, "this machine has no such address");
+    return error::from_errno(code, call, object,
+                             "this host does not have the address; `ip address` lists its "
+                             "addresses");
   if (code == EACCES)
-    return error::from_errno(code, call, object, "ports below 1024 need privileges");
+    return error::from_errno(code, call, object,
+                             "ports below 1024 need the capability CAP_NET_BIND_SERVICE; choose a "
+                             "larger port");
   return error::from_errno(code, call, object);
 }
 
-/// 0 or an errno; ETIMEDOUT when the deadline passed.
+/// Returns 0 or an errno; ETIMEDOUT if the deadline passed.
 int connect_one(int socket, const socket_address& to, deadline until) {
   if (::connect(socket, to.get(), to.length) == 0) return 0;
   if (errno != EINPROGRESS && errno != EINTR) return errno;
@@ -62,7 +74,7 @@ deadline share_of(deadline until, std::size_t attempts_left) {
   return deadline::after(left / static_cast<std::ptrdiff_t>(attempts_left));
 }
 
-/// 0 or an errno, and which call gave it.
+/// Returns 0 or an errno; `call` names the call that failed.
 int listen_one(int socket, const socket_address& at, int backlog, const char*& call) {
   const int on = 1;
   const int off = 0;
@@ -80,11 +92,10 @@ int listen_one(int socket, const socket_address& at, int backlog, const char*& c
 
 }  // namespace
 
-result<unique_fd> connect_to(const address& where, deadline until) {
-  if (where.port == 0)
-    return error::invalid_argument("connect", to_string(where), "the port of the peer is missing");
-  VERBENA_TRY(const auto addresses, resolve(where, resolve_for::connecting, until));
-  int code = ECONNREFUSED;
+namespace {
+
+/// Tries each address once. 0 in `code` and a socket, or the errno of the last attempt.
+unique_fd connect_once(std::span<const socket_address> addresses, deadline until, int& code) {
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     unique_fd socket(::socket(addresses[i].storage.ss_family, socket_flags, 0));
     if (!socket) {
@@ -96,7 +107,79 @@ result<unique_fd> connect_to(const address& where, deadline until) {
     set_no_delay(socket.get());
     return socket;
   }
+  return {};
+}
+
+/// Sleeps for the interval between two attempts; false if `until` or `last` comes before its end.
+bool sleep_before_retry(deadline until, deadline last) {
+  const auto next = deadline::after(retry_interval);
+  if (next.when() > until.when() || next.when() > last.when()) return false;
+  ::poll(nullptr, 0, next.poll_timeout_ms());
+  return true;
+}
+
+std::string peer_name(int socket, const socket_address& peer) {
+  if (peer.storage.ss_family != AF_UNIX) return to_string(address_of(peer));
+  ucred process{};
+  socklen_t length = sizeof process;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &process, &length) != 0 || process.pid == 0)
+    return "local socket";
+  return "process " + std::to_string(process.pid);
+}
+
+error not_adoptable(int code, std::string_view call, const std::string& object) {
+  if (code == EBADF) return error::from_errno(code, call, object, "the descriptor is not open");
+  if (code == ENOTSOCK)
+    return error::invalid_argument(
+        "stream::adopt", object, "the descriptor is not a socket; pass a connected stream socket");
+  if (code == ENOTCONN)
+    return error::from_errno(code, call, object,
+                             "the socket is not connected; connect(2) or accept(2) comes first");
+  return error::from_errno(code, call, object);
+}
+
+}  // namespace
+
+result<unique_fd> connect_to(const address& where, deadline until,
+                             std::chrono::nanoseconds retry_refused) {
+  if (where.port == 0)
+    return error::invalid_argument("connect", to_string(where),
+                                   "the port is 0; give the port at which the peer listens");
+  VERBENA_TRY(const auto addresses, resolve(where, resolve_for::connecting, until));
+  const auto last = deadline::after(retry_refused);
+  int code = ECONNREFUSED;
+  do {
+    if (auto socket = connect_once(addresses, until, code)) return socket;
+  } while (code == ECONNREFUSED && sleep_before_retry(until, last));
   return cannot_connect(code, where);
+}
+
+result<std::string> check_adoptable(int socket) {
+  const std::string object = "descriptor " + std::to_string(socket);
+  int type = 0;
+  socklen_t length = sizeof type;
+  if (::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &length) != 0)
+    return not_adoptable(errno, "getsockopt", object);
+  if (type != SOCK_STREAM)
+    return error::invalid_argument(
+        "stream::adopt", object,
+        "the socket is of type " + std::to_string(type) +
+            ", not SOCK_STREAM; use TCP, or a local socket of type SOCK_STREAM");
+  int listens = 0;
+  length = sizeof listens;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0)
+    return error::invalid_argument("stream::adopt", object,
+                                   "the socket listens; pass a socket that accept(2) returned");
+  socket_address peer;
+  peer.length = sizeof peer.storage;
+  void* storage = &peer.storage;
+  if (::getpeername(socket, static_cast<sockaddr*>(storage), &peer.length) != 0)
+    return not_adoptable(errno, "getpeername", object);
+  const int flags = ::fcntl(socket, F_GETFL);
+  if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0)
+    return not_adoptable(errno, "fcntl", object);
+  set_no_delay(socket);
+  return peer_name(socket, peer);
 }
 
 result<unique_fd> listen_at(const address& where, int backlog) {
@@ -138,7 +221,8 @@ result<address> local_address_of(int socket) {
 
 void set_no_delay(int socket) noexcept {
   const int on = 1;
-  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // slower without, nothing else
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on,
+               sizeof on);  // without it messages are slower only
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 
-/// A socket address as the system calls take it. Threads: immutable value.
+/// A socket address in the form of the system calls. Threads: immutable value.
 struct socket_address {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -24,22 +25,28 @@ struct socket_address {
 
 enum class resolve_for { connecting, listening };
 
-/// The addresses of `where`, best first, never empty. Numeric addresses are converted at once; a
-/// name is looked up on a thread of its own, which is left to itself when the deadline passes.
+/// Returns the addresses of `where`, best first, at least one. A host name is resolved on a
+/// separate thread, which is detached if the deadline passes.
 [[nodiscard]] result<std::vector<socket_address>> resolve(const address& where, resolve_for purpose,
                                                           deadline until);
 
-/// Connects to the first of the addresses that answers; each gets its share of the time left.
-[[nodiscard]] result<unique_fd> connect_to(const address& where, deadline until);
+/// Connects to the first of the addresses that answers; each gets its share of the time left. A
+/// refused connection is repeated for `retry_refused`.
+[[nodiscard]] result<unique_fd> connect_to(const address& where, deadline until,
+                                           std::chrono::nanoseconds retry_refused);
 
-/// A listening, non-blocking socket.
+/// Checks that `socket` is a connected stream socket and makes it non-blocking. Returns the name of
+/// its peer.
+[[nodiscard]] result<std::string> check_adoptable(int socket);
+
+/// Returns a listening, non-blocking socket.
 [[nodiscard]] result<unique_fd> listen_at(const address& where, int backlog);
 
-/// Host and port in numbers.
+/// Returns the numeric host and the port.
 [[nodiscard]] address address_of(const socket_address& name);
 [[nodiscard]] result<address> local_address_of(int socket);
 
-/// Small messages go out at once.
+/// Sends small messages without delay (TCP_NODELAY).
 void set_no_delay(int socket) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

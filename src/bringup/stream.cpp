@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "src/bringup/peer_errors.hpp"
 #include "src/bringup/socket.hpp"
 #include "verbena/base/bytes.hpp"
 
@@ -17,21 +18,18 @@ namespace {
 
 bool would_block(int code) { return code == EAGAIN || code == EWOULDBLOCK || code == EINTR; }
 
-error closed_by(const std::string& peer) {
-  return error::from_errno(ECONNRESET, "recv", peer,
-                           "the peer closed the connection: it ended, was killed or gave up");
-}
-
-/// The same error, naming the peer.
-error about(const error& what, const std::string& peer) {
-  return error({what.kind(), what.code(), what.call(), peer, what.diagnosis()});
-}
-
 }  // namespace
 
-result<stream> stream::connect(const address& to, deadline until, stream_options options) {
-  VERBENA_TRY(auto socket, detail::connect_to(to, until));
-  stream made(std::move(socket), to_string(to), options);
+result<stream> stream::connect(const address& to, deadline until, const connect_options& options) {
+  VERBENA_TRY(auto socket, detail::connect_to(to, until, options.retry_refused));
+  stream made(std::move(socket), to_string(to), options.stream);
+  VERBENA_TRY_VOID(made.greet(until));
+  return made;
+}
+
+result<stream> stream::adopt(unique_fd socket, deadline until, const stream_options& options) {
+  VERBENA_TRY(auto peer, detail::check_adoptable(socket.get()));
+  stream made(std::move(socket), std::move(peer), options);
   VERBENA_TRY_VOID(made.greet(until));
   return made;
 }
@@ -43,14 +41,16 @@ result<void> stream::greet(deadline until) {
   while (count < bytes.size()) {
     VERBENA_TRY(const bool ready, wait_for_fd(fd(), POLLIN, until));
     if (!ready)
-      return broken(error::timed_out("greet", peer_,
-                                     "the peer accepted the connection but said nothing in time"));
+      return broken(
+          error::timed_out("greet", peer_,
+                           "the peer accepted the connection but sent no greeting in time; is it "
+                           "a Verbena program that calls accept() or stream::adopt()?"));
     VERBENA_TRY_VOID(read_some(std::span(bytes).subspan(count), count));
   }
   const auto theirs = decode_greeting(bytes);
-  if (!theirs) return broken(about(theirs.error(), peer_));
+  if (!theirs) return broken(detail::about(theirs.error(), peer_));
   const auto agreed = negotiate(spoken_versions, *theirs);
-  if (!agreed) return broken(about(agreed.error(), peer_));
+  if (!agreed) return broken(detail::about(agreed.error(), peer_));
   version_ = *agreed;
   return {};
 }
@@ -60,7 +60,10 @@ result<void> stream::write_all(std::span<const std::byte> bytes, deadline until)
     VERBENA_TRY(const bool done, write_some(bytes));
     if (done) break;
     VERBENA_TRY(const bool ready, wait_for_fd(fd(), POLLOUT, until));
-    if (!ready) return broken(error::timed_out("send", peer_, "the peer does not read"));
+    if (!ready)
+      return broken(error::timed_out("send", peer_,
+                                     "the peer did not read in time; it must call receive() "
+                                     "or exchange()"));
   }
   return {};
 }
@@ -71,7 +74,7 @@ result<bool> stream::write_some(std::span<const std::byte>& left) {
     if (count >= 0) {
       left = left.subspan(static_cast<std::size_t>(count));
     } else if (errno == EPIPE || errno == ECONNRESET) {
-      return broken(closed_by(peer_));
+      return broken(detail::closed_by(peer_));
     } else if (!would_block(errno)) {
       return broken(error::from_errno(errno, "send", peer_));
     } else if (errno != EINTR) {
@@ -84,13 +87,13 @@ result<bool> stream::write_some(std::span<const std::byte>& left) {
 result<void> stream::read_some(std::span<std::byte> room, std::size_t& count) {
   const auto got = ::recv(fd(), room.data(), room.size(), 0);
   if (got > 0) count += static_cast<std::size_t>(got);
-  if (got == 0 || (got < 0 && errno == ECONNRESET)) return broken(closed_by(peer_));
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) return broken(detail::closed_by(peer_));
   if (got < 0 && !would_block(errno)) return broken(error::from_errno(errno, "recv", peer_));
   return {};
 }
 
-/// Sends `out` and receives one frame, each as the socket allows. A refusal ends both at once, and
-/// is still read when the peer has closed its end already.
+/// Sends `out` and receives one frame, in the order that the socket allows. A refusal ends both. It
+/// is read even if the peer has closed its end.
 result<frame> stream::run(const char* call, std::span<const std::byte> out, deadline until) {
   frame_decoder decoder(options_.max_blob_bytes);
   std::optional<error> send_failure;
@@ -102,43 +105,35 @@ result<frame> stream::run(const char* call, std::span<const std::byte> out, dead
     if (decoder.complete() && out.empty()) break;
     const int wanted = (decoder.complete() ? 0 : POLLIN) | (out.empty() ? 0 : POLLOUT);
     VERBENA_TRY(const bool ready, wait_for_fd(fd(), static_cast<short>(wanted), until));
-    if (!ready) return broken(silent(call, decoder.started()));
+    if (!ready) return broken(detail::silent(call, peer_, decoder.started()));
     if (decoder.complete()) continue;
     std::size_t count = 0;
     VERBENA_TRY_VOID(read_some(decoder.room(), count));
     if (auto decoded = decoder.filled(count); !decoded)
-      return broken(about(std::move(decoded).error(), peer_));
+      return broken(detail::about(std::move(decoded).error(), peer_));
     if (decoder.complete() && decoder.type() == frame_type::refusal) return decoder.take();
   }
   if (send_failure) return *std::move(send_failure);
   return decoder.take();
 }
 
-error stream::silent(const char* call, bool in_the_middle) const {
-  return error::timed_out(call, peer_,
-                          in_the_middle ? "the peer stopped in the middle of its answer"
-                                        : "the peer did not answer in time");
-}
-
 result<std::vector<std::byte>> stream::expect(const char* call, frame_type type, frame got) {
   if (got.type == type) return std::move(got.payload);
-  if (got.type == frame_type::refusal)
-    return broken(error::from_errno(ECONNABORTED, call, peer_,
-                                    "the peer gave up: " + printable_refusal(got.payload)));
-  return broken(error::protocol(call, peer_,
-                                "the peer sent `" + to_string(got.type) + "` where `" +
-                                    to_string(type) +
-                                    "` was due: both sides must make matching calls in one order"));
+  if (got.type == frame_type::refusal) return broken(detail::refused_by(call, peer_, got.payload));
+  return broken(detail::unexpected_frame(call, peer_, got.type, type));
 }
 
 result<void> stream::check_usable(const char* call, std::size_t bytes) const {
   if (!usable_)
     return error::from_errno(ENOTCONN, call, peer_,
-                             "an earlier call failed or ended this stream: connect anew");
+                             "an earlier call failed or ended this stream; connect again");
   if (bytes > options_.max_blob_bytes)
     return error::invalid_argument(call, peer_,
-                                   "a blob of " + std::to_string(bytes) + " bytes; at most " +
-                                       std::to_string(options_.max_blob_bytes) + " are sent");
+                                   "a blob of " + std::to_string(bytes) +
+                                       " bytes exceeds the limit of " +
+                                       std::to_string(options_.max_blob_bytes) +
+                                       " bytes; raise stream_options::max_blob_bytes on both "
+                                       "sides");
   return {};
 }
 
@@ -167,10 +162,11 @@ result<std::vector<std::byte>> stream::exchange(frame_type type, std::span<const
 
 void stream::refuse(std::string_view reason) noexcept {
   if (!usable_) return;
-  const auto text = bytes_of(reason.substr(0, max_refusal_bytes));
-  const auto bytes = encode_frame(frame_type::refusal, text);
-  std::span<const std::byte> left = bytes;
-  static_cast<void>(write_some(left));  // best effort: the peer learns it from the end otherwise
+  end_with(encode_frame(frame_type::refusal, bytes_of(reason.substr(0, max_refusal_bytes))));
+}
+
+void stream::end_with(std::span<const std::byte> bytes) noexcept {
+  if (usable_) static_cast<void>(write_some(bytes));  // if it fails, the peer sees the end only
   usable_ = false;
   ::shutdown(fd(), SHUT_WR);
   // Unread bytes at close would turn the close into a reset, which can overtake the reason.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The blocking level: post, then poll until it is over.
+// The blocking level: posts an operation and polls until it has completed.
 #include "verbena/channel/channel.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -8,25 +8,25 @@ using detail::operation_kind;
 
 namespace {
 
-// An operation that was posted has not succeeded at once; `polled` may have another completion.
+// Waits for an operation that the first poll did not find. `polled` may hold another completion.
 [[gnu::noinline]] operation_result outcome_later(detail::channel_core& core, operation_kind kind,
-                                                 deadline until, const operation_result& polled,
+                                                 abort_at limit, const operation_result& polled,
                                                  detail::found what) {
   detail::operation_waiter waiter;
   detail::operation_slot& slot = core.begin(kind, polled.posted());
   slot.waiter = &waiter;
   slot.scope = nullptr;
   if (what == detail::found::something_else) core.deliver(polled);
-  core.await(waiter, until);
+  core.await(waiter, limit.when());
   return waiter.result;
 }
 
-// Posts what is_usual(), and waits for it.
+// Posts an operation for which is_usual() holds, and waits for it.
 template <operation_kind Kind, class Piece>
 [[gnu::always_inline]] inline operation_result run_usual(detail::channel_core& core,
                                                          const Piece& piece,
                                                          const remote_region& remote,
-                                                         deadline until,
+                                                         abort_at limit,
                                                          std::source_location posted) {
   const detail::operation_slot& slot = core.table().next_free();
   operation_result outcome = detail::channel_core::hope(posted);
@@ -34,83 +34,83 @@ template <operation_kind Kind, class Piece>
     outcome = operation_result::refuse(refusal::verb, status.code(), posted);
   } else if (const auto what = core.poll_for(core.table(), slot, outcome);
              what != detail::found::it) [[unlikely]] {
-    outcome = outcome_later(core, Kind, until, outcome, what);
+    outcome = outcome_later(core, Kind, limit, outcome, what);
   }
   return outcome;
 }
 
 }  // namespace
 
-operation_result channel::run(const detail::operation_description& what, deadline until,
+operation_result channel::run(const detail::operation_description& what, abort_at limit,
                               std::source_location posted) {
   detail::operation_waiter waiter;
   if (core().post(what, {.waiter = &waiter, .posted = posted}) != nullptr)
-    core().await(waiter, until);
+    core().await(waiter, limit.when());
   return waiter.result;
 }
 
-operation_result channel::send(const source& data, deadline until, place_of_post posted) {
+operation_result channel::send(const source& data, abort_at limit, place_of_post posted) {
   detail::channel_core& core = this->core();
   if (core.is_usual<operation_kind::send>(data, {})) [[likely]]
-    return run_usual<operation_kind::send>(core, data, {}, until, posted.at());
-  return send(data, until, {}, posted.at());
+    return run_usual<operation_kind::send>(core, data, {}, limit, posted.at());
+  return send(data, limit, {}, posted.at());
 }
 
-operation_result channel::send(const outgoing& data, deadline until,
+operation_result channel::send(const outgoing& data, abort_at limit,
                                const operation_options& options, std::source_location posted) {
-  return run({.kind = operation_kind::send, .out = data, .options = options}, until, posted);
+  return run({.kind = operation_kind::send, .out = data, .options = options}, limit, posted);
 }
 
-operation_result channel::receive(const sink& into, deadline until, std::source_location posted) {
+operation_result channel::receive(const sink& into, abort_at limit, std::source_location posted) {
   detail::channel_core& core = this->core();
   if (core.is_usual<operation_kind::receive>(into, {})) [[likely]]
-    return run_usual<operation_kind::receive>(core, into, {}, until, posted);
-  return receive(std::span(&into, 1), until, posted);
+    return run_usual<operation_kind::receive>(core, into, {}, limit, posted);
+  return receive(std::span(&into, 1), limit, posted);
 }
 
-operation_result channel::receive(std::span<const sink> into, deadline until,
+operation_result channel::receive(std::span<const sink> into, abort_at limit,
                                   std::source_location posted) {
-  return run({.kind = operation_kind::receive, .in = into}, until, posted);
+  return run({.kind = operation_kind::receive, .in = into}, limit, posted);
 }
 
-operation_result channel::write(const source& data, const remote_region& to, deadline until,
+operation_result channel::write(const source& data, const remote_region& to, abort_at limit,
                                 place_of_post posted) {
   detail::channel_core& core = this->core();
   if (core.is_usual<operation_kind::write>(data, to)) [[likely]]
-    return run_usual<operation_kind::write>(core, data, to, until, posted.at());
-  return write(data, to, until, {}, posted.at());
+    return run_usual<operation_kind::write>(core, data, to, limit, posted.at());
+  return write(data, to, limit, {}, posted.at());
 }
 
-operation_result channel::write(const outgoing& data, const remote_region& to, deadline until,
+operation_result channel::write(const outgoing& data, const remote_region& to, abort_at limit,
                                 const operation_options& options, std::source_location posted) {
-  return run({.kind = operation_kind::write, .out = data, .remote = to, .options = options}, until,
+  return run({.kind = operation_kind::write, .out = data, .remote = to, .options = options}, limit,
              posted);
 }
 
-operation_result channel::read(const sink& into, const remote_region& from, deadline until,
+operation_result channel::read(const sink& into, const remote_region& from, abort_at limit,
                                std::source_location posted) {
   detail::channel_core& core = this->core();
   if (core.is_usual<operation_kind::read>(into, from)) [[likely]]
-    return run_usual<operation_kind::read>(core, into, from, until, posted);
-  return read(std::span(&into, 1), from, until, posted);
+    return run_usual<operation_kind::read>(core, into, from, limit, posted);
+  return read(std::span(&into, 1), from, limit, posted);
 }
 
 operation_result channel::read(std::span<const sink> into, const remote_region& from,
-                               deadline until, std::source_location posted) {
-  return run({.kind = operation_kind::read, .in = into, .remote = from}, until, posted);
+                               abort_at limit, std::source_location posted) {
+  return run({.kind = operation_kind::read, .in = into, .remote = from}, limit, posted);
 }
 
 operation_result channel::compare_and_swap(const sink& before, const remote_region& target,
-                                           compare_and_swap_operands operands, deadline until,
+                                           compare_and_swap_operands operands, abort_at limit,
                                            std::source_location posted) {
   return run(detail::operation_description::comparison(target, operands, std::span(&before, 1)),
-             until, posted);
+             limit, posted);
 }
 
 operation_result channel::fetch_and_add(const sink& before, const remote_region& target,
-                                        std::uint64_t addend, deadline until,
+                                        std::uint64_t addend, abort_at limit,
                                         std::source_location posted) {
-  return run(detail::operation_description::addition(target, addend, std::span(&before, 1)), until,
+  return run(detail::operation_description::addition(target, addend, std::span(&before, 1)), limit,
              posted);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a channel can be asked.
+// Queries and descriptions of a channel.
 #include "verbena/channel/channel.hpp"
 
 #include <cerrno>
@@ -11,11 +11,11 @@
 namespace verbena::inline VERBENA_ABI {
 
 result<channel_options> channel::query() const {
-  const auto& queue = core().queue();
+  const auto& queue = core().qp();
   if (!queue)
     return error::from_errno(ENOTCONN, "channel::query", {},
-                             "the channel lost its queue pair in an earlier failure, and was not "
-                             "connected again");
+                             "the channel has no queue pair since an earlier failure: call "
+                             "reconnect()");
   using attribute = queue_pair_attribute;
   VERBENA_TRY(const auto now,
               queue->query(attribute::access | attribute::pkey_index | attribute::port |
@@ -25,45 +25,48 @@ result<channel_options> channel::query() const {
                            attribute::send_psn | attribute::capabilities));
   channel_options options = core().options();
   const ibv_qp_cap& sizes = now.native().cap;
-  options.max_send_sge = sizes.max_send_sge;
-  options.max_recv_sge = sizes.max_recv_sge;
-  options.max_inline_data = sizes.max_inline_data;
+  options.queues.max_send_sge = sizes.max_send_sge;
+  options.queues.max_recv_sge = sizes.max_recv_sge;
+  options.queues.max_inline_data = sizes.max_inline_data;
   options.access = now.access().value_or(options.access);
-  options.port = now.port().value_or(options.port);
-  options.path_mtu = now.path_mtu();
-  options.timeout = now.timeout().value_or(options.timeout);
-  options.retry_count = now.retry_count().value_or(options.retry_count);
-  options.rnr_retry_count = now.rnr_retry_count().value_or(options.rnr_retry_count);
-  options.min_rnr_timer = now.min_rnr_timer().value_or(options.min_rnr_timer);
-  options.read_depth = now.reads_as_initiator().value_or(options.read_depth);
-  options.pkey_index = now.pkey_index().value_or(options.pkey_index);
+  options.route.port = now.port().value_or(options.route.port);
+  options.route.path_mtu = now.path_mtu();
+  options.reliability.timeout = now.timeout().value_or(options.reliability.timeout);
+  options.reliability.retry_count = now.retry_count().value_or(options.reliability.retry_count);
+  options.reliability.rnr_retry_count = now.rnr_retry_count();
+  options.reliability.min_rnr_timer =
+      now.min_rnr_timer().value_or(options.reliability.min_rnr_timer);
+  options.reliability.read_depth =
+      now.reads_as_initiator().value_or(options.reliability.read_depth);
+  options.route.pkey_index = now.pkey_index().value_or(options.route.pkey_index);
   return options;
 }
 
 error channel::describe(const operation_result& failed) const {
-  const auto& queue = core().queue();
-  if (!queue || failed.end() == operation_end::deadline) return failed.error();
+  const auto& queue = core().qp();
+  if (!queue || failed.end() == operation_end::aborted) return failed.error();
   if (const completion* done = failed.completion()) return queue->describe(*done);
   if (failed.refusal() == refusal::verb)
-    return queue->describe_refused_send(post_status(failed.code(), 0));
+    return queue->describe_refused_send(post_status(refused_post{.code = failed.code()}));
   return failed.error();
 }
 
 error channel::describe_failure() const {
   const channel_failure* const why = failure();
-  VERBENA_ASSERT(why != nullptr, "describe_failure() is of a channel that failed");
+  VERBENA_ASSERT(why != nullptr,
+                 "describe_failure() of a channel without failure: check failure() first");
   error words = why->error();
-  if (why->first && why->cause != failure_cause::deadline)
+  if (why->first && why->cause != failure_cause::aborted)
     words = describe(*why->first)
                 .with_diagnosis(std::string("posted at ") + why->first->posted().file_name() + ":" +
                                 std::to_string(why->first->posted().line()))
-                .with_diagnosis("the channel is in error: " + to_string(why->cause))
+                .with_diagnosis("the connection has ended: " + to_string(why->cause))
                 .with_diagnosis("operations that did not succeed: " + to_string(why->fates));
-  const port_number number = core().options().port;
+  const port_number number = core().options().route.port;
   const auto port = domain().context().query_port(number);
   if (port && port->state() != port_state::active)
     words = std::move(words).with_diagnosis("port " + std::to_string(number.value()) +
-                                            " is not up now: " + to_string(port->state()));
+                                            " is not active now: " + to_string(port->state()));
   return words;
 }
 

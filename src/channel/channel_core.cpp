@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The life of a channel: waiting, flushing, and losing the queue pair.
+// Waiting, flushing, and losing the queue pair.
 #include "verbena/channel/detail/channel_core.hpp"
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "src/base/relax.hpp"
 #include "src/channel/connection_options.hpp"
-#include "src/channel/relax.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
@@ -16,7 +16,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// Memory that the adapter may still touch when not even destroying the queue pair could stop it.
+// Memory that the adapter may still access because its queue pair could not be destroyed. Leaked.
 std::vector<buffer>& given_up() {
   static auto* const kept = new std::vector<buffer>();
   return *kept;
@@ -29,29 +29,29 @@ channel_core::channel_core(parts of)
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
-      // The address of this is no protection domain's.
+      // With counted messages no memory is "usual": the address of this is not that of a domain.
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),
-      free_{options_.max_send_wr, options_.max_recv_wr},
+      free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
       book_(of.book),
       chosen_gid_(of.chosen_gid) {
-  pieces_.reserve(std::max(options_.max_send_sge, options_.max_recv_sge));
+  pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
 }
 
 channel_core::~channel_core() {
   if (in_flight() != 0) lose(0);
-  // The completions of a queue pair that is gone must not come when its slots are used again.
+  // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   queue_.reset();
   deliver_the_rest();
 }
 
 template <class Ended>
 bool channel_core::spin(deadline until, Ended&& ended) {
-  constexpr std::uint32_t polls_per_look_at_the_clock = 64;
+  constexpr std::uint32_t polls_per_clock_read = 64;
   for (std::uint32_t idle = 0; !ended();) {
     if (progress() > 0) continue;
-    if (++idle % polls_per_look_at_the_clock == 0 && until.expired()) return ended();
+    if (++idle % polls_per_clock_read == 0 && until.expired()) return ended();
     relax();
   }
   return true;
@@ -59,9 +59,9 @@ bool channel_core::spin(deadline until, Ended&& ended) {
 
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
   if (wait(waiter, until)) return;
-  flush_because(failure_cause::deadline);
-  if (failure_ && failure_->cause == failure_cause::deadline && !failure_->first &&
-      !waiter.result.ok())
+  flush_because(failure_cause::aborted);
+  if (failure_ && failure_->cause == failure_cause::aborted && !failure_->first &&
+      !waiter.result.has_value())
     failure_->first = waiter.result;
 }
 
@@ -70,7 +70,7 @@ bool channel_core::wait(const operation_waiter& waiter, deadline until) {
 }
 
 void channel_core::drain(const operation_scope& scope, deadline until) {
-  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(failure_cause::deadline);
+  if (!spin(until, [&] { return scope.in_flight() == 0; })) flush_because(failure_cause::aborted);
 }
 
 void channel_core::fail_because(failure_cause why, int code) noexcept {
@@ -80,32 +80,33 @@ void channel_core::fail_because(failure_cause why, int code) noexcept {
 void channel_core::flush_because(failure_cause why) {
   if (!queue_) return;
   fail_because(why);
-  deadline_passed_ = why == failure_cause::deadline;
+  aborting_ = why == failure_cause::aborted;
   if (auto moved = queue_->modify(queue_pair_attributes().set_state(queue_pair_state::error));
       !moved) {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
   } else if (!spin(deadline::after(flush_patience), [&] { return in_flight() == 0; })) {
     log(log_level::warning,
-        "a channel's queue pair in its error state does not flush; it is destroyed");
+        "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);
   }
-  deadline_passed_ = false;
+  aborting_ = false;
 }
 
 void channel_core::disconnect() {
   flush_because(failure_cause::program);
   if (queue_) lose(0);
-  // The completions of a queue pair that is gone must not come when its slots are used again.
+  // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   deliver_the_rest();
   connection_.reset();
   book_.finish(posted_);
 }
 
 void channel_core::connect_again(queue_pair<rc> queue) {
-  VERBENA_ASSERT(!queue_, "a channel has one queue pair at a time");
+  VERBENA_ASSERT(!queue_,
+                 "connect_again() of a channel that has a queue pair: call disconnect() first");
   queue_.emplace(std::move(queue));
-  free_ = {options_.max_send_wr, options_.max_recv_wr};
+  free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
   failure_.reset();
 }
@@ -123,20 +124,20 @@ void channel_core::lose(int code) noexcept {
     queue_.reset();
     if (!closed) {
       log(log_level::error,
-          "the queue pair of a channel cannot be destroyed; its memory is given "
-          "up and never freed: " +
+          "the queue pair of a channel cannot be destroyed; its buffers are "
+          "leaked: " +
               closed.error().message());
       for (operation_slot& slot : slots_.table().slots()) {
         if (slot.owner != this) continue;
         VERBENA_ASSERT(slot.holds_buffer,
-                       "memory of the program that the adapter may still touch: neither its "
-                       "operation nor its queue pair could be ended");
+                       "the adapter may still access memory of the program: neither the "
+                       "operation nor the queue pair could be ended");
         given_up().push_back(std::move(slots_.table().held(slot)));
       }
     }
   }
   end_all(code);
-  // So that nothing is posted any more.
+  // Refuses further posts.
   free_ = {};
 }
 
@@ -159,15 +160,15 @@ void channel_core::remember(operation_slot& slot, operation_result& failed) noex
   } else if (is_message(slot.kind)) {
     failed.number_ = static_cast<int>(book_.number_of_failed());
   }
-  const bool to_blame =
+  const bool is_cause =
       failed.end() == operation_end::failed && failed.done_.status() != completion_status::flushed;
-  fail_because(to_blame ? failure_cause::operation : failure_cause::connection);
-  if (failure_->cause == failure_cause::connection && to_blame) {
-    // What was flushed because of it may be polled before it.
+  fail_because(is_cause ? failure_cause::operation : failure_cause::connection);
+  if (failure_->cause == failure_cause::connection && is_cause) {
+    // Flushed operations may be polled before the failure that caused the flush.
     failure_->cause = failure_cause::operation;
     failure_->first.reset();
   }
-  if (!failure_->first && failure_->cause != failure_cause::deadline &&
+  if (!failure_->first && failure_->cause != failure_cause::aborted &&
       failure_->cause != failure_cause::program)
     failure_->first = failed;
   operation_fates& fates = failure_->fates;
@@ -186,14 +187,14 @@ void channel_core::hand_over(operation_slot& slot, const operation_result& how) 
     if (holds_buffer) static_cast<buffer_waiter*>(slot.waiter)->held = std::move(held);
   } else if (slot.scope != nullptr) {
     slot.scope->ended_unseen(how);
-  } else if (!how.ok() && unseen_failures_++ == 0) {
+  } else if (!how.has_value() && unseen_failures_++ == 0) {
     first_unseen_failure_ = how;
   }
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
 }
 
 void channel_core::end(operation_slot& slot, const operation_result& how) noexcept {
-  if (how.ok()) [[likely]] {
+  if (how.has_value()) [[likely]] {
     hand_over(slot, how);
   } else {
     operation_result failed = how;

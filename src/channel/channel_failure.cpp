@@ -7,7 +7,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Zero is not worth a word.
+// Appends a count unless it is 0.
 void count(std::string& text, std::uint64_t number, const char* of_what) {
   if (number == 0) return;
   text += text.empty() ? "" : ", ";
@@ -21,14 +21,13 @@ std::string to_string(failure_cause of) {
     case failure_cause::operation:
       return "an operation failed";
     case failure_cause::connection:
-      return "the connection ended, and no operation of this side was to blame: the adapter or the "
-             "peer ended it";
-    case failure_cause::deadline:
-      return "a deadline passed, and the channel was flushed";
+      return "the adapter or the peer ended the connection; no operation of this side failed first";
+    case failure_cause::aborted:
+      return "an abort_at passed, and the connection was ended";
     case failure_cause::program:
       return "the program flushed the channel";
     case failure_cause::adapter:
-      return "the queue pair could not be polled or flushed, and was destroyed";
+      return "polling or flushing failed, and the queue pair was destroyed";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
 }
@@ -43,11 +42,10 @@ std::string to_string(const operation_fates& of) {
 
 error channel_failure::error() const {
   const std::string ended = "operations that did not succeed: " + to_string(fates);
-  const std::string why = "the channel is in error: " + to_string(cause);
+  const std::string why = "the connection has ended: " + to_string(cause);
   if (first) return first->error().with_diagnosis(why).with_diagnosis(ended);
   constexpr const char* call = "channel";
-  if (cause == failure_cause::deadline)
-    return error::timed_out(call, {}, why).with_diagnosis(ended);
+  if (cause == failure_cause::aborted) return error::timed_out(call, {}, why).with_diagnosis(ended);
   return error::from_errno(code == 0 ? ECONNABORTED : code, call, {}, why).with_diagnosis(ended);
 }
 

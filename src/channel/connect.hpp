@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What connecting a channel for the first time and again have in common.
+// Code shared by connecting and reconnecting a channel.
 #pragma once
 
 #include <optional>
@@ -9,40 +9,40 @@
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
-#include "verbena/channel/continuation.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
+#include "verbena/channel/resume_token.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// A new queue pair for a channel that had one, at that index of the GID table, or where the path
-/// says. Errors: those of protection_domain::create_queue_pair().
+/// Creates the new queue pair of a reconnection, with GID index `at`, or that of the path.
+/// Errors: those of protection_domain::create_qp().
 [[nodiscard]] inline result<prepared_queue_pair<rc>> prepare_queue_again(
     const channel_core& of, std::optional<gid_index> at) {
   auto options = queue_pair_options_of(of.options(), of.domain().context());
-  // Packets of the old connection that are still on their way must not fit the new one.
+  // The new PSN is random: late packets of the old connection must not match.
   options.first_psn.reset();
-  options.gid_index = at;
+  options.route.gid_index = at;
   const auto& cq = of.table().cq();
-  return of.domain().create_queue_pair<rc>(cq, cq, options);
+  return of.domain().create_qp<rc>(cq, cq, options);
 }
 
-/// Who is to be connected to, and how long that may take.
+/// The stream to the peer and the deadline of the connection.
 struct way_to_peer {
   bringup::stream& peer;
   deadline until;
 };
 
-/// A queue pair that both sides are ready with, and what the peer said of itself.
+/// A connected queue pair and the resume token of the peer.
 struct connected_over {
   queue_pair<rc> queue;
-  std::optional<continuation> told;
+  std::optional<resume_token> told;
 };
 
-/// Connects; the continuations cross with the last frames. Errors: those of
-/// bringup::negotiate_queue_pair(); `protocol` for what is no continuation.
+/// Connects and exchanges resume tokens with the last frames. Errors: those of
+/// bringup::negotiate_queue_pair(); `protocol` for a malformed resume token.
 [[nodiscard]] result<connected_over> connect_over(prepared_queue_pair<rc>&& prepared,
-                                                  const continuation& ours, const way_to_peer& way,
+                                                  const resume_token& ours, const way_to_peer& way,
                                                   bringup::negotiation_options options);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

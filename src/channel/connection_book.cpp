@@ -19,8 +19,8 @@ connection_book::connection_book(counting counts) : identity_(random_u64()), cou
   while (identity_ == 0) identity_ = random_u64();
 }
 
-continuation connection_book::next() {
-  continuation out{.self = {.channel = identity_, .connection = ++attempts_}};
+resume_token connection_book::next() {
+  resume_token out{.self = {.channel = identity_, .connection = ++attempts_}};
   if (!last_ || !last_->peer) return out;
   out.before = {.connection = last_->number, .peer = *last_->peer};
   if (last_->counted) out.before->received = last_->received;
@@ -35,7 +35,7 @@ void connection_book::begin(std::uint64_t number) noexcept {
   peer_.reset();
 }
 
-void connection_book::meet(const std::optional<continuation>& peer) noexcept {
+void connection_book::meet(const std::optional<resume_token>& peer) noexcept {
   if (peer) peer_ = peer->self;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels that the connection manager connects, for the first time and again.
+// Connecting and reconnecting channels with the connection manager.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -15,34 +15,34 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Says who the channel is where the program says nothing.
+// Sends the resume token if the program has no private data.
 cm::connection_options introduced(cm::connection_options options,
-                                  std::span<const std::byte> continuation) {
-  if (options.private_data.empty()) options.private_data = continuation;
+                                  std::span<const std::byte> resume_token) {
+  if (options.private_data.empty()) options.private_data = resume_token;
   return options;
 }
 
-// Transports fill private data up with zeros. What is no continuation is the program's.
-std::optional<continuation> continuation_in(std::span<const std::byte> said) {
-  auto told = continuation::decode(said.first(std::min(said.size(), continuation::encoded_size)));
+// Transports pad private data with zeros. Anything but a resume token belongs to the program.
+std::optional<resume_token> continuation_in(std::span<const std::byte> said) {
+  auto told = resume_token::decode(said.first(std::min(said.size(), resume_token::encoded_size)));
   return told ? std::optional(*told) : std::nullopt;
 }
 
 }  // namespace
 
-// Receives are posted before the connection stands, and belong to the channel: it has the queue
-// pair while `prepare` runs, gives it back to be connected, and gets it when it is.
+// Receives are posted before the connection is established. The channel has the queue pair while
+// `prepare` runs, returns it to be connected, and takes it back afterwards.
 result<void> channel::lend(queue_pair<rc>& to_be_connected, const channel_preparation& prepare) {
   auto posted = prepare ? prepare(*this) : result<void>();
-  auto& lent = core().queue();
-  VERBENA_ASSERT(lent, "what prepares a channel posts to it, and does not end it");
+  auto& lent = core().qp();
+  VERBENA_ASSERT(lent, "the preparation of a channel ended it: it may only post receives");
   to_be_connected = std::move(*std::exchange(lent, std::nullopt));
   return posted;
 }
 
-std::optional<continuation> channel::take_over(cm::connection&& connected) {
+std::optional<resume_token> channel::take_over(cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
-  core().queue().emplace(kept->take_queue());
+  core().qp().emplace(kept->take_qp());
   auto told = continuation_in(kept->peer_private_data());
   core().book().meet(told);
   core().keep(std::move(kept));
@@ -61,7 +61,7 @@ result<channel> prepared_channel::manage(prepared_channel self,
   };
   auto connected = bring_up(std::move(self.queue_), introduced(options, who), post_receives);
   if (!connected) {
-    // The queue pair is gone, and what was posted with it.
+    // The queue pair and its requests are destroyed.
     if (made.core_ != nullptr) made.core().lose(connected.error().code());
     return std::move(connected).error();
   }
@@ -75,7 +75,7 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
                                                 Bring&& bring_up) {
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
-  // The path is the connection manager's.
+  // The connection manager chooses the path.
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().book().next();
   const auto bytes = who.encode();
@@ -120,9 +120,9 @@ result<reconnection> channel::reconnect(cm::connector& peer, const cm::connectio
       });
 }
 
-result<reconnection> channel::reconnect_by(cm::connection_request&& request,
-                                           const cm::connection_options& options, deadline until,
-                                           const channel_preparation& prepare) {
+result<reconnection> channel::accept_reconnect(cm::connection_request&& request,
+                                               const cm::connection_options& options,
+                                               deadline until, const channel_preparation& prepare) {
   return reconnect_managed(
       options, prepare,
       [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {

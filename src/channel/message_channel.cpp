@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include <string>
+
 #include "src/channel/message_core.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -16,44 +18,45 @@ send_result noted(detail::message_core& core, send_result outcome) noexcept {
 template <class Attempt>
 send_result until_taken(detail::message_core& core, deadline until, Attempt attempt) {
   send_result outcome = noted(core, attempt());
-  if (!outcome.may_be_tried_again()) return outcome;
+  if (!outcome.is_retryable()) return outcome;
   core.wait(until, [&] {
     outcome = attempt();
-    return !outcome.may_be_tried_again();
+    return !outcome.is_retryable();
   });
-  if (!outcome.may_be_tried_again()) return outcome;
+  if (!outcome.is_retryable()) return outcome;
   return send_result::refuse(outcome.refusal(), ETIMEDOUT);
 }
 
 }  // namespace
 
 verbena::error send_result::error() const {
-  VERBENA_ASSERT(!ok(), "error() is of a message that was refused");
-  constexpr const char* call = "sending by a message channel";
+  VERBENA_ASSERT(!has_value(), "error() of a message that was accepted: check the result first");
+  constexpr const char* call = "message_channel::send";
   switch (why_) {
     case send_refusal::queue_full:
       return error::from_errno(code_, call, {},
-                               "as many messages are on their way as the channel has places: try "
-                               "again, or prepare it with more (sends)");
+                               "the send queue is full: try again, or prepare the channel with a "
+                               "larger one (max_send_wr)");
     case send_refusal::no_credit:
       return error::from_errno(code_, call, {},
-                               "the peer has no receive posted for the message: its program has to "
-                               "take messages and drop them, or to have more (receives)");
+                               "the peer has granted no credit: its program must receive messages "
+                               "and destroy them, or have more receives (max_recv_wr)");
     case send_refusal::no_buffer:
-      return error::from_errno(code_, call, {},
-                               "no buffer is free to copy the bytes to: they are on their way, or "
-                               "the program keeps those that it took (send_buffers)");
+      return error::from_errno(
+          code_, call, {},
+          "no buffer is free for a copy of the bytes: all are in flight or kept "
+          "by the program; use more (send_buffers)");
     case send_refusal::too_long:
-      return error::from_errno(code_, call, {},
-                               "more bytes than a message has, as both sides agreed "
-                               "(message_bytes)");
+      return error::from_errno(
+          code_, call, {},
+          "the message is longer than message_bytes(), the lesser value of both "
+          "sides: raise message_bytes on both");
     case send_refusal::foreign_domain:
       return error::from_errno(code_, call, {},
                                "the buffer is registered in another protection domain than the "
-                               "channel's");
+                               "channel: take it from the channel or from a pool of its domain");
     case send_refusal::ended:
-      return error::from_errno(code_, call, {},
-                               "the channel has ended before: describe() says why");
+      return error::from_errno(code_, call, {}, "the channel has ended: describe() says why");
     case send_refusal::verb:
     case send_refusal::none:
       break;
@@ -65,7 +68,7 @@ send_result message_channel::try_send(std::span<const std::byte> bytes) {
   return noted(core(), core().send(bytes));
 }
 
-send_result message_channel::try_send(buffer&& memory, const buffer_part& part) {
+send_result message_channel::try_send(buffer&& memory, const buffer_slice& part) {
   return noted(core(), core().send(memory, part));
 }
 
@@ -73,7 +76,14 @@ send_result message_channel::send(std::span<const std::byte> bytes, deadline unt
   return until_taken(core(), until, [&] { return core().send(bytes); });
 }
 
-send_result message_channel::send(buffer&& memory, const buffer_part& part, deadline until) {
+verbena::error receive_result::error() const {
+  VERBENA_ASSERT(!has_value(), "error() of a message that was received: check the result first");
+  if (failure_) return *failure_;
+  return error::timed_out("message_channel::receive", {},
+                          "no message arrived in time; the channel is unaffected: call again");
+}
+
+send_result message_channel::send(buffer&& memory, const buffer_slice& part, deadline until) {
   return until_taken(core(), until, [&] { return core().send(memory, part); });
 }
 
@@ -87,13 +97,15 @@ std::optional<buffer> message_channel::take_buffer(deadline until) {
 
 std::optional<received_message> message_channel::try_receive() { return core().receive(); }
 
-std::optional<received_message> message_channel::receive(deadline until) {
+receive_result message_channel::receive(deadline until) {
   std::optional<received_message> found;
   core().wait(until, [&] {
     found = core().receive();
     return found.has_value();
   });
-  return found;
+  if (found) return *std::move(found);
+  if (failure() != nullptr) return describe();
+  return {};
 }
 
 void message_channel::progress() { core().progress(); }
@@ -112,6 +124,15 @@ const message_failure* message_channel::failure() const {
   return why ? &*why : nullptr;
 }
 
+std::string to_string(const message_channel& of) {
+  std::string text = "message channel";
+  if (of.qp() != nullptr) text += " on " + of.qp()->name();
+  text += ", " + std::to_string(of.sent()) + " sent, " + std::to_string(of.delivered()) +
+          " delivered, " + std::to_string(of.received()) + " received";
+  if (of.failure() != nullptr) text += ", ended";
+  return text;
+}
+
 error message_channel::describe() const { return core().describe(); }
 std::uint64_t message_channel::sent() const { return core().sent(); }
 std::uint64_t message_channel::delivered() const { return core().delivered(); }
@@ -122,8 +143,13 @@ std::uint32_t message_channel::inline_bytes() const { return core().inline_bytes
 bool message_channel::uses_credits() const { return core().uses_credits(); }
 const buffer_pool& message_channel::receive_pool() const { return core().receive_pool(); }
 
-const queue_pair<rc>* message_channel::queue() const {
-  const auto& queue = core().queue();
+detail::message_core& message_channel::core() const {
+  VERBENA_ASSERT(core_ != nullptr, "a moved-from message_channel was used");
+  return *core_;
+}
+
+const queue_pair<rc>* message_channel::qp() const {
+  const auto& queue = core().qp();
   return queue ? &*queue : nullptr;
 }
 

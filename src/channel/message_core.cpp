@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The life of a message channel: agreeing, polling, failing, ending.
+// Negotiation, polling, failures and the end of a message channel.
 #include "src/channel/message_core.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// Polls that find nothing before the end of what was sent is asked for.
+// Polls without completions before a signaled write ends an unsignaled tail.
 constexpr std::uint32_t patient_polls = 256;
 
 bool is_flushed(const message_failure& why) {
@@ -29,16 +29,15 @@ void message_core_end::operator()(message_core* core) const noexcept {
   std::unique_ptr<message_core> owner(core);
   if (owner->close()) return;
   log(log_level::error,
-      "the queue pair of a message channel cannot be destroyed; its memory is given up and never "
-      "freed");
-  // NOLINTNEXTLINE(bugprone-unused-return-value): the adapter may still use its memory
+      "the queue pair of a message channel cannot be destroyed; its memory is leaked");
+  // NOLINTNEXTLINE(bugprone-unused-return-value): the adapter may still access its memory
   static_cast<void>(owner.release());
 }
 
 message_core::message_core(parts of)
     : own_(std::move(of)),
-      sends_(own_.options.sends, notice_places),
-      receives_(own_.options.receives),
+      sends_(own_.options.queues.max_send_wr, notice_places),
+      receives_(own_.options.queues.max_recv_wr),
       message_bytes_(own_.terms.message_bytes) {}
 
 result<void> message_core::agree(const message_terms& theirs) {
@@ -47,10 +46,11 @@ result<void> message_core::agree(const message_terms& theirs) {
     return one.credits == credits::required && other.credits == credits::off;
   };
   if (refuses(ours, theirs) || refuses(theirs, ours))
-    return error::not_supported("connecting a message channel", own_.domain.name(),
-                                refuses(ours, theirs)
-                                    ? "this side requires credits and the peer has them off"
-                                    : "the peer requires credits and this side has them off");
+    return error::not_supported(
+        "connecting a message channel", own_.domain.name(),
+        refuses(ours, theirs)
+            ? "this side requires credits and the peer has them off: change one side"
+            : "the peer requires credits and this side has them off: change one side");
   message_bytes_ = std::min(ours.message_bytes, theirs.message_bytes);
   uses_credits_ = ours.credits != credits::off && theirs.credits != credits::off;
   peer_receives_ = theirs.receives;
@@ -62,11 +62,11 @@ result<void> message_core::agree(const message_terms& theirs) {
 result<void> message_core::fill(queue_pair<rc>& queue) {
   if (const post_status posted = post_receives(queue); !posted)
     return error::from_errno(posted.code(), "ibv_post_recv", queue.name(),
-                             "the first receives of a message channel were refused");
+                             "the device refused the first receives of a message channel");
   if (receives_.missing() != 0)
     return error::from_errno(ENOMEM, "connecting a message channel", own_.domain.name(),
-                             "the pool has too few free buffers for the receives that the peer "
-                             "was promised");
+                             "the pool has too few free buffers for max_recv_wr receives: use a "
+                             "larger pool, or buffers that other channels do not hold");
   told_ = posted_;
   return {};
 }
@@ -110,7 +110,7 @@ void message_core::send_ended(const completion& done) noexcept {
     retire_before(id + 1, true);
     return;
   }
-  // What failed by itself tells that all before it was done; what was flushed tells nothing.
+  // A request that failed itself implies success of all before it; a flushed one implies nothing.
   retire_before(id, done.status() != completion_status::flushed);
   const bool is_message = sends_.is_message(id);
   fail({.part = is_message ? failed_part::message : failed_part::credit_write,
@@ -138,14 +138,14 @@ void message_core::receive_ended(const completion& done) noexcept {
 }
 
 void message_core::fail(const message_failure& why) noexcept {
-  // A cause may be seen after what it flushed.
+  // A failure may be polled after the requests that were flushed because of it.
   if (!failure_ || (is_flushed(*failure_) && !is_flushed(why))) failure_ = why;
 }
 
 void message_core::lose(int code) noexcept {
   fail({.part = failed_part::polling, .code = code});
   is_stuck_ = !close();
-  if (is_stuck_) return;  // the adapter may still use the memory
+  if (is_stuck_) return;  // the adapter may still access the memory
   retire_before(sends_.next_id(), false);
   receives_.release_all();
 }
@@ -174,12 +174,13 @@ void message_core::flush() {
     if (progress() == 0) relax();
   if (is_quiet()) return;
   log(log_level::warning,
-      "the queue pair of a message channel in its error state does not flush; it is destroyed");
+      "a queue pair in the error state did not flush within 5 s; it is destroyed");
   lose(0);
 }
 
 error message_core::describe() const {
-  VERBENA_ASSERT(failure_.has_value(), "describe() is asked of a message channel that has failed");
+  VERBENA_ASSERT(failure_.has_value(),
+                 "describe() of a message channel without failure: check failure() first");
   const std::string range = sent_ == delivered_
                                 ? "all messages were delivered"
                                 : "messages " + std::to_string(delivered_ + 1) + " to " +
@@ -191,15 +192,16 @@ error message_core::describe() const {
   }
   switch (failure_->part) {
     case failed_part::polling:
-      return add(error::from_errno(failure_->code, "ibv_poll_cq", own_.domain.name(),
-                                   "the queue pair was destroyed to get the memory back"));
+      return add(error::from_errno(
+          failure_->code, "ibv_poll_cq", own_.domain.name(),
+          "polling failed, and the queue pair was destroyed to release its memory"));
     case failed_part::posting:
       return add(error::from_errno(failure_->code, "posting to a message channel",
                                    own_.domain.name(),
-                                   "the device refused the channel's own request"));
+                                   "the device refused a request of the channel itself"));
     default:
       return add(error::from_errno(ESHUTDOWN, "message_channel::flush", own_.domain.name(),
-                                   "the program ended the channel"));
+                                   "the program ended the channel with flush()"));
   }
 }
 

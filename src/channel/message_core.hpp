@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: MIT
-// What a message channel consists of. It exists before the queue pair, which it takes over once
-// that is connected; the queue pair always goes before the memory that it may touch.
+// The state of a message channel. It exists before the queue pair, which it takes when that is
+// connected; the queue pair is always destroyed before the memory that it may access.
+//
+// Completions. One request per quarter of the send queue is signaled, and every request that takes
+// the last place of its kind. So whenever a place is missing, a signaled request is in flight, and
+// its completion retires all requests before it, since a send queue completes in order. The end of
+// an unsignaled tail is found with a small signaled write: when a caller waits for it, or after
+// many polls without completions.
+//
+// Credits. Each side has a word that the peer writes: the number of receives that the peer has
+// posted since the beginning. A side sends message n only when this number, or the one agreed at
+// first, is at least n. A receive is therefore posted before each message arrives, and RNR cannot
+// happen. The write consumes no receive, and has places of the send queue that messages do not use.
+//
+// Progress. If both programs poll and receive, neither side blocks forever: with credits, every
+// request completes by the work of the peer's adapter alone, so places become free. A side that
+// waits for credits has used all it was granted; the peer, which sees these messages arrive, has no
+// granted receive left, and posts and grants the next as soon as it has one buffer. If the peer is
+// dead, only a request can show it: a waiting side sends an occasional write as a probe.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +26,20 @@
 #include <span>
 #include <utility>
 
+#include "src/base/relax.hpp"
 #include "src/channel/receive_line.hpp"
-#include "src/channel/relax.hpp"
 #include "src/channel/send_line.hpp"
+#include "verbena/base/post_status.hpp"
 #include "verbena/channel/message_channel.hpp"
+#include "verbena/channel/message_channel_options.hpp"
+#include "verbena/channel/message_counters.hpp"
 #include "verbena/channel/message_endpoint.hpp"
-#include "verbena/memory/remote_window.hpp"
+#include "verbena/channel/message_failure.hpp"
+#include "verbena/memory/buffer_pool.hpp"
+#include "verbena/memory/exported_memory.hpp"
 #include "verbena/verbs/completion_queue.hpp"
+#include "verbena/verbs/protection_domain.hpp"
+#include "verbena/verbs/queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 class connection;
@@ -26,19 +50,19 @@ namespace verbena::inline VERBENA_ABI::detail {
 /// Threads: one thread at a time.
 class message_core {
  public:
-  /// Places of the send queue that messages do not take: credits never wait for messages.
+  /// Places of the send queue that messages do not use, so that credits never wait for messages.
   static constexpr std::uint32_t notice_places = 2;
-  /// Requests to receive have it in their number, beside the place.
+  /// The bit of wr_id that marks receives; the other bits are the place.
   static constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63U;
 
-  /// What it is made of.
+  /// The parts of a core.
   struct parts {
     protection_domain domain;
-    completion_queue cq;  ///< an entry for each place
+    completion_queue cq;  ///< one entry per place
     buffer_pool receives;
     buffer_pool sends;
-    memory_region counts;               ///< a word for each place of a notice
-    remote_window<std::uint64_t> word;  ///< which the peer writes
+    memory_region counts;                 ///< one word per notice place
+    exported_memory<std::uint64_t> word;  ///< the credit word, which the peer writes
     message_channel_options options;
     message_terms terms;  ///< of this side
   };
@@ -47,32 +71,32 @@ class message_core {
   [[nodiscard]] const message_terms& terms() const noexcept { return own_.terms; }
   [[nodiscard]] const completion_queue& cq() const noexcept { return own_.cq; }
 
-  // Before there is a connection.
-  /// Settles what both sides use.
+  // Before the connection:
+  /// Negotiates the terms.
   [[nodiscard]] result<void> agree(const message_terms& theirs);
-  /// Posts the first receives, to a queue pair that is not this core's yet.
+  /// Posts the first receives to a queue pair that the core does not own yet.
   [[nodiscard]] result<void> fill(queue_pair<rc>& queue);
-  /// Takes over the connected queue pair.
+  /// Takes the connected queue pair.
   void start(queue_pair<rc> connected) noexcept;
-  /// What the queue pair was connected by: it goes after the queue pair.
+  /// Keeps the connection of the connection manager until after the queue pair is destroyed.
   void keep(std::shared_ptr<cm::connection> connection) noexcept {
     connection_ = std::move(connection);
   }
 
   [[nodiscard]] send_result send(std::span<const std::byte> bytes);
-  [[nodiscard]] send_result send(buffer& memory, const buffer_part& part);
+  [[nodiscard]] send_result send(buffer& memory, const buffer_slice& part);
   [[nodiscard]] std::optional<buffer> take_buffer();
   [[nodiscard]] std::optional<received_message> receive();
 
-  /// Polls once; how many completions it found.
+  /// Polls once; returns the number of completions.
   int progress();
-  /// Progress until `done()`; false when `until` passes first, or all has ended.
+  /// Polls until `done()`; returns false if `until` passes first or the channel ends.
   template <class Done>
   bool wait(deadline until, Done done);
-  /// Asks for the end of all that was posted, if nobody has.
+  /// Posts a signaled write if unsignaled messages are in flight behind the last signaled request.
   void end_silence();
   void flush();
-  /// Destroys the queue pair: false if that is refused.
+  /// Destroys the queue pair; returns false if that is refused.
   [[nodiscard]] bool close() noexcept;
 
   [[nodiscard]] bool has_ended() const noexcept { return failure_.has_value(); }
@@ -86,11 +110,11 @@ class message_core {
   [[nodiscard]] std::uint32_t inline_bytes() const noexcept { return inline_bytes_; }
   [[nodiscard]] bool uses_credits() const noexcept { return uses_credits_; }
   [[nodiscard]] const buffer_pool& receive_pool() const noexcept { return own_.receives; }
-  [[nodiscard]] const std::optional<queue_pair<rc>>& queue() const noexcept { return queue_; }
+  [[nodiscard]] const std::optional<queue_pair<rc>>& qp() const noexcept { return queue_; }
 
  private:
-  // Why a message of `bytes` cannot be posted now.
-  [[nodiscard]] send_refusal obstacle(std::size_t bytes);
+  // Returns why a message of `bytes` cannot be posted now.
+  [[nodiscard]] send_refusal refusal_for(std::size_t bytes);
   [[nodiscard]] send_refusal missing() noexcept;
   [[nodiscard]] bool has_credit() noexcept;
   template <class Data>
@@ -104,7 +128,8 @@ class message_core {
   void tend();
 
   void send_ended(const completion& done) noexcept;
-  // All sends before `end` are over. Once one was not delivered for sure, none behind it was.
+  // Retires all sends before `end`. After the first one that may be undelivered, delivered_ is
+  // final.
   void retire_before(std::uint64_t end, bool were_delivered) noexcept;
   void receive_ended(const completion& done) noexcept;
   void fail(const message_failure& why) noexcept;
@@ -117,7 +142,7 @@ class message_core {
   std::shared_ptr<cm::connection> connection_;
   std::optional<queue_pair<rc>> queue_;
 
-  // As agreed.
+  // Negotiated:
   std::uint32_t message_bytes_ = 0;
   std::uint32_t inline_bytes_ = 0;
   std::uint32_t peer_receives_ = 0;
@@ -126,30 +151,29 @@ class message_core {
 
   std::uint64_t sent_ = 0;
   std::uint64_t delivered_ = 0;
-  std::uint64_t ended_ = 0;  // messages that are over, one way or the other
+  std::uint64_t ended_ = 0;  // messages that have completed or failed
   std::uint64_t received_ = 0;
-  std::uint64_t taken_ = 0;    // of these, by the program
-  std::uint64_t credit_ = 0;   // messages that the peer has let us send since the beginning
+  std::uint64_t taken_ = 0;    // of these, received by the program
+  std::uint64_t credit_ = 0;   // messages that the peer has granted since the beginning
   std::uint64_t posted_ = 0;   // receives since the beginning
-  std::uint64_t told_ = 0;     // of these, the peer was told
+  std::uint64_t told_ = 0;     // of these, granted to the peer
   std::uint64_t notices_ = 0;  // since the beginning
   std::uint32_t idle_polls_ = 0;
-  std::uint32_t polls_without_credit_ = 0;  // since a message was refused for want of it
-  bool has_gap_ = false;                    // a send has ended of which it is not known
-  bool lacks_credit_ = false;               // the last message was refused for want of it
+  std::uint32_t polls_without_credit_ = 0;  // since a message was refused with no_credit
+  bool has_gap_ = false;                    // a send may be undelivered
+  bool lacks_credit_ = false;               // the last message was refused with no_credit
   bool is_stuck_ = false;                   // the queue pair could not be destroyed
-  bool pool_is_empty_ = false;              // found so when receives were to be posted
+  bool pool_is_empty_ = false;              // when receives were last posted
   std::optional<message_failure> failure_;
   message_counters counters_;
 };
 
 template <class Done>
 bool message_core::wait(deadline until, Done done) {
-  constexpr std::uint32_t polls_per_look_at_the_clock = 64;
+  constexpr std::uint32_t polls_per_clock_read = 64;
   for (std::uint32_t polls = 0; !done();) {
     const bool idle = progress() == 0;
-    if (has_ended() || (++polls % polls_per_look_at_the_clock == 0 && until.expired()))
-      return done();
+    if (has_ended() || (++polls % polls_per_clock_read == 0 && until.expired())) return done();
     if (idle) relax();
   }
   return true;

@@ -25,7 +25,7 @@ result<credits> credits_of(std::uint8_t flags) {
     case wanted | required:
       return credits::required;
     default:
-      return broken("flags " + std::to_string(flags) + " are not known");
+      return broken("flags " + std::to_string(flags) + " are unknown");
   }
 }
 
@@ -46,25 +46,24 @@ std::array<std::byte, message_terms::encoded_size> message_terms::encode() const
 
 result<message_terms> message_terms::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != encoded_size)
-    return broken("the terms of a message channel have " + std::to_string(encoded_size) +
+    return broken("the terms of a message channel need " + std::to_string(encoded_size) +
                   " bytes, not " + std::to_string(bytes.size()));
   byte_reader from(bytes);
-  // The size is right: no value is missing.
+  // The size was checked: no value is missing.
   const auto version = from.take<std::uint8_t>().value_or(0);
   if (version != wire_version)
-    return broken("version " + std::to_string(version) + " is not known; this is version " +
+    return broken("version " + std::to_string(version) + " is unknown; this side uses version " +
                   std::to_string(wire_version));
   message_terms out;
   VERBENA_TRY(out.credits, credits_of(from.take<std::uint8_t>().value_or(0)));
-  if (from.take<std::uint16_t>().value_or(1) != 0)
-    return broken("there are bytes where there should be none");
+  if (from.take<std::uint16_t>().value_or(1) != 0) return broken("reserved bytes are not zero");
   out.message_bytes = from.take<std::uint32_t>().value_or(0);
   out.receives = from.take<std::uint32_t>().value_or(0);
   if (out.message_bytes == 0 || out.receives == 0)
-    return broken("messages have at least one byte, and at least one receive is posted");
+    return broken("message_bytes and receives must be at least 1");
   VERBENA_TRY(out.word, remote_region::decode(from.rest()));
   if (out.word.length() != word_bytes || out.word.address() % word_bytes != 0)
-    return broken("the word for credits is not 8 bytes on a multiple of 8");
+    return broken("the credit word must be 8 bytes at a multiple of 8");
   return out;
 }
 
@@ -78,8 +77,9 @@ std::array<std::byte, message_endpoint::encoded_size> message_endpoint::encode()
 result<message_endpoint> message_endpoint::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != encoded_size)
     return error::protocol("message_endpoint::decode", {},
-                           "the endpoint of a message channel has " + std::to_string(encoded_size) +
-                               " bytes, not " + std::to_string(bytes.size()));
+                           "the endpoint of a message channel needs " +
+                               std::to_string(encoded_size) + " bytes, not " +
+                               std::to_string(bytes.size()));
   message_endpoint out;
   VERBENA_TRY(out.terms, message_terms::decode(bytes.first(message_terms::encoded_size)));
   VERBENA_TRY(out.connection,

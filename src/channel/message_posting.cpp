@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a message channel posts: messages, receives, and the writes that tell the peer of receives.
+// Posting of messages, receives and credits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -16,7 +16,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
-// Polls without credit until the peer is tried for the first time, and between two such tries.
+// Polls without credit before the first probe of the peer, and at most between two probes.
 constexpr std::uint32_t first_probe = 256;
 constexpr std::uint32_t rarest_probe = 65536;
 
@@ -37,7 +37,7 @@ send_result refuse(send_refusal why) noexcept {
 
 bool message_core::has_credit() noexcept {
   if (sent_ < credit_) return true;
-  // Receives that the peer posted before it wrote the word are there when a later message arrives.
+  // The peer posted the receives before it wrote the word: they precede any later message.
   const std::uint64_t told = network_order(own_.word.load());
   if (told <= credit_) return false;
   if (told - sent_ > peer_receives_) {
@@ -55,7 +55,7 @@ send_refusal message_core::missing() noexcept {
   return send_refusal::no_credit;
 }
 
-send_refusal message_core::obstacle(std::size_t bytes) {
+send_refusal message_core::refusal_for(std::size_t bytes) {
   if (has_ended() || !queue_) return send_refusal::ended;
   if (bytes > message_bytes_) return send_refusal::too_long;
   if (missing() == send_refusal::none) return send_refusal::none;
@@ -78,7 +78,7 @@ send_result message_core::post_message(const Data& data, buffer&& held) {
 }
 
 send_result message_core::send(std::span<const std::byte> bytes) {
-  if (const send_refusal why = obstacle(bytes.size()); why != send_refusal::none)
+  if (const send_refusal why = refusal_for(bytes.size()); why != send_refusal::none)
     return refuse(why);
   const bool is_inline = !bytes.empty() && bytes.size() <= inline_bytes_;
   if (bytes.empty() || is_inline) {
@@ -96,11 +96,11 @@ send_result message_core::send(std::span<const std::byte> bytes) {
   return outcome;
 }
 
-send_result message_core::send(buffer& memory, const buffer_part& part) {
-  VERBENA_ASSERT(!memory.empty(), "an empty buffer cannot be sent");
+send_result message_core::send(buffer& memory, const buffer_slice& part) {
+  VERBENA_ASSERT(!memory.empty(), "an empty or moved-from buffer was sent");
   const std::size_t length = part_length(memory, part);
-  if (memory.domain_identity() != own_.domain.native()) return refuse(send_refusal::foreign_domain);
-  if (const send_refusal why = obstacle(length); why != send_refusal::none) return refuse(why);
+  if (memory.native_pd() != own_.domain.native()) return refuse(send_refusal::foreign_domain);
+  if (const send_refusal why = refusal_for(length); why != send_refusal::none) return refuse(why);
   if (length == 0) return post_message(std::span<const local_slice>(), std::move(memory));
   const auto slice = memory.slice(part.offset, length);
   return post_message(slice, std::move(memory));
@@ -137,7 +137,7 @@ void message_core::post_notice(bool signaled) {
   if (inline_bytes_ >= word_bytes) {
     batch.write(request, inline_data(bytes), peer_word_);
   } else {
-    // No notice on its way reads this place: there are as many places as there are notices.
+    // No notice in flight reads this place: there are as many places as notices.
     const std::size_t offset = notices_ % notice_places * word_bytes;
     std::memcpy(own_.counts.bytes().data() + offset, bytes.data(), word_bytes);
     batch.write(request, own_.counts.slice(offset, word_bytes), peer_word_);
@@ -153,15 +153,15 @@ void message_core::post_notice(bool signaled) {
 void message_core::tell_credits() {
   const std::uint64_t untold = posted_ - told_;
   if (!uses_credits_ || untold == 0) return;
-  const std::uint64_t left = told_ > received_ ? told_ - received_ : 0;  // that the peer can send
+  const std::uint64_t left = told_ > received_ ? told_ - received_ : 0;  // unused credits
   const std::uint64_t quarter = std::max(1U, receives_.capacity() / 4);
   if ((untold < quarter && untold < left) || !sends_.has_place(line_kind::notice)) return;
   ++counters_.credit_writes;
   post_notice(false);
 }
 
-// When all that was sent has arrived, only a request can tell that the peer has gone since, and no
-// message is one: a write of what it knows already, at intervals that grow.
+// When all messages have arrived, only a request can show that the peer is dead. The probe is a
+// write of the present count, at growing intervals.
 void message_core::probe_for_credit() {
   const std::uint32_t polls = ++polls_without_credit_;
   const bool is_due =

@@ -17,31 +17,34 @@ error refused(refusal why, int code) {
     case refusal::verb:
       return error::from_errno(code, call, {}, "the device refused the request");
     case refusal::queue_full:
-      return error::from_errno(code, call, {},
-                               "as many operations are in flight as the channel has places: wait "
-                               "for one, or create it with more (max_send_wr, max_recv_wr)");
+      return error::from_errno(
+          code, call, {},
+          "the queue is full: wait for an operation to complete, or create the "
+          "channel with larger queues (max_send_wr, max_recv_wr)");
     case refusal::foreign_domain:
       return error::invalid_argument(call, {},
                                      "the memory is registered in another protection domain than "
-                                     "the channel's: register it there, or make the channel here");
-    case refusal::too_many_pieces:
-      return error::invalid_argument(call, {},
-                                     "more pieces of memory than the channel was created for "
-                                     "(max_send_sge, max_recv_sge), or than a read of this device "
-                                     "fills (max_sge_rd, on iWARP usually 1)");
+                                     "the channel: register it in channel::domain()");
+    case refusal::too_many_slices:
+      return error::invalid_argument(
+          call, {},
+          "more slices than the channel was created for (max_send_sge, max_recv_sge), or than one "
+          "read of this device fills (max_sge_rd, often 1 on iWARP): use fewer slices");
     case refusal::remote_bounds:
-      return error::invalid_argument(call, {}, "more bytes than the peer's region has");
+      return error::invalid_argument(
+          call, {}, "the operation exceeds the remote region: use less local memory, or a slice");
     case refusal::atomic_shape:
       return error::invalid_argument(
-          call, {}, "an atomic operation is on 8 bytes, at an address of the peer divisible by 8");
+          call, {},
+          "an atomic operation needs exactly 8 local bytes and a remote address divisible by 8");
     case refusal::not_connected:
       return error::from_errno(code, call, {},
-                               "the channel has no connection after an earlier failure: see "
-                               "failure(), and reconnect()");
+                               "the channel has no connection since an earlier failure: see "
+                               "failure(), then call reconnect()");
     case refusal::none:
       break;
   }
-  return error::invalid_argument(call, {}, "nothing was posted");
+  return error::invalid_argument(call, {}, "no operation was posted");
 }
 
 }  // namespace
@@ -50,14 +53,14 @@ delivery operation_result::delivery() const noexcept {
   using enum verbena::delivery;
   using detail::operation_kind;
   using status = completion_status;
-  if (ok()) return done;
+  if (has_value()) return done;
   if (end_ == operation_end::refused) return not_done;
   if (kind_ == operation_kind::read) return not_done;
   if (!completed_) return unknown;
   if (kind_ == operation_kind::receive) return not_done;
   switch (done_.status()) {
     case status::rnr_retries_exceeded:
-      // The bytes of a write arrive before a receive for its number is looked for.
+      // The bytes of a write arrive before the peer looks for a receive for its immediate data.
       return kind_ == operation_kind::write_with_immediate ? unknown : not_done;
     case status::remote_invalid_request:
     case status::remote_access_error:
@@ -71,21 +74,21 @@ delivery operation_result::delivery() const noexcept {
 }
 
 error operation_result::error() const {
-  VERBENA_ASSERT(!ok(), "error() is of an operation that failed");
+  VERBENA_ASSERT(!has_value(), "error() of an operation that succeeded: check the result first");
   switch (end_) {
     case operation_end::refused:
       return refused(why_, number_).with_diagnosis(place(posted_));
-    case operation_end::deadline:
+    case operation_end::aborted:
       return error::timed_out(
           "operation of a channel", {},
-          "a deadline passed and the channel was flushed to get the memory back; whether the peer "
-          "has seen something of the operation is unknown; " +
+          "an abort_at passed, and the connection was ended to get the memory back; the operation "
+          "may have taken effect at the peer; " +
               place(posted_));
     case operation_end::lost:
       return error::from_errno(
           number_ == 0 ? EIO : number_, "operation of a channel", {},
-          "the channel lost its queue pair before the operation completed; whether the peer has "
-          "seen something of it is unknown; " +
+          "the queue pair was destroyed before the operation completed; the operation may have "
+          "taken effect at the peer; " +
               place(posted_));
     case operation_end::failed:
     case operation_end::success:

@@ -4,18 +4,18 @@
 #include <cstddef>
 
 #include "verbena/base/assert.hpp"
-#include "verbena/channel/buffer_part.hpp"
+#include "verbena/channel/buffer_slice.hpp"
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// How many bytes of `memory` the part has. Precondition: it lies inside.
-[[nodiscard]] inline std::size_t part_length(const buffer& memory, const buffer_part& part) {
+/// Returns the length of `part` of `memory`. Precondition: it lies inside.
+[[nodiscard]] inline std::size_t part_length(const buffer& memory, const buffer_slice& part) {
   VERBENA_ASSERT(
       part.offset <= memory.capacity() &&
-          (part.length == buffer_part::rest || part.length <= memory.capacity() - part.offset),
-      "a part of a buffer lies inside the buffer");
-  return part.length == buffer_part::rest ? memory.capacity() - part.offset : part.length;
+          (part.length == buffer_slice::rest || part.length <= memory.capacity() - part.offset),
+      "a buffer_slice exceeds its buffer");
+  return part.length == buffer_slice::rest ? memory.capacity() - part.offset : part.length;
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How operations of a channel are checked and posted.
+// Checking and posting of operations.
 #include <cerrno>
 
 #include "verbena/channel/detail/channel_core.hpp"
@@ -30,9 +30,9 @@ bool is_atomic(operation_kind kind) noexcept {
 template <class Piece>
 refusal channel_core::gather(std::span<const Piece> pieces, std::size_t most) noexcept {
   pieces_.clear();
-  if (pieces.size() > most) return refusal::too_many_pieces;
+  if (pieces.size() > most) return refusal::too_many_slices;
   for (const Piece& piece : pieces) {
-    const local_slice slice = piece.slice();  // stops if it is a sink that is posted already
+    const local_slice slice = piece.slice();  // stops the program if a sink is posted twice
     if (piece.domain() != domain_.native()) return refusal::foreign_domain;
     pieces_.push_back(slice);
   }
@@ -40,8 +40,8 @@ refusal channel_core::gather(std::span<const Piece> pieces, std::size_t most) no
 }
 
 std::size_t channel_core::most_pieces(operation_kind kind) const noexcept {
-  if (kind == operation_kind::receive) return options_.max_recv_sge;
-  return kind == operation_kind::read ? max_read_sge_ : options_.max_send_sge;
+  if (kind == operation_kind::receive) return options_.queues.max_recv_sge;
+  return kind == operation_kind::read ? max_read_sge_ : options_.queues.max_send_sge;
 }
 
 refusal channel_core::check(const operation_description& what) noexcept {
@@ -107,7 +107,7 @@ post_status channel_core::submit(const operation_description& what, std::uint64_
       break;
     case operation_kind::receive:
     case operation_kind::write_with_immediate:
-      break;  // was posted above; is not asked for by that name
+      break;  // receives return above; writes with immediate data have kind write here
   }
   return batch.submit();
 }

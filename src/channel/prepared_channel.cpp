@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How channels are created and connected.
+// Creating and connecting channels.
 #include "verbena/channel/prepared_channel.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& prepared,
-                                                    const continuation& ours,
+                                                    const resume_token& ours,
                                                     const way_to_peer& way,
                                                     bringup::negotiation_options options) {
   const auto bytes = ours.encode();
@@ -21,20 +21,20 @@ result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& pr
                              [](queue_pair<rc>&) -> result<void> { return {}; }, options));
   connected_over out{.queue = std::move(made.queue), .told = std::nullopt};
   if (made.message.empty()) return out;
-  VERBENA_TRY(out.told, continuation::decode(made.message));
+  VERBENA_TRY(out.told, resume_token::decode(made.message));
   return out;
 }
 
 namespace {
 
-// Operations in flight at most. The sum of two halves of the range does not overflow.
+// Returns the maximum of operations in flight. Neither term exceeds half of the range.
 result<std::uint32_t> places(const channel_options& options) {
   constexpr std::uint32_t most = 0x7fff'ffff;
-  if (options.max_send_wr == 0 || options.max_recv_wr == 0 || options.max_send_wr > most ||
-      options.max_recv_wr > most)
+  if (options.queues.max_send_wr == 0 || options.queues.max_recv_wr == 0 ||
+      options.queues.max_send_wr > most || options.queues.max_recv_wr > most)
     return error::invalid_argument("create_channel", {},
-                                   "max_send_wr and max_recv_wr are between 1 and 2^31 - 1");
-  return options.max_send_wr + options.max_recv_wr;
+                                   "max_send_wr and max_recv_wr must be between 1 and 2^31 - 1");
+  return options.queues.max_send_wr + options.queues.max_recv_wr;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ result<std::uint32_t> places(const channel_options& options) {
 result<completion_hub> completion_hub::create(const context& of, std::uint32_t operations) {
   if (operations == 0)
     return error::invalid_argument("completion_hub::create", of.name(),
-                                   "a hub has room for at least one operation");
+                                   "a hub needs room for at least 1 operation");
   VERBENA_TRY(auto cq, of.create_cq(operations));
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
@@ -58,14 +58,15 @@ result<prepared_channel> prepared_channel::create(
             " more operations in flight, and the channel needs " + std::to_string(wanted));
   detail::slot_reservation slots(table, wanted);
   VERBENA_TRY(const auto limits, domain.context().query());
-  VERBENA_TRY(auto queue, domain.create_queue_pair<rc>(
-                              table->cq(), table->cq(),
-                              detail::queue_pair_options_of(options, domain.context())));
+  VERBENA_TRY(auto queue,
+              domain.create_qp<rc>(table->cq(), table->cq(),
+                                   detail::queue_pair_options_of(options, domain.context())));
   prepared_channel made(std::move(queue), std::move(slots), domain, options);
-  made.max_read_sge_ = std::min(options.max_send_sge,
+  made.max_read_sge_ = std::min(options.queues.max_send_sge,
                                 static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
-  if (options.gid_index) {
-    VERBENA_TRY(made.chosen_gid_, domain.context().query_gid(options.port, *options.gid_index));
+  if (options.route.gid_index) {
+    VERBENA_TRY(made.chosen_gid_,
+                domain.context().query_gid(options.route.port, *options.route.gid_index));
   }
   return made;
 }
@@ -86,10 +87,10 @@ result<prepared_channel> protection_domain::create_channel(const completion_hub&
 }
 
 channel prepared_channel::with(queue_pair<rc> connected,
-                               const std::optional<verbena::continuation>& told) && {
+                               const std::optional<verbena::resume_token>& told) && {
   book_.begin(continuation_.self.connection);
   book_.meet(told);
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): counted by the core itself
+  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the core counts its references itself
   return channel(new detail::channel_core({.queue = std::move(connected),
                                            .slots = std::move(slots_),
                                            .domain = std::move(domain_),
@@ -100,7 +101,7 @@ channel prepared_channel::with(queue_pair<rc> connected,
 }
 
 result<channel> prepared_channel::handshake(const verbena::endpoint& remote,
-                                            const std::optional<verbena::continuation>& told) && {
+                                            const std::optional<verbena::resume_token>& told) && {
   prepared_channel self = std::move(*this);
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
   return std::move(self).with(std::move(connected), told);

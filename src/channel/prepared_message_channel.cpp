@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How message channels are created and connected.
+// Creating and connecting message channels.
 #include "verbena/channel/prepared_message_channel.hpp"
 
 #include <string>
@@ -18,18 +18,18 @@ error refused(const protection_domain& domain, const char* why) {
   return error::invalid_argument("message_channel::prepare", domain.name(), why);
 }
 
-// Checks the options and fills in what is chosen.
-result<message_channel_options> settle(const protection_domain& domain,
-                                       message_channel_options options) {
+// Checks the options and replaces zeros by their defaults.
+result<message_channel_options> effective_options(const protection_domain& domain,
+                                                  message_channel_options options) {
   constexpr std::uint32_t most = 1U << 30U;
-  if (options.sends == 0 || options.receives == 0 || options.sends > most ||
-      options.receives > most)
-    return refused(domain, "sends and receives are between 1 and 2^30");
-  if (options.message_bytes == 0) return refused(domain, "a message has at least one byte");
-  if (options.receive_buffers == 0) options.receive_buffers = 2 * options.receives;
-  if (options.receive_buffers < options.receives)
-    return refused(domain, "receive_buffers are at least as many as receives");
-  if (options.send_buffers == 0) options.send_buffers = options.sends;
+  if (options.queues.max_send_wr == 0 || options.queues.max_recv_wr == 0 ||
+      options.queues.max_send_wr > most || options.queues.max_recv_wr > most)
+    return refused(domain, "max_send_wr and max_recv_wr must be between 1 and 2^30");
+  if (options.message_bytes == 0) return refused(domain, "message_bytes must be at least 1");
+  if (options.receive_buffers == 0) options.receive_buffers = 2 * options.queues.max_recv_wr;
+  if (options.receive_buffers < options.queues.max_recv_wr)
+    return refused(domain, "receive_buffers must be 0 or at least max_recv_wr");
+  if (options.send_buffers == 0) options.send_buffers = options.queues.max_send_wr;
   return options;
 }
 
@@ -38,23 +38,22 @@ result<buffer_pool> make_pool(const protection_domain& domain, std::uint32_t byt
   return buffer_pool::create(domain, {.classes = {{.bytes = bytes, .count = count}}});
 }
 
-// What the queue pair is made with.
+// The options of the queue pair.
 channel_options connection_of(const message_channel_options& options, std::uint32_t inline_bytes) {
-  channel_options out = options.connection;
-  out.max_send_wr = options.sends + message_core::notice_places;
-  out.max_recv_wr = options.receives;
-  out.max_send_sge = 1;
-  out.max_recv_sge = 1;
-  out.max_inline_data = inline_bytes;
-  out.access = out.access | access::remote_write;  // of the word for credits
-  return out;
+  return {.queues = {.max_send_wr = options.queues.max_send_wr + message_core::notice_places,
+                     .max_recv_wr = options.queues.max_recv_wr,
+                     .max_inline_data = inline_bytes},
+          .access = options.access | access::remote_write,  // for the credit word
+          .route = options.route,
+          .first_psn = options.first_psn,
+          .reliability = options.reliability};
 }
 
 result<prepared_queue_pair<rc>> make_queue(const protection_domain& domain,
                                            const completion_queue& cq,
                                            const message_channel_options& options) {
   const auto make = [&](std::uint32_t inline_bytes) {
-    return domain.create_queue_pair<rc>(
+    return domain.create_qp<rc>(
         cq, cq,
         detail::queue_pair_options_of(connection_of(options, inline_bytes), domain.context()));
   };
@@ -68,11 +67,11 @@ result<detail::message_core_owner> make_core(const protection_domain& domain, bu
   VERBENA_TRY(auto sends, make_pool(domain, options.message_bytes, options.send_buffers));
   VERBENA_TRY(auto counts, domain.allocate(message_core::notice_places * sizeof(std::uint64_t),
                                            access::local_write));
-  VERBENA_TRY(auto word, remote_window<std::uint64_t>::create(domain));
+  VERBENA_TRY(auto word, exported_memory<std::uint64_t>::create(domain));
   VERBENA_TRY(const auto granted, word.grant(access::remote_write));
   const context on = domain.context();
-  VERBENA_TRY(auto cq, on.create_cq(options.sends + message_core::notice_places + options.receives +
-                                    detail::first_requests(on)));
+  VERBENA_TRY(auto cq, on.create_cq(options.queues.max_send_wr + message_core::notice_places +
+                                    options.queues.max_recv_wr + detail::first_requests(on)));
   return detail::message_core_owner(
       new message_core({.domain = domain,
                         .cq = std::move(cq),
@@ -83,15 +82,24 @@ result<detail::message_core_owner> make_core(const protection_domain& domain, bu
                         .options = options,
                         .terms = {.credits = options.credits,
                                   .message_bytes = options.message_bytes,
-                                  .receives = options.receives,
+                                  .receives = options.queues.max_recv_wr,
                                   .word = granted}}));
 }
 
 }  // namespace
 
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain) {
+  return prepare(domain, message_channel_options());
+}
+
+result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
+                                                          const buffer_pool& receives) {
+  return prepare(domain, receives, {});
+}
+
 result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
                                                           const message_channel_options& options) {
-  VERBENA_TRY(const auto settled, settle(domain, options));
+  VERBENA_TRY(const auto settled, effective_options(domain, options));
   VERBENA_TRY(auto pool, make_pool(domain, settled.message_bytes, settled.receive_buffers));
   return prepare(domain, pool, settled);
 }
@@ -99,13 +107,12 @@ result<prepared_message_channel> message_channel::prepare(const protection_domai
 result<prepared_message_channel> message_channel::prepare(const protection_domain& domain,
                                                           const buffer_pool& receives,
                                                           const message_channel_options& options) {
-  VERBENA_TRY(const auto settled, settle(domain, options));
-  if (receives.domain_identity() != domain.native() ||
-      !receives.rights().contains(access::local_write) ||
+  VERBENA_TRY(const auto settled, effective_options(domain, options));
+  if (receives.native_pd() != domain.native() || !receives.access().contains(access::local_write) ||
       receives.largest() < settled.message_bytes)
     return refused(domain,
-                   "a pool for receives is of the same protection domain, has local_write, and "
-                   "buffers of at least message_bytes");
+                   "the pool for receives must belong to the same protection domain and have "
+                   "local_write and buffers of at least message_bytes");
   VERBENA_TRY(auto core, make_core(domain, receives, settled));
   VERBENA_TRY(auto queue, make_queue(domain, core->cq(), settled));
   return prepared_message_channel(std::move(core), std::move(queue));
@@ -122,7 +129,7 @@ result<message_channel> prepared_message_channel::handshake(const message_endpoi
   const auto sending = self.queue_.rts_attributes(remote.connection);
   VERBENA_TRY_VOID(self.queue_.modify(self.queue_.init_attributes()));
   auto queue = std::move(self.queue_).into_queue_pair();
-  // Before anything can arrive.
+  // Receives are posted before a message can arrive.
   VERBENA_TRY_VOID(self.core_->fill(queue));
   VERBENA_TRY_VOID(queue.modify(receiving));
   VERBENA_TRY_VOID(queue.modify(sending));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The receives of a message channel: posted, or arrived and not yet taken; together never more than
-// its places, so that what was not taken holds the peer back.
+// The receives of a message channel: posted, or arrived and not yet taken by the program. Both
+// occupy places, so that messages that are not taken stop the peer from sending.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 /// Threads: one thread at a time.
 class receive_line {
  public:
-  /// A message that arrived, in the place `place`.
+  /// A message that arrived.
   struct arrival {
     std::uint32_t place = 0;
     std::uint32_t length = 0;
@@ -28,13 +28,13 @@ class receive_line {
     for (std::uint32_t i = places; i > 0; --i) free_.push_back(i - 1);
   }
 
-  /// Receives that are posted.
+  /// Returns the number of posted receives.
   [[nodiscard]] std::uint32_t posted() const noexcept { return posted_; }
-  /// Receives that could be posted.
+  /// Returns the number of receives that can be posted.
   [[nodiscard]] std::uint32_t missing() const noexcept {
     return static_cast<std::uint32_t>(free_.size());
   }
-  /// Whether so many are missing that posting them is worth a doorbell, or the peer waits.
+  /// Returns true if enough receives are missing to justify a doorbell, or if the peer waits.
   [[nodiscard]] bool is_worth_posting() const noexcept {
     const std::uint32_t quarter = std::max<std::uint32_t>(1, capacity() / 4);
     return missing() != 0 && (missing() >= quarter || missing() >= posted_);
@@ -43,7 +43,7 @@ class receive_line {
     return static_cast<std::uint32_t>(places_.size());
   }
 
-  /// Holds the memory of a receive that is about to be posted. Precondition: missing() != 0.
+  /// Stores the buffer of a receive that is about to be posted. Precondition: missing() != 0.
   [[nodiscard]] std::uint32_t hold(buffer&& memory) noexcept {
     const std::uint32_t place = free_.back();
     free_.pop_back();
@@ -51,15 +51,15 @@ class receive_line {
     ++posted_;
     return place;
   }
-  /// Its memory.
+  /// Returns the buffer of a place.
   [[nodiscard]] const buffer& at(std::uint32_t place) const noexcept { return places_[place].held; }
-  /// A receive that ended without a message, or was not posted after all; its memory goes back.
+  /// Frees a place without a message and returns its buffer.
   void release(std::uint32_t place) noexcept {
     places_[place] = {};
     free_.push_back(place);  // has room for all places
     --posted_;
   }
-  /// A message arrived.
+  /// Records a message.
   void arrive(std::uint32_t place, std::uint32_t length) noexcept {
     std::size_t end = first_ + arrived_count_++;
     if (end >= arrived_.size()) end -= arrived_.size();
@@ -67,9 +67,9 @@ class receive_line {
     places_[place].posted = false;
     --posted_;
   }
-  /// Whether next() has something.
+  /// Returns true if next() has a message.
   [[nodiscard]] bool has_arrived() const noexcept { return arrived_count_ != 0; }
-  /// The oldest message that was not taken. Precondition: has_arrived().
+  /// Takes the oldest message. Precondition: has_arrived().
   [[nodiscard]] std::pair<buffer, std::uint32_t> next() noexcept {
     const arrival oldest = arrived_[first_];
     if (++first_ == arrived_.size()) first_ = 0;
@@ -77,11 +77,11 @@ class receive_line {
     free_.push_back(oldest.place);
     return {std::move(places_[oldest.place].held), oldest.length};
   }
-  /// Whether a receive is posted in that place.
+  /// Returns true if a receive is posted in that place.
   [[nodiscard]] bool is_posted(std::uint64_t place) const noexcept {
     return place < places_.size() && places_[place].posted;
   }
-  /// All that is posted ended without a message.
+  /// Frees all places with posted receives.
   void release_all() noexcept {
     for (std::uint32_t i = 0; i < capacity(); ++i)
       if (places_[i].posted) release(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A channel that failed gets another queue pair.
+// Reconnecting a channel with a new queue pair.
 #include <poll.h>
 
 #include <algorithm>
@@ -17,17 +17,17 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-constexpr int nap_ms = 5;
+constexpr int retry_interval_ms = 5;
 
-// Both sides mean the same connection, in which `ended` was this side's.
-bool is_that_connection(const continuation& told, const detail::ended_connection& ended,
+// Returns true if both sides refer to the same connection; `ended` is the record of this side.
+bool is_that_connection(const resume_token& told, const detail::ended_connection& ended,
                         std::uint64_t identity) {
   return told.before && ended.peer && told.self.channel == ended.peer->channel &&
          told.before->connection == ended.peer->connection &&
          told.before->peer == connection_identity{.channel = identity, .connection = ended.number};
 }
 
-// The index that the address has now which the options chose by its index then.
+// Returns the present index of the GID that the options chose by index.
 result<gid_index> find_again(const gid_entry& chosen, const context& device) {
   VERBENA_TRY(const auto table, device.gid_table());
   const auto now = std::ranges::find_if(table, [&](const gid_entry& each) {
@@ -36,7 +36,7 @@ result<gid_index> find_again(const gid_entry& chosen, const context& device) {
   if (now != table.end()) return now->index;
   return error::unavailable(
       ENODATA, "channel::reconnect", device.name(),
-      "the port has no more the address that the channel's options chose: " + to_string(chosen));
+      "the port no longer has the GID that the options of the channel chose: " + to_string(chosen));
 }
 
 result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) {
@@ -47,28 +47,28 @@ result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) 
   return detail::prepare_queue_again(core, at);
 }
 
-// The same once the port is up: at most until `until`, or until the peer goes away.
+// Waits until the port is up, `until` passes or the peer disconnects.
 result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
                                                const bringup::stream& peer, deadline until) {
   while (true) {
     auto made = prepare_queue(core);
     if (made || made.error().kind() != error_kind::unavailable || until.expired()) return made;
     pollfd gone{peer.fd(), POLLRDHUP, 0};
-    if (::poll(&gone, 1, nap_ms) > 0) return made;
+    if (::poll(&gone, 1, retry_interval_ms) > 0) return made;
   }
 }
 
 }  // namespace
 
-reconnection::reconnection(detail::channel_core& core, const std::optional<continuation>& told) {
+reconnection::reconnection(detail::channel_core& core, const std::optional<resume_token>& told) {
   const auto& ended = core.book().last();
   if (!told || !ended || !ended->peer) return;
   const bool is_same = told->self.channel == ended->peer->channel;
   peer_ = is_same ? reconnected_peer::same : reconnected_peer::another;
   if (!ended->counted || !is_that_connection(*told, *ended, core.book().identity())) return;
   const auto received = told->before->received;
-  // What was acknowledged has been received, and nothing that was not sent: else somebody is wrong.
-  // iWARP acknowledges nothing: a message succeeds when the connection has taken it.
+  // The peer received all acknowledged messages and no unsent ones; otherwise the counts are wrong.
+  // iWARP has no acknowledgements: a message succeeds when the connection has accepted it.
   const bool is_short = received && *received < ended->sent;
   if (!received || (is_short && !detail::is_iwarp(core.domain().context())) ||
       (!is_short && *received - ended->sent > ended->failed))
@@ -82,9 +82,9 @@ reconnection::reconnection(detail::channel_core& core, const std::optional<conti
     failed_but_received_ = *received - ended->sent;
 }
 
-delivery reconnection::settle(const operation_result& of) const noexcept {
+delivery reconnection::reconcile(const operation_result& of) const noexcept {
   const delivery before = of.delivery();
-  if (succeeded_but_lost_ != 0 && of.ok() && of.done_.opcode() == completion_opcode::send)
+  if (succeeded_but_lost_ != 0 && of.has_value() && of.done_.opcode() == completion_opcode::send)
     return delivery::unknown;
   if (before != delivery::unknown || !received_by_peer_ || !of.completed_ ||
       !detail::is_message(of.kind_))
@@ -92,22 +92,22 @@ delivery reconnection::settle(const operation_result& of) const noexcept {
   const std::uint32_t place = static_cast<std::uint32_t>(of.number_) - first_failed_;
   if (place >= failed_) return before;
   if (place < failed_but_received_) return delivery::done;
-  // Of a write with a number, bytes may be there although the number is not.
+  // The bytes of a write with immediate data may have arrived without the immediate data.
   return of.kind_ == detail::operation_kind::send ? delivery::not_done : before;
 }
 
 result<reconnection> prepared_reconnection::handshake(
-    const verbena::endpoint& remote, const std::optional<verbena::continuation>& told) && {
+    const verbena::endpoint& remote, const std::optional<verbena::resume_token>& told) && {
   prepared_reconnection self = std::move(*this);
-  if (self.core_->queue())
+  if (self.core_->qp())
     return error::invalid_argument("prepared_reconnection::handshake", {},
-                                   "the channel is connected again already");
+                                   "the channel has been reconnected in the meantime");
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
   return std::move(self).with(std::move(connected), told);
 }
 
 reconnection prepared_reconnection::with(queue_pair<rc> connected,
-                                         const std::optional<verbena::continuation>& told) && {
+                                         const std::optional<verbena::resume_token>& told) && {
   const reconnection made(*core_, told);
   core_->book().begin(continuation_.self.connection);
   core_->book().meet(told);
@@ -115,7 +115,7 @@ reconnection prepared_reconnection::with(queue_pair<rc> connected,
   return made;
 }
 
-result<prepared_reconnection> channel::prepare_again() {
+result<prepared_reconnection> channel::prepare_reconnect() {
   core().disconnect();
   VERBENA_TRY(auto queue, prepare_queue(core()));
   return prepared_reconnection(core(), std::move(queue));
@@ -124,7 +124,7 @@ result<prepared_reconnection> channel::prepare_again() {
 result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options) {
   core().disconnect();
-  auto patience = deadline::after(options.port_patience);
+  auto patience = deadline::after(options.port_timeout);
   if (until.when() < patience.when()) patience = until;
   auto queue = wait_for_queue(core(), peer, patience);
   if (!queue) return bringup::detail::give_up(std::move(queue).error(), peer);

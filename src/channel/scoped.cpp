@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The scoped level: what was posted is over when the scope is.
+// The scoped level: operations have completed when the scope ends.
 #include <string>
 #include <utility>
 
@@ -13,18 +13,18 @@ namespace detail {
 
 error with_failures(error why, std::span<const operation_result> failures) {
   for (const operation_result& failed : failures)
-    why = std::move(why).with_diagnosis("besides: " + failed.error().message());
+    why = std::move(why).with_diagnosis("also: " + failed.error().message());
   return why;
 }
 
 error from_failures(std::span<const operation_result> failures) {
-  VERBENA_ASSERT(!failures.empty(), "error() is of a scope that failed");
+  VERBENA_ASSERT(!failures.empty(), "error() of a scope that succeeded: check has_value() first");
   return with_failures(failures.front().error(), failures.subspan(1));
 }
 
 }  // namespace detail
 
-// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): link() sets before_ and behind_
 scoped_operation::scoped_operation(operation_scope& scope, int code, sink&& into,
                                    place_of_post posted) noexcept
     : operation_waiter{.result = operation_result::refuse(refusal::verb, code, posted.at()),
@@ -108,11 +108,11 @@ void scoped_operation::let_go() noexcept {
   operation_scope& scope = *scope_;
   if (slot_ == nullptr) {
     unlink_from(scope);
-    scope.never_looked_at(result.posted());
-    if (!result.ok()) scope.ended_unseen(result);
+    scope.not_inspected(result.posted());
+    if (!result.has_value()) scope.ended_unseen(result);
   } else {
     scope_ = nullptr;
-    scope.never_looked_at(slot_->posted);
+    scope.not_inspected(slot_->posted);
     detail::channel_core::redirect(*slot_, nullptr);
   }
 }
@@ -131,12 +131,19 @@ const operation_result* scoped_operation::poll() {
 const operation_result& scoped_operation::wait_longer(detail::found what) {
   detail::channel_core& core = scope_->core_;
   if (what == detail::found::something_else) core.deliver(result);
-  if (!ended) core.await(*this, scope_->until_);
+  if (!ended) core.await(*this, scope_->limit_.when());
   return look();
 }
 
+const operation_result* scoped_operation::wait(deadline until) {
+  if (slot_ != nullptr && !scope_->core_.wait(*this, until)) return nullptr;
+  return &look();
+}
+
 std::vector<sink> scoped_operation::take_sinks() {
-  VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
+  VERBENA_ASSERT(ended,
+                 "take_sinks() of an operation in flight: call it after poll() or wait() has "
+                 "returned a result");
   auto* const several = std::get_if<std::vector<sink>>(&sinks_);
   return several != nullptr ? std::move(*several) : std::vector<sink>();
 }
@@ -149,8 +156,8 @@ void detail::ended_in(operation_scope& scope, operation_waiter* handle) noexcept
   ended.link();
 }
 
-operation_scope::operation_scope(detail::channel_core& core, deadline until, policy what) noexcept
-    : core_(core), until_(until), policy_(what) {
+operation_scope::operation_scope(detail::channel_core& core, abort_at limit, policy what) noexcept
+    : core_(core), limit_(limit), policy_(what) {
   core_.hold();
 }
 
@@ -158,19 +165,19 @@ operation_scope::~operation_scope() {
   if (!over_) {
     for (const operation_result& failed : finish())
       log(log_level::warning,
-          "while a scope was left by an exception: " + failed.error().message());
+          "operation failed while an exception ended its scope: " + failed.error().message());
   }
   detail::channel_core::release(&core_);
 }
 
 std::vector<operation_result> operation_scope::finish() {
-  core_.drain(*this, until_);
+  core_.drain(*this, limit_.when());
   over_ = true;
-  // Handles that live on keep their results, and need the scope no more.
+  // Handles that still exist keep their results and no longer refer to the scope.
   while (first_ != nullptr) {
     scoped_operation& handle = *first_;
-    never_looked_at(handle.result.posted());
-    if (!handle.result.ok()) failures_.push_back(handle.result);
+    not_inspected(handle.result.posted());
+    if (!handle.result.has_value()) failures_.push_back(handle.result);
     handle.unlink_from(*this);
   }
   return std::move(failures_);
@@ -182,17 +189,17 @@ void operation_scope::finish_demanding() {
     return;
   const auto failures = finish();
   if (!unseen_) return;
-  std::string broken = "a manual scope that succeeds has looked at every operation";
-  if (!failures.empty()) broken += "; one failed: " + failures.front().error().message();
+  std::string broken = "manual_scope() succeeded without inspecting an operation that it posted";
+  if (!failures.empty()) broken += "; an operation failed: " + failures.front().error().message();
   detail::stop_on_broken_rule(broken.c_str(), unseen_->file_name(),
                               static_cast<int>(unseen_->line()));
 }
 
 void operation_scope::ended_unseen(const operation_result& how) {
-  if (!how.ok()) failures_.push_back(how);
+  if (!how.has_value()) failures_.push_back(how);
 }
 
-void operation_scope::never_looked_at(std::source_location posted) noexcept {
+void operation_scope::not_inspected(std::source_location posted) noexcept {
   if (!unseen_ && policy_ == policy::demand) unseen_ = posted;
 }
 

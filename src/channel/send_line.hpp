@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The requests that a message channel has in its send queue, in the order of posting, which is the
-// order of their ends: numbers, places, which of them ask for a completion, and the buffers.
+// The requests of a message channel in its send queue, in posting order, which is also their order
+// of completion: numbers, places, signaling and buffers.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What a request of a message channel is for; each kind has places of its own.
+/// The kind of a request of a message channel; each kind has its own places.
 enum class line_kind : std::uint8_t { message, notice };
 
 /// Threads: one thread at a time.
@@ -25,31 +25,31 @@ class send_line {
         places_{messages, notices},
         period_(std::max(1U, messages / 4)) {}
 
-  /// Whether a request of this kind can be posted.
+  /// Returns true if a request of this kind can be posted.
   [[nodiscard]] bool has_place(line_kind kind) const noexcept {
     return used_[index_of(kind)] != places_[index_of(kind)];
   }
-  /// Whether the next request asks for a completion: so does the last of a period, and what takes
-  /// the last place of its kind. When a kind has no place, one that asked is therefore on its way.
+  /// Returns true if the next request must be signaled: the last of a period, or the one that takes
+  /// the last place of its kind. If a kind has no free place, a signaled request is thus in flight.
   [[nodiscard]] bool must_signal(line_kind kind) const noexcept {
     return silent_ + 1 >= period_ || used_[index_of(kind)] + 1 == places_[index_of(kind)];
   }
-  /// The number of the next request: 0, 1, …
+  /// Returns the number of the next request: 0, 1, …
   [[nodiscard]] std::uint64_t next_id() const noexcept { return next_id_; }
-  /// Whether messages are on their way behind the last request that asked for a completion.
+  /// Returns true if messages are in flight behind the last signaled request.
   [[nodiscard]] bool has_silent_tail() const noexcept { return silent_messages_ != 0; }
-  /// Requests on their way.
+  /// Returns the number of requests in flight.
   [[nodiscard]] std::uint64_t count() const noexcept { return next_id_ - first_id_; }
-  /// Whether the request is on its way.
+  /// Returns true if the request is in flight.
   [[nodiscard]] bool has(std::uint64_t id) const noexcept {
     return id >= first_id_ && id < next_id_;
   }
-  /// Whether it is a message. Precondition: has(id).
+  /// Returns true if the request is a message. Precondition: has(id).
   [[nodiscard]] bool is_message(std::uint64_t id) const noexcept {
     return entries_[place_of(id)].kind == line_kind::message;
   }
 
-  /// The next request was posted; `held` is its memory, or empty.
+  /// Records that the next request was posted; `held` is its buffer, or empty.
   void posted(line_kind kind, bool signaled, buffer&& held) noexcept {
     entry& added = entries_[place_of(next_id_)];
     added.held = std::move(held);
@@ -59,7 +59,7 @@ class send_line {
     silent_ = signaled ? 0 : silent_ + 1;
     silent_messages_ = signaled ? 0 : silent_messages_ + (kind == line_kind::message ? 1 : 0);
   }
-  /// All requests before `end` are over, and their memory goes back; how many messages there were.
+  /// Retires all requests before `end` and returns their buffers. Returns the number of messages.
   std::uint64_t retire_before(std::uint64_t end) noexcept {
     std::uint64_t messages = 0;
     for (; first_id_ < end && first_id_ < next_id_; ++first_id_) {
@@ -90,10 +90,10 @@ class send_line {
   std::array<std::uint32_t, 2> places_;
   std::array<std::uint32_t, 2> used_{};
   std::uint32_t period_;
-  // On their way, behind the last one that asked for a completion.
+  // In flight behind the last signaled request.
   std::uint32_t silent_ = 0;
   std::uint32_t silent_messages_ = 0;
-  std::size_t first_ = 0;  // where the oldest lies
+  std::size_t first_ = 0;  // place of the oldest request
   std::uint64_t first_id_ = 0;
   std::uint64_t next_id_ = 0;
 };

@@ -17,7 +17,7 @@
 namespace verbena::inline VERBENA_ABI::detail::flights {
 namespace {
 
-// The region that a slice names, or why it must not. Neither when the key is none of ours.
+// The region that a slice names, or the violated rule. Neither if the key is not of this library.
 struct region_search {
   const known_region* found = nullptr;
   const known_region* foreign = nullptr;  // of another protection domain of the same device
@@ -127,7 +127,7 @@ std::optional<finding> check_room(const posted_request& posted, const std::vecto
                      "a receive of datagrams has room for the 40 bytes in front of each");
 }
 
-// Last of the rules: whoever breaks another one hears of that.
+// Checked last, so that a violation of another rule is reported first.
 std::optional<finding> check_owner(const known_queue& queue) {
   if (queue.owner == ::getpid()) return {};
   return flight_rule(queue.facts.name, std::nullopt,
@@ -135,7 +135,7 @@ std::optional<finding> check_owner(const known_queue& queue) {
                      "forked: the child opens the device itself");
 }
 
-// Ends the flights of `which`, which are the latest of the queue but for what other threads post.
+// Retires the requests `which`, the latest of the queue except those of other threads.
 void take_back(registry& all, waiting_line& from, numbers which) {
   for (auto at = from.begin(); at != from.end();) {
     const auto next = std::next(at);
@@ -203,7 +203,7 @@ std::optional<finding> land(registry& all, const match& done, bool ok) {
   return first ? first : found;
 }
 
-// What `polled` may be the completion of; in `seen`, the queues that were looked at.
+// Finds the requests that `polled` may complete; `seen` has the queues that were searched.
 std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& candidates,
                                 const void* completion_queue, const arrival& polled) {
   std::vector<match> matches;
@@ -270,7 +270,7 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
   return flight_rule(
       details, std::nullopt,
       "a completion is that of a request in flight: it was polled twice, or was posted by the C "
-      "API without a word to check::posted_elsewhere");
+      "API without a call of check::posted_elsewhere");
 }
 
 }  // namespace

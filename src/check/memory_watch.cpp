@@ -77,10 +77,10 @@ bool is_shared(memory_range range) {
   while (std::fgets(line.data(), line.size(), maps.get()) != nullptr) {
     unsigned long begin = 0;
     unsigned long end = 0;
-    std::array<char, 5> rights{};
+    std::array<char, 5> access{};
     // NOLINTNEXTLINE(cert-err34-c): the kernel wrote it
-    if (std::sscanf(line.data(), "%lx-%lx %4s", &begin, &end, rights.data()) != 3) continue;
-    if (rights[3] == 's' && common(range, {begin, end})) return true;
+    if (std::sscanf(line.data(), "%lx-%lx %4s", &begin, &end, access.data()) != 3) continue;
+    if (access[3] == 's' && common(range, {begin, end})) return true;
   }
   return false;
 }
@@ -89,7 +89,7 @@ bool is_shared(memory_range range) {
 
 /// Hears what happens to watched memory, in a thread of its own; one for each process, never
 /// destroyed. That thread takes no lock but mutex_, and it allocates nothing: threads that wait
-/// for it may be in the middle of malloc(3) or free(3). So nobody does either with mutex_ held.
+/// for it may be in the middle of malloc(3) or free(3). So no thread calls either with mutex_ held.
 class memory_listener {
  public:
   /// That of this process; nullptr where there is none. Lock-free: a child of fork() may call it
@@ -167,8 +167,8 @@ class memory_listener {
       stop();
   }
 
-  // Who changed memory goes on when the change was read, which is before it is noted. A child
-  // would have what was noted alone, so fork() waits for the rest. It does not keep the lock:
+  // The thread that changed memory continues when the change was read, before it is recorded. A
+  // child would have what was noted alone, so fork() waits for the rest. It does not keep the lock:
   // another thread may hold what fork() wants next, and wait until its own change is heard.
   static void before_fork() noexcept {
     memory_listener* const known = only_.load(std::memory_order_acquire);
@@ -196,7 +196,7 @@ class memory_listener {
       ssize_t got = 0;
       while ((got = ::read(fd, &event, sizeof event)) == sizeof event) hear(event, fd);
       if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
-        fd_.store(-1);  // somebody closed what was not his
+        fd_.store(-1);  // other code closed this descriptor
         return;
       }
     }

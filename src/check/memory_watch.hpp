@@ -20,7 +20,7 @@ namespace verbena::inline VERBENA_ABI::detail::flights {
 
 class memory_listener;
 
-/// What became of memory.
+/// A change of memory.
 struct memory_change {
   memory_range range;
   const char* how;  ///< `unmapped`
@@ -37,9 +37,9 @@ class watched_memory {
   watched_memory(const watched_memory&) = delete;
   watched_memory& operator=(const watched_memory&) = delete;
   ~watched_memory();
-  /// A change of `part` after begin(), if there was one. What other programs may see too (a
+  /// A change of `part` after begin(), if there was one. Memory that other programs may see (a
   /// shared mapping) counts as unchanged: it may be the same memory again. Blocks for a moment
-  /// while a change is being told; a load if nothing ever changed.
+  /// while a change is being recorded; a load if nothing ever changed.
   [[nodiscard]] std::optional<memory_change> changed(memory_range part) const;
   /// As it was given to begin().
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

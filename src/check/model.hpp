@@ -16,7 +16,7 @@ namespace verbena::inline VERBENA_ABI::detail::flights {
 #ifdef VERBENA_ADDRESS_SANITIZER
 /// Poisons whole granules of 8 bytes of a sink.
 void poison(memory_range sink) noexcept;
-/// Ends that, where it is still so; false when somebody else has changed it meanwhile: the memory
+/// Ends that state. Returns false if the state was changed by other code: the memory
 /// was freed.
 [[nodiscard]] bool unpoison(memory_range sink) noexcept;
 /// Whether the memory is there.
@@ -38,7 +38,7 @@ class adapter_fiber {
   adapter_fiber(adapter_fiber&&) = delete;
   adapter_fiber& operator=(adapter_fiber&&) = delete;
   ~adapter_fiber();
-  /// What the thread did is before the request.
+  /// Orders the earlier accesses of the thread before the request.
   void start();
   /// The adapter accesses memory. `caller` is in whose code the request was posted.
   void access(memory_range range, use how, const void* caller) const;

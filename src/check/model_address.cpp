@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory in flight under AddressSanitizer: who touches a sink before its completion is reported by
-// the sanitizer, and memory that was freed is found at the completion. What the device does goes
+// the sanitizer, and memory that was freed is found at the completion. Accesses of the device are
 // unseen: soft0 copies by code that is not instrumented.
 #include "src/check/model.hpp"
 

@@ -70,7 +70,7 @@ void end_silence() noexcept {
   AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
 }
 
-// What the runtime is told of a request, by values alone: it must hear of it, but not of how the
+// Describes a request to the runtime, by values only: the runtime must see the request, not how the
 // checker keeps it.
 struct told {
   void* fiber;
@@ -85,7 +85,7 @@ silence::~silence() { end_silence(); }
 
 adapter_fiber::~adapter_fiber() {
   if (fiber_ != nullptr) idle_fibers().push_back(fiber_);
-  delete[] moments_;  // and with it what the runtime knows of them
+  delete[] moments_;  // and the runtime's records of them
 }
 
 void adapter_fiber::start() {

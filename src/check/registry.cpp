@@ -27,7 +27,7 @@ std::atomic<bool> switched_off{false};
 
 enum class wish : std::uint8_t { off, rules, on };
 
-// What the environment says.
+// Settings from the environment.
 wish wanted() {
   static const wish read = [] {
     const char* const value = std::getenv("VERBENA_CHECKER");
@@ -68,7 +68,7 @@ void report_at_exit() {
       line += (count == 1 ? ": " : "; ") + describe(each) + " (" + each.where.file() + ":" +
               std::to_string(each.where.line()) + ")";
     });
-    // What runs after this may touch its memory.
+    // Code that runs after this may touch its memory.
     for (const auto& [native, queue] : all.queues) static_cast<void>(all.land_all(*queue));
   }
   if (count == 0) return;
@@ -109,7 +109,7 @@ auto of_native(List& leaving, const void* native) noexcept {
                               [=](const auto& each) { return each->facts.native == native; });
 }
 
-// What to say of a region that peers could write and read, when the program used other pages at its
+// Message for a region with remote access if the program used other pages at its
 // addresses meanwhile; empty when it did not.
 std::string open_and_replaced(const known_region& region) {
   if (!region.facts.is_open_to_peers || region.watched == nullptr) return {};
@@ -259,7 +259,7 @@ void stays(const void* queue) noexcept {
 }
 
 namespace {
-// Ends the flights of a queue that was destroyed; finds memory that was freed meanwhile.
+// Retires the requests of a destroyed queue; finds memory that was freed meanwhile.
 std::optional<finding> forget_gone(const void* queue) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
@@ -278,7 +278,7 @@ std::optional<finding> forget_gone(const void* queue) {
   return freed;
 }
 
-// The same for one that was told to forget them.
+// Retires the requests of a queue that must forget them.
 std::optional<finding> forget_flights(const void* queue_pair) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);

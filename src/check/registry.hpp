@@ -75,11 +75,12 @@ struct known_queue {
 struct known_region {
   region_facts facts;
   std::uint64_t number;
-  std::shared_ptr<const watched_memory> watched;  ///< none: it does not change, or nobody can tell
+  std::shared_ptr<const watched_memory>
+      watched;  ///< none: the memory does not change, or changes cannot be detected
   int handles = 1;
 };
 
-/// Whether the sanitizer of this build, if any, is told of memory in flight.
+/// Whether memory in flight is reported to the sanitizer of this build, if any.
 [[nodiscard]] bool sanitizers_are_told();
 
 /// A broken rule about `earlier`.
@@ -113,7 +114,7 @@ struct registry {
 
   [[nodiscard]] static registry& get();
   [[nodiscard]] known_queue* find(const void* queue) noexcept;
-  /// Ends the flight of a request; finds memory that was freed meanwhile.
+  /// Retires a request; finds memory that was freed meanwhile.
   std::optional<finding> land(waiting_line& in, waiting_line::iterator which);
   /// Ends that of all in the queue.
   std::optional<finding> land_all(known_queue& of);

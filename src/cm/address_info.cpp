@@ -43,7 +43,7 @@ error not_found(int outcome, int code, const address_query& query) {
 
 }  // namespace
 
-result<std::vector<address_info>> look_up(const address_query& query,
+result<std::vector<address_info>> resolve(const address_query& query,
                                           const verbena::provider& from) {
   VERBENA_TRY(const sys::cm_table* const calls, cm_functions(from));
   rdma_addrinfo hints{};

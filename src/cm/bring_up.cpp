@@ -22,14 +22,14 @@ result<connection_parameters> parameters_for(const identifier& id,
                                              const connection_parameters* asked) {
   if (prepared.native()->context != id.native()->verbs)
     return error::invalid_argument("connect", id.name(),
-                                   "the queue pair was made from another open device than the one "
-                                   "that reaches the peer: make it from context() of the same "
-                                   "connector or request");
-  const auto& wishes = prepared.options();
+                                   "the queue pair belongs to another open device than the "
+                                   "connection; create it from context() of this connector or "
+                                   "request");
+  const auto& wishes = prepared.options().reliability;
   connection_parameters told{
       .private_data = options.private_data,
       .retry_count = wishes.retry_count,
-      .rnr_retry_count = wishes.rnr_retry_count,
+      .rnr_retry_count = wishes.rnr_retries(),
       .shared_receive_queue = prepared.native()->srq != nullptr,
       .queue_pair = prepared.number(),
   };
@@ -47,7 +47,7 @@ result<connection_parameters> parameters_for(const identifier& id,
 result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
                         access_flags more) {
   VERBENA_TRY(auto changes, id.attributes(queue_pair_state::init));
-  // The connection manager's rights are none before the connection is known, and its own after.
+  // The connection manager sets its own access flags; those of the options replace them.
   changes.set_access(prepared.options().access | more);
   return prepared.modify(changes);
 }
@@ -55,13 +55,13 @@ result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
 result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
                         const connection_parameters& agreed) {
   if (id.is_iwarp()) return {};
-  const auto& wishes = prepared.options();
+  const auto& mtu = prepared.options().route.path_mtu;
+  const auto& wishes = prepared.options().reliability;
   VERBENA_TRY(auto receiving, id.attributes(queue_pair_state::ready_to_receive));
-  if (wishes.path_mtu && receiving.path_mtu())
-    receiving.set_path_mtu(std::min(*wishes.path_mtu, *receiving.path_mtu()));
+  if (mtu && receiving.path_mtu()) receiving.set_path_mtu(std::min(*mtu, *receiving.path_mtu()));
   if (agreed.responder_resources != connection_parameters::device_maximum)
     receiving.set_reads_as_target(agreed.responder_resources);
-  // The connection manager's is the longest one there is, 655 ms.
+  // The connection manager sets the longest timer, 655 ms.
   receiving.set_min_rnr_timer(wishes.min_rnr_timer);
   VERBENA_TRY_VOID(prepared.modify(receiving));
   VERBENA_TRY(auto sending, id.attributes(queue_pair_state::ready_to_send));
@@ -69,18 +69,18 @@ result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
     sending.set_reads_as_initiator(agreed.initiator_depth);
   sending.set_timeout(wishes.timeout)
       .set_retry_count(wishes.retry_count)
-      .set_rnr_retry_count(wishes.rnr_retry_count);
+      .set_rnr_retry_count(wishes.rnr_retries());
   return prepared.modify(sending);
 }
 
-result<event> await(const event_channel& channel, const identifier& id, const step& what,
-                    deadline until, std::optional<rejection>* refused) {
+result<event> wait(const event_channel& channel, const identifier& id, const step& what,
+                   deadline until, std::optional<rejection>* refused) {
   for (;;) {
     VERBENA_TRY(auto taken, channel.wait_event(until));
     if (!taken) return error::timed_out(what.call, id.name(), what.on_silence);
     if (taken->kind() == what.wanted || taken->kind() == what.or_else) return *std::move(taken);
     if (auto said = taken->rejected(); said && refused != nullptr) *refused = *std::move(said);
-    if (is_failure(taken->kind())) return taken->failure(what.call);
+    if (is_failure(taken->kind())) return taken->failure(what.call.view());
     if (taken->kind() == event_kind::disconnected)
       return error::from_errno(ECONNRESET, what.call, id.name(), "the peer closed the connection");
   }
@@ -100,7 +100,7 @@ std::chrono::milliseconds time_left(deadline until) noexcept {
 result<void> check_space(port_space space, const char* call) {
   if (!has_datagrams(space)) return {};
   return error::invalid_argument(call, "port space " + to_string(space),
-                                 "its queue pairs are datagrams, which have no connections: use "
+                                 "its queue pairs are datagrams, which are not connected; use "
                                  "cm::identifier");
 }
 

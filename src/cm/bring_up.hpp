@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bringing a queue pair up with what an identifier knows and what its options say.
+// Brings a queue pair to RTS with the attributes of an identifier and the options of the program.
 #pragma once
 
 #include <chrono>
@@ -10,41 +10,41 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// What will be told the peer about `prepared`. `asked` is the peer's request on the passive side.
+/// Returns the parameters for the peer. `asked` is the peer's request on the passive side.
 /// Errors: `invalid_argument` for a queue pair of another open device.
 [[nodiscard]] result<connection_parameters> parameters_for(const identifier& id,
                                                            const prepared_queue_pair<rc>& prepared,
                                                            const connection_options& options,
                                                            const connection_parameters* asked);
 
-/// To INIT; again when the connection is known, since attributes change then. With `more` rights
-/// than the options say.
+/// Brings it to INIT; also called again when the connection is known, since attributes change then.
+/// Adds `more` access flags to those of the options.
 [[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       access_flags more = {});
-/// Beyond INIT, to RTS. Reads in flight are those of `agreed`. Nothing on iWARP.
+/// Brings it from INIT to RTS. `agreed` has the limits of reads in flight. No effect on iWARP.
 [[nodiscard]] result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       const connection_parameters& agreed);
 
-/// A step of bringing a connection up: what ends it, and what is said when nothing does.
+/// A step of connection setup: the events that end it, and the diagnosis of a timeout.
 struct step {
-  const char* call;        ///< the function of librdmacm
-  event_kind wanted;       ///< ends the step
-  event_kind or_else;      ///< this, too; the same for none
-  const char* on_silence;  ///< the diagnosis when the deadline passes
+  text_argument call;        ///< the function of librdmacm
+  event_kind wanted;         ///< ends the step
+  event_kind or_else;        ///< also ends the step; equal to `wanted` if there is only one
+  text_argument on_silence;  ///< the diagnosis when the deadline passes
 };
-/// Waits for the event that ends `what`. Others are skipped, and failures are errors; what a
-/// rejection said is left in `refused`.
-[[nodiscard]] result<event> await(const event_channel& channel, const identifier& id,
-                                  const step& what, deadline until,
-                                  std::optional<rejection>* refused = nullptr);
+/// Waits for the event that ends `what`. Skips other events; failures are errors. Stores a
+/// rejection in `refused`.
+[[nodiscard]] result<event> wait(const event_channel& channel, const identifier& id,
+                                 const step& what, deadline until,
+                                 std::optional<rejection>* refused = nullptr);
 
-/// A channel of that provider, or of the default one for nullptr.
+/// Creates a channel of this provider, or of the default one for `nullptr`.
 [[nodiscard]] result<event_channel> open_channel(const verbena::provider* from);
 
-/// The time left, for calls that take a timeout of their own; at least 1 ms.
+/// Returns the remaining time for calls with a timeout argument; at least 1 ms.
 [[nodiscard]] std::chrono::milliseconds time_left(deadline until) noexcept;
 
-/// That the port space has connections.
+/// Checks that the port space has connections.
 [[nodiscard]] result<void> check_space(port_space space, const char* call);
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

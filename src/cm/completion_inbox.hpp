@@ -21,7 +21,7 @@ class completion_inbox {
   [[nodiscard]] bool answers(std::size_t count) const {
     return waiting_.size() >= count || failure_among(count) != waiting_.end();
   }
-  /// Takes the first that failed out of the first `count`; nothing if none did.
+  /// Removes and returns the first failed completion of the first `count`, or nullopt.
   [[nodiscard]] std::optional<completion> take_failure(std::size_t count) {
     const auto found = failure_among(count);
     if (found == waiting_.end()) return std::nullopt;

@@ -9,7 +9,7 @@ namespace verbena::inline VERBENA_ABI::cm {
 connection& connection::operator=(connection&& other) noexcept {
   if (this == &other) return *this;
   close();
-  go_ahead_ = std::move(other.go_ahead_);
+  ready_word_ = std::move(other.ready_word_);
   queue_ = std::move(other.queue_);
   id_ = std::move(other.id_);
   channel_ = std::move(other.channel_);
@@ -24,7 +24,7 @@ connection::~connection() { close(); }
 
 void connection::close() noexcept {
   if (!id_.is_valid()) return;
-  // What cannot be told the peer now, it finds out by its retries.
+  // If the peer cannot be notified now, its retries fail.
   if (!disconnected_) static_cast<void>(disconnect());
 }
 

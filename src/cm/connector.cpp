@@ -5,12 +5,12 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
-#include "src/cm/go_ahead.hpp"
+#include "src/cm/ready_indication.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
 
-// The share of the time left that the first of `count` attempts gets.
+// The share of the remaining time for the first of `count` attempts.
 deadline share_of(deadline until, std::size_t count) noexcept {
   if (until.is_never() || count <= 1) return until;
   return deadline::after((until.when() - deadline::clock::now()) /
@@ -19,26 +19,26 @@ deadline share_of(deadline until, std::size_t count) noexcept {
 
 }  // namespace
 
-result<event> connector::await(event_kind wanted, event_kind or_else, const char* step,
-                               deadline until) {
-  return detail::await(channel_, id_,
-                       {.call = step,
-                        .wanted = wanted,
-                        .or_else = or_else,
-                        .on_silence = "the connection manager said nothing in time: is the peer "
-                                      "up, and is UDP port 4791 let through?"},
-                       until, &rejection_);
+result<event> connector::wait(event_kind wanted, event_kind or_else, const char* step,
+                              deadline until) {
+  return detail::wait(channel_, id_,
+                      {.call = step,
+                       .wanted = wanted,
+                       .or_else = or_else,
+                       .on_silence = "no answer in time; check that the host of the peer is up "
+                                     "and that UDP port 4791 is open in both directions"},
+                      until, &rejection_);
 }
 
 result<void> connector::find(const socket_address& to, const connector_options& options,
                              deadline until) {
   if (options.type_of_service) VERBENA_TRY_VOID(id_.set_type_of_service(*options.type_of_service));
   VERBENA_TRY_VOID(id_.resolve_address(to, detail::time_left(until), options.from));
-  VERBENA_TRY_VOID(await(event_kind::address_resolved, event_kind::address_resolved,
-                         "rdma_resolve_addr", until));
+  VERBENA_TRY_VOID(
+      wait(event_kind::address_resolved, event_kind::address_resolved, "rdma_resolve_addr", until));
   VERBENA_TRY_VOID(id_.resolve_route(detail::time_left(until)));
   VERBENA_TRY_VOID(
-      await(event_kind::route_resolved, event_kind::route_resolved, "rdma_resolve_route", until));
+      wait(event_kind::route_resolved, event_kind::route_resolved, "rdma_resolve_route", until));
   return {};
 }
 
@@ -57,38 +57,40 @@ result<connector> connector::resolve(const bringup::address& to, deadline until,
     if (found) return made;
     if (--left == 0) return std::move(found).error();
   }
-  return error::unavailable(EHOSTUNREACH, "connector::resolve", to.host, "it has no address");
+  return error::unavailable(EHOSTUNREACH, "connector::resolve", to.host,
+                            "the host name has no address; check the name, or give an IP address");
 }
 
 result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
                                       const connection_options& options, deadline until,
                                       const receive_poster& post_receives) {
-  // From here on the queue pair is destroyed if a step fails.
+  // If a step fails from here on, the queue pair is destroyed.
   auto taken = std::move(prepared);
-  const bool lets_send = options.first == first_sender::answering && id_.is_iwarp();
-  if (lets_send && taken.options().signal_all)
+  const bool peer_sends_first = options.first == first_sender::passive && id_.is_iwarp();
+  if (peer_sends_first && taken.options().signal_all)
     return error::invalid_argument("connector::connect", id_.name(),
-                                   "letting the peer send first is a request that must not be "
-                                   "signaled, and this queue pair signals all");
+                                   "first_sender::passive needs requests that are not signaled, "
+                                   "and this queue pair has signal_all; create it without");
   VERBENA_TRY(const auto told, detail::parameters_for(id_, taken, options, nullptr));
   VERBENA_TRY_VOID(detail::initialise(id_, taken));
   VERBENA_TRY_VOID(id_.connect(told));
   VERBENA_TRY(const auto answer,
-              await(event_kind::connect_response, event_kind::established, "rdma_connect", until));
-  const bool is_asked_back = answer.kind() == event_kind::connect_response;
+              wait(event_kind::connect_response, event_kind::established, "rdma_connect", until));
+  const bool needs_establish = answer.kind() == event_kind::connect_response;
   auto ready = result<void>();
-  if (is_asked_back)
+  if (needs_establish)
     ready = detail::initialise(id_, taken).and_then([&] {
       return detail::make_ready(id_, taken, answer.connection().value_or(told));
     });
   const auto said = answer.private_data();
   connection made(channel_, id_, std::move(taken).into_queue_pair(), {said.begin(), said.end()});
   if (ready && post_receives) ready = post_receives(made.queue_);
-  if (ready && is_asked_back) ready = id_.establish();
-  if (!ready && is_asked_back) static_cast<void>(id_.reject());  // the peer need not wait
+  if (ready && needs_establish) ready = id_.establish();
+  if (!ready && needs_establish) static_cast<void>(id_.reject());  // so that the peer does not wait
   if (!ready) return std::move(ready).error();
-  if (lets_send) {
-    VERBENA_TRY(made.go_ahead_, detail::give_go_ahead(channel_, id_, made.queue_, made.said_));
+  if (peer_sends_first) {
+    VERBENA_TRY(made.ready_word_,
+                detail::send_ready_indication(channel_, id_, made.queue_, made.said_));
   }
   return made;
 }

@@ -88,7 +88,7 @@ event::event(const rdma_cm_event& pending, const std::shared_ptr<detail::channel
     request_ = identifier(std::make_shared<detail::identifier_state>(channel, pending.id));
   if (pending.id->qp_type == IBV_QPT_UD || is_of_multicast(kind_)) {
     const auto& native = pending.param.ud;
-    // Multicast events have the pointer that was given to the joining call in this place.
+    // In multicast events this field has the pointer of the join call.
     if (!is_of_multicast(kind_)) private_data_ = copy(native.private_data, native.private_data_len);
     if (kind_ == event_kind::established || kind_ == event_kind::multicast_join)
       datagram_ = parameters_of(native);
@@ -118,8 +118,8 @@ event::~event() { drop_request(); }
 
 void event::drop_request() noexcept {
   if (!request_ || request_->state_ == nullptr) return;
-  // Destroying the identifier would do it too; a peer that is gone by now needs no answer.
-  request_->provider().cm.reject(request_->native(), nullptr, 0);
+  // A peer that is gone needs no rejection, so the result does not matter.
+  request_->provider().cm->reject(request_->native(), nullptr, 0);
   request_.reset();
 }
 
@@ -131,9 +131,10 @@ result<identifier> event::take_request() {
   if (kind_ != event_kind::connect_request)
     return error::invalid_argument(
         "take_request", object_,
-        "the event is " + to_string(kind_) + ", and only CONNECT_REQUEST brings a new identifier");
+        "the event is " + to_string(kind_) + "; only CONNECT_REQUEST has a new identifier");
   if (!request_ || request_->state_ == nullptr)
-    return error::invalid_argument("take_request", object_, "the request was taken already");
+    return error::invalid_argument("take_request", object_,
+                                   "the request was taken before; take it once");
   identifier taken = *std::move(request_);
   request_.reset();
   return taken;
@@ -151,7 +152,8 @@ std::optional<rejection> event::rejected() const {
 }
 
 error event::failure(std::string_view call) const {
-  VERBENA_ASSERT(is_failure(kind_), "failure() is asked of an event that ends a step by failure");
+  VERBENA_ASSERT(is_failure(kind_),
+                 "event::failure() needs an event for which is_failure() is true");
   const std::string words = detail::explain(kind_, status_);
   const std::string text = to_string(kind_) + (words.empty() ? "" : ": " + words);
   switch (kind_) {

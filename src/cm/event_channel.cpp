@@ -86,7 +86,7 @@ rdma_event_channel* event_channel::native() const { return state()->native(); }
 const verbena::provider& event_channel::provider() const { return state()->provider(); }
 
 result<std::optional<event>> event_channel::poll_event() const {
-  const auto& calls = provider().cm;
+  const auto& calls = *provider().cm;
   rdma_cm_event* pending = nullptr;
   const auto status = verbena::detail::call(calls.get_cm_event, native(), &pending);
   if (!status.failed) {

@@ -21,10 +21,12 @@ constexpr std::array<reason_text, 31> reasons = {{
     {4, "the peer waited too long for an answer"},
     {5, "the peer does not support the request"},
     {6, "the peer does not know the connection"},
-    {7, "the numbers of the connection do not fit each other"},
-    {8, "nobody listens at that port of the peer"},
-    {9, "the peer does not have this transport"},
-    {10, "the peer still has an older connection of this queue pair: one side was restarted"},
+    {7, "the communication ids of the connection are invalid"},
+    {8, "no program listens at this port of the peer"},
+    {9, "the peer does not support this transport"},
+    {10,
+     "the peer still has an older connection of this queue pair, as one side was restarted; try "
+     "again"},
     {11, "the peer has no such reliable datagram channel"},
     {12, "the GID does not belong to the peer"},
     {13, "the LID does not belong to the peer"},
@@ -38,14 +40,14 @@ constexpr std::array<reason_text, 31> reasons = {{
     {21, "the peer does not accept the alternate traffic class"},
     {22, "the peer does not accept the alternate hop limit"},
     {23, "the peer does not accept the alternate packet rate"},
-    {24, "the peer is reached by another port"},
-    {25, "the peer is reached by another port and GID"},
-    {26, "the peer cannot take packets of this path MTU"},
+    {24, "the peer must be reached over another port"},
+    {25, "the peer must be reached over another port and GID"},
+    {26, "the peer does not support this path MTU"},
     {27, "the peer has too few responder resources"},
-    {28, "the peer's program refused"},
+    {28, "the peer's program rejected the request"},
     {29, "the peer does not accept the RNR retry count"},
-    {30, "the number of the connection is in use already"},
-    {31, "the peer does not speak this version of the protocol"},
+    {30, "the communication id is in use"},
+    {31, "the peer does not support this version of the protocol"},
 }};
 
 std::string_view cause_of(int code) noexcept {
@@ -56,31 +58,35 @@ std::string_view cause_of(int code) noexcept {
     case EADDRNOTAVAIL:
       return "the address is not one of this host's RDMA interfaces (`verbena devinfo` lists them)";
     case EADDRINUSE:
-      return "another identifier has the address and port: choose another port, 0 for any free "
-             "one, or allow_address_reuse() on both";
+      return "another identifier uses the address and port; choose another port (0: any free one), "
+             "or call allow_address_reuse() on both";
     case EACCES:
-      return "ports below 1024 need CAP_NET_BIND_SERVICE; or /dev/infiniband/rdma_cm is not "
-             "accessible to this user";
+      return "the port is below 1024 and needs CAP_NET_BIND_SERVICE, or this user cannot open "
+             "/dev/infiniband/rdma_cm";
     case EPERM:
-      return "the kernel's connection manager cannot be used: load the module rdma_ucm and look at "
-             "the rights of /dev/infiniband/rdma_cm";
+      return "the kernel's connection manager is not accessible; load the module rdma_ucm and "
+             "check the permissions of /dev/infiniband/rdma_cm";
     case ENOENT:
-      return "there is no /dev/infiniband/rdma_cm: load the module rdma_ucm, or let the container "
-             "have the device";
+      return "/dev/infiniband/rdma_cm does not exist; load the module rdma_ucm, or pass the device "
+             "to "
+             "the container";
     case ETIMEDOUT:
-      return "the peer's address was not resolved in time: is the host up, and on this network?";
+      return "the peer's address was not resolved in time; check that the host is up and on this "
+             "network";
     case EHOSTUNREACH:
     case ENETUNREACH:
-      return "there is no route to the address, or its neighbour does not answer";
+      return "there is no route to the address, or the neighbour does not answer; check with `ip "
+             "route "
+             "get` and `ping`";
     case EINVAL:
-      return "the call does not fit the identifier's state, or an argument exceeds what the device "
-             "can";
+      return "the call is invalid in the identifier's state, or an argument exceeds a limit of the "
+             "device";
     case EAFNOSUPPORT:
-      return "the other address is of another family";
+      return "the two addresses are of different families";
     case ECONNREFUSED:
-      return "the peer refused, or nobody listens at that port";
+      return "the peer rejected the request, or no program listens at this port";
     case ENOTCONN:
-      return "there is no connection";
+      return "the identifier is not connected";
     default:
       return {};
   }
@@ -95,13 +101,14 @@ bool rejection::is_by_the_program() const noexcept {
 std::string describe_rejection(int status) {
   if (status < 0) {
     if (status == -ECONNREFUSED)
-      return std::to_string(status) + ", the peer refused, or nobody listens at that port";
+      return std::to_string(status) +
+             ", the peer rejected the request, or no program listens at this port";
     if (status == -ECONNRESET) return std::to_string(status) + ", the peer closed the connection";
     return std::to_string(status) + ", " + error::from_errno(-status, "the peer").message();
   }
   for (const auto& [reason, text] : reasons)
     if (reason == status) return std::to_string(status) + ", " + std::string(text);
-  return std::to_string(status) + ", a reason that is not known";
+  return std::to_string(status) + ", an unknown reason";
 }
 
 namespace detail {
@@ -116,13 +123,13 @@ std::string explain(event_kind kind, int status) {
     case event_kind::rejected:
       return "the request was rejected with status " + describe_rejection(status);
     case event_kind::unreachable:
-      return "the peer does not answer: is it up, is UDP port 4791 let through between the two, "
-             "and "
-             "have both a GID of the same type (RoCE v2)?";
+      return "the peer does not answer; check that its host is up, that UDP port 4791 is open in "
+             "both directions, and that both sides have a RoCE v2 GID";
     case event_kind::device_removal:
-      return "the device was removed: drop the identifier and what was made from the device";
+      return "the device was removed; destroy the identifier and all objects of the device";
     case event_kind::multicast_error:
-      return "the group cannot be joined or was lost";
+      return "the multicast group cannot be joined or was lost; check the subnet manager or the "
+             "network";
     case event_kind::address_error:
     case event_kind::route_error:
     case event_kind::connect_error:

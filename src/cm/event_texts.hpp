@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What stands behind the errnos and statuses of the connection manager, in words.
+// Causes and remedies for the errnos and statuses of the connection manager.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// The error of a call that reports an errno, with its usual cause.
+/// Returns the error of a call that failed with an errno, with its usual cause.
 [[nodiscard]] error call_failed(int code, std::string_view call, std::string_view object);
 
-/// The words of a failed step: cause and remedy.
+/// Returns cause and remedy of a failed step.
 [[nodiscard]] std::string explain(event_kind kind, int status);
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -21,7 +21,7 @@ namespace {
 
 using detail::call_failed;
 
-// C functions take addresses that they do not change without const.
+// C functions take constant addresses without const.
 sockaddr* without_const(const socket_address& address) noexcept {
   return const_cast<sockaddr*>(address.native());
 }
@@ -55,8 +55,8 @@ result<void> check_private_data(const identifier& id, message of, std::size_t by
   return error::invalid_argument(words(of), id.name(),
                                  "private data of a " + std::string(words(of)) +
                                      " in the port space " + to_string(id.space()) +
-                                     " has at most " + std::to_string(limit) + " bytes, got " +
-                                     std::to_string(bytes));
+                                     " has at most " + std::to_string(limit) + " bytes, not " +
+                                     std::to_string(bytes) + "; send the rest after connecting");
 }
 
 rdma_conn_param native_parameters(const connection_parameters& from) noexcept {
@@ -76,8 +76,8 @@ rdma_conn_param native_parameters(const connection_parameters& from) noexcept {
 result<void> has_device(const identifier& id) {
   if (id.native()->verbs != nullptr) return {};
   return error::unavailable(0, "context", id.name(),
-                            "the connection manager has not bound a device yet: resolve an "
-                            "address, or bind to one that is not any");
+                            "no device is bound; resolve an address, or bind to an address "
+                            "that is not the wildcard");
 }
 
 template <class Verb>
@@ -97,19 +97,19 @@ result<void> refuse(const Verb& verb, const identifier& id, std::span<const std:
               verb.name(), id);
 }
 
-// Contexts of the connection manager's that stay open as long as the process runs, since a list of
-// them is held. Threads: thread-safe.
+// The contexts of the connection manager. They stay open until the process ends, as this class
+// holds a list of them. Threads: thread-safe.
 class open_devices {
  public:
   [[nodiscard]] bool contains(const identifier& id) {
     const std::lock_guard lock(mutex_);
     if (known(id)) return true;
-    const auto& calls = id.provider().cm;
+    const auto& calls = *id.provider().cm;
     int count = 0;
     const auto list = verbena::detail::call_create(calls.get_devices, &count);
     if (!list) return false;
     for (int i = 0; i < count; ++i) open_.push_back({&id.provider(), list.native[i]});
-    held_.push_back(list.native);  // never given back: that is what keeps them open
+    held_.push_back(list.native);  // never freed, so the devices stay open
     return known(id);
   }
 
@@ -130,7 +130,7 @@ class open_devices {
 };
 
 open_devices& devices() {
-  static auto* const all = new open_devices;  // outlives everything, and is reachable
+  static auto* const all = new open_devices;  // never destroyed, but reachable for leak checkers
   return *all;
 }
 
@@ -147,8 +147,12 @@ std::optional<socket_address> known_address(const sockaddr& inside) {
 std::string name_of(const rdma_cm_id& id) {
   const auto here = known_address(id.route.addr.src_addr);
   const auto there = known_address(id.route.addr.dst_addr);
-  if (there) return "connection " + (here ? to_string(*here) + " -> " : "to ") + to_string(*there);
-  if (here) return "identifier at " + to_string(*here);
+  const std::string device =
+      id.verbs != nullptr ? std::string(" on ") + static_cast<const char*>(id.verbs->device->name)
+                          : std::string();
+  if (there)
+    return "connection " + (here ? to_string(*here) + " -> " : "to ") + to_string(*there) + device;
+  if (here) return "identifier at " + to_string(*here) + device;
   return "identifier of the port space " + to_string(static_cast<port_space>(id.ps));
 }
 
@@ -157,7 +161,7 @@ identifier_state::~identifier_state() {
   if (!status.failed) return;
   log(log_level::error,
       call_failed(status.code, calls().destroy_id.name(), "identifier").message() +
-          " - it and its channel are kept until the process ends");
+          "; the identifier and its channel are kept until the process ends");
   verbena::detail::abandon(std::move(channel_));
 }
 
@@ -165,7 +169,7 @@ identifier_state::~identifier_state() {
 
 result<identifier> identifier::create(const event_channel& channel, port_space space) {
   rdma_cm_id* made = nullptr;
-  const auto& calls = channel.provider().cm;
+  const auto& calls = *channel.provider().cm;
   const auto status =
       verbena::detail::call(calls.create_id, channel.native(), &made, static_cast<void*>(nullptr),
                             static_cast<rdma_port_space>(space));
@@ -202,7 +206,7 @@ result<void> identifier::resolve_address(const socket_address& to,
 }
 
 result<void> identifier::resolve_route(std::chrono::milliseconds timeout) {
-  // librdmacm looks at the device without asking whether there is one.
+  // librdmacm dereferences the device without a check.
   VERBENA_TRY_VOID(has_device(*this));
   const auto& verb = state().calls().resolve_route;
   return done(verbena::detail::call(verb, native(), milliseconds(timeout)), verb.name(), *this);
@@ -274,7 +278,7 @@ result<queue_pair_attributes> identifier::attributes(queue_pair_state state_to_r
   const auto& verb = state().calls().init_qp_attr;
   VERBENA_TRY_VOID(
       done(verbena::detail::call(verb, native(), &attributes, &mask), verb.name(), *this));
-  // Old kernels leave bits of their own in the mask, which ibv_modify_qp(3) does not know.
+  // Old kernels set bits in the mask that ibv_modify_qp(3) does not support.
   constexpr std::uint32_t of_the_kernel = 0x1e0'0000;
   return queue_pair_attributes(attributes, queue_pair_attribute_mask::from_mask(
                                                static_cast<std::uint32_t>(mask) & ~of_the_kernel));
@@ -338,8 +342,8 @@ bool identifier::is_iwarp() const {
 
 result<context> identifier::context() const {
   VERBENA_TRY_VOID(has_device(*this));
-  const bool open_for_ever = devices().contains(*this);
-  return verbena::context::borrow(native()->verbs, provider(), open_for_ever ? nullptr : state_);
+  const bool stays_open = devices().contains(*this);
+  return verbena::context::borrow(native()->verbs, provider(), stays_open ? nullptr : state_);
 }
 
 rdma_cm_id* identifier::native() const { return state().native(); }

@@ -7,7 +7,7 @@
 
 #include "src/bringup/socket.hpp"
 #include "src/cm/bring_up.hpp"
-#include "src/cm/go_ahead.hpp"
+#include "src/cm/ready_indication.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
@@ -48,7 +48,7 @@ connection_request& connection_request::operator=(connection_request&& other) no
   drop();
   id_ = std::move(other.id_);
   channel_ = std::move(other.channel_);
-  asked_ = other.asked_;
+  requested_ = other.requested_;
   said_ = std::move(other.said_);
   open_ = other.open_;
   return *this;
@@ -59,35 +59,35 @@ connection_request::~connection_request() { drop(); }
 void connection_request::drop() noexcept {
   if (!open_ || !id_.is_valid()) return;
   open_ = false;
-  static_cast<void>(id_.reject());  // a peer that is gone by now needs no answer
+  static_cast<void>(id_.reject());  // a peer that is gone needs no rejection
 }
 
 result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,
                                               const connection_options& options, deadline until,
                                               const receive_poster& post_receives) && {
-  // From here on the request is rejected, and the queue pair destroyed, if a step fails.
+  // If a step fails from here on, the request is rejected and the queue pair destroyed.
   connection_request self = std::move(*this);
   auto taken = std::move(prepared);
-  const bool waits = options.first == first_sender::answering && self.id_.is_iwarp();
-  VERBENA_TRY(auto told, detail::parameters_for(self.id_, taken, options, &self.asked_));
+  const bool waits = options.first == first_sender::passive && self.id_.is_iwarp();
+  VERBENA_TRY(auto told, detail::parameters_for(self.id_, taken, options, &self.requested_));
   VERBENA_TRY_VOID(
       detail::initialise(self.id_, taken, waits ? access::remote_write : access_flags()));
   VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, told));
   auto queue = std::move(taken).into_queue_pair();
   if (post_receives) VERBENA_TRY_VOID(post_receives(queue));
-  std::optional<detail::awaited_go_ahead> awaited;
+  std::optional<detail::pending_ready_indication> awaited;
   std::vector<std::byte> answer;
   if (waits) {
-    VERBENA_TRY(awaited, detail::awaited_go_ahead::create(self.id_, queue));
+    VERBENA_TRY(awaited, detail::pending_ready_indication::create(self.id_, queue));
     answer = awaited->announce(options.private_data);
     told.private_data = answer;
   }
   VERBENA_TRY_VOID(self.id_.accept(told));
   self.open_ = false;
-  VERBENA_TRY_VOID(detail::await(self.channel_, self.id_, until_established, until));
+  VERBENA_TRY_VOID(detail::wait(self.channel_, self.id_, until_established, until));
   if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));
   connection made(self.channel_, self.id_, std::move(queue), std::move(self.said_));
-  if (awaited) made.go_ahead_ = std::move(*awaited).into_region();
+  if (awaited) made.ready_word_ = std::move(*awaited).into_region();
   return made;
 }
 
@@ -108,16 +108,21 @@ result<listener> listener::open(const bringup::address& at, const listener_optio
     if (listening) return listener(std::move(channel), std::move(id));
     if (i + 1 == addresses.size()) return std::move(listening).error();
   }
-  return error::unavailable(EADDRNOTAVAIL, "listener::open", at.host, "it has no address");
+  return error::unavailable(EADDRNOTAVAIL, "listener::open", at.host,
+                            "the host name has no address; check the name, or give an IP address");
 }
 
 result<connection_request> listener::accept(deadline until) {
   for (;;) {
     VERBENA_TRY(auto taken, channel_.wait_event(until));
-    if (!taken) return error::timed_out("listener::accept", id_.name(), "nobody asked in time");
+    if (!taken)
+      return error::timed_out(
+          "listener::accept", name_,
+          "no connection request arrived in time; does the peer connect to this address and port, "
+          "and is UDP port 4791 open?");
     if (taken->kind() == event_kind::device_removal) return taken->failure("listener::accept");
     if (taken->kind() != event_kind::connect_request) continue;
-    // An event that goes with its request inside rejects it.
+    // The destructor of an event rejects a request that was not taken.
     VERBENA_TRY(auto own, event_channel::create(channel_.provider()));
     VERBENA_TRY(auto id, taken->take_request());
     auto asked = taken->connection().value_or(connection_parameters{});

@@ -26,7 +26,7 @@ class message_slots {
     return message_slots(std::move(region), count);
   }
 
-  /// Takes a place; nothing if all are taken.
+  /// Takes a slot; returns nullopt if all slots are in use.
   [[nodiscard]] std::optional<std::uint32_t> take() {
     if (free_.empty()) return std::nullopt;
     const auto taken = free_.back();
@@ -34,7 +34,7 @@ class message_slots {
     return taken;
   }
   /// Gives a place back that was taken.
-  void give_back(std::uint32_t slot) { free_.push_back(slot); }  // never beyond what was reserved
+  void release(std::uint32_t slot) { free_.push_back(slot); }  // never beyond what was reserved
 
   /// A place, for the program and for requests.
   [[nodiscard]] std::span<std::byte> bytes(std::uint32_t slot) const {

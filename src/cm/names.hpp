@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How messages call identifiers, and the addresses inside them.
+// The names of identifiers in messages, and their addresses.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -11,11 +11,11 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// `connection 10.0.0.1:40000 -> 10.0.0.2:7471`, `identifier at 10.0.0.1:7471`, or by its port
-/// space.
+/// Returns `connection 10.0.0.1:40000 -> 10.0.0.2:7471 on mlx5_0`, `identifier at 10.0.0.1:7471`,
+/// or the port space.
 [[nodiscard]] std::string name_of(const rdma_cm_id& id);
 
-/// An address inside an identifier; nothing while it is not known.
+/// Returns an address of an identifier; `nullopt` if it is not known yet.
 [[nodiscard]] std::optional<socket_address> known_address(const sockaddr& inside);
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -19,29 +19,27 @@ result<void> session::post_read(send_request request, std::span<const local_slic
   return core().read(request, into, {&from, offset});
 }
 
-result<void> session::await(session_queue queue, std::span<completion> out, deadline until) {
-  return core().await(queue, out, until);
+result<void> session::wait(session_queue queue, std::span<completion> out, deadline until) {
+  return core().wait(queue, out, until);
 }
 
-result<std::vector<completion>> session::await(session_queue queue, std::size_t count,
-                                               deadline until) {
+result<std::vector<completion>> session::wait(session_queue queue, std::size_t count,
+                                              deadline until) {
   std::vector<completion> taken(count);
-  VERBENA_TRY_VOID(core().await(queue, taken, until));
+  VERBENA_TRY_VOID(core().wait(queue, taken, until));
   return taken;
 }
 
-result<std::uint32_t> session::advertise(const local_buffer& buffer, access_flags rights,
+result<std::uint32_t> session::advertise(const local_buffer& buffer, access_flags access,
                                          std::string_view name) {
-  return core().advertise(buffer, rights, name);
+  return core().advertise(buffer, access, name);
 }
 
 result<void> session::revoke(std::uint32_t number) { return core().revoke(number); }
 
-result<void> session::give_back(const remote_buffer& buffer) {
-  return core().give_back(buffer.number);
-}
+result<void> session::release(const remote_buffer& buffer) { return core().release(buffer.number); }
 
-bool session::is_lent(std::uint32_t number) const { return core().is_lent(number); }
+bool session::is_advertised(std::uint32_t number) const { return core().is_advertised(number); }
 
 bool session::is_usable(const remote_buffer& buffer) const { return core().is_usable(buffer); }
 
@@ -53,8 +51,8 @@ result<remote_buffer> session::wait_advertisement(deadline until) {
   return core().wait_advertisement(until);
 }
 
-result<bringup::advertisement_news> session::wait_news(deadline until) {
-  return core().wait_news(until);
+result<bringup::advertisement_update> session::wait_update(deadline until) {
+  return core().wait_update(until);
 }
 
 result<void> session::disconnect() { return core().disconnect(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a session is made of, requests, and closing. Waiting and what arrives: session_progress.cpp;
-// messages about buffers: session_messages.cpp.
+// Creation, requests and closing of a session. session_progress.cpp waits and polls;
+// session_messages.cpp has the advertisement messages.
 #include "src/cm/session_core.hpp"
 
 #include <sys/eventfd.h>
@@ -19,29 +19,30 @@ namespace {
 
 constexpr auto nudge_period = std::chrono::milliseconds(100);
 
-result<protection_domain> domain_for(const bound& side, const context& device,
+result<protection_domain> domain_for(const pending_connection& side, const context& device,
                                      const session_options& options) {
   if (!options.domain) return device.allocate_pd();
   if (options.domain->native()->context != device.native())
     return error::invalid_argument(
         "session", device.name(),
-        "the protection domain is of another device than the one that "
-        "reaches " +
+        "session_options::domain belongs to another device than the one that reaches " +
             (side.peer_address() ? to_string(*side.peer_address()) : std::string("the peer")));
   return *options.domain;
 }
 
 queue_pair_options<rc> queue_options(const session_options& options, std::uint32_t messages,
-                                     int most_slices) {
-  const auto slices =
-      std::clamp(options.max_slices, 1U, static_cast<std::uint32_t>(std::max(most_slices, 1)));
-  return {.max_send_wr = options.send_capacity + messages,
-          .max_recv_wr = options.receive_capacity + messages,
-          .max_send_sge = slices,
-          .max_recv_sge = slices,
+                                     int device_max_sge) {
+  const auto limited = [limit = static_cast<std::uint32_t>(std::max(device_max_sge, 1))](
+                           std::uint32_t elements) { return std::clamp(elements, 1U, limit); };
+  queue_sizes queues = options.queues;
+  queues.max_send_wr += messages;
+  queues.max_recv_wr += messages;
+  queues.max_send_sge = limited(queues.max_send_sge);
+  queues.max_recv_sge = limited(queues.max_recv_sge);
+  return {.queues = queues,
           .extended = false,
-          .access = options.peer_rights,
-          .read_depth = options.read_depth};
+          .access = options.access,
+          .reliability = options.reliability};
 }
 
 result<unique_fd> make_wake() {
@@ -57,25 +58,25 @@ result<void> outcome_of(post_status posted) {
 
 }  // namespace
 
-result<session_core::parts> session_core::make(bound& side, role which,
+result<session_core::parts> session_core::make(pending_connection& side, role which,
                                                const session_options& options) {
   VERBENA_TRY(const auto device, side.context());
   VERBENA_TRY(const auto limits, device.query());
   VERBENA_TRY(auto domain, domain_for(side, device, options));
   const bool iwarp = side.id().is_iwarp();
-  // The first message on iWARP has a place too.
+  // The first message on iWARP needs an entry as well.
   const std::uint32_t messages = std::max(options.max_messages, 1U) + (iwarp ? 1U : 0U);
   VERBENA_TRY(auto channel, device.create_completion_channel());
-  VERBENA_TRY(auto sends, device.create_cq(options.send_capacity + messages, {.channel = channel}));
+  VERBENA_TRY(auto sends,
+              device.create_cq(options.queues.max_send_wr + messages, {.channel = channel}));
   VERBENA_TRY(auto receives,
-              device.create_cq(options.receive_capacity + messages, {.channel = channel}));
+              device.create_cq(options.queues.max_recv_wr + messages, {.channel = channel}));
   VERBENA_TRY(auto outgoing, message_slots::create(domain, messages));
   VERBENA_TRY(auto incoming, message_slots::create(domain, messages));
   VERBENA_TRY(auto wake, make_wake());
-  VERBENA_TRY(auto prepared,
-              side.create_queue_pair(domain, sends, receives,
-                                     queue_options(options, messages, limits.max_slices())));
-  // From here on it takes receives.
+  VERBENA_TRY(auto prepared, side.create_qp(domain, sends, receives,
+                                            queue_options(options, messages, limits.max_slices())));
+  // Receives can be posted from here on.
   VERBENA_TRY_VOID(initialise(side.id(), prepared));
   return parts{.domain = std::move(domain),
                .channel = std::move(channel),
@@ -90,15 +91,15 @@ result<session_core::parts> session_core::make(bound& side, role which,
                .max_read_slices = static_cast<std::size_t>(std::max(limits.max_read_slices(), 1))};
 }
 
-session_core::session_core(parts made, std::string name)
-    : objects_(std::move(made)), name_(std::move(name)), queue_(objects_.prepared.native()) {}
+session_core::session_core(parts made, const std::string& name)
+    : objects_(std::move(made)), name_(name), queue_(objects_.prepared.native()) {}
 
-result<std::unique_ptr<session_core>> session_core::create(bound& side, role which,
+result<std::unique_ptr<session_core>> session_core::create(pending_connection& side, role which,
                                                            const session_options& options) {
   VERBENA_TRY(auto made, make(side, which, options));
   std::unique_ptr<session_core> core(new session_core(std::move(made), side.id().name()));
   if (core->objects_.iwarp) {
-    // Before any receive of the program.
+    // It precedes all receives of the program.
     const auto slot = core->objects_.incoming.take().value_or(0);
     VERBENA_TRY_VOID(core->post_receive({.id = greeting_mark | slot},
                                         as_list(core->objects_.incoming.slice(slot))));
@@ -106,7 +107,7 @@ result<std::unique_ptr<session_core>> session_core::create(bound& side, role whi
   return core;
 }
 
-access_flags session_core::rights_for(access_flags asked) const {
+access_flags session_core::access_for(access_flags asked) const {
   if (!asked.contains(access::local_write)) return asked;
   return asked | read_sink_access(objects_.domain.context());
 }
@@ -119,19 +120,22 @@ prepared_queue_pair<rc> session_core::take_prepared() {
 result<void> session_core::begin(cm::connection link, deadline until) {
   held lock(mutex_);
   link_.emplace(std::move(link));
-  queue_ = link_->queue().native();
+  queue_ = link_->qp().native();
   return objects_.iwarp ? greet(lock, until) : result<void>();
 }
 
 result<void> session_core::greet(held& lock, deadline until) {
-  const bool first = objects_.which == role::asks;
+  const bool first = objects_.which == role::active;
   if (first) VERBENA_TRY_VOID(post_message({}, greeting_mark));
   const auto ready = [this] { return greeted_ || is_ending(); };
   while (!ready()) {
     const auto turn = deadline::at(std::min(until.when(), deadline::after(nudge_period).when()));
     VERBENA_TRY(const bool came, wait(lock, ready, turn));
     if (!came && until.expired())
-      return error::timed_out("connect", name_, "the peer did not say its first message");
+      return error::timed_out(
+          "connect", name_,
+          "the first message of the peer's session did not arrive; on iWARP both "
+          "sides must be sessions");
     if (!came && first) VERBENA_TRY_VOID(nudge());
   }
   if (!greeted_) {
@@ -141,8 +145,8 @@ result<void> session_core::greet(held& lock, deadline until) {
   return first ? result<void>() : post_message({}, greeting_mark);
 }
 
-// siw looks for messages only after it has answered the peer (siw_accept() in siw_cm.c): one that
-// was faster lies there until another one comes. A write of no bytes is one that needs nothing.
+// siw processes received data only after its reply (siw_accept() in siw_cm.c). Data that arrived
+// before is processed when more data arrives: a write of zero bytes.
 result<void> session_core::nudge() {
   send_batch<rc, 1> batch(queue_);
   batch.write({.id = greeting_mark, .signaled = true}, std::span<const local_slice>(),
@@ -152,26 +156,28 @@ result<void> session_core::nudge() {
 
 result<void> session_core::check_post(std::string_view call, std::uint64_t id) const {
   if ((id & library_mark) != 0)
-    return error::invalid_argument(call, name_, "ids with the highest bit are the library's");
+    return error::invalid_argument(
+        call, name_, "ids with bit 63 are reserved for the library; use a smaller id");
   if (over_) return *over_;
   if (queue_ == nullptr)
-    return error::from_errno(ENOTCONN, call, name_, "connecting failed: call the peer anew");
+    return error::from_errno(ENOTCONN, call, name_, "connecting failed; resolve and connect again");
   return {};
 }
 
 result<void> session_core::check_remote(remote_place where, std::uint64_t bytes, access right,
                                         std::string_view call) const {
-  const auto& [number, name, region, rights] = *where.buffer;
+  const auto& [number, name, region, access] = *where.buffer;
   if (number != 0 && !book_.is_usable(number))
     return error::from_errno(ENOENT, call, to_string(region),
-                             "the peer wanted this buffer back, or it was given back");
-  if (!rights.contains(right))
+                             "the peer revoked this buffer, or this side released it");
+  if (!access.contains(right))
     return error::invalid_argument(call, to_string(region),
-                                   "the peer lets " + to_string(rights) + " and no more");
+                                   "the peer permits only " + to_string(access));
   if (where.offset > region.length() || bytes > region.length() - where.offset)
-    return error::invalid_argument(
-        call, to_string(region),
-        std::to_string(bytes) + " bytes at " + std::to_string(where.offset) + " do not fit");
+    return error::invalid_argument(call, to_string(region),
+                                   "the request of " + std::to_string(bytes) + " bytes at offset " +
+                                       std::to_string(where.offset) + " exceeds the buffer of " +
+                                       std::to_string(region.length()) + " bytes");
   return {};
 }
 
@@ -215,7 +221,7 @@ result<void> session_core::read(send_request request, std::span<const local_slic
     const auto part = into.first(std::min(into.size(), objects_.max_read_slices));
     into = into.subspan(part.size());
     const auto bytes = verbena::detail::total_length(part);
-    // Reads end in their order: the last one's completion is that of all.
+    // Reads complete in order: the completion of the last one stands for all.
     send_batch<rc, 1> batch(queue_);
     batch.read(
         {.id = request.id, .signaled = request.signaled && into.empty(), .fenced = request.fenced},

@@ -26,12 +26,13 @@
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
 /// Which side of the connection it is.
-enum class role : std::uint8_t { asks, is_asked };
+enum class role : std::uint8_t { active, passive };
 
 /// Threads: thread-safe once it is connected, and before that one thread at a time.
 class session_core {
  public:
-  [[nodiscard]] static result<std::unique_ptr<session_core>> create(bound& side, role which,
+  [[nodiscard]] static result<std::unique_ptr<session_core>> create(pending_connection& side,
+                                                                    role which,
                                                                     const session_options& options);
   session_core(const session_core&) = delete;
   session_core& operator=(const session_core&) = delete;
@@ -39,7 +40,7 @@ class session_core {
 
   [[nodiscard]] const protection_domain& domain() const noexcept { return objects_.domain; }
   /// The rights that a buffer is registered with when `asked` are.
-  [[nodiscard]] access_flags rights_for(access_flags asked) const;
+  [[nodiscard]] access_flags access_for(access_flags asked) const;
 
   /// The queue pair, to be connected; nothing can be posted until begin().
   [[nodiscard]] prepared_queue_pair<rc> take_prepared();
@@ -59,24 +60,24 @@ class session_core {
                                    remote_place to);
   [[nodiscard]] result<void> read(send_request request, std::span<const local_slice> into,
                                   remote_place from);
-  [[nodiscard]] result<void> await(session_queue which, std::span<completion> out, deadline until);
+  [[nodiscard]] result<void> wait(session_queue which, std::span<completion> out, deadline until);
 
   [[nodiscard]] result<void> expect_message();
-  [[nodiscard]] result<std::uint32_t> advertise(const local_buffer& buffer, access_flags rights,
+  [[nodiscard]] result<std::uint32_t> advertise(const local_buffer& buffer, access_flags access,
                                                 std::string_view name);
   [[nodiscard]] result<void> revoke(std::uint32_t number);
-  [[nodiscard]] result<void> give_back(std::uint32_t number);
-  [[nodiscard]] bool is_lent(std::uint32_t number) const;
+  [[nodiscard]] result<void> release(std::uint32_t number);
+  [[nodiscard]] bool is_advertised(std::uint32_t number) const;
   [[nodiscard]] bool is_usable(const remote_buffer& buffer) const;
   [[nodiscard]] std::optional<remote_buffer> find(std::string_view name) const;
   [[nodiscard]] result<remote_buffer> wait_advertisement(deadline until);
-  [[nodiscard]] result<bringup::advertisement_news> wait_news(deadline until);
+  [[nodiscard]] result<bringup::advertisement_update> wait_update(deadline until);
 
   [[nodiscard]] result<void> disconnect();
   [[nodiscard]] result<bool> wait_disconnected(deadline until);
 
  private:
-  /// What is made before there is a connection.
+  /// The objects that are created before the connection.
   struct parts {
     protection_domain domain;
     completion_channel channel;
@@ -90,9 +91,10 @@ class session_core {
     bool iwarp;
     std::size_t max_read_slices;
   };
-  session_core(parts made, std::string name);
+  session_core(parts made, const std::string& name);
 
-  [[nodiscard]] static result<parts> make(bound& side, role which, const session_options& options);
+  [[nodiscard]] static result<parts> make(pending_connection& side, role which,
+                                          const session_options& options);
 
   // All that follows is called with the lock held, which `held` stands for where it is given up.
   using held = std::unique_lock<std::mutex>;
@@ -129,10 +131,10 @@ class session_core {
   [[nodiscard]] result<void> learn_reason(held& lock, deadline until);
   [[nodiscard]] error failure_of(const completion& failed, session_queue which) const;
   /// Why no message about buffers will come.
-  [[nodiscard]] error no_message(std::string_view call);
+  [[nodiscard]] error no_message(text_argument call);
   /// Waits for `ready`, or until no message can come any more.
   [[nodiscard]] result<void> wait_message(held& lock, const std::function<bool()>& ready,
-                                          deadline until, std::string_view call);
+                                          deadline until, text_argument call);
   [[nodiscard]] completion_inbox& inbox(session_queue which) noexcept {
     return which == session_queue::send ? sent_ : received_;
   }
@@ -141,23 +143,23 @@ class session_core {
   }
 
   parts objects_;
-  std::string name_;
+  shared_text name_;
   ibv_qp* queue_ = nullptr;  // null while nothing may be posted
   std::optional<cm::connection> link_;
 
   mutable std::mutex mutex_;
   std::condition_variable found_;
-  bool someone_watches_ = false;  // on the descriptors
-  std::optional<error> over_;     // why no more requests succeed
-  bool flushed_ = false;          // a request
+  bool has_watcher_ = false;   // on the descriptors
+  std::optional<error> over_;  // why no more requests succeed
+  bool flushed_ = false;       // a request
   bool disconnected_ = false;
   bool greeted_ = false;  // the peer on iWARP said its first message
   std::uint32_t expected_ = 0;
   completion_inbox sent_;
   completion_inbox received_;
-  bringup::advertisement_book book_;
-  std::deque<bringup::advertisement_news> news_;
-  std::deque<error> misunderstood_;
+  bringup::advertisement_table book_;
+  std::deque<bringup::advertisement_update> updates_;
+  std::deque<error> protocol_errors_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

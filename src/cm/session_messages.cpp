@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages about buffers.
+// Advertisement messages.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -18,15 +18,16 @@ result<void> session_core::expect_message() {
   if (posted) {
     ++expected_;
   } else {
-    objects_.incoming.give_back(*slot);
+    objects_.incoming.release(*slot);
   }
   return posted;
 }
 
 error session_core::too_many(std::string_view call) const {
-  return error::from_errno(ENOBUFS, call, name_,
-                           "as many messages about buffers are outstanding as "
-                           "session_options::max_messages says");
+  return error::from_errno(
+      ENOBUFS, call, name_,
+      "session_options::max_messages advertisement messages are outstanding; raise it, "
+      "or wait for completions");
 }
 
 result<void> session_core::post_message(const bringup::advertisement_message& message,
@@ -42,7 +43,7 @@ result<void> session_core::post_message(const bringup::advertisement_message& me
   batch.send({.id = mark | *slot, .signaled = true}, objects_.outgoing.slice(*slot));
   const auto posted = batch.submit();
   if (posted) return {};
-  objects_.outgoing.give_back(*slot);
+  objects_.outgoing.release(*slot);
   return posted.error();
 }
 
@@ -56,24 +57,25 @@ result<void> session_core::tell(std::string_view call, Change change) {
   return {};
 }
 
-result<std::uint32_t> session_core::advertise(const local_buffer& buffer, access_flags rights,
+result<std::uint32_t> session_core::advertise(const local_buffer& buffer, access_flags access,
                                               std::string_view name) {
   const auto& region = buffer.region();
   if (region.native()->pd != objects_.domain.native())
     return error::invalid_argument("advertise", name_,
-                                   "the buffer is of another protection domain: let the sessions "
-                                   "share one by session_options::domain");
-  if (!region.rights().contains(rights))
+                                   "the buffer belongs to another protection domain; share one "
+                                   "with session_options::domain");
+  if (!region.access().contains(access))
     return error::invalid_argument("advertise", name_,
-                                   "the buffer was registered with " + to_string(region.rights()) +
-                                       ", which does not let the peer " + to_string(rights));
+                                   "the buffer was registered with " + to_string(region.access()) +
+                                       ", which does not permit " + to_string(access) +
+                                       "; register it with these access flags");
   const held lock(mutex_);
   std::uint32_t number = 0;
   VERBENA_TRY_VOID(
       tell("advertise",
-           [&](bringup::advertisement_book& book) -> result<bringup::advertisement_message> {
+           [&](bringup::advertisement_table& book) -> result<bringup::advertisement_message> {
              bringup::advertisement_message message{};
-             VERBENA_TRY(number, book.advertise(region.remote(), rights, name, message));
+             VERBENA_TRY(number, book.advertise(region.remote(), access, name, message));
              return message;
            }));
   return number;
@@ -81,18 +83,17 @@ result<std::uint32_t> session_core::advertise(const local_buffer& buffer, access
 
 result<void> session_core::revoke(std::uint32_t number) {
   const held lock(mutex_);
-  return tell("revoke", [&](bringup::advertisement_book& book) { return book.revoke(number); });
+  return tell("revoke", [&](bringup::advertisement_table& book) { return book.revoke(number); });
 }
 
-result<void> session_core::give_back(std::uint32_t number) {
+result<void> session_core::release(std::uint32_t number) {
   const held lock(mutex_);
-  return tell("give_back",
-              [&](bringup::advertisement_book& book) { return book.give_back(number); });
+  return tell("release", [&](bringup::advertisement_table& book) { return book.release(number); });
 }
 
-bool session_core::is_lent(std::uint32_t number) const {
+bool session_core::is_advertised(std::uint32_t number) const {
   const held lock(mutex_);
-  return book_.is_lent(number);
+  return book_.is_advertised(number);
 }
 
 bool session_core::is_usable(const remote_buffer& buffer) const {
@@ -111,30 +112,31 @@ void session_core::take_message(const completion& done, std::uint32_t slot) {
     const auto came = objects_.incoming.bytes(slot);
     auto news = book_.take(came.first(std::min<std::size_t>(done.byte_length(), came.size())));
     if (!news) {
-      misunderstood_.push_back(std::move(news).error());
+      protocol_errors_.push_back(std::move(news).error());
     } else if (news->kind != bringup::advertisement_kind::advertised) {
-      news_.push_back(*news);
+      updates_.push_back(*news);
     }
   }
-  objects_.incoming.give_back(slot);
+  objects_.incoming.release(slot);
 }
 
-error session_core::no_message(std::string_view call) {
-  if (misunderstood_.empty())
+error session_core::no_message(text_argument call) {
+  if (protocol_errors_.empty())
     return error::from_errno(ENOMSG, call, name_,
-                             "no receive for messages about buffers is outstanding: each of them "
-                             "takes one expect_advertisement()");
-  auto first = std::move(misunderstood_.front());
-  misunderstood_.pop_front();
+                             "no receive for an advertisement message is outstanding; call "
+                             "expect_advertisement() for each of them");
+  auto first = std::move(protocol_errors_.front());
+  protocol_errors_.pop_front();
   return first;
 }
 
 result<void> session_core::wait_message(held& lock, const std::function<bool()>& ready,
-                                        deadline until, std::string_view call) {
-  const auto found = [&] { return ready() || !misunderstood_.empty(); };
+                                        deadline until, text_argument call) {
+  const auto found = [&] { return ready() || !protocol_errors_.empty(); };
   VERBENA_TRY(const bool in_time,
               wait(lock, [&] { return found() || expected_ == 0 || is_ending(); }, until));
-  if (!in_time) return error::timed_out(call, name_, "the peer sent no such message");
+  if (!in_time)
+    return error::timed_out(call, name_, "no advertisement message of the peer arrived in time");
   if (found() || !is_ending()) return {};
   VERBENA_TRY_VOID(learn_reason(lock, until));
   return *over_;
@@ -142,19 +144,19 @@ result<void> session_core::wait_message(held& lock, const std::function<bool()>&
 
 result<remote_buffer> session_core::wait_advertisement(deadline until) {
   held lock(mutex_);
-  constexpr auto call = "wait_advertisement";
+  constexpr text_argument call = "wait_advertisement";
   VERBENA_TRY_VOID(wait_message(lock, [this] { return book_.pending() != 0; }, until, call));
   if (auto found = book_.next()) return *std::move(found);
   return no_message(call);
 }
 
-result<bringup::advertisement_news> session_core::wait_news(deadline until) {
+result<bringup::advertisement_update> session_core::wait_update(deadline until) {
   held lock(mutex_);
-  constexpr auto call = "wait_news";
-  VERBENA_TRY_VOID(wait_message(lock, [this] { return !news_.empty(); }, until, call));
-  if (news_.empty()) return no_message(call);
-  const auto first = news_.front();
-  news_.pop_front();
+  constexpr text_argument call = "wait_update";
+  VERBENA_TRY_VOID(wait_message(lock, [this] { return !updates_.empty(); }, until, call));
+  if (updates_.empty()) return no_message(call);
+  const auto first = updates_.front();
+  updates_.pop_front();
   return first;
 }
 

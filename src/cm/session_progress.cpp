@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waiting, and what completions mean.
+// Waiting, and processing of completions.
 #include <poll.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ result<bool> session_core::wait(held& lock, const std::function<bool()>& ready, 
     VERBENA_TRY_VOID(drain());
     if (ready()) return true;
     if (until.expired()) return false;
-    if (!someone_watches_) {
+    if (!has_watcher_) {
       VERBENA_TRY_VOID(watch(lock, until));
     } else if (until.is_never()) {
       found_.wait(lock);
@@ -37,16 +37,16 @@ result<bool> session_core::wait(held& lock, const std::function<bool()>& ready, 
 result<void> session_core::watch(held& lock, deadline until) {
   std::array<pollfd, 3> entries = {
       pollfd{.fd = objects_.channel.fd(), .events = POLLIN, .revents = 0},
-      pollfd{.fd = link_->event_fd(), .events = POLLIN, .revents = 0},
+      pollfd{.fd = link_->fd(), .events = POLLIN, .revents = 0},
       pollfd{.fd = objects_.wake.get(), .events = POLLIN, .revents = 0},
   };
-  // The wake-up stays readable: who waits for more than is there does not sleep after the end.
-  someone_watches_ = true;
+  // The eventfd stays readable: after the end of the connection no thread sleeps.
+  has_watcher_ = true;
   lock.unlock();
   const int outcome = ::poll(entries.data(), entries.size(), until.poll_timeout_ms());
   const int code = errno;
   lock.lock();
-  someone_watches_ = false;
+  has_watcher_ = false;
   found_.notify_all();
   if (outcome < 0 && code != EINTR) return error::from_errno(code, "poll", name_);
   for (bool more = true; more;) {
@@ -59,7 +59,7 @@ result<void> session_core::watch(held& lock, deadline until) {
 result<void> session_core::look_at_connection() {
   if (disconnected_ || !link_) return {};
   VERBENA_TRY(const bool gone, link_->is_disconnected());
-  if (gone) end(error::from_errno(ECONNRESET, "await", name_, "the peer closed the connection"));
+  if (gone) end(error::from_errno(ECONNRESET, "wait", name_, "the peer closed the connection"));
   return {};
 }
 
@@ -67,7 +67,7 @@ void session_core::end(error why) {
   disconnected_ = true;
   if (!over_) over_ = std::move(why);
   const std::uint64_t one = 1;
-  // It cannot fail: the counter is far from its end.
+  // It cannot fail: the counter does not overflow.
   static_cast<void>(::write(objects_.wake.get(), &one, sizeof one));
   found_.notify_all();
 }
@@ -96,9 +96,9 @@ void session_core::take(const completion& done, session_queue which) {
   if ((id & library_mark) == 0) {
     inbox(which).put(done);
   } else if ((id & greeting_mark) == greeting_mark) {
-    if (which == session_queue::receive) greeted_ = done.ok();  // its place is not used again
+    if (which == session_queue::receive) greeted_ = done.ok();  // its slot is not used again
   } else if (which == session_queue::send) {
-    objects_.outgoing.give_back(slot_of(id));
+    objects_.outgoing.release(slot_of(id));
   } else {
     take_message(done, slot_of(id));
   }
@@ -106,7 +106,7 @@ void session_core::take(const completion& done, session_queue which) {
 
 error session_core::failure_of(const completion& failed, session_queue which) const {
   const std::string request = (failed.id() & library_mark) != 0
-                                  ? std::string("a message about a buffer")
+                                  ? std::string("an advertisement message")
                                   : "work request " + std::to_string(failed.id());
   if (failed.status() == completion_status::flushed && over_)
     return error(*over_).with_diagnosis(request + " was flushed");
@@ -122,12 +122,13 @@ result<void> session_core::learn_reason(held& lock, deadline until) {
   const auto end = deadline::at(std::min(until.when(), deadline::after(patience).when()));
   VERBENA_TRY_VOID(wait(lock, [this] { return over_.has_value(); }, end));
   if (!over_)
-    over_ = error::from_errno(ECONNABORTED, "await", name_,
-                              "the queue pair is in the state error, and requests were flushed");
+    over_ =
+        error::from_errno(ECONNABORTED, "wait", name_,
+                          "the queue pair is in the error state, and its requests were flushed");
   return {};
 }
 
-result<void> session_core::await(session_queue which, std::span<completion> out, deadline until) {
+result<void> session_core::wait(session_queue which, std::span<completion> out, deadline until) {
   held lock(mutex_);
   auto& box = inbox(which);
   VERBENA_TRY(const bool in_time,
@@ -138,10 +139,9 @@ result<void> session_core::await(session_queue which, std::span<completion> out,
     VERBENA_TRY_VOID(learn_reason(lock, until));
     return failed ? failure_of(*failed, which) : *over_;
   }
-  return error::timed_out("await", name_,
-                          "fewer than " + std::to_string(out.size()) + " requests of the " +
-                              (which == session_queue::send ? "send" : "receive") +
-                              " queue completed");
+  if (which == session_queue::send)
+    return error::timed_out("session::wait", name_, "too few send requests have completed");
+  return error::timed_out("session::wait", name_, "too few receive requests have completed");
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a port is addressed and how large its packets are.
+// Checks the address and the MTU of a port.
 #pragma once
 
 #include "verbena/diagnose/device_facts.hpp"
@@ -8,14 +8,14 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 
-/// Which GID is chosen and why, and why not the others; on InfiniBand the LID.
+/// Describes the chosen GID, the reason, and the other GIDs; on InfiniBand the LID.
 [[nodiscard]] finding about_address(const host_facts& host, const device_facts& device,
                                     const port_facts& port);
-/// The port's MTU beside its largest and its interface's, and what the peer must have.
+/// Compares the MTU of the port with its maximum and with the MTU of the interface.
 [[nodiscard]] finding about_mtu(const host_facts& host, const device_facts& device,
                                 const port_facts& port);
 
-/// What the kernel counts for headers when it derives the MTU of RoCE from an interface's.
+/// Bytes that the kernel reserves for headers when it derives the RoCE MTU from the interface MTU.
 /// Sources: RXE_MAX_HDR_LENGTH of rxe; iboe_get_mtu() of include/rdma/ib_addr.h for adapters.
 inline constexpr std::uint32_t roce_headers_of_rxe = 80;
 inline constexpr std::uint32_t roce_headers_of_adapters = 96;

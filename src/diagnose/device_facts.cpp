@@ -24,12 +24,14 @@ namespace {
 
 constexpr std::size_t trial_bytes = 64;
 
-// A few retries of 67 ms each: a port that works answers at once.
+// Three retries of 67 ms each suffice: a working port acknowledges at once.
 queue_pair_options<rc> trial_options(port_number port) {
-  return {.max_send_wr = 1, .max_recv_wr = 1, .port = port, .retry_count = 3, .rnr_retry_count = 3};
+  return {.queues = {.max_send_wr = 1, .max_recv_wr = 1},
+          .route = {.port = port},
+          .reliability = {.retry_count = 3, .rnr_retry_count = 3}};
 }
 
-// Takes two completions, of the message and of its receive.
+// Waits for the completions of the message and of its receive.
 result<void> await_both(const completion_queue& cq, const queue_pair<rc>& queue) {
   const auto limit = deadline::after(std::chrono::seconds(5));
   std::array<completion, 2> room;
@@ -41,8 +43,9 @@ result<void> await_both(const completion_queue& cq, const queue_pair<rc>& queue)
       --pending;
     }
     if ((*polled).empty() && limit.expired())
-      return error::timed_out("polling", cq.name(),
-                              "the device took the requests and never completed them");
+      return error::timed_out(
+          "polling", cq.name(),
+          "the device accepted the requests but did not complete them within 5 s");
   }
   return {};
 }
@@ -109,7 +112,7 @@ result<void> try_port(const context& device, port_number port) {
   VERBENA_TRY(const auto pd, device.allocate_pd());
   VERBENA_TRY(const auto cq, device.create_cq(4));
   VERBENA_TRY(const auto memory, pd.allocate(2 * trial_bytes, access::local_write));
-  VERBENA_TRY(auto prepared, pd.create_queue_pair<rc>(cq, cq, trial_options(port)));
+  VERBENA_TRY(auto prepared, pd.create_qp<rc>(cq, cq, trial_options(port)));
   const auto self = prepared.endpoint();
   VERBENA_TRY(auto queue, std::move(prepared).handshake(self));
   if (const auto posted = queue.post_receive({.id = 1}, memory.slice(trial_bytes, trial_bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel's side: is there a device, may it be used, has libibverbs a driver for it?
+// Checks the kernel: devices, permissions, and the drivers of libibverbs.
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
@@ -25,7 +25,7 @@ finding about_libibverbs(const devices_facts& devices) {
   } else if (devices.system.hidden) {
     found.level = severity::note;
     found.looked_at = "VERBENA_SOFTDEV";
-    found.meaning = "VERBENA_SOFTDEV=only hides all devices but soft0";
+    found.meaning = "VERBENA_SOFTDEV=only hides all devices except soft0";
     found.commands = {"unset VERBENA_SOFTDEV"};
   } else if (devices.system.failure) {
     const error& failure = *devices.system.failure;
@@ -35,7 +35,7 @@ finding about_libibverbs(const devices_facts& devices) {
     if (absent) found.commands = {"sudo apt install libibverbs1 ibverbs-providers"};
   } else {
     found.meaning =
-        "it lists " + std::to_string(devices.system.devices.size()) + " devices of the kernel's";
+        "libibverbs lists " + std::to_string(devices.system.devices.size()) + " kernel devices";
   }
   return found;
 }
@@ -45,9 +45,9 @@ finding about_class(const host_facts& host) {
   if (host.devices.empty()) {
     found.level = severity::note;
     found.meaning = host.has_class
-                        ? "the kernel's RDMA modules are loaded, and it has no device"
-                        : "the kernel has no RDMA: its module ib_core is not loaded, or this is a "
-                          "container that does not see it";
+                        ? "the RDMA modules of the kernel are loaded, but there is no RDMA device"
+                        : "the kernel module ib_core is not loaded, or this container does not "
+                          "expose it";
     return found;
   }
   for (const auto& each : host.devices)
@@ -60,15 +60,16 @@ void add_adapters(const host_facts& host, std::vector<finding>& out) {
   const bool has_hardware =
       std::ranges::any_of(host.devices, [](const kernel_device& each) { return !each.emulated; });
   for (const auto& each : host.adapters) {
-    if (has_hardware) return;  // which adapter has which device is not told apart
+    if (has_hardware) return;  // adapters are not matched with devices
     finding found{.topic = "module",
                   .level = severity::warning,
                   .subject = each.address,
                   .looked_at = "/sys/bus/pci/devices, /proc/modules"};
-    found.meaning = "an adapter of " + each.maker + " is there, and the kernel has no device of it";
+    found.meaning =
+        "an adapter of " + each.maker + " is present, but the kernel has no RDMA device for it";
     if (is_loaded(host, each.module)) {
       found.meaning += " although its module " + each.module +
-                       " is loaded: the kernel's log says why, or RDMA is switched off in the "
+                       " is loaded: see the kernel log, or RDMA is disabled in the firmware of the "
                        "adapter";
       found.commands = {"sudo dmesg | grep -i " + each.module};
     } else {
@@ -85,32 +86,33 @@ finding about_node(const host_facts& host, const kernel_device& of) {
                 .looked_at = of.node.empty() ? "/sys/class/infiniband_verbs" : of.node};
   if (of.node.empty()) {
     found.level = severity::problem;
-    found.meaning = "the kernel offers the device to nobody: ib_uverbs is not loaded";
+    found.meaning = "the device has no device file: the kernel module ib_uverbs is not loaded";
     found.commands = {"sudo modprobe ib_uverbs"};
   } else if (of.node_error == 0) {
-    found.meaning = "this user may use it";
+    found.meaning = "this user may open the device file";
   } else if (of.node_error == ENOENT) {
     found.level = severity::problem;
-    found.meaning = "the file is not there";
+    found.meaning = "the device file does not exist";
     if (!host.container.empty()) {
-      found.meaning += ": this container (" + host.container + ") was not given it";
+      found.meaning += ": it is not passed to this container (" + host.container + ")";
       found.commands = {
           "docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
           "  --cap-add=IPC_LOCK IMAGE"};
     } else {
-      found.meaning += ": udev did not make it";
+      found.meaning += ": udev did not create it";
       found.commands = {"sudo udevadm trigger --subsystem-match=infiniband_verbs"};
     }
   } else {
     found.level = severity::problem;
-    found.meaning = "this user may not use it (" + detail::system_error_text(of.node_error) +
-                    "); most systems let everybody, by mode 0666";
+    found.meaning = "this user may not open the device file (" +
+                    detail::system_error_text(of.node_error) +
+                    "); on most systems its mode is 0666";
     found.commands = {"sudo chmod 666 " + of.node};
   }
   return found;
 }
 
-// A device of the kernel's that libibverbs does not list.
+// Adds the kernel devices that libibverbs does not list.
 void add_driverless(const host_facts& host, const devices_facts& devices,
                     std::vector<finding>& out) {
   if (devices.system.hidden || devices.system.failure) return;
@@ -123,8 +125,8 @@ void add_driverless(const host_facts& host, const devices_facts& devices,
         {.topic = "driver",
          .level = severity::problem,
          .subject = each.name,
-         .looked_at = "/sys/class/infiniband beside ibv_get_device_list",
-         .meaning = "the kernel has the device, and libibverbs found no driver for it",
+         .looked_at = "/sys/class/infiniband and ibv_get_device_list",
+         .meaning = "the kernel has the device, but libibverbs found no driver for it",
          .commands = {"sudo apt install ibverbs-providers", "IBV_SHOW_WARNINGS=1 ibv_devices"}});
   }
 }
@@ -141,8 +143,8 @@ std::vector<finding> examine_kernel(const host_facts& host, const devices_facts&
                    .level = severity::note,
                    .subject = "",
                    .looked_at = "/dev/infiniband/rdma_cm",
-                   .meaning = "the kernel's connection manager is not there; iWARP cannot do "
-                              "without it, and programs with rdma_* calls neither",
+                   .meaning = "the connection manager of the kernel is not loaded; iWARP and "
+                              "programs that use librdmacm need it",
                    .commands = {"sudo modprobe rdma_ucm"}});
   return out;
 }

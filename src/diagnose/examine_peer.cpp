@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The peer's endpoint beside the best port here: do they fit?
+// Checks the endpoint of a peer against the best port of this host.
 #include <algorithm>
 #include <string>
 
@@ -15,7 +15,7 @@ std::optional<std::uint32_t> ipv4_of(const gid& id) {
          std::uint32_t{bytes[14]} << 8U | bytes[15];
 }
 
-// The interface that the kernel would send to this address by; empty if there is no route.
+// Returns the interface of the route to `address`; empty if there is no route.
 std::string interface_to(const host_facts& host, std::uint32_t address) {
   const route* best = nullptr;
   for (const auto& each : host.routes)
@@ -28,14 +28,14 @@ finding about_peer_mtu(const detail::chosen_port& ours, const endpoint& peer) {
   const mtu active = ours.port->attributes.active_mtu();
   return {.topic = "peer-mtu",
           .subject = "",
-          .looked_at = "the peer's endpoint",
-          .meaning = "the peer has " + to_string(peer.mtu) + ", " + ours.device->name + " has " +
-                     to_string(active) + ": the connection uses " +
+          .looked_at = "endpoint of the peer",
+          .meaning = "the MTU of the peer is " + to_string(peer.mtu) + ", that of " +
+                     ours.device->name + " has " + to_string(active) + ": the connection uses " +
                      to_string(std::min(active, peer.mtu)),
           .commands = {}};
 }
 
-// On RoCE: does a route lead to the peer by the interface of our GID?
+// On RoCE, checks that the route to the peer uses the interface of the local GID.
 void judge_route(const host_facts& host, const gid_entry& chosen, const gid& peer, finding& found) {
   const auto address = ipv4_of(peer);
   const auto name = chosen.interface_name();
@@ -43,31 +43,29 @@ void judge_route(const host_facts& host, const gid_entry& chosen, const gid& pee
   const std::string leads = interface_to(host, *address);
   if (leads.empty()) {
     // Addresses of this host have no line in the main table.
-    found.meaning += "; no line of the route table leads there";
+    found.meaning += "; the route table has no entry for it";
     found.level = severity::note;
     found.commands = {"ip route get " + to_string(peer).substr(7)};
   } else if (leads != *name) {
     found.level = severity::warning;
-    found.meaning += "; the route to it goes by " + leads +
-                     ", and the GID that is chosen here "
-                     "belongs to " +
-                     *name + ": choose one of " + leads;
+    found.meaning += "; the route to it uses " + leads + ", but the chosen local GID belongs to " +
+                     *name + ": choose a GID of " + leads;
     found.commands = {"verbena devinfo", "ip route get " + to_string(peer).substr(7)};
   } else {
-    found.meaning += "; the route to it goes by " + leads + ", as the GID that is chosen here";
+    found.meaning += "; the route to it uses " + leads + ", like the chosen local GID";
   }
 }
 
 finding about_peer_address(const host_facts& host, const detail::chosen_port& ours,
                            const endpoint& peer) {
-  finding found{.topic = "peer-address", .looked_at = "the peer's endpoint, /proc/net/route"};
+  finding found{.topic = "peer-address", .looked_at = "endpoint of the peer, /proc/net/route"};
   const bool ethernet = ours.port->attributes.link_layer() == link_layer::ethernet;
   const auto chosen = choose_routable(ours.port->gids);
   if (ethernet && !peer.gid) {
     found.level = severity::problem;
     found.meaning =
-        "the peer has no GID, and on Ethernet it is addressed by one: choose one "
-        "there with .gid_index";
+        "the peer has no GID, which Ethernet needs: set .route.gid_index "
+        "at the peer";
     return found;
   }
   found.meaning = "the peer is at " +
@@ -80,12 +78,12 @@ finding about_peer_address(const host_facts& host, const detail::chosen_port& ou
   } else if (ours.kind == device_kind::soft) {
     found.level = severity::problem;
     found.meaning +=
-        ", which is no address of this host: soft0 reaches processes of this host "
-        "only";
+        ", which is not an address of this host: soft0 reaches processes of this "
+        "host only";
   } else if (peer.gid->is_ipv4_mapped() != chosen->gid.is_ipv4_mapped()) {
     found.level = severity::warning;
-    found.meaning += ", and this side would be " + to_string(chosen->gid) +
-                     ": one is IPv4 and the other is not; choose a pair of one family";
+    found.meaning += ", but the local GID is " + to_string(chosen->gid) +
+                     ": use IPv4 on both sides, or IPv6 on both sides";
   } else {
     judge_route(host, *chosen, *peer.gid, found);
   }
@@ -101,16 +99,16 @@ std::vector<finding> examine_peer(const host_facts& host, const devices_facts& d
     return {{.topic = "peer",
              .level = severity::problem,
              .subject = "",
-             .looked_at = "the peer's endpoint",
-             .meaning = "there is no port here to compare it with",
+             .looked_at = "endpoint of the peer",
+             .meaning = "no port of this host works, so the endpoint cannot be checked",
              .commands = {}}};
   std::vector<finding> out{about_peer_address(host, ours, peer), about_peer_mtu(ours, peer)};
   if (peer.read_depth == 0)
     out.push_back({.topic = "peer-reads",
                    .level = severity::note,
                    .subject = "",
-                   .looked_at = "the peer's endpoint",
-                   .meaning = "the peer answers no reads and no atomics (.read_depth = 0 there)",
+                   .looked_at = "endpoint of the peer",
+                   .meaning = "the peer accepts no RDMA READ and no atomic (its .read_depth is 0)",
                    .commands = {}});
   return out;
 }

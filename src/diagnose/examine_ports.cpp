@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Devices and ports: can they be opened, are they up, does a message go through?
+// Checks devices and ports: whether they open, are active, and transfer a message.
 #include <string>
 
 #include "src/diagnose/addressing.hpp"
@@ -21,18 +21,18 @@ finding about_state(const device_facts& device, const port_facts& port) {
   finding found{.topic = "port",
                 .subject = port_name(device, attributes.number()),
                 .looked_at = "ibv_query_port"};
-  found.meaning = "its state is " + to_string(attributes.state()) + ", physically " +
+  found.meaning = "port state " + to_string(attributes.state()) + ", physical state " +
                   to_string(attributes.phys_state());
   if (attributes.state() == port_state::active) return found;
   found.level = severity::problem;
   if (attributes.link_layer() == link_layer::infiniband) {
     const bool waits = attributes.phys_state() == physical_state::link_up;
-    found.meaning += waits ? "; it waits for a subnet manager" : "; its cable has no link";
+    found.meaning += waits ? "; no subnet manager has configured it" : "; the cable has no link";
     if (waits) found.commands = {"sudo opensm -B"};
     return found;
   }
   const std::string interface = interface_of(port);
-  found.meaning += "; on Ethernet it follows its network interface" +
+  found.meaning += "; an Ethernet port follows its network interface" +
                    (interface.empty() ? std::string() : " " + interface);
   if (interface.empty()) found.commands.emplace_back("rdma link");
   found.commands.push_back("sudo ip link set " + (interface.empty() ? "NETDEV" : interface) +
@@ -46,13 +46,13 @@ finding about_trial(const device_facts& device, const port_facts& port) {
                 .looked_at = "64 bytes from the port to itself"};
   if (!port.tried) {
     found.level = severity::note;
-    found.meaning = "not tried: queue pairs of iWARP are connected by the connection manager";
+    found.meaning = "not tested: iWARP queue pairs are connected by the connection manager";
     found.commands = {"rping -s -a 0.0.0.0 & rping -c -a ADDRESS -C 1 -v"};
   } else if (port.trial_failure) {
     found.level = severity::problem;
-    found.meaning = "it did not arrive: " + detail::reason_of(*port.trial_failure);
+    found.meaning = "the message did not arrive: " + detail::reason_of(*port.trial_failure);
   } else {
-    found.meaning = "it arrived";
+    found.meaning = "the message arrived";
   }
   return found;
 }
@@ -62,7 +62,7 @@ void add_device(const host_facts& host, const device_facts& device, std::vector<
     out.push_back({.topic = "device",
                    .level = severity::problem,
                    .subject = device.name,
-                   .looked_at = "ibv_open_device and queries",
+                   .looked_at = "ibv_open_device, queries",
                    .meaning = detail::reason_of(*device.failure),
                    .commands = {}});
     return;

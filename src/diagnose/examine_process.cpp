@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What limits this process: locked memory, descriptors, control groups, containers, fork.
+// Checks the limits of this process: locked memory, files, control groups, containers, fork.
 #include <string>
 
 #include "src/diagnose/words.hpp"
@@ -19,19 +19,20 @@ finding about_locked_memory(const host_facts& host) {
   const bool pins = !host.devices.empty();
   if (!host.locked_memory) {
     found.level = severity::note;
-    found.meaning = "the limit is not known";
+    found.meaning = "the limit is unknown";
     return found;
   }
   const limit& now = *host.locked_memory;
   found.meaning = "at most " + amount(now.soft, " bytes") + " (hard limit " +
-                  amount(now.hard, " bytes") + ") can be registered with devices of the kernel's";
+                  amount(now.hard, " bytes") + ") can be registered with kernel devices";
   if (!now.soft || host.may_lock_memory) {
-    found.meaning = !now.soft ? "unlimited" : "it does not bind this user, who has CAP_IPC_LOCK";
+    found.meaning =
+        !now.soft ? "unlimited" : "this user has CAP_IPC_LOCK, so the limit does not apply";
     return found;
   }
   if (*now.soft >= little_locked_memory) return found;
   found.level = !pins ? severity::note : *now.soft == 0 ? severity::problem : severity::warning;
-  found.meaning += "; soft0 pins nothing and has no such limit";
+  found.meaning += "; soft0 does not pin memory, so the limit does not apply to it";
   const bool may_raise = !now.hard || *now.hard > *now.soft;
   if (may_raise) found.commands = {"ulimit -l hard"};
   if (now.hard)
@@ -45,12 +46,12 @@ finding about_files(const host_facts& host) {
   finding found{.topic = "files", .looked_at = "/proc/self/limits, Max open files"};
   if (!host.open_files) {
     found.level = severity::note;
-    found.meaning = "the limit is not known";
+    found.meaning = "the limit is unknown";
     return found;
   }
   const limit& now = *host.open_files;
   found.meaning = amount(now.soft, " descriptors") + " (hard limit " + amount(now.hard, "") +
-                  "); each open device and each completion channel takes some";
+                  "); each open device and each completion channel uses some";
   if (now.soft && *now.soft < few_files) {
     found.level = severity::warning;
     found.commands = {"ulimit -n hard"};
@@ -66,12 +67,13 @@ finding about_container(const host_facts& host) {
   }
   found.level = severity::note;
   found.meaning =
-      host.container.empty() ? "no container is known" : "in a container: " + host.container;
-  if (host.own_users) found.meaning += "; in a user namespace, where CAP_IPC_LOCK lifts no limit";
-  if (host.filtered_calls) found.meaning += "; a seccomp filter may forbid calls";
+      host.container.empty() ? "not in a known container" : "in a container: " + host.container;
+  if (host.own_users)
+    found.meaning += "; in a user namespace, where CAP_IPC_LOCK does not lift limits";
+  if (host.filtered_calls) found.meaning += "; a seccomp filter may block system calls";
   found.meaning +=
-      ". Devices of the kernel's need /dev/infiniband passed in and a limit of "
-      "locked memory; soft0 needs nothing";
+      ". Kernel devices need /dev/infiniband in the container and a sufficient "
+      "limit of locked memory; soft0 needs neither";
   if (!host.container.empty())
     found.commands = {
         "docker run --device=/dev/infiniband --ulimit memlock=-1 \\\n"
@@ -100,24 +102,24 @@ finding about_fork(const host_facts& host) {
   const bool copies = kernel_is_at_least(host.kernel_release, 5, 12);
   if (copies) {
     found.meaning =
-        "the kernel gives a child its own copy of registered pages: fork(2) is safe "
-        "without ibv_fork_init(3)";
+        "the kernel copies registered pages for a child: fork(2) is safe without "
+        "ibv_fork_init(3)";
     if (!host.fork_variable.empty()) {
       found.level = severity::note;
-      found.meaning += ", and " + host.fork_variable + " only makes registering slower";
+      found.meaning += ", and " + host.fork_variable + " only slows registration down";
       found.commands = {"unset RDMAV_FORK_SAFE IBV_FORK_SAFE"};
     }
   } else if (host.fork_variable.empty()) {
     found.level = host.devices.empty() ? severity::note : severity::warning;
     found.meaning =
-        "before Linux 5.12 a parent's registered pages go astray after fork(2), "
-        "unless libibverbs was told (system(3) and popen(3) fork too)";
+        "before Linux 5.12, fork(2) may replace registered pages of the parent unless "
+        "libibverbs is told (system(3) and popen(3) also fork)";
     found.commands = {"export RDMAV_FORK_SAFE=1",
                       "export RDMAV_HUGEPAGES_SAFE=1   # with huge pages"};
   } else {
-    found.meaning = host.fork_variable + " makes libibverbs keep registered pages from children";
+    found.meaning = host.fork_variable + " makes libibverbs exclude registered pages from children";
   }
-  found.meaning += ". A child never uses its parent's devices, soft0 included";
+  found.meaning += ". A child must not use the devices of its parent, including soft0";
   return found;
 }
 

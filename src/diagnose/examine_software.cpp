@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The software device of this project, and the kernel's: rxe and siw.
+// Checks the software device of this project, and the kernel's software devices rxe and siw.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -10,7 +10,7 @@
 namespace verbena::inline VERBENA_ABI::diagnose {
 namespace {
 
-// The command that loads `module` and makes a device of that type on a network interface.
+// Returns the command that loads `module` and creates a device of `type` on `interface`.
 std::string making_of(std::string_view type, std::string_view module, std::string_view interface) {
   std::string command = "sudo modprobe ";
   command.append(module).append(" && sudo rdma link add ").append(type).append("_");
@@ -26,19 +26,19 @@ finding about_soft_device(const devices_facts& devices) {
   if (devices.soft.hidden) {
     found.level = severity::note;
     found.looked_at = "VERBENA_SOFTDEV";
-    found.meaning = "VERBENA_SOFTDEV=off switches it off";
+    found.meaning = "VERBENA_SOFTDEV=off disables soft0";
     found.commands = {"unset VERBENA_SOFTDEV"};
   } else if (devices.soft.failure) {
     found.level = severity::problem;
     found.meaning = detail::reason_of(*devices.soft.failure);
   } else if (devices.shared_memory_error != 0) {
     found.level = severity::problem;
-    found.meaning = "memory cannot be shared: memfd_create(2) fails with \"" +
+    found.meaning = "memory cannot be shared: memfd_create(2) failed with \"" +
                     detail::system_error_text(devices.shared_memory_error) +
-                    "\"; a seccomp filter that forbids it, or the limit of open files";
+                    "\"; a seccomp filter blocks it, or the limit of open files is reached";
     found.commands = {"grep Seccomp /proc/self/status", "ulimit -n"};
   } else {
-    found.meaning = "it is there and can share memory with other processes of this user";
+    found.meaning = "soft0 is available and can share memory with other processes of this user";
   }
   return found;
 }
@@ -47,24 +47,25 @@ finding about_copies(const host_facts& host, const devices_facts& devices) {
   finding found{.topic = "soft0-copy",
                 .looked_at = "process_vm_readv(2), /proc/sys/kernel/yama/ptrace_scope"};
   constexpr const char* slower =
-      "; memory from the library's allocator is shared anyway, other memory takes the slower way "
-      "through the peer";
+      "; memory from the allocator of the library is shared anyway, other memory is copied by the "
+      "peer, which is slower";
   if (devices.remote_copy_error != 0) {
     found.level = severity::note;
-    found.meaning = "processes may not copy from each other (" +
+    found.meaning = "processes cannot copy memory from each other (" +
                     detail::system_error_text(devices.remote_copy_error) +
-                    "): a seccomp filter forbids it" + slower;
+                    "): a seccomp filter blocks it" + slower;
   } else if (host.trace_scope > 0) {
     found.level = severity::note;
-    found.meaning = "Yama lets processes copy only from their children" + std::string(slower);
+    found.meaning =
+        "Yama permits processes to copy memory only from their children" + std::string(slower);
     found.commands = {"sudo sysctl kernel.yama.ptrace_scope=0"};
   } else {
-    found.meaning = "processes of one user may copy from each other";
+    found.meaning = "processes of one user can copy memory from each other";
   }
   return found;
 }
 
-// Interfaces that rxe and siw take.
+// Returns the interfaces to which rxe and siw can be attached.
 std::vector<const net_interface*> attachable(const host_facts& host) {
   std::vector<const net_interface*> found;
   for (const auto& each : host.interfaces)
@@ -84,10 +85,10 @@ void add_modules(const host_facts& host, finding& found) {
   }
   found.meaning += host.has_module_tree
                        ? "; this kernel, " + host.kernel_release +
-                             ", comes without both modules: install its extra modules "
-                             "(linux-modules-extra), or another kernel"
-                       : "; the modules of this kernel are not here (a container?): type it on "
-                         "the host";
+                             ", has neither rdma_rxe nor siw: install its extra modules "
+                             "(linux-modules-extra) or another kernel"
+                       : "; the modules of this kernel are not visible (a container?): run the "
+                         "commands on the host";
 }
 
 finding about_attaching(const host_facts& host) {
@@ -97,12 +98,12 @@ finding about_attaching(const host_facts& host) {
                 .subject = "",
                 .looked_at = "/sys/class/net, /lib/modules"};
   found.meaning =
-      "the kernel's software devices go onto any Ethernet interface: rxe speaks RoCE "
-      "v2, siw iWARP";
+      "the kernel's software devices can be attached to any Ethernet interface: rxe "
+      "implements RoCE v2, siw implements iWARP";
   add_modules(host, found);
   const auto interfaces = attachable(host);
   if (interfaces.empty()) {
-    found.meaning += "; there is no Ethernet interface that is up, so make a pair";
+    found.meaning += "; no Ethernet interface is up, so create a veth pair";
     found.commands = {"sudo ip link add v0 type veth peer name v1",
                       "sudo ip link set v0 up && sudo ip link set v1 up",
                       "sudo ip address add 10.0.0.1/24 dev v0",

@@ -49,6 +49,10 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
+std::filesystem::path below(const std::string& root, std::string_view path) {
+  return std::filesystem::path(root) / path;
+}
+
 bool is_there(const std::filesystem::path& file) {
   std::error_code failed;
   return std::filesystem::exists(file, failed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small files of procfs and sysfs, read without ever failing.
+// Reads small files of procfs and sysfs; never fails.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,21 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 
-/// The file's text, at most `limit` bytes; empty if it cannot be read.
+/// Returns the text of a file, at most `limit` bytes; empty if it cannot be read.
 [[nodiscard]] std::string read_text(const std::filesystem::path& file,
                                     std::size_t limit = std::size_t{4} << 20U);
-/// Its first line, without spaces around it.
+/// Returns the first line of a file without surrounding spaces.
 [[nodiscard]] std::string read_line(const std::filesystem::path& file);
-/// Names in a folder, sorted; none if it cannot be read.
+/// Returns the sorted names in a folder; none if it cannot be read.
 [[nodiscard]] std::vector<std::string> names_in(const std::filesystem::path& folder);
+/// Returns `path` inside the folder `root`.
+[[nodiscard]] std::filesystem::path below(const std::string& root, std::string_view path);
 [[nodiscard]] bool is_there(const std::filesystem::path& file);
 
 [[nodiscard]] std::vector<std::string_view> lines_of(std::string_view text);
-/// Parts between blanks.
+/// Splits text at blanks.
 [[nodiscard]] std::vector<std::string_view> words_of(std::string_view line);
-/// A whole number, in base 16 after `0x`; nothing for other text.
+/// Parses a number, hexadecimal after `0x`; returns nullopt for other text.
 [[nodiscard]] std::optional<std::uint64_t> number_of(std::string_view text, int base = 10);
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose::detail

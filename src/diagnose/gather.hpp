@@ -6,9 +6,9 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 
-/// Modules, devices and their files, adapters, network interfaces, routes.
+/// Reads modules, devices and their files, adapters, network interfaces and routes.
 void gather_kernel(host_facts& out);
-/// Limits, capabilities, namespaces, control groups of this process.
+/// Reads limits, capabilities, namespaces and control groups of this process.
 void gather_process(host_facts& out, const fact_sources& from);
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose::detail

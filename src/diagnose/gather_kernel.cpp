@@ -22,7 +22,7 @@ struct maker {
   const char* name;
   const char* module;
 };
-// Makers of adapters that speak RDMA, by PCI vendor, with the module of the RDMA part in Linux.
+// Vendors of RDMA adapters by PCI vendor ID, with the kernel module for RDMA.
 constexpr std::array<maker, 7> makers = {{{0x15b3, "NVIDIA (Mellanox)", "mlx5_ib"},
                                           {0x1d0f, "Amazon", "efa"},
                                           {0x14e4, "Broadcom", "bnxt_re"},
@@ -31,14 +31,14 @@ constexpr std::array<maker, 7> makers = {{{0x15b3, "NVIDIA (Mellanox)", "mlx5_ib
                                           {0x1ded, "Alibaba", "erdma"},
                                           {0x19e5, "Huawei", "hns_roce_hw_v2"}}};
 
-// Amazon's network adapters are ENA, without RDMA, or EFA.
+// Network adapters of Amazon are EFA, or ENA, which does not support RDMA.
 bool is_efa(std::uint64_t device) { return (device & 0xfff0U) == 0xefa0U; }
 
 void gather_modules(host_facts& out) {
-  const std::string loaded = read_text(out.root / "proc/modules");
+  const std::string loaded = read_text(below(out.root, "proc/modules"));
   for (const auto line : lines_of(loaded))
     if (const auto words = words_of(line); !words.empty()) out.loaded.emplace_back(words[0]);
-  const auto tree = out.root / "lib/modules" / out.kernel_release;
+  const auto tree = below(out.root, "lib/modules") / out.kernel_release;
   out.has_module_tree = !out.kernel_release.empty() && is_there(tree);
   if (!out.has_module_tree) return;
   const std::string known = read_text(tree / "modules.dep") + read_text(tree / "modules.builtin");
@@ -48,11 +48,11 @@ void gather_modules(host_facts& out) {
 }
 
 void look_at_node(const host_facts& host, kernel_device& of) {
-  const auto classes = host.root / "sys/class/infiniband_verbs";
+  const auto classes = below(host.root, "sys/class/infiniband_verbs");
   for (const auto& name : names_in(classes)) {
     if (read_line(classes / name / "ibdev") != of.name) continue;
     of.node = "/dev/infiniband/" + name;
-    const auto node = host.root / "dev/infiniband" / name;
+    const auto node = below(host.root, "dev/infiniband") / name;
     struct stat found{};
     if (::stat(node.c_str(), &found) == 0)
       of.node_mode = static_cast<std::uint32_t>(found.st_mode) & 07777U;
@@ -62,7 +62,7 @@ void look_at_node(const host_facts& host, kernel_device& of) {
 }
 
 void gather_devices(host_facts& out) {
-  const auto classes = out.root / "sys/class/infiniband";
+  const auto classes = below(out.root, "sys/class/infiniband");
   out.has_class = is_there(classes);
   for (const auto& name : names_in(classes)) {
     kernel_device found{.name = name};
@@ -76,7 +76,7 @@ void gather_devices(host_facts& out) {
 }
 
 void gather_adapters(host_facts& out) {
-  const auto bus = out.root / "sys/bus/pci/devices";
+  const auto bus = below(out.root, "sys/bus/pci/devices");
   for (const auto& address : names_in(bus)) {
     const auto kind = number_of(read_line(bus / address / "class"));
     const bool is_network = kind && *kind >> 16U == 2;
@@ -92,7 +92,7 @@ void gather_adapters(host_facts& out) {
 }
 
 void gather_interfaces(host_facts& out) {
-  const auto classes = out.root / "sys/class/net";
+  const auto classes = below(out.root, "sys/class/net");
   for (const auto& name : names_in(classes)) {
     const auto folder = classes / name;
     const auto mtu = number_of(read_line(folder / "mtu"));
@@ -110,9 +110,9 @@ void gather_interfaces(host_facts& out) {
 }  // namespace
 
 void gather_kernel(host_facts& out) {
-  out.has_connection_manager = is_there(out.root / "dev/infiniband/rdma_cm");
+  out.has_connection_manager = is_there(below(out.root, "dev/infiniband/rdma_cm"));
   for (const char* const place : {"usr/sbin/rdma", "sbin/rdma", "usr/bin/rdma", "bin/rdma"})
-    out.has_rdma_tool = out.has_rdma_tool || is_there(out.root / place);
+    out.has_rdma_tool = out.has_rdma_tool || is_there(below(out.root, place));
   gather_modules(out);
   gather_devices(out);
   gather_adapters(out);

@@ -30,9 +30,9 @@ std::string_view value_of(std::string_view status, std::string_view key) {
 }
 
 std::string container_of(const fact_sources& from) {
-  if (is_there(from.root / ".dockerenv")) return "docker";
-  if (is_there(from.root / "run/.containerenv")) return "podman";
-  if (const std::string kind = read_line(from.root / "run/systemd/container"); !kind.empty())
+  if (is_there(below(from.root, ".dockerenv"))) return "docker";
+  if (is_there(below(from.root, "run/.containerenv"))) return "podman";
+  if (const std::string kind = read_line(below(from.root, "run/systemd/container")); !kind.empty())
     return kind;
   const char* const said = from.environment("container");
   return said != nullptr ? said : "";
@@ -71,16 +71,16 @@ void gather_group(host_facts& out, const std::filesystem::path& folder) {
   }
 }
 
-// The group of this process and those above it: each may limit.
+// The control group of this process and its ancestors: each may have limits.
 void gather_groups(host_facts& out) {
-  const std::string groups = read_text(out.root / "proc/self/cgroup");
+  const std::string groups = read_text(below(out.root, "proc/self/cgroup"));
   for (const auto line : lines_of(groups)) {
     const auto first = line.find(':');
     const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1);
     if (!controllers.empty() && controllers != "rdma") continue;
-    const auto base = out.root / (controllers.empty() ? "sys/fs/cgroup" : "sys/fs/cgroup/rdma");
+    const auto base = below(out.root, controllers.empty() ? "sys/fs/cgroup" : "sys/fs/cgroup/rdma");
     std::filesystem::path inside(line.substr(second + 1));
     for (inside = inside.relative_path();; inside = inside.parent_path()) {
       gather_group(out, inside.empty() ? base : base / inside);
@@ -92,20 +92,20 @@ void gather_groups(host_facts& out) {
 }  // namespace
 
 void gather_process(host_facts& out, const fact_sources& from) {
-  const std::string limits = read_text(out.root / "proc/self/limits");
+  const std::string limits = read_text(below(out.root, "proc/self/limits"));
   out.locked_memory = read_limit(limits, "Max locked memory");
   out.open_files = read_limit(limits, "Max open files");
-  const std::string status = read_text(out.root / "proc/self/status");
+  const std::string status = read_text(below(out.root, "proc/self/status"));
   const auto capabilities = number_of(value_of(status, "CapEff:"), 16).value_or(0);
-  const std::string map = read_line(out.root / "proc/self/uid_map");
+  const std::string map = read_line(below(out.root, "proc/self/uid_map"));
   const auto mapped = words_of(map);
-  // The first user namespace maps every user to itself.
+  // The initial user namespace maps every user to itself.
   out.own_users =
       mapped.size() == 3 && !(mapped[0] == "0" && mapped[1] == "0" && mapped[2] == "4294967295");
   out.may_lock_memory = !out.own_users && (capabilities >> cap_ipc_lock & 1U) != 0;
   out.filtered_calls = value_of(status, "Seccomp:") == "2";
   out.trace_scope = static_cast<int>(
-      number_of(read_line(out.root / "proc/sys/kernel/yama/ptrace_scope")).value_or(0));
+      number_of(read_line(below(out.root, "proc/sys/kernel/yama/ptrace_scope"))).value_or(0));
   out.container = container_of(from);
   for (const char* const name : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"})
     if (const char* const value = from.environment(name); value != nullptr)

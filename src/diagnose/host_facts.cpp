@@ -9,7 +9,7 @@ namespace verbena::inline VERBENA_ABI::diagnose {
 host_facts gather_host_facts(const fact_sources& from) {
   host_facts facts;
   facts.root = from.root;
-  facts.kernel_release = detail::read_line(from.root / "proc/sys/kernel/osrelease");
+  facts.kernel_release = detail::read_line(detail::below(from.root, "proc/sys/kernel/osrelease"));
   detail::gather_kernel(facts);
   detail::gather_process(facts, from);
   return facts;

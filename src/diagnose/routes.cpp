@@ -11,7 +11,7 @@ namespace {
 
 using namespace detail;
 
-// The kernel prints addresses as they lie in memory: in network order, read as a number.
+// The kernel prints the bytes of an address in network order as one host-order number.
 std::optional<std::uint32_t> address_of(std::string_view text) {
   const auto number = number_of(text, 16);
   if (!number || *number > 0xffff'ffffU) return std::nullopt;
@@ -20,9 +20,9 @@ std::optional<std::uint32_t> address_of(std::string_view text) {
 
 }  // namespace
 
-std::vector<route> gather_routes(const std::filesystem::path& root) {
+std::vector<route> gather_routes(const std::string& root) {
   std::vector<route> routes;
-  const std::string text = read_text(root / "proc/net/route");
+  const std::string text = read_text(below(root, "proc/net/route"));
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
     if (words.size() < 8) continue;
@@ -36,8 +36,8 @@ std::vector<route> gather_routes(const std::filesystem::path& root) {
 }
 
 // Destination, its length, source, its length, gateway, metric, three counters, interface.
-bool has_ipv6_gateway(const std::string& interface, const std::filesystem::path& root) {
-  const std::string text = read_text(root / "proc/net/ipv6_route");
+bool has_ipv6_gateway(const std::string& interface, const std::string& root) {
+  const std::string text = read_text(below(root, "proc/net/ipv6_route"));
   const auto lines = lines_of(text);
   return std::ranges::any_of(lines, [&](std::string_view line) {
     const auto words = words_of(line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pieces that several judgements share.
+// Functions that several checks share.
 #pragma once
 
 #include <string>
@@ -11,24 +11,24 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose::detail {
 
-/// `soft0 port 1`.
+/// Returns `soft0 port 1`.
 [[nodiscard]] std::string port_name(const device_facts& device, port_number port);
-/// The error's words, without what the finding says itself.
+/// Returns the message of an error.
 [[nodiscard]] std::string reason_of(const error& failed);
 [[nodiscard]] std::string system_error_text(int code);
-/// The interface of this name, or nullptr.
+/// Returns the interface of this name, or nullptr.
 [[nodiscard]] const net_interface* find_interface(const host_facts& host, std::string_view name);
 [[nodiscard]] device_kind kind_of(const host_facts& host, const device_facts& device);
-/// Whether the port is up and the message that was tried arrived. iWARP is not tried.
+/// Returns whether the port is active and its test message did not fail. iWARP is not tested.
 [[nodiscard]] bool works(const port_facts& port);
 
-/// The port that RDMA works best on.
+/// The best working port.
 struct chosen_port {
   const device_facts* device = nullptr;
   const port_facts* port = nullptr;
   device_kind kind = device_kind::soft;
 };
-/// Without a device if none works.
+/// Returns the best working port, without a device if no port works.
 [[nodiscard]] chosen_port choose_port(const host_facts& host, const devices_facts& devices);
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose::detail

@@ -8,6 +8,7 @@
 #include "src/verbs/completion_queue_creation.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/efa/device_attributes.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
@@ -17,7 +18,7 @@ namespace {
 verbena::detail::created<ibv_cq_ex> create(const context& of, ibv_cq_init_attr_ex& asked) {
   efadv_cq_init_attr more{};
   more.wc_flags = EFADV_WC_EX_WITH_SGID;
-  return verbena::detail::call_create(of.provider().efa.create_cq, of.native(), &asked, &more,
+  return verbena::detail::call_create(of.provider().efa->create_cq, of.native(), &asked, &more,
                                       std::uint32_t{sizeof more});
 }
 
@@ -36,7 +37,7 @@ result<address_handle_number> number_of(const address_handle& way) {
 std::optional<gid> completion_queue::source_gid(
     [[maybe_unused]] const lazy_completion& received) const {
   VERBENA_CHECK(reader_.get() != nullptr && received.native() == native_extended(),
-                "a completion's sender is asked of the queue that it is on");
+                "source_gid() needs a completion of its own queue");
   ibv_gid found{};
   if (efadv_wc_read_sgid(reader_.get(), &found) != 0) return std::nullopt;
   std::array<std::uint8_t, 16> bytes{};
@@ -44,15 +45,17 @@ std::optional<gid> completion_queue::source_gid(
   return gid(bytes);
 }
 
-result<completion_queue> create_completion_queue(const context& of, std::uint32_t capacity,
-                                                 const extended_completion_queue_options& options) {
+result<completion_queue> create_cq(const context& of, std::uint32_t capacity,
+                                   const extended_completion_queue_options& options) {
   VERBENA_TRY(const auto device, query_device(of));
   if (!device.capabilities().contains(capability::source_gid))
-    return error::not_supported("efadv_create_cq", of.name(),
-                                "the device does not tell the GIDs of senders: it is an older EFA");
+    return error::not_supported(
+        "efadv_create_cq", of.name(),
+        "this EFA is an older device, whose completions have no GIDs of senders; use "
+        "context::create_extended_cq()");
   VERBENA_TRY(auto queue, verbena::detail::create_extended_queue(of, capacity, options,
                                                                  {"efadv_create_cq", &create}));
-  efadv_cq* const reader = of.provider().efa.cq_from_ibv_cq_ex(queue.native_extended());
+  efadv_cq* const reader = of.provider().efa->cq_from_ibv_cq_ex(queue.native_extended());
   return completion_queue(std::move(queue), reader);
 }
 

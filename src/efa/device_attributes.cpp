@@ -6,6 +6,7 @@
 
 #include "src/verbs/bit_names.hpp"
 #include "src/verbs/text.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
@@ -51,7 +52,9 @@ result<device_attributes> query_device(const context& device) {
   if (!status.failed) return device_attributes(attributes);
   return error::from_errno(
       status.code, verb.name(), device.name(),
-      status.code == EOPNOTSUPP ? "the device is no Elastic Fabric Adapter" : "");
+      status.code == EOPNOTSUPP
+          ? "the device is not an Elastic Fabric Adapter; `verbena devinfo` lists the devices"
+          : "");
 }
 
 bool is_efa(const context& device) { return query_device(device).has_value(); }

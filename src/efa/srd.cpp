@@ -9,6 +9,7 @@
 
 #include "src/verbs/creation.hpp"
 #include "verbena/efa/device_attributes.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
@@ -26,7 +27,7 @@ std::string exceeded_limits(const efa::device_attributes& device, const ibv_qp_c
        {"max_inline_data", asked.max_inline_data, limit(device.max_inline_data())}});
 }
 
-// What is wrong with `asked`, as far as the device's own attributes tell.
+// Returns the fault in `asked` according to the device's attributes.
 std::string explain(const efa::device_attributes& device, const ibv_qp_init_attr_ex& asked) {
   const auto wanted = send_operations::from_mask(asked.send_ops_flags);
   if (const auto missing = wanted.without(device.operations()); !missing.empty())
@@ -37,8 +38,9 @@ std::string explain(const efa::device_attributes& device, const ibv_qp_init_attr
 
 }  // namespace
 
-result<native_queue_pair> create_srd(const protection_domain& pd, const queue_pair_request& request,
-                                     ibv_qp_init_attr_ex& asked) {
+result<native_queue_pair> create_srd_qp(const protection_domain& pd,
+                                        const queue_pair_request& request,
+                                        ibv_qp_init_attr_ex& asked) {
   VERBENA_TRY(const auto device, efa::query_device(pd.context()));
   if (request.operations.empty()) asked.send_ops_flags = device.operations().mask();
   VERBENA_TRY(const auto* const functions, efa_functions(pd.provider()));

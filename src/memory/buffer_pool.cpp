@@ -9,6 +9,7 @@
 #include "src/memory/placed_block.hpp"
 #include "src/memory/pool_home.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace detail {
@@ -17,10 +18,10 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t cache_line = 64;
 
-// A piece's number: the class above, the number within the class below.
+// The number of a buffer: the class in the upper bits, the index in the class in the lower.
 constexpr unsigned index_bits = 26;
 constexpr std::uint32_t index_mask = (1U << index_bits) - 1;
-// What stands for a whole region.
+// The number of a buffer of a whole region.
 constexpr std::uint32_t whole_region = ~std::uint32_t{0};
 static_assert(buffer_pool::max_count <= index_mask);
 static_assert(buffer_pool::max_classes <= (1U << (32 - index_bits)));
@@ -31,11 +32,11 @@ error refused(const std::string& why) {
 
 result<void> check(const std::vector<size_class>& wanted) {
   if (wanted.empty() || wanted.size() > buffer_pool::max_classes)
-    return refused("a pool has 1 to " + std::to_string(buffer_pool::max_classes) +
+    return refused("a pool needs 1 to " + std::to_string(buffer_pool::max_classes) +
                    " sizes of buffers, not " + std::to_string(wanted.size()));
   for (const auto& [bytes, count] : wanted) {
     if (bytes == 0 || bytes > local_slice::max_length)
-      return refused("a buffer has 1 to " + std::to_string(local_slice::max_length) +
+      return refused("a buffer needs 1 to " + std::to_string(local_slice::max_length) +
                      " bytes, not " + std::to_string(bytes));
     if (count == 0 || count > buffer_pool::max_count)
       return refused("a size has 1 to " + std::to_string(buffer_pool::max_count) +
@@ -59,7 +60,7 @@ result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
   for (auto each = made.classes.rbegin(); each != made.classes.rend(); ++each) {
     const std::size_t need = each->stride * each->count;  // < 2^59
     if (need > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) - made.bytes)
-      return refused("so many buffers need more memory than there are addresses");
+      return refused("the buffers exceed the address space: use fewer or smaller ones");
     each->offset = made.bytes;
     made.bytes += need;
   }
@@ -68,51 +69,77 @@ result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
 
 pool_home::pool_home(memory_region of, pool_layout cut)
     : region(std::move(of)), layout(std::move(cut)), holders(one_handle) {
-  domain = region.native()->pd;
-  rights = region.rights();
+  domain = region->native()->pd;
+  access = region->access();
   for (const auto& each : layout.classes) free.push_back(std::make_unique<free_list>(each.count));
 }
 
-pool_home::pool_home(memory_region of) : region(std::move(of)), holders(one_buffer) {
-  domain = region.native()->pd;
-  rights = region.rights();
+pool_home::pool_home(memory_region of, std::shared_ptr<const void> of_program)
+    : region(std::move(of)), owner(std::move(of_program)), holders(one_buffer) {
+  domain = region->native()->pd;
+  access = region->access();
+}
+
+pool_home::~pool_home() {
+  if (owner == nullptr) return;
+  auto closed = std::move(*region).close();
+  if (closed) return;
+  log(log_level::error, "memory of the program is leaked, because it could not be deregistered: " +
+                            closed.error().message());
+  static_cast<void>(new std::shared_ptr<const void>(std::move(owner)));
 }
 
 void pool_home::let_go(std::uint64_t count) noexcept {
   if (holders.fetch_sub(count, std::memory_order_acq_rel) == count) delete this;
 }
 
-void give_back(buffer_home& home, std::uint32_t piece) noexcept {
+void give_back(buffer_home& home, std::uint32_t number) noexcept {
   auto& owner = static_cast<pool_home&>(home);
-  if (piece != whole_region) owner.free[piece >> index_bits]->push(piece & index_mask);
+  if (number != whole_region) owner.free[number >> index_bits]->push(number & index_mask);
   owner.let_go(pool_home::one_buffer);
 }
 
 }  // namespace detail
 
-buffer buffer::of(memory_region&& region) {
-  VERBENA_ASSERT(region.owns_memory(),
-                 "a buffer is made of a region whose memory the library allocated");
-  VERBENA_ASSERT(!region.rights().contains(access::zero_based),
-                 "a buffer is not made of a zero-based region");
-  VERBENA_ASSERT(region.length() <= local_slice::max_length, "a buffer has at most 4 GiB - 1 byte");
-  auto home = std::make_unique<detail::pool_home>(std::move(region));
-  const memory_region& kept = home->region;
+buffer buffer::whole(memory_region&& region, std::shared_ptr<const void> owner,
+                     std::span<std::byte> memory) {
+  VERBENA_ASSERT(!region.access().contains(access::zero_based),
+                 "a buffer of a zero-based region: register it without access::zero_based");
+  VERBENA_ASSERT(region.length() <= local_slice::max_length,
+                 "a buffer of more than 4 GiB - 1 byte: use several regions");
+  auto home = std::make_unique<detail::pool_home>(std::move(region), std::move(owner));
+  const memory_region& kept = *home->region;
+  home->is_of_program = home->owner != nullptr;
+  home->of_program = memory;
   return buffer({.home = home.release(),
-                 .memory = kept.bytes().data(),
+                 .memory = reinterpret_cast<std::byte*>(kept.slice().address()),
                  .capacity = static_cast<std::uint32_t>(kept.length()),
-                 .piece = detail::whole_region,
+                 .number = detail::whole_region,
                  .lkey = kept.local_key(),
                  .rkey = kept.remote_key()});
 }
 
+buffer buffer::of(memory_region&& region) {
+  VERBENA_ASSERT(region.owns_memory(),
+                 "buffer::of() a region of memory of the program: use buffer::adopt()");
+  return whole(std::move(region), nullptr, {});
+}
+
+buffer buffer::adopt(memory_region&& region, std::span<std::byte> memory,
+                     std::shared_ptr<const void> owner) {
+  VERBENA_ASSERT(owner != nullptr, "buffer::adopt() without an owner that keeps the memory");
+  VERBENA_ASSERT(memory.empty() || memory.size() == region.length(),
+                 "buffer::adopt() of a region and a span of different sizes");
+  return whole(std::move(region), std::move(owner), memory);
+}
+
 result<buffer_pool> buffer_pool::create(const protection_domain& domain,
                                         const buffer_pool_options& options) {
-  if (options.rights.contains(access::zero_based))
-    return detail::refused("the memory of a pool is not zero-based: leave the right out");
+  if (options.access.contains(access::zero_based))
+    return detail::refused("a pool does not support access::zero_based: leave it out");
   VERBENA_TRY(auto layout, detail::lay_out(options.classes));
   VERBENA_TRY(auto region, detail::allocate_region(
-                               "buffer_pool::create", domain, {layout.bytes, options.rights},
+                               "buffer_pool::create", domain, {layout.bytes, options.access},
                                {.placement = options.placement, .huge_pages = options.huge_pages}));
   return buffer_pool(new detail::pool_home(std::move(region), std::move(layout)));
 }
@@ -139,11 +166,11 @@ std::optional<buffer> buffer_pool::take(std::size_t bytes) const {
     if (!free) continue;
     home.hold(detail::pool_home::one_buffer);
     return buffer({.home = &home,
-                   .memory = home.region.bytes().data() + each.offset + *free * each.stride,
+                   .memory = home.region->bytes().data() + each.offset + *free * each.stride,
                    .capacity = static_cast<std::uint32_t>(each.bytes),
-                   .piece = static_cast<std::uint32_t>(i << detail::index_bits) | *free,
-                   .lkey = home.region.local_key(),
-                   .rkey = home.region.remote_key()});
+                   .number = static_cast<std::uint32_t>(i << detail::index_bits) | *free,
+                   .lkey = home.region->local_key(),
+                   .rkey = home.region->remote_key()});
   }
   return std::nullopt;
 }
@@ -160,10 +187,10 @@ std::size_t buffer_pool::taken() const {
   return home().holders.load(std::memory_order_relaxed) % detail::pool_home::one_handle;
 }
 
-std::size_t buffer_pool::registered_bytes() const { return home().region.length(); }
+std::size_t buffer_pool::registered_bytes() const { return home().region->length(); }
 
-access_flags buffer_pool::rights() const { return home().rights; }
+access_flags buffer_pool::access() const { return home().access; }
 
-const ibv_pd* buffer_pool::domain_identity() const { return home().domain; }
+const ibv_pd* buffer_pool::native_pd() const { return home().domain; }
 
 }  // namespace verbena::inline VERBENA_ABI

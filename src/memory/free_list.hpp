@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which of a fixed number of things are free: a stack of their numbers, without locks. A thread
-// that is stopped in the middle of a call keeps nobody from going on.
+// A lock-free stack of the numbers of free objects. A thread that stops in the middle of a call
+// does not block other threads.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,12 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Numbers from 0 to count - 1, all of them free at first; 0 is the first to go. What a thread did
-/// before push(n) is visible to the thread whose pop() yields n. Threads: thread-safe.
+/// Free numbers of 0 to count - 1; initially all, and pop() returns 0 first. Writes before push(n)
+/// are visible after the pop() that returns n. Threads: thread-safe.
 class free_list {
  public:
-  /// Precondition: count < 2^32 - 1. Allocates; nothing else does.
+  /// Creates a list of `count` free numbers. Precondition: count < 2^32 - 1. Allocates; the other
+  /// members do not.
   explicit free_list(std::uint32_t count)
       : next_(std::make_unique<std::atomic<std::uint32_t>[]>(count)),
         head_(head_of(count == 0 ? none : 0, 0)) {
@@ -24,13 +25,13 @@ class free_list {
       next_[i].store(i + 1 == count ? none : i + 1, std::memory_order_relaxed);
   }
 
-  /// Takes the number that was freed last; nothing if none is free.
+  /// Takes the number that was freed last; nullopt if none is free.
   [[nodiscard]] std::optional<std::uint32_t> pop() noexcept {
     std::uint64_t seen = head_.load(std::memory_order_acquire);
     while (true) {
       const auto first = static_cast<std::uint32_t>(seen);
       if (first == none) return std::nullopt;
-      // Another thread may have taken `first` by now: then `after` is old, and so is the tag.
+      // If another thread has taken `first`, `after` is stale, and the tag differs.
       const std::uint32_t after = next_[first].load(std::memory_order_relaxed);
       if (head_.compare_exchange_weak(seen, head_of(after, tag_of(seen) + 1),
                                       std::memory_order_acquire, std::memory_order_acquire))
@@ -50,8 +51,7 @@ class free_list {
  private:
   static constexpr std::uint32_t none = 0xffff'ffff;
 
-  // The tag counts what was taken, so that a head is not mistaken for an earlier one with the same
-  // first number and another second one.
+  // The tag counts pops, so that a head differs from an earlier one with equal first number (ABA).
   static constexpr std::uint64_t head_of(std::uint32_t first, std::uint32_t tag) noexcept {
     return (std::uint64_t{tag} << 32U) | first;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The host as hwloc sees it. Its topology is loaded once per process, when somebody asks, and stays
+// The host as hwloc sees it. Its topology is loaded once per process, on first use, and stays
 // until the process ends. Without hwloc there is an error in its place.
 #include "src/memory/numa_host.hpp"
 
@@ -34,7 +34,7 @@ numa_outcome outcome(int returned, const char* call) {
 
 class hwloc_numa_host final : public numa_host {
  public:
-  // Takes the topology, for ever: threads may use it while the process ends.
+  // Loads the topology and never frees it: threads may use it while the process ends.
   explicit hwloc_numa_host(hwloc_topology_t topology) : topology_(topology) {}
 
   std::vector<numa_node> nodes() const override {

@@ -24,11 +24,11 @@ std::optional<unsigned> numa_placement::node(const context& near) const {
 }
 
 result<memory_region> allocate_placed(const protection_domain& domain, std::size_t bytes,
-                                      access_flags rights, placed_options options) {
+                                      access_flags access, placed_options options) {
   if (bytes == 0)
     return error::invalid_argument("allocate_placed", domain.name(),
                                    "a memory region has at least one byte");
-  return detail::allocate_region("allocate_placed", domain, {bytes, rights}, options);
+  return detail::allocate_region("allocate_placed", domain, {bytes, access}, options);
 }
 
 std::optional<unsigned> numa_node_of(const context& adapter) {

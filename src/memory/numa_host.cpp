@@ -60,15 +60,15 @@ std::string explain_numa(int code) {
     case ENOSYS:
       return "the kernel has no NUMA (CONFIG_NUMA), or a sandbox hides it";
     case EIO:
-      return "pages that are elsewhere could not be moved to the node: it has not as much to "
+      return "pages that are elsewhere could not be moved to the node: it does not have as much to "
              "spare, "
-             "or somebody else holds them";
+             "or another process holds them";
     case EINVAL:
       return "the node has no memory, or this process may not use it any more (Mems_allowed_list "
              "in "
              "/proc/self/status)";
     case ENOMEM:
-      return "the node has not as much memory to spare";
+      return "the node does not have as much memory to spare";
     default:
       return {};
   }

@@ -44,7 +44,7 @@ class numa_host {
 
   /// In ascending order of their numbers.
   [[nodiscard]] virtual std::vector<numa_node> nodes() const = 0;
-  /// Bytes of the node that nobody uses; nothing where the kernel does not say.
+  /// Returns the unused bytes of the node, or nullopt if the kernel does not report them.
   [[nodiscard]] virtual std::optional<std::uint64_t> free_bytes(unsigned node) const = 0;
 
   /// Pages of `memory` that come to be, come from `node` if it has some.
@@ -77,7 +77,7 @@ class numa_host {
 /// That `host` has `node`, for `call`.
 [[nodiscard]] result<numa_node> find_node(const numa_host& host, std::string_view call,
                                           unsigned node);
-/// What a refusal means, and what to do.
+/// The meaning of a refusal, and the remedy.
 [[nodiscard]] std::string explain_numa(int code);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of the library on a NUMA node.
+// Memory of the library on NUMA nodes.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,31 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What is wanted of a block.
+/// The placement of a block.
 struct block_place {
-  std::string_view call;  ///< of the user, for messages
+  std::string_view call;  ///< function of the interface, for messages
   unsigned node = 0;
   numa_binding how = numa_binding::preferred;
 };
 
-/// Whether `bytes` can be where they are wanted, as far as that is known before there is a block.
-/// If they only prefer it, a node that is not there is no error: the log hook is told.
+/// Returns whether `bytes` can be placed, as far as is known before allocation. A preferred node
+/// that does not exist is no error, but a warning to the log hook.
 [[nodiscard]] result<bool> can_place(const numa_host& host, std::size_t bytes,
                                      const block_place& where);
 
-/// Puts `block`, which nobody has touched, on a node that the host has. What it returns owns the
-/// block, and undoes that before the block goes, since the software device uses memory again.
-/// Errors: see allocate_placed().
+/// Places an untouched `block` on an existing node. The result owns the block and removes the
+/// placement before the block is freed, since the software device reuses memory.
+/// Errors: those of allocate_placed().
 [[nodiscard]] result<std::shared_ptr<const memory_block>> place_block(
     const numa_host& host, std::shared_ptr<const memory_block> block, const block_place& where);
 
-/// What is wanted of a region.
+/// The size and access flags of a region.
 struct region_wanted {
   std::size_t bytes = 0;  ///< at least 1
-  access_flags rights;
+  access_flags access;
 };
 
-/// Allocates and registers memory, where and of what `options` say. Errors: see allocate_placed().
+/// Allocates and registers memory as `options` say. Errors: those of allocate_placed().
 [[nodiscard]] result<memory_region> allocate_region(const char* call,
                                                     const protection_domain& domain,
                                                     region_wanted wanted,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the handles and the buffers of one pool share. Lives until the last of them is gone.
+// The state that the handles and buffers of one pool share. Is destroyed with the last of them.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "src/memory/free_list.hpp"
@@ -15,42 +16,46 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// One size of a pool.
+/// One size class of a pool.
 struct pool_class {
-  std::size_t bytes;   ///< of a buffer
+  std::size_t bytes;   ///< of one buffer
   std::size_t stride;  ///< from one buffer to the next
   std::size_t offset;  ///< of the first one in the region
   std::uint32_t count;
 };
 
-/// How memory is cut: the classes, smallest first, and the bytes that they need in all.
+/// The layout of the memory of a pool: the classes, smallest first, and their total size.
 struct pool_layout {
   std::vector<pool_class> classes;
   std::size_t bytes = 0;
 };
 
-/// Cuts memory into `wanted`. Errors: `invalid_argument`, in words.
+/// Lays out the classes `wanted`. Errors: `invalid_argument`.
 [[nodiscard]] result<pool_layout> lay_out(const std::vector<size_class>& wanted);
 
-/// Counts who holds it: a handle counts `one_handle`, a buffer `one_buffer`.
+/// Counts its users: a pool handle counts `one_handle`, a buffer `one_buffer`.
 struct pool_home : buffer_home {
   static constexpr std::uint64_t one_buffer = 1;
   static constexpr std::uint64_t one_handle = std::uint64_t{1} << 36U;
 
-  /// Whose buffers are cut from `of`. Held by one handle.
+  /// The home of buffers that are parts of `of`. Held by one pool handle.
   pool_home(memory_region of, pool_layout cut);
-  /// Whose one buffer is all of `of`. Held by that buffer.
-  explicit pool_home(memory_region of);
+  /// The home of one buffer that is all of `of`. Held by that buffer. `owner` keeps memory of the
+  /// program; nullptr for memory of the library.
+  pool_home(memory_region of, std::shared_ptr<const void> owner);
 
   pool_home(const pool_home&) = delete;
   pool_home& operator=(const pool_home&) = delete;
-  ~pool_home() = default;
+  /// Deregisters, then destroys the owner of memory of the program; leaks it if deregistration is
+  /// refused.
+  ~pool_home();
 
   void hold(std::uint64_t count) noexcept { holders.fetch_add(count, std::memory_order_relaxed); }
-  /// Destroys the home if nobody else holds it.
+  /// Destroys the home if it has no other user.
   void let_go(std::uint64_t count) noexcept;
 
-  memory_region region;
+  std::optional<memory_region> region;
+  std::shared_ptr<const void> owner;  ///< of memory of the program; otherwise nullptr
   pool_layout layout;
   std::vector<std::unique_ptr<free_list>> free;  ///< of the class with the same index
   alignas(64) std::atomic<std::uint64_t> holders;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/sys/failing_provider.hpp"
 
+#include <memory>
+
 #include "verbena/base/assert.hpp"
+#include "verbena/sys/cm_table.hpp"
+#include "verbena/sys/efa_table.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
@@ -33,8 +37,16 @@ void failing_provider::wrap(Verb& member) {
 failing_provider::failing_provider(const provider& wrapped) : provider_(wrapped) {
   VERBENA_ASSERT(instance.exchange(this) == nullptr, "at most one failing_provider exists");
   provider_.verbs.for_each([this](auto& member) { wrap(member); });
-  provider_.cm.for_each([this](auto& member) { wrap(member); });
-  provider_.efa.for_each([this](auto& member) { wrap(member); });
+  if (provider_.cm != nullptr) {
+    sys::cm_table cm = *provider_.cm;
+    cm.for_each([this](auto& member) { wrap(member); });
+    provider_.cm = std::make_shared<const sys::cm_table>(cm);
+  }
+  if (provider_.efa != nullptr) {
+    sys::efa_table efa = *provider_.efa;
+    efa.for_each([this](auto& member) { wrap(member); });
+    provider_.efa = std::make_shared<const sys::efa_table>(efa);
+  }
 }
 
 failing_provider::~failing_provider() { instance = nullptr; }
@@ -52,9 +64,10 @@ void failing_provider::fail_verb(std::string_view name, int code) noexcept {
   const auto choose = [&](auto& member) {
     if (member.name() == name) verb_to_fail_ = member.name().data();
   };
-  provider_.verbs.for_each(choose);
-  provider_.cm.for_each(choose);
-  provider_.efa.for_each(choose);
+  // The names belong to the types of the members: any table has them.
+  sys::verbs_table().for_each(choose);
+  sys::cm_table().for_each(choose);
+  sys::efa_table().for_each(choose);
   VERBENA_ASSERT(*verb_to_fail_.load() != '\0', "fail_verb() names a verb of the table");
 }
 

@@ -11,7 +11,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 /// Sets all members of `table` to functions that load libefa. Where it cannot be loaded, or lacks a
 /// function, calls report EOPNOTSUPP; efa_functions() says why.
 void set_loading_efa(efa_table& table) noexcept;
-/// The same with librdmacm and cm_functions().
+/// Loads librdmacm on first use, for cm_functions().
 void set_loading_cm(cm_table& table) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::sys

@@ -11,6 +11,8 @@
 
 #include "src/sys/context_verbs.hpp"
 #include "src/sys/late_verbs.hpp"
+#include "verbena/sys/cm_table.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/library.hpp"
 
 // Defined by the target `verbena::linked`: the functions of a static libibverbs.
@@ -27,8 +29,12 @@ void fill(provider& to, LookUp&& look_up) {
     member.set(reinterpret_cast<function>(look_up(member.name())));
   };
   to.verbs.for_each_exported(find);
-  to.cm.for_each(find);
-  to.efa.for_each(find);
+  sys::cm_table cm;
+  cm.for_each(find);
+  to.cm = std::make_shared<const sys::cm_table>(cm);
+  sys::efa_table efa;
+  efa.for_each(find);
+  to.efa = std::make_shared<const sys::efa_table>(efa);
   sys::set_context_verbs(to.verbs);
 }
 
@@ -46,14 +52,14 @@ auto look_up_in(void* library) {
   };
 }
 
-// Makes a provider once; failures are tried again at the next call.
+// Makes a provider once. After a failure the next call tries again.
 template <class Make>
 result<const provider*> once(std::mutex& mutex, const provider*& made, Make&& make) {
   const std::lock_guard lock(mutex);
   if (made == nullptr) {
     auto fresh = make();
     if (!fresh) return std::move(fresh).error();
-    made = *fresh;  // lives as long as the process
+    made = *fresh;  // exists until the process ends
   }
   return made;
 }
@@ -68,8 +74,12 @@ result<const provider*> make_system_provider() {
   VERBENA_TRY(void* const library, sys::load_system_library(sys::rdma_library::ibverbs));
   made->origin = provider_origin::system;
   fill(*made, look_up_in(library));
-  sys::set_loading_cm(made->cm);
-  sys::set_loading_efa(made->efa);
+  sys::cm_table cm;
+  sys::set_loading_cm(cm);
+  made->cm = std::make_shared<const sys::cm_table>(cm);
+  sys::efa_table efa;
+  sys::set_loading_efa(efa);
+  made->efa = std::make_shared<const sys::efa_table>(efa);
   if (!made->verbs.get_device_list.available())
     return error::unavailable(ENOSYS, "dlsym", "libibverbs.so.1",
                               "the library that was loaded has no ibv_get_device_list: "
@@ -84,8 +94,8 @@ result<const provider*> make_soft_provider() {
   const verbena_soft_functions* functions = entry != nullptr ? entry(soft_abi) : nullptr;
   if (functions == nullptr)
     return error::unavailable(EPROTO, "verbena_soft_entry", "libverbena-soft.so.0",
-                              "the software device that was loaded is of another version than "
-                              "this library: install the two together");
+                              "the software device that was loaded has another version than this "
+                              "library: install both from one build");
   auto made = std::make_unique<provider>();
   made->origin = provider_origin::soft;
   const auto listed = look_up_in(*functions);
@@ -100,8 +110,8 @@ result<const provider*> make_soft_provider() {
   made->soft_free = reinterpret_cast<verbena_soft_free_function>(look_up("verbena_soft_free"));
   made->soft_explain =
       reinterpret_cast<verbena_soft_explain_function>(look_up("verbena_soft_explain"));
-  made->soft_provoke =
-      reinterpret_cast<verbena_soft_provoke_function>(look_up("verbena_soft_provoke"));
+  made->soft_inject_event =
+      reinterpret_cast<verbena_soft_inject_event_function>(look_up("verbena_soft_inject_event"));
   return made.release();
 }
 
@@ -122,25 +132,25 @@ result<const provider*> soft_provider() {
 result<const sys::efa_table*> efa_functions(const provider& from) {
   if (from.origin == provider_origin::system)
     VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::efa));
-  if (!from.efa.query_device.available())
+  if (from.efa == nullptr || !from.efa->query_device.available())
     return error::not_supported(
-        from.efa.query_device.name(), to_string(from.origin),
+        "efadv_query_device", to_string(from.origin),
         from.origin == provider_origin::linked
             ? "the program was linked without the driver of EFA: see VERBENA_LINKED_DRIVERS"
             : "the software device that was loaded has no EFA");
-  return &from.efa;
+  return from.efa.get();
 }
 
 result<const sys::cm_table*> cm_functions(const provider& from) {
   if (from.origin == provider_origin::system)
     VERBENA_TRY_VOID(sys::load_system_library(sys::rdma_library::rdmacm));
-  if (!from.cm.create_event_channel.available())
+  if (from.cm == nullptr || !from.cm->create_event_channel.available())
     return error::not_supported(
-        from.cm.create_event_channel.name(), to_string(from.origin),
+        "rdma_create_event_channel", to_string(from.origin),
         from.origin == provider_origin::linked
             ? "the program was linked without librdmacm.a: install it where the program is built"
             : "the software device that was loaded has no connection manager");
-  return &from.cm;
+  return from.cm.get();
 }
 
 const char* to_string(provider_origin origin) noexcept {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/access.hpp"
 
+#include <infiniband/verbs.h>
+
 #include <array>
 #include <utility>
 
@@ -8,7 +10,22 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-std::string to_string(access_flags rights) {
+namespace {
+constexpr bool is(access flag, std::uint32_t native) {
+  return static_cast<std::uint32_t>(flag) == native;
+}
+static_assert(is(access::local_write, IBV_ACCESS_LOCAL_WRITE));
+static_assert(is(access::remote_write, IBV_ACCESS_REMOTE_WRITE));
+static_assert(is(access::remote_read, IBV_ACCESS_REMOTE_READ));
+static_assert(is(access::remote_atomic, IBV_ACCESS_REMOTE_ATOMIC));
+static_assert(is(access::memory_window_bind, IBV_ACCESS_MW_BIND));
+static_assert(is(access::zero_based, IBV_ACCESS_ZERO_BASED));
+static_assert(is(access::on_demand, IBV_ACCESS_ON_DEMAND));
+static_assert(is(access::huge_pages, IBV_ACCESS_HUGETLB));
+static_assert(is(access::relaxed_ordering, IBV_ACCESS_RELAXED_ORDERING));
+}  // namespace
+
+std::string to_string(access_flags set) {
   static constexpr std::array<std::pair<access, const char*>, 11> names = {{
       {access::local_write, "local_write"},
       {access::remote_write, "remote_write"},
@@ -22,18 +39,18 @@ std::string to_string(access_flags rights) {
       {access::flush_persistent, "flush_persistent"},
       {access::relaxed_ordering, "relaxed_ordering"},
   }};
-  if (rights.empty()) return "none";
+  if (set.empty()) return "none";
   std::string text;
   const auto append = [&text](const std::string& more) {
     if (!text.empty()) text += " | ";
     text += more;
   };
   for (const auto& [flag, name] : names) {
-    if (!rights.contains(flag)) continue;
+    if (!set.contains(flag)) continue;
     append(name);
-    rights = rights.without(flag);
+    set = set.without(flag);
   }
-  if (!rights.empty()) append(detail::hexadecimal(rights.mask()));
+  if (!set.empty()) append(detail::hexadecimal(set.mask()));
   return text;
 }
 

@@ -33,7 +33,7 @@ std::string explain_route(int code, asked_device device, const address_vector& t
   const bool soft = device.from->origin == provider_origin::soft;
   if (soft && code == ENETUNREACH && !is_own_address(device, to))
     return "the software device reaches this host only, and " + to_string(*to.gid) +
-           " is no address of it";
+           " is not an address of this host";
   return "resolving the route to the remote GID " + to_string(*to.gid) +
          " failed; on RoCE this usually means that it does not answer on the network of the local "
          "GID at index " +
@@ -48,7 +48,7 @@ std::string explain_address(asked_device device, const address_vector& to) {
     return "port " + std::to_string(to.port.value()) + " does not exist";
   if (!to.gid)
     return port.link_layer == IBV_LINK_LAYER_ETHERNET
-               ? "on Ethernet the peer is addressed by its GID, and none was given"
+               ? "on Ethernet the address needs the GID of the peer"
                : "";
   const std::string index = std::to_string(to.source_gid.value());
   if (to.source_gid.value() >= port.gid_tbl_len)

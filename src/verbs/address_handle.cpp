@@ -74,10 +74,9 @@ result<address_vector> way_back(const protection_domain& pd, const sender& from,
                      .source_path_bits = from.path_bits};
   if (!from.has_header) return way;
   if (!header)
-    return error::invalid_argument(
-        "sender_address", pd.name(),
-        "the completion says that the datagram came with a GRH, and none was given: it stands in "
-        "the first 40 bytes of the receive");
+    return error::invalid_argument("sender_address", pd.name(),
+                                   "the datagram has a GRH, and none was passed: it is in "
+                                   "the first 40 bytes of the receive");
   VERBENA_TRY(way.source_gid, receiving_entry(pd, port, *header));
   way.gid = header->source;
   way.traffic_class = header->traffic_class;
@@ -87,15 +86,14 @@ result<address_vector> way_back(const protection_domain& pd, const sender& from,
 }
 
 error no_sender(const protection_domain& pd) {
-  return error::invalid_argument("sender_address", pd.name(),
-                                 "a failed completion says nothing about a sender");
+  return error::invalid_argument("sender_address", pd.name(), "a failed completion has no sender");
 }
 
 }  // namespace
 
-result<address_handle> protection_domain::create_address_handle(const address_vector& to) const {
+result<address_handle> protection_domain::create_ah(const address_vector& to) const {
   const auto& verb = provider().verbs.create_ah;
-  VERBENA_TRY_VOID(detail::check_address(to, "create_address_handle", name()));
+  VERBENA_TRY_VOID(detail::check_address(to, "create_ah", name()));
   ibv_ah_attr asked = detail::native_address(to);
   const auto made = detail::call_create(verb, native(), &asked);
   if (made) return make_handle(made.native, *this, ownership::take);

@@ -36,30 +36,28 @@ constexpr std::array<kind_text, 21> kinds = {{
     {"QP_REQ_ERR", subject::queue_pair,
      "a peer sent a request that is not valid; the queue pair is in the error state"},
     {"QP_ACCESS_ERR", subject::queue_pair,
-     "a peer tried what the memory region's key, range or rights forbid; the queue pair is in the "
+     "a request of the peer violated the key, range or access flags of a memory region; the queue "
+     "pair is in the "
      "error state"},
-    {"COMM_EST", subject::queue_pair,
-     "the first message came before the queue pair was ready to send"},
+    {"COMM_EST", subject::queue_pair, "the first message arrived before the queue pair was in RTS"},
     {"SQ_DRAINED", subject::queue_pair,
-     "all that was posted before the send queue was stopped is done"},
+     "all requests that were posted before the send queue was stopped are complete"},
     {"PATH_MIG", subject::queue_pair, "the connection uses its alternate path now"},
-    {"PATH_MIG_ERR", subject::queue_pair, "the connection could not change to its alternate path"},
+    {"PATH_MIG_ERR", subject::queue_pair, "the connection could not migrate to its alternate path"},
     {"DEVICE_FATAL", subject::device,
      "the device failed or was removed: close it and everything made from it"},
-    {"PORT_ACTIVE", subject::port, "the link came up"},
-    {"PORT_ERR", subject::port, "the link went down"},
-    {"LID_CHANGE", subject::port,
-     "the subnet manager gave the port another LID: peers have to be told"},
-    {"PKEY_CHANGE", subject::port, "the table of partition keys changed: look up indices again"},
-    {"SM_CHANGE", subject::port, "another subnet manager took over"},
+    {"PORT_ACTIVE", subject::port, "the link is up"},
+    {"PORT_ERR", subject::port, "the link is down"},
+    {"LID_CHANGE", subject::port, "the LID of the port changed: send the new LID to the peers"},
+    {"PKEY_CHANGE", subject::port, "the P_Key table changed: query the indices again"},
+    {"SM_CHANGE", subject::port, "the subnet manager changed"},
     {"SRQ_ERR", subject::srq, "the shared receive queue failed: no more receives can be posted"},
     {"SRQ_LIMIT_REACHED", subject::srq,
-     "fewer receives are left than the limit that was armed: post more, and arm it again"},
+     "the number of receives is below the armed limit: post more, and arm it again"},
     {"QP_LAST_WQE_REACHED", subject::queue_pair,
      "a queue pair in the error state takes no more receives from its shared receive queue"},
-    {"CLIENT_REREGISTER", subject::port,
-     "the subnet manager lost what was registered with it: register again"},
-    {"GID_CHANGE", subject::port, "the table of GIDs changed: look up indices again"},
+    {"CLIENT_REREGISTER", subject::port, "the subnet manager requests all registrations again"},
+    {"GID_CHANGE", subject::port, "the GID table changed: query the indices again"},
     {"WQ_FATAL", subject::work_queue, "the work queue failed"},
     {"DEVICE_SPEED_CHANGE", subject::device, "the device's speed changed"},
 }};
@@ -151,7 +149,7 @@ result<void> context::stop_blocking_for_events() const {
   return {};
 }
 
-int context::event_fd() const {
+int context::async_fd() const {
   // A descriptor that cannot be changed cannot be waited for either: poll_event() says why.
   static_cast<void>(stop_blocking_for_events());
   return native()->async_fd;
@@ -171,14 +169,14 @@ result<std::optional<async_event>> context::poll_event() const {
     return std::optional<async_event>();
   const bool gone = status.code == EIO || status.code == ENODEV;
   return error::from_errno(status.code, verbs.get_async_event.name(), name(),
-                           gone ? "the device is gone" : "");
+                           gone ? "the device was removed or has failed" : "");
 }
 
 result<std::optional<async_event>> context::wait_event(deadline until) const {
   for (;;) {
     VERBENA_TRY(auto event, poll_event());
     if (event) return event;
-    VERBENA_TRY(const bool readable, wait_for_fd(event_fd(), POLLIN, until));
+    VERBENA_TRY(const bool readable, wait_for_fd(async_fd(), POLLIN, until));
     if (!readable) return std::optional<async_event>();
   }
 }

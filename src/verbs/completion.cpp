@@ -23,11 +23,8 @@ result<void> completion_failure(const failed_completion& failed) {
   diagnosis += ", vendor error " + hexadecimal(failed.vendor_error);
   if (const auto cause = likely_cause(failed.status); !cause.empty())
     diagnosis.append("; usually: ").append(cause);
-  return error({.kind = error_kind::completion,
-                .code = static_cast<int>(failed.status),
-                .call = request_text(failed.id),
-                .object = queue_pair_text(failed.queue_pair),
-                .diagnosis = std::move(diagnosis)});
+  return error(error_kind::completion, static_cast<int>(failed.status), request_text(failed.id),
+               queue_pair_text(failed.queue_pair), diagnosis);
 }
 
 }  // namespace detail

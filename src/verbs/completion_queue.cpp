@@ -7,8 +7,10 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "src/base/relax.hpp"
 #include "src/verbs/completion_queue_creation.hpp"
 #include "src/verbs/creation.hpp"
 #include "src/verbs/device_reason.hpp"
@@ -60,9 +62,8 @@ error polling_failure(int status) {
   // Some providers return the negated errno, others -1; lazy polls return the errno.
   const int code = status == -1 ? 0 : std::abs(status);
   return error::from_errno(code, "polling", "a completion queue",
-                           "the queue overflowed, or its device went away; completions are lost "
-                           "and the queue pairs on it "
-                           "cannot be used any more");
+                           "the queue overflowed or its device was removed; completions were lost "
+                           "and its queue pairs can no longer be used");
 }
 
 void raise_polling_failure(int status) { raise(polling_failure(status)); }
@@ -101,6 +102,40 @@ result<void> completion_queue::request_notification(notify which) const {
       status.failed)
     return error::from_errno(status.code, "ibv_req_notify_cq", name());
   return {};
+}
+
+result<std::span<completion>> completion_queue::wait(std::span<completion> out, deadline until,
+                                                     call_site where) const {
+  VERBENA_ASSERT(!out.empty(), "wait() was called with room for 0 completions; pass at least one");
+  constexpr unsigned pauses_per_yield = 64;
+  // Two holders: the channel and this queue.
+  const auto& use = state().parents().use;
+  const bool can_sleep = use != nullptr && use.use_count() == 2;
+  bool is_armed = false;
+  for (unsigned round = 1;; ++round) {
+    const poll_result polled = poll(out, where);
+    if (!polled) return polled.error();
+    if (!(*polled).empty()) return *polled;
+    if (until.expired())
+      return error::timed_out("waiting for a completion", name(),
+                              "no completion arrived before the deadline");
+    if (!can_sleep) {
+      round % pauses_per_yield == 0 ? std::this_thread::yield() : detail::relax();
+      continue;
+    }
+    const auto channel = detail::internals::make<completion_channel>(state().parents().channel);
+    if (is_armed) {
+      VERBENA_TRY_VOID(channel.wait(until));
+    } else {
+      // Events of earlier arms would end the sleep at once.
+      for (bool has_event = true; has_event;) {
+        VERBENA_TRY(const auto earlier, channel.poll_event());
+        has_event = earlier.has_value();
+      }
+      VERBENA_TRY_VOID(request_notification(notify::any_completion));
+    }
+    is_armed = !is_armed;
+  }
 }
 
 std::size_t completion_queue::capacity() const {

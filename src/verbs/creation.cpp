@@ -8,7 +8,8 @@ error creation_error(int code, std::string_view call, std::string_view object) {
   switch (code) {
     case ENOMEM:
       diagnosis =
-          "the device has no more of them, or the limit of locked memory (ulimit -l) or of the "
+          "the device has no free object of this type, or the limit of locked memory (ulimit -l) "
+          "or of the "
           "rdma control group is reached";
       break;
     case EMFILE:
@@ -17,10 +18,10 @@ error creation_error(int code, std::string_view call, std::string_view object) {
       break;
     case ENODEV:
     case EIO:
-      diagnosis = "the device is gone";
+      diagnosis = "the device was removed or has failed";
       break;
     case 0:
-      diagnosis = "the provider gave no reason";
+      diagnosis = "the provider reported no errno";
       break;
     default:
       break;

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "src/verbs/diagnosis.hpp"
-#include "verbena/base/log.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/port_attributes.hpp"
 
@@ -29,8 +31,20 @@ bool has_active_port(const context& opened) {
   return false;
 }
 
-// What open_best() passed over, for the case that nothing better follows.
-struct passed_over {
+// rxe, siw and other software devices of the kernel have no parent device in sysfs. A device
+// without a folder in sysfs is a test's, and counts as hardware.
+bool is_software(const device& of) {
+  if (of.origin() == provider_origin::soft) return true;
+  const ibv_device& native = *of.native();
+  const std::filesystem::path folder(
+      std::string(native.ibdev_path, ::strnlen(native.ibdev_path, sizeof native.ibdev_path)));
+  std::error_code failed;
+  return !folder.empty() && std::filesystem::is_directory(folder, failed) &&
+         !std::filesystem::exists(folder / "device", failed);
+}
+
+// The devices that open_best() did not choose, in case no better one follows.
+struct skipped_devices {
   std::optional<context> inactive;
   std::optional<error> failure;
   std::string reasons;
@@ -38,8 +52,8 @@ struct passed_over {
   void note(const std::string& reason) { reasons += (reasons.empty() ? "" : "; ") + reason; }
 };
 
-// The device, if it is good enough to be the best.
-std::optional<context> try_device(const device& candidate, passed_over& others) {
+// Opens the candidate if it is good enough to be the best.
+std::optional<context> try_device(const device& candidate, skipped_devices& others) {
   auto opened = candidate.open();
   if (!opened) {
     others.note(opened.error().message());
@@ -53,6 +67,14 @@ std::optional<context> try_device(const device& candidate, passed_over& others) 
   return std::nullopt;
 }
 
+std::string fallback_warning(const context& chosen, const skipped_devices& others) {
+  std::string why = others.reasons;
+  if (why.empty()) why = explain_missing_hardware();
+  if (why.empty()) why = "there is no RDMA hardware";
+  return "open_device: uses " + chosen.name() + ": " + why +
+         "; to require hardware, pass devices::hardware_only, or name a device";
+}
+
 }  // namespace
 
 result<soft_mode> parse_soft_mode(const char* value) {
@@ -62,7 +84,7 @@ result<soft_mode> parse_soft_mode(const char* value) {
   if (text == "only") return soft_mode::only;
   return error::invalid_argument(
       "list_devices", "VERBENA_SOFTDEV",
-      "the environment variable is '" + std::string(text) + "'; it must be on, off or only");
+      "the environment variable is '" + std::string(text) + "'; its values are on, off and only");
 }
 
 std::vector<device> merge_lists(std::vector<device> hardware, std::vector<device> soft) {
@@ -74,32 +96,42 @@ std::vector<device> merge_lists(std::vector<device> hardware, std::vector<device
   return hardware;
 }
 
-result<context> open_best(std::span<const device> devices) {
-  passed_over others;
-  for (const auto& candidate : devices) {
+result<chosen_device> open_best(std::span<const device> among, devices accepted) {
+  skipped_devices others;
+  for (const auto& candidate : among) {
+    if (accepted == devices::hardware_only && is_software(candidate)) {
+      others.note(candidate.name() + " is a software device");
+      continue;
+    }
     auto chosen = try_device(candidate, others);
     if (!chosen) continue;
-    if (!others.reasons.empty())
-      log(log_level::warning, "open_device: " + chosen->name() + " is used, because " +
-                                  others.reasons + "; name a device to choose it yourself");
-    return *std::move(chosen);
+    std::string warning;
+    if (candidate.origin() == provider_origin::soft || !others.reasons.empty())
+      warning = fallback_warning(*chosen, others);
+    return chosen_device{*std::move(chosen), std::move(warning)};
   }
-  if (others.inactive) return *std::move(others.inactive);
+  if (others.inactive) {
+    std::string warning = fallback_warning(*others.inactive, others);
+    return chosen_device{*std::move(others.inactive), std::move(warning)};
+  }
   if (others.failure) return *std::move(others.failure);
-  const std::string why = explain_missing_hardware();
+  std::string why = explain_missing_hardware();
+  if (why.empty()) why = others.reasons;
   return error::unavailable(ENODEV, "open_device", {},
-                            "there is no RDMA device" + (why.empty() ? "" : ": " + why));
+                            (accepted == devices::hardware_only ? "there is no RDMA hardware"
+                                                                : "there is no RDMA device") +
+                                (why.empty() ? std::string() : ": " + why));
 }
 
-result<context> open_named(std::span<const device> devices, std::string_view name) {
+result<context> open_named(std::span<const device> among, std::string_view name) {
   std::string others;
-  for (const auto& candidate : devices) {
+  for (const auto& candidate : among) {
     if (candidate.name() == name) return candidate.open();
     others += (others.empty() ? "" : ", ") + candidate.name();
   }
-  return error::unavailable(
-      ENODEV, "open_device", name,
-      others.empty() ? "there is no RDMA device" : "there is no such device; there are: " + others);
+  return error::unavailable(ENODEV, "open_device", name,
+                            others.empty() ? "there is no RDMA device"
+                                           : "no device has this name; the devices are: " + others);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

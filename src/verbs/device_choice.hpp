@@ -1,31 +1,40 @@
 // SPDX-License-Identifier: MIT
-// The rules behind list_devices() and open_device(), apart from where the devices come from.
+// The rules of list_devices() and open_device(), for any list of devices.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/device.hpp"
+#include "verbena/verbs/device_list.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What VERBENA_SOFTDEV says about the software device.
+/// The values of VERBENA_SOFTDEV.
 enum class soft_mode : std::uint8_t { on, off, only };
 
-/// Reads `value` of VERBENA_SOFTDEV; nullptr and the empty text mean `on`.
+/// Parses a value of VERBENA_SOFTDEV. nullptr and the empty string mean `on`.
 [[nodiscard]] result<soft_mode> parse_soft_mode(const char* value);
 
-/// Hardware first, then the software device's; what both lists have is taken from the second.
+/// Joins the lists, hardware first. A device of both lists is taken from `soft`.
 [[nodiscard]] std::vector<device> merge_lists(std::vector<device> hardware,
                                               std::vector<device> soft);
 
-/// The rule of open_device() without a name.
-[[nodiscard]] result<context> open_best(std::span<const device> devices);
-/// The rule of open_device() with a name.
-[[nodiscard]] result<context> open_named(std::span<const device> devices, std::string_view name);
+/// The choice of open_device() without a name.
+struct chosen_device {
+  context opened;
+  std::string warning;  ///< why no adapter with an active port was chosen; empty if one was
+};
+
+/// Opens the best of the accepted devices.
+[[nodiscard]] result<chosen_device> open_best(std::span<const device> among,
+                                              devices accepted = devices::any);
+/// Opens the device with this name.
+[[nodiscard]] result<context> open_named(std::span<const device> among, std::string_view name);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device_list.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -22,14 +23,14 @@ result<soft_mode> mode_from_environment() {
   return detail::parse_soft_mode(std::getenv("VERBENA_SOFTDEV"));
 }
 
-// The devices of a provider that may not be there.
+// The devices of a provider, if it can be loaded.
 result<std::vector<device>> list_of(result<const provider*> from) {
   if (!from) return std::move(from).error();
   return list_devices(**from);
 }
 
 void mention(const error& missing) {
-  log(log_level::debug, "list_devices: left out: " + missing.message());
+  log(log_level::debug, "list_devices: omitted: " + missing.message());
 }
 
 }  // namespace
@@ -43,10 +44,10 @@ result<std::vector<device>> list_devices(const provider& from) {
                              detail::explain_listing(made.code));
   const std::shared_ptr<const void> list(
       made.native, [&from](ibv_device** owned) { from.verbs.free_device_list(owned); });
-  std::vector<device> devices;
-  devices.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) devices.push_back(device::borrow(made.native[i], from, list));
-  return devices;
+  std::vector<device> found;
+  found.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) found.push_back(device::borrow(made.native[i], from, list));
+  return found;
 }
 
 result<std::vector<device>> list_devices() {
@@ -65,14 +66,20 @@ result<std::vector<device>> list_devices() {
                              soft ? *std::move(soft) : std::vector<device>());
 }
 
-result<context> open_device() {
-  VERBENA_TRY(const auto devices, list_devices());
-  return detail::open_best(devices);
+result<context> open_device(devices accepted) {
+  VERBENA_TRY(const auto all, list_devices());
+  VERBENA_TRY(auto chosen, detail::open_best(all, accepted));
+  static std::atomic_flag warned;
+  // VERBENA_SOFTDEV=only is a choice of the user.
+  if (!chosen.warning.empty() && *mode_from_environment() != soft_mode::only &&
+      !warned.test_and_set())
+    log(log_level::warning, chosen.warning);
+  return std::move(chosen).opened;
 }
 
 result<context> open_device(std::string_view name) {
-  VERBENA_TRY(const auto devices, list_devices());
-  return detail::open_named(devices, name);
+  VERBENA_TRY(const auto all, list_devices());
+  return detail::open_named(all, name);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device_search.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <functional>
 #include <string>
 
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/gid_table.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -15,7 +19,7 @@ namespace {
 error not_found(std::string_view call, const std::string& wanted, const std::string& there) {
   return error::unavailable(
       ENODEV, call, wanted,
-      there.empty() ? "there is no RDMA device" : "there is no such device; there are: " + there);
+      there.empty() ? "there is no RDMA device" : "no device matches; the devices are: " + there);
 }
 
 // `soft0 (eth0), mlx5_0 (eth1)`.
@@ -29,7 +33,8 @@ std::string list_with(std::span<const device> among,
   return text;
 }
 
-// The names of the network interfaces in a device's GID tables, each once; empty if it cannot say.
+// The names of the network interfaces in a device's GID tables, each once; empty if it cannot be
+// opened.
 std::vector<std::string> interfaces_of(const device& of) {
   std::vector<std::string> names;
   const auto opened = of.open();
@@ -49,12 +54,68 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+// The ports of a device; empty if it cannot be opened or queried.
+std::vector<port_attributes> ports_of(const device& of) {
+  std::vector<port_attributes> ports;
+  const auto opened = of.open();
+  if (!opened) return ports;
+  const auto attributes = opened->query();
+  if (!attributes) return ports;
+  for (unsigned port = 1; port <= attributes->port_count(); ++port)
+    if (auto found = opened->query_port(port_number(static_cast<std::uint8_t>(port))))
+      ports.push_back(*found);
+  return ports;
+}
+
+// The data rate of an active port; 0 if the port is not active or the rate is not known.
+double active_gbps(const port_attributes& port) {
+  return port.state() == port_state::active ? port.data_gbps().value_or(0) : 0;
+}
+
+std::string gbps_text(double gbps) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g Gbit/s", gbps);
+  return text;
+}
+
+// What a search for a property of ports looks for, and how an error describes it.
+struct port_search {
+  std::string_view call;
+  std::string wanted;
+  std::function<bool(const port_attributes&)> matches;
+  std::function<std::string(const port_attributes&)> describe;
+};
+
+result<std::vector<device>> find_by_port(std::span<const device> among, const port_search& search) {
+  std::vector<device> found;
+  std::vector<std::string> seen;
+  for (const auto& each : among) {
+    const auto ports = ports_of(each);
+    if (std::ranges::any_of(ports, search.matches)) found.push_back(each);
+    std::string texts;
+    for (const auto& port : ports) texts += (texts.empty() ? "" : ", ") + search.describe(port);
+    seen.push_back(each.name() + " (" + (texts.empty() ? "no port" : texts) + ")");
+  }
+  if (!found.empty()) return found;
+  return not_found(search.call, search.wanted, joined(seen));
+}
+
 }  // namespace
 
 result<device> find_by_name(std::span<const device> among, std::string_view name) {
   const auto found = std::ranges::find(among, name, &device::name);
   if (found != among.end()) return *found;
   return not_found("find_by_name", std::string(name),
+                   list_with(among, [](const device&) { return std::string(); }));
+}
+
+result<std::vector<device>> find_by_pattern(std::span<const device> among,
+                                            const std::string& pattern) {
+  std::vector<device> found;
+  for (const auto& each : among)
+    if (::fnmatch(pattern.c_str(), each.name().c_str(), 0) == 0) found.push_back(each);
+  if (!found.empty()) return found;
+  return not_found("find_by_pattern", pattern,
                    list_with(among, [](const device&) { return std::string(); }));
 }
 
@@ -88,6 +149,24 @@ result<std::vector<device>> find_by_numa_node(std::span<const device> among, uns
                      const auto near = of.numa_node();
                      return near ? "node " + std::to_string(*near) : std::string("no node");
                    }));
+}
+
+result<std::vector<device>> find_by_speed(std::span<const device> among, double gbps) {
+  return find_by_port(
+      among,
+      {.call = "find_by_speed",
+       .wanted = "an active port of at least " + gbps_text(gbps),
+       .matches = [gbps](const port_attributes& port) { return active_gbps(port) >= gbps; },
+       .describe = [](const port_attributes& port) { return gbps_text(active_gbps(port)); }});
+}
+
+result<std::vector<device>> find_by_link_layer(std::span<const device> among, link_layer layer) {
+  return find_by_port(
+      among,
+      {.call = "find_by_link_layer",
+       .wanted = "link layer " + to_string(layer),
+       .matches = [layer](const port_attributes& port) { return port.link_layer() == layer; },
+       .describe = [](const port_attributes& port) { return to_string(port.link_layer()); }});
 }
 
 }  // namespace verbena::inline VERBENA_ABI

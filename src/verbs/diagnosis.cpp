@@ -16,13 +16,15 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-const char* const device_gone = "the device is gone";
+const char* const device_gone = "the device was removed or has failed";
 const char* const listing_forbidden =
-    "this process may not list RDMA devices: a control group, a seccomp filter or a security "
+    "this process has no permission to list RDMA devices: a control group, a seccomp filter or a "
+    "security "
     "module forbids it; a container needs /dev/infiniband passed in";
 const char* const opening_forbidden =
-    "this user may not open the device: check the mode of /dev/infiniband/uverbs*, the groups of "
-    "the user and, in a container, whether the devices were passed in";
+    "this user has no permission to open the device: check the mode of /dev/infiniband/uverbs*, "
+    "the groups of "
+    "the user and, in a container, whether it has the devices";
 
 std::string limit_text(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : byte_text(limit);
@@ -69,7 +71,7 @@ std::string explain_mapping(registration wanted) {
   const auto first = reinterpret_cast<std::uintptr_t>(wanted.memory);
   if (!is_mapped(first) || !is_mapped(first + (wanted.bytes - 1)))
     return "the memory is not mapped: it was freed before, or the length is wrong";
-  return "the memory is mapped read-only and the rights " + to_string(wanted.rights) +
+  return "the memory is mapped read-only and the access flags " + to_string(wanted.access) +
          " include writing, or a part of it is not mapped";
 }
 
@@ -78,7 +80,7 @@ std::string explain_mapping(registration wanted) {
 std::string explain_listing(int code) {
   switch (code) {
     case ENOSYS:
-      return "the kernel's RDMA interface is not there: load it with `modprobe ib_uverbs`; a "
+      return "the kernel's RDMA interface is missing: load it with `modprobe ib_uverbs`; a "
              "container needs /dev/infiniband and /sys/class/infiniband";
     case EPERM:
     case EACCES:
@@ -110,11 +112,11 @@ std::string explain_opening(int code) {
     case ENOENT:
     case ENODEV:
     case ENXIO:
-      return "its file in /dev/infiniband is not there: the device was removed, or the container "
-             "was not given it";
+      return "its file in /dev/infiniband does not exist: the device was removed, or the container "
+             "has no access to it";
     case EMFILE:
     case ENFILE:
-      return "no file descriptors are left: raise the limit with `ulimit -n`";
+      return "no file descriptor is free: raise the limit with `ulimit -n`";
     case ENOMEM:
       return "the host has too little memory, or the rdma cgroup's limit of hca_handle is reached";
     default:
@@ -141,7 +143,7 @@ std::string explain_pd(int code, asked_device device) {
 }
 
 std::string explain_registration(int code, asked_device device, registration wanted) {
-  const access_flags rights = wanted.rights;
+  const access_flags access = wanted.access;
   switch (code) {
     case ENOMEM:
       return explain_memory_limit(device, wanted);
@@ -150,17 +152,17 @@ std::string explain_registration(int code, asked_device device, registration wan
     case EAGAIN:
       return "the pages changed while they were registered: try again";
     case EOPNOTSUPP:
-      return rights.contains(access::on_demand)
-                 ? "the device has no on-demand paging: leave out access::on_demand"
-                 : "the device does not support the rights " + to_string(rights);
+      return access.contains(access::on_demand)
+                 ? "the device does not support on-demand paging: omit access::on_demand"
+                 : "the device does not support the access flags " + to_string(access);
     case EINVAL: {
       if (wanted.offset_in_page_differs)
-        return "the memory and the address it is to have lie at different places in their pages";
+        return "the memory and its base_address have different offsets in a page";
       ibv_device_attr attributes{};
       if (ask(device, attributes) && wanted.bytes > attributes.max_mr_size)
         return "the region has " + byte_text(wanted.bytes) + ", the device allows " +
                byte_text(attributes.max_mr_size);
-      return "the device refuses the rights " + to_string(rights) + " or the memory";
+      return "the device refuses the access flags " + to_string(access) + " or the memory";
     }
     case ENODEV:
     case EIO:
@@ -183,13 +185,13 @@ std::string explain_dmabuf(int code, asked_device device, registration wanted) {
     case ENOSYS:
       return "the device, its driver or the kernel (before 5.12) has no dma-buf";
     case EFAULT:
-      return "the device cannot reach the memory behind the dma-buf";
+      return "the device cannot access the memory of the dma-buf";
     case EINVAL:
       if (!wanted.offset_in_page_differs)
         return "the range reaches beyond the dma-buf, the descriptor is of no dma-buf, or the "
                "device "
                "refuses the rights " +
-               to_string(wanted.rights);
+               to_string(wanted.access);
       break;
     default:
       break;
@@ -201,11 +203,11 @@ std::string explain_advice(int code, memory_advice advice) {
   switch (code) {
     case EOPNOTSUPP:
     case ENOSYS:
-      return "the device takes no advice, or not " + to_string(advice) +
-             ": leave it out, work requests bring pages in when they need them";
+      return "the device does not support advice, or not " + to_string(advice) +
+             ": omit it, work requests fault pages in on access";
     case EFAULT:
-      return "a slice reaches beyond its region, its memory is not mapped any more, its key is "
-             "unknown, or it is to be written without the right";
+      return "a slice reaches beyond its region, its memory is no longer mapped, its key is "
+             "unknown, or it is to be written without local_write";
     case EPERM:
       return "a region is of another protection domain, or is to be written without local_write";
     case ENOENT:
@@ -226,7 +228,7 @@ std::string explain_allocation(int code, std::size_t bytes, bool huge_pages) {
     return "the host has no huge pages for " + byte_text(bytes) +
            ": raise /proc/sys/vm/nr_hugepages, or allocate with huge_pages::preferred";
   return "the host has no " + byte_text(bytes) +
-         " to give: free memory, the cgroup's limit or `ulimit -v` is exhausted";
+         " of free memory: the limit of the cgroup or of `ulimit -v` may be reached";
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -35,7 +35,7 @@ struct asked_device {
 struct registration {
   const void* memory;
   std::size_t bytes;
-  access_flags rights;
+  access_flags access;
   bool offset_in_page_differs = false;  ///< of the memory and of the address it was to have
 };
 /// Whether two addresses lie at different places in their pages.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/verbs/hash.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 
@@ -54,11 +55,11 @@ result<endpoint> endpoint::decode(std::span<const std::byte> bytes) {
   byte_reader in(bytes);
   if (const auto version = *in.take<std::uint8_t>(); version != wire_version)
     return malformed("version " + std::to_string(version) +
-                     " is not known; the peer runs a newer "
+                     " is unknown; the peer runs a newer "
                      "version of this library, or something else");
   const auto flags = *in.take<std::uint8_t>();
   if ((flags & ~gid_is_there) != 0)
-    return malformed("flags " + detail::hexadecimal(flags) + " contain some that are not known");
+    return malformed("flags " + detail::hexadecimal(flags) + " contain unknown flags");
   const auto encoded_mtu = *in.take<std::uint8_t>();
   if (byte_count(static_cast<verbena::mtu>(encoded_mtu)) == 0)
     return malformed("MTU code " + std::to_string(encoded_mtu) + " does not exist");
@@ -73,7 +74,7 @@ result<endpoint> endpoint::decode(std::span<const std::byte> bytes) {
   for (auto& byte : address) byte = *in.take<std::uint8_t>();
   const bool has_gid = (flags & gid_is_there) != 0;
   if (!has_gid && address != std::array<std::uint8_t, 16>{})
-    return malformed("there is a GID although the flags say that there is none");
+    return malformed("the GID is set, and the flags do not announce it");
   return endpoint{.queue_pair = queue_pair_number(number),
                   .first_psn = packet_sequence_number(psn),
                   .lid = local_id,
@@ -92,3 +93,7 @@ std::string to_string(const endpoint& of) {
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::endpoint>::operator()(const verbena::endpoint& of) const noexcept {
+  return verbena::detail::hash_of(of.encode());
+}

@@ -128,7 +128,7 @@ void watch(ibv_srq* queue, const std::string& name) {
 void watch(const memory_region& region, const void* memory, std::optional<call_site> registered) {
   const ibv_mr& native = *region.native();
   const bool is_ours = internals::state_of(region)->parents().memory != nullptr;
-  const bool has_pages = !region.rights().contains(access::on_demand);
+  const bool has_pages = !region.access().contains(access::on_demand);
   flights::appears(
       flights::region_facts{.native = &native,
                             .context = native.context,
@@ -139,7 +139,7 @@ void watch(const memory_region& region, const void* memory, std::optional<call_s
                             .length = region.length(),
                             .name = region.name(),
                             .may_be_replaced = memory != nullptr && !is_ours && has_pages,
-                            .is_open_to_peers = !(region.rights() & rights_of_peers).empty(),
+                            .is_open_to_peers = !(region.access() & remote_access).empty(),
                             .registered = registered});
 }
 

@@ -19,13 +19,22 @@ std::string cause_of(int code, std::string_view in_use) {
       return std::string(in_use);
     case ENODEV:
     case EIO:
-      return "the device is gone";
+      return "the device was removed or has failed";
     default:
       return {};
   }
 }
 
 }  // namespace
+
+void log_creation(const std::string& object, ownership owner) {
+  if (is_logged(log_level::debug))
+    log(log_level::debug, (owner == ownership::take ? "created " : "borrowed ") + object);
+}
+
+void log_destruction(const std::string& object) {
+  if (is_logged(log_level::debug)) log(log_level::debug, "destroyed " + object);
+}
 
 void report_refused_teardown(std::string_view call, const std::string& object, int code,
                              std::string_view in_use) {

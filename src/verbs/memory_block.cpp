@@ -85,7 +85,13 @@ result<std::shared_ptr<const memory_block>> memory_block::allocate(const provide
   return try_allocate(from, bytes, false);
 }
 
+std::shared_ptr<const memory_block> memory_block::adopt(std::span<std::byte> memory,
+                                                        std::shared_ptr<const void> owner) {
+  return std::shared_ptr<const memory_block>(new memory_block(memory, std::move(owner)));
+}
+
 memory_block::~memory_block() {
+  if (owner_ != nullptr) return;
   int code = 0;
   if (soft_ != nullptr) {
     code = soft_->soft_free(memory_);

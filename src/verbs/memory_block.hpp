@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "verbena/base/result.hpp"
 #include "verbena/sys/provider.hpp"
@@ -19,6 +21,10 @@ class memory_block {
   [[nodiscard]] static result<std::shared_ptr<const memory_block>> allocate(
       const provider& from, std::size_t bytes, allocate_options options);
 
+  /// A block of memory of the program, which `owner` keeps. Destroys `owner` instead of unmapping.
+  [[nodiscard]] static std::shared_ptr<const memory_block> adopt(std::span<std::byte> memory,
+                                                                 std::shared_ptr<const void> owner);
+
   memory_block(const memory_block&) = delete;
   memory_block& operator=(const memory_block&) = delete;
   ~memory_block();
@@ -31,13 +37,16 @@ class memory_block {
  private:
   memory_block(void* memory, std::size_t mapped_bytes, const provider* soft) noexcept
       : memory_(memory), mapped_bytes_(mapped_bytes), soft_(soft) {}
+  memory_block(std::span<std::byte> memory, std::shared_ptr<const void> owner) noexcept
+      : memory_(memory.data()), mapped_bytes_(memory.size()), owner_(std::move(owner)) {}
 
   [[nodiscard]] static result<std::shared_ptr<const memory_block>> try_allocate(
       const provider& from, std::size_t bytes, bool huge_pages);
 
   void* memory_;
   std::size_t mapped_bytes_;
-  const provider* soft_;  // whose soft_free gives it back; nullptr: munmap(2)
+  const provider* soft_ = nullptr;     // whose soft_free gives it back; nullptr: munmap(2)
+  std::shared_ptr<const void> owner_;  // of memory of the program, which is not unmapped here
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -33,29 +33,29 @@ std::shared_ptr<memory_region_state> make_memory_region_state(ibv_mr* native,
 }  // namespace detail
 
 memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
-                             access_flags rights,
-                             std::optional<std::uint64_t> base_address) noexcept
+                             const detail::region_attributes& how) noexcept
     : handle(std::move(state)) {
   const ibv_mr& region = *native();
-  const auto& memory = this->state().parents().memory;
-  // The addresses of a zero-based region are offsets from its beginning. Source: ibv_reg_mr(3).
+  const auto& state_parents = this->state().parents();
+  // The addresses of a zero-based region are offsets from its first byte. Source: ibv_reg_mr(3).
   const auto address = reinterpret_cast<std::uintptr_t>(region.addr);
-  view_ = {.base = rights.contains(access::zero_based) ? 0 : base_address.value_or(address),
+  view_ = {.base = how.access.contains(access::zero_based) ? 0 : how.base_address.value_or(address),
            .length = region.length,
-           .memory = memory != nullptr ? static_cast<std::byte*>(region.addr) : nullptr,
+           .memory = how.is_mapped ? static_cast<std::byte*>(region.addr) : nullptr,
+           .owned = state_parents.memory != nullptr,
            .lkey = verbena::local_key(region.lkey),
            .rkey = verbena::remote_key(region.rkey),
-           .rights = rights};
+           .access = how.access};
 }
 
-memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags rights,
+memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags access,
                                    ownership owner, std::optional<std::uint64_t> base_address) {
   VERBENA_ASSERT(region != nullptr, "a memory region to adopt is not null");
   VERBENA_ASSERT(region->pd == pd.native(), "a memory region is adopted with its own domain");
   memory_region made(
       detail::make_memory_region_state(
           region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),
-      rights, base_address);
+      detail::region_attributes{.access = access, .base_address = base_address});
   detail::watch(made, region->addr, {});
   return made;
 }

@@ -27,7 +27,7 @@ struct region_source {
 /// Registers `part`, which lies in `of`. The region keeps `of`, for ever if its deregistration is
 /// refused. Errors: as protection_domain::register_memory().
 [[nodiscard]] result<memory_region> register_part(const protection_domain& pd,
-                                                  std::span<std::byte> part, access_flags rights,
+                                                  std::span<std::byte> part, access_flags access,
                                                   std::shared_ptr<const memory_block> of);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

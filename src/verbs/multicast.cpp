@@ -13,10 +13,13 @@ namespace {
 
 std::string explain_refused_group(int code, const gid& group) {
   if (code == EINVAL && !is_multicast(group))
-    return to_string(group) + " is no multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2";
-  if (code == EINVAL) return "the LID is not that of a group, or the queue pair is not in it";
+    return to_string(group) +
+           " is not a multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2";
+  if (code == EINVAL)
+    return "the LID is not that of a multicast group, or the queue pair is not attached to it";
   if (code == ENOMEM)
-    return "the device has no more groups (max_multicast_groups), or the group no more members "
+    return "the limit of multicast groups (max_multicast_groups) or of members of the group is "
+           "reached "
            "(max_group_members)";
   return {};
 }

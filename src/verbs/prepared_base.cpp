@@ -15,22 +15,19 @@ result<address_vector> prepared_base::address_of(const verbena::endpoint& remote
                      ".gid_index"
                    : "this side is addressed by a GID and the peer has none: choose one there "
                      "with .gid_index");
-  address_vector way{
-      .lid = remote.lid, .gid = remote.gid, .source_gid = local_.source_gid, .port = request_.port};
-  if (request_.path) {
-    way.service_level = request_.path->service_level;
-    way.traffic_class = request_.path->traffic_class;
-    way.hop_limit = request_.path->hop_limit;
-  }
-  return way;
+  auto to = address_vector::along(request_.route);
+  to.lid = remote.lid;
+  to.gid = remote.gid;
+  to.source_gid = local_.source_gid;
+  return to;
 }
 
 queue_pair_attributes prepared_base::connected_init() const {
   return queue_pair_attributes()
       .set_state(queue_pair_state::init)
-      .set_pkey_index(request_.pkey_index)
-      .set_port(request_.port)
-      .set_access(request_.path->access);
+      .set_pkey_index(request_.route.pkey_index)
+      .set_port(request_.route.port)
+      .set_access(request_.access);
 }
 
 result<queue_pair_attributes> prepared_base::connected_rtr(const verbena::endpoint& remote) const {
@@ -52,7 +49,7 @@ queue_pair_attributes prepared_base::connected_rts(const verbena::endpoint& remo
   if (const auto& reliable = request_.reliability)
     changes.set_timeout(reliable->timeout)
         .set_retry_count(reliable->retry_count)
-        .set_rnr_retry_count(reliable->rnr_retry_count)
+        .set_rnr_retry_count(reliable->rnr_retries())
         .set_reads_as_initiator(std::min(local_.reads_as_initiator, remote.read_depth));
   return changes;
 }
@@ -67,8 +64,8 @@ result<void> prepared_base::connect(const verbena::endpoint& remote) {
 queue_pair_attributes prepared_base::datagram_init(queue_key key) const {
   return queue_pair_attributes()
       .set_state(queue_pair_state::init)
-      .set_pkey_index(request_.pkey_index)
-      .set_port(request_.port)
+      .set_pkey_index(request_.route.pkey_index)
+      .set_port(request_.route.port)
       .set_qkey(key);
 }
 

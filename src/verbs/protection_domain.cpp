@@ -16,10 +16,10 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-result<void> check_rights(std::string_view call, const std::string& object, access_flags rights) {
+result<void> check_rights(std::string_view call, const std::string& object, access_flags access) {
   const bool writes_from_outside =
-      rights.contains(access::remote_write) || rights.contains(access::remote_atomic);
-  if (writes_from_outside && !rights.contains(access::local_write))
+      access.contains(access::remote_write) || access.contains(access::remote_atomic);
+  if (writes_from_outside && !access.contains(access::local_write))
     return error::invalid_argument(call, object,
                                    "remote_write and remote_atomic need local_write as well: a "
                                    "peer may not do what the device itself may not");
@@ -28,9 +28,9 @@ result<void> check_rights(std::string_view call, const std::string& object, acce
 
 // Refuses addresses that a region of `length` bytes cannot have.
 result<void> check_base(std::string_view call, const std::string& object,
-                        std::pair<std::uint64_t, std::size_t> range, access_flags rights) {
+                        std::pair<std::uint64_t, std::size_t> range, access_flags access) {
   const auto [base, length] = range;
-  if (base != 0 && rights.contains(access::zero_based))
+  if (base != 0 && access.contains(access::zero_based))
     return error::invalid_argument(call, object, "the addresses of a zero-based region begin at 0");
   if (length > std::numeric_limits<std::uint64_t>::max() - base)
     return error::invalid_argument(call, object,
@@ -43,7 +43,7 @@ result<void> check_base(std::string_view call, const std::string& object,
 // What is registered: memory that `block` owns, if it is not null.
 struct wanted_region {
   std::span<std::byte> memory;
-  access_flags rights;
+  access_flags access;
   std::optional<std::uint64_t> base_address;
   std::optional<call_site> registered = {};
 };
@@ -52,12 +52,12 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
                                   std::shared_ptr<const detail::memory_block> block) {
   const auto& verbs = pd.provider().verbs;
   const auto memory = wanted.memory;
-  const auto rights = wanted.rights;
+  const auto access = wanted.access;
   const auto base = wanted.base_address;
   // Rights that old kernels do not know are optional: only the newer verb leaves them out there.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
   const bool newer =
-      base.has_value() || ((rights.mask() & optional) != 0 && verbs.reg_mr_iova2.available());
+      base.has_value() || ((access.mask() & optional) != 0 && verbs.reg_mr_iova2.available());
   void* const address = memory.data();
   if (newer && !verbs.reg_mr_iova2.available())
     return error::not_supported(
@@ -67,9 +67,9 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   const auto made =
       newer ? detail::call_create(verbs.reg_mr_iova2, pd.native(), address, memory.size(),
                                   base.value_or(reinterpret_cast<std::uintptr_t>(address)),
-                                  static_cast<unsigned>(rights.mask()))
+                                  static_cast<unsigned>(access.mask()))
             : detail::call_create(verbs.reg_mr, pd.native(), address, memory.size(),
-                                  static_cast<int>(rights.mask() & ~optional));
+                                  static_cast<int>(access.mask() & ~optional));
   if (!made)
     return error::from_errno(
         made.code, newer ? verbs.reg_mr_iova2.name() : verbs.reg_mr.name(), pd.name(),
@@ -77,7 +77,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
             made.code, {&pd.provider(), pd.native()->context},
             {.memory = address,
              .bytes = memory.size(),
-             .rights = rights,
+             .access = access,
              .offset_in_page_differs =
                  base &&
                  detail::differ_in_page(*base, reinterpret_cast<std::uintptr_t>(address))}));
@@ -85,7 +85,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
       detail::make_memory_region_state(made.native, pd,
                                        {detail::place_of(address, memory.size()), std::move(block)},
                                        ownership::take),
-      rights, base);
+      detail::region_attributes{.access = access, .base_address = base});
   detail::watch(region, address, wanted.registered);
   return region;
 }
@@ -106,12 +106,12 @@ std::shared_ptr<protection_domain_state> make_protection_domain_state(
 }
 
 result<memory_region> register_part(const protection_domain& pd, std::span<std::byte> part,
-                                    access_flags rights, std::shared_ptr<const memory_block> of) {
+                                    access_flags access, std::shared_ptr<const memory_block> of) {
   if (part.empty())
     return error::invalid_argument("register_part", pd.name(),
                                    "there is nothing to register: the part is empty");
-  VERBENA_TRY_VOID(check_rights("register_part", pd.name(), rights));
-  return make_region(pd, {part, rights, {}}, std::move(of));
+  VERBENA_TRY_VOID(check_rights("register_part", pd.name(), access));
+  return make_region(pd, {part, access, {}}, std::move(of));
 }
 
 }  // namespace detail
@@ -129,42 +129,57 @@ verbena::context protection_domain::context() const {
   return detail::internals::make<verbena::context>(state().parents().context);
 }
 
-result<memory_region> protection_domain::allocate(std::size_t bytes, access_flags rights,
+result<memory_region> protection_domain::allocate(std::size_t bytes, access_flags access,
                                                   allocate_options options) const {
   if (bytes == 0)
     return error::invalid_argument("allocate", name(), "a memory region has at least one byte");
-  VERBENA_TRY_VOID(check_rights("allocate", name(), rights));
+  VERBENA_TRY_VOID(check_rights("allocate", name(), access));
   VERBENA_TRY(auto block, detail::memory_block::allocate(provider(), bytes, options));
   const std::span memory(block->data(), bytes);
-  return make_region(*this, {memory, rights, {}}, std::move(block));
+  return make_region(*this, {memory, access, {}}, std::move(block));
 }
 
 result<memory_region> protection_domain::register_memory(std::span<std::byte> memory,
-                                                         access_flags rights,
+                                                         access_flags access,
                                                          register_options options,
                                                          call_site where) const {
   if (memory.empty())
     return error::invalid_argument("register_memory", name(),
                                    "there is nothing to register: the memory is empty");
-  VERBENA_TRY_VOID(check_rights("register_memory", name(), rights));
+  VERBENA_TRY_VOID(check_rights("register_memory", name(), access));
   VERBENA_TRY_VOID(check_base("register_memory", name(),
-                              {options.base_address.value_or(0), memory.size()}, rights));
-  return make_region(*this, {memory, rights, options.base_address, where}, nullptr);
+                              {options.base_address.value_or(0), memory.size()}, access));
+  return make_region(*this, {memory, access, options.base_address, where}, nullptr);
+}
+
+result<memory_region> protection_domain::register_constant(std::span<const std::byte> memory,
+                                                           access_flags access,
+                                                           register_options options,
+                                                           call_site where) const {
+  const access_flags writing =
+      access & (access::local_write | access::remote_write | access::remote_atomic);
+  if (!writing.empty())
+    return error::invalid_argument("register_memory", name(),
+                                   "constant memory cannot be registered with " +
+                                       to_string(writing) + "; pass a std::span<std::byte>");
+  // Without an access flag for writing, neither the verb nor the adapter writes.
+  return register_memory(std::span(const_cast<std::byte*>(memory.data()), memory.size()), access,
+                         options, where);
 }
 
 result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
-                                                         access_flags rights) const {
+                                                         access_flags access) const {
   if (memory.length == 0)
     return error::invalid_argument("register_dmabuf", name(),
                                    "a memory region has at least one byte");
-  VERBENA_TRY_VOID(check_rights("register_dmabuf", name(), rights));
+  VERBENA_TRY_VOID(check_rights("register_dmabuf", name(), access));
   VERBENA_TRY_VOID(
-      check_base("register_dmabuf", name(), {memory.base_address, memory.length}, rights));
+      check_base("register_dmabuf", name(), {memory.base_address, memory.length}, access));
   VERBENA_TRY_VOID(check_base("register_dmabuf", name(), {memory.offset, memory.length}, {}));
   const auto& verb = provider().verbs.reg_dmabuf_mr;
   const auto made =
       detail::call_create(verb, native(), memory.offset, memory.length, memory.base_address,
-                          memory.fd, static_cast<int>(rights.mask()));
+                          memory.fd, static_cast<int>(access.mask()));
   const std::string place = "dma-buf " + std::to_string(memory.fd) + " at " +
                             detail::hexadecimal(memory.offset) + "+" +
                             std::to_string(memory.length);
@@ -174,13 +189,14 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
         detail::explain_dmabuf(made.code, {&provider(), native()->context},
                                {.memory = nullptr,
                                 .bytes = memory.length,
-                                .rights = rights,
+                                .access = access,
                                 .offset_in_page_differs =
                                     detail::differ_in_page(memory.base_address, memory.offset)}));
   // The verb leaves the offset where the address would be: libibverbs' verbs.c.
   auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
-      rights, std::optional(memory.base_address));
+      detail::region_attributes{
+          .access = access, .base_address = memory.base_address, .is_mapped = false});
   detail::watch(region, nullptr, {});
   return region;
 }
@@ -190,7 +206,7 @@ result<void> protection_domain::advise(memory_advice advice, std::span<const loc
   if (parts.empty()) return {};
   const auto& verb = provider().verbs.advise_mr;
   // The verb does not write; slices have the layout of ibv_sge.
-  auto* const slices = const_cast<ibv_sge*>(&parts.front().native());
+  auto* const slices = const_cast<ibv_sge*>(reinterpret_cast<const ibv_sge*>(parts.data()));
   const auto status =
       detail::call(verb, native(), static_cast<ib_uverbs_advise_mr_advice>(advice),
                    static_cast<std::uint32_t>(options.wait ? IBV_ADVISE_MR_FLAG_FLUSH : 0), slices,

@@ -26,11 +26,11 @@ ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const queue_p
   ibv_qp_init_attr_ex out{};
   out.send_cq = queues.send.native();
   out.recv_cq = queues.receive.native();
-  out.cap = {.max_send_wr = asked.sizes.max_send_wr,
-             .max_recv_wr = asked.sizes.max_recv_wr,
-             .max_send_sge = asked.sizes.max_send_sge,
-             .max_recv_sge = asked.sizes.max_recv_sge,
-             .max_inline_data = asked.sizes.max_inline_data};
+  out.cap = {.max_send_wr = asked.queues.max_send_wr,
+             .max_recv_wr = asked.queues.max_recv_wr,
+             .max_send_sge = asked.queues.max_send_sge,
+             .max_recv_sge = asked.queues.max_recv_sge,
+             .max_inline_data = asked.queues.max_inline_data};
   if (queues.shared != nullptr) {
     out.srq = queues.shared->native();
     out.cap.max_recv_wr = 0;
@@ -58,7 +58,7 @@ created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex&
 }
 
 // Which of the device's limits the options exceed; empty if none.
-std::string exceeded_limits(const protection_domain& pd, const queue_pair_capabilities& sizes) {
+std::string exceeded_limits(const protection_domain& pd, const queue_sizes& sizes) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
   std::string text = above_limits({{"max_send_wr", sizes.max_send_wr, limits.max_qp_wr},
@@ -83,24 +83,23 @@ error creation_failed(const protection_domain& pd, const queue_pair_request& ask
                       std::string_view verb, int code) {
   error failed = creation_error(code, verb, pd.name());
   if (code != EINVAL && code != ENOMEM && code != 0) return failed;
-  std::string cause = exceeded_limits(pd, asked.sizes);
+  std::string cause = exceeded_limits(pd, asked.queues);
   if (cause.empty() && code == ENOMEM) cause = room_for_queue_pairs(pd);
   return cause.empty() ? failed : std::move(failed).with_diagnosis(cause);
 }
 
 // Why the request makes no sense on any device; empty if it does.
 std::string fault_of(const queue_pair_request& asked) {
-  if (asked.port == port_number(0)) return "ports count from 1";
+  if (asked.route.port == port_number(0)) return "ports count from 1";
   if (!asked.possible.contains(asked.operations))
     return "queue pairs of " + std::string(asked.transport) + " do not have " +
            to_string(asked.operations.without(asked.possible));
-  if (asked.path) {
-    if (asked.path->service_level > 15) return "a service level has 4 bits: 0 to 15";
-    if (asked.path->largest && byte_count(*asked.path->largest) == 0)
-      return "the path MTU " + to_string(*asked.path->largest) + " does not exist";
-  }
+  const route& via = asked.route;
+  if (via.service_level > 15) return "a service level has 4 bits: 0 to 15";
+  if (via.path_mtu && byte_count(*via.path_mtu) == 0)
+    return "the path MTU " + to_string(*via.path_mtu) + " does not exist";
   if (asked.reliability &&
-      (asked.reliability->retry_count > 7 || asked.reliability->rnr_retry_count > 7))
+      (asked.reliability->retry_count > 7 || asked.reliability->rnr_retry_count.value_or(0) > 7))
     return "a retry count has 3 bits: 0 to 7";
   return {};
 }
@@ -108,7 +107,7 @@ std::string fault_of(const queue_pair_request& asked) {
 result<void> check_request(const protection_domain& pd, const queue_pair_queues& queues,
                            const queue_pair_request& asked) {
   const auto refuse = [&](const std::string& diagnosis) {
-    return error::invalid_argument("create_queue_pair", pd.name(), diagnosis);
+    return error::invalid_argument("create_qp", pd.name(), diagnosis);
   };
   if (const auto fault = fault_of(asked); !fault.empty()) return refuse(fault);
   const ibv_context* const context = pd.native()->context;
@@ -120,9 +119,13 @@ result<void> check_request(const protection_domain& pd, const queue_pair_queues&
   return {};
 }
 
-result<gid_entry> find_gid(const context& device, const queue_pair_request& asked) {
-  if (asked.gid_index) return device.query_gid(asked.port, *asked.gid_index);
-  return device.routable_gid(asked.port);
+result<gid_entry> find_gid(const context& device, const port_attributes& port,
+                           const queue_pair_request& asked) {
+  if (asked.route.gid_index) return device.query_gid(asked.route.port, *asked.route.gid_index);
+  // EFA: the GID table of a port has one entry.
+  if (port.link_layer() == link_layer::unspecified)
+    return device.query_gid(asked.route.port, gid_index(0));
+  return device.routable_gid(asked.route.port);
 }
 
 // On Ethernet, and on links of vendors' own that give out no LIDs, as EFA's.
@@ -140,9 +143,8 @@ queue_parents parents_of(const queue_pair_queues& queues, bool all_signaled) {
           queues.shared == nullptr ? nullptr : internals::state_of(*queues.shared), all_signaled};
 }
 
-result<created_queue_pair> create_queue_pair(const protection_domain& pd,
-                                             const queue_pair_queues& queues,
-                                             const queue_pair_request& request) {
+result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pair_queues& queues,
+                                     const queue_pair_request& request) {
   auto asked = native_attributes(pd, queues, request);
   VERBENA_TRY(const auto made, request.create(pd, request, asked));
   created_queue_pair created{.state = make_queue_pair_state(made.made, pd, ownership::take,
@@ -164,21 +166,20 @@ result<created_queue_pair> create_queue_pair(const protection_domain& pd,
 result<local_side> find_local_side(const protection_domain& pd, const queue_pair_request& asked) {
   const context device = pd.context();
   VERBENA_TRY(const auto limits, device.query());
-  VERBENA_TRY(const auto port, device.query_port(asked.port));
+  VERBENA_TRY(const auto port, device.query_port(asked.route.port));
   if (port.state() != port_state::active && port.state() != port_state::armed)
-    return error::unavailable(0, "create_queue_pair",
-                              "port " + std::to_string(asked.port.value()) + " of " + device.name(),
-                              "the port is not up: its state is " + to_string(port.state()));
+    return error::unavailable(
+        0, "create_qp", "port " + std::to_string(asked.route.port.value()) + " of " + device.name(),
+        "the port is not up: its state is " + to_string(port.state()));
 
   local_side local;
-  if (asked.gid_index || is_addressed_by_gid(port)) {
-    VERBENA_TRY(const auto entry, find_gid(device, asked));
+  if (asked.route.gid_index || is_addressed_by_gid(port)) {
+    VERBENA_TRY(const auto entry, find_gid(device, port, asked));
     local.endpoint.gid = entry.gid;
     local.source_gid = entry.index;
   }
   local.endpoint.lid = port.lid();
-  local.endpoint.mtu = port.active_mtu();
-  if (asked.path && asked.path->largest) local.endpoint.mtu = *asked.path->largest;
+  local.endpoint.mtu = asked.route.path_mtu.value_or(port.active_mtu());
   local.endpoint.first_psn =
       asked.first_psn.value_or(packet_sequence_number(random_u32() & packet_sequence_number::max));
   if (asked.reliability) {
@@ -231,7 +232,7 @@ result<prepared_parts> prepare_queue_pair(const protection_domain& pd,
                                           const queue_pair_queues& queues,
                                           const queue_pair_request& request) {
   VERBENA_TRY_VOID(check_request(pd, queues, request));
-  VERBENA_TRY(auto made, create_queue_pair(pd, queues, request));
+  VERBENA_TRY(auto made, create_qp(pd, queues, request));
   VERBENA_TRY(auto local, find_local_side(pd, request));
   local.endpoint.queue_pair =
       queue_pair_number(made.state->native()->qp_num & queue_pair_number::max);

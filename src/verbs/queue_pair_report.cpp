@@ -77,7 +77,7 @@ std::string explain_request(const posted_queue& queue, const request_shape& post
 
 error refused_post(const queue_pair_base& queue, const post_status& refused,
                    const request_shape& posted, const posted_queue& which) {
-  VERBENA_ASSERT(!refused.ok(), "a refused post is described only when the post failed");
+  VERBENA_ASSERT(!refused.has_value(), "a refused post is described only when the post failed");
   const auto state = queue.current_state();
   std::string cause;
   if (refused.code() == ENOMEM || refused.code() == ENOSPC) {
@@ -114,11 +114,8 @@ error queue_pair_base::describe(const completion& failed, const request_details&
     text.append("; usually: ").append(cause);
   std::string call = "work request " + std::to_string(failed.id());
   if (known.operation) call += " (" + to_string(*known.operation) + ")";
-  return error({.kind = error_kind::completion,
-                .code = static_cast<int>(status),
-                .call = std::move(call),
-                .object = name() + peer_of(*this),
-                .diagnosis = std::move(text)});
+  return error(error_kind::completion, static_cast<int>(status), call, name() + peer_of(*this),
+               text);
 }
 
 error queue_pair_base::describe_refused_send(const post_status& refused,

@@ -48,7 +48,7 @@ std::string explain_values(asked_device device, const queue_pair_attributes& cha
   const auto number = changes.destination();
   if (number && number->value() < first_usable_number)
     return "the peer's queue pair number " + std::to_string(number->value()) +
-           " is none of a connected queue pair: was the peer's endpoint filled in?";
+           " is not valid for a connection; check that the peer's endpoint was filled in";
   if (named) {
     ibv_port_attr port{};
     if (call(device.from->verbs.query_port, device.context, named->value(), &port).failed)

@@ -11,17 +11,17 @@
 namespace verbena::inline VERBENA_ABI {
 
 access_flags read_sink_access(const context& device) {
-  access_flags rights = access::local_write;
-  if (detail::is_iwarp(device)) rights |= access::remote_write;
-  return rights;
+  access_flags access = access::local_write;
+  if (detail::is_iwarp(device)) access |= access::remote_write;
+  return access;
 }
 
-result<void> check_read_sink(const context& device, access_flags rights, std::size_t slices) {
+result<void> check_read_sink(const context& device, access_flags access, std::size_t slices) {
   const access_flags needed = read_sink_access(device);
-  if ((rights & needed) != needed)
+  if ((access & needed) != needed)
     return error::invalid_argument(
         "check_read_sink", device.name(),
-        "memory to read into needs " + to_string(needed) + ", and has " + to_string(rights) +
+        "memory to read into needs " + to_string(needed) + ", and has " + to_string(access) +
             (detail::is_iwarp(device)
                  ? ": the peer of an iWARP connection answers a read by writing"
                  : ""));

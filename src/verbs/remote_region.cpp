@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "src/verbs/hash.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 
@@ -12,6 +13,15 @@ namespace {
 error refuse(const std::string& why) { return error::protocol("remote_region::decode", {}, why); }
 
 }  // namespace
+
+result<remote_region> remote_region::try_make(parts of) {
+  const std::string region =
+      "a region of " + std::to_string(of.length) + " bytes at " + detail::hexadecimal(of.address);
+  if (!fits(of)) return refuse(region + " ends beyond the 64-bit address space");
+  if (of.length > std::numeric_limits<std::size_t>::max())
+    return refuse(region + " is larger than this machine can address");
+  return remote_region(of);
+}
 
 std::array<std::byte, remote_region::encoded_size> remote_region::encode() const noexcept {
   std::array<std::byte, encoded_size> bytes;
@@ -36,15 +46,14 @@ result<remote_region> remote_region::decode(std::span<const std::byte> bytes) {
   const auto address = reader.take<std::uint64_t>().value_or(0);
   const auto length = reader.take<std::uint64_t>().value_or(0);
   const remote_key key(reader.take<std::uint32_t>().value_or(0));
-  const parts described{.address = address, .length = length, .key = key};
-  if (!fits(described))
-    return refuse("a region of " + std::to_string(length) + " bytes at " +
-                  detail::hexadecimal(address) + " ends beyond the address space");
-  if (length > std::numeric_limits<std::size_t>::max())
-    return refuse("a region of " + std::to_string(length) +
-                  " bytes is larger than this machine "
-                  "can address");
-  return remote_region(described);
+  return try_make({.address = address, .length = length, .key = key});
+}
+
+result<remote_region> remote_region::try_slice(std::uint64_t offset,
+                                               std::uint64_t part_length) const {
+  if (!detail::is_inside({offset, part_length}, length()))
+    return detail::slice_error("try_slice", outside, {offset, part_length}, length());
+  return slice(offset, part_length);
 }
 
 std::string to_string(const remote_region& region) {
@@ -53,3 +62,8 @@ std::string to_string(const remote_region& region) {
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::remote_region>::operator()(
+    const verbena::remote_region& of) const noexcept {
+  return verbena::detail::hash_of(of.encode());
+}

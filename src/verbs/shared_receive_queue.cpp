@@ -32,10 +32,10 @@ std::string exceeded_limits(const protection_domain& pd, shared_receive_queue_op
 
 }  // namespace
 
-result<shared_receive_queue> protection_domain::create_shared_receive_queue(
+result<shared_receive_queue> protection_domain::create_srq(
     const shared_receive_queue_options& options) const {
   if (options.max_wr == 0)
-    return error::invalid_argument("create_shared_receive_queue", name(),
+    return error::invalid_argument("create_srq", name(),
                                    "a shared receive queue has room for at least one receive");
   ibv_srq_init_attr asked{};
   asked.attr.max_wr = options.max_wr;

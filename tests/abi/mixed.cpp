@@ -61,7 +61,7 @@ void use_raw_verbs() {
   ibv_qp_init_attr created{};
   expect(ibv_query_qp(qp, &state, IBV_QP_STATE, &created) == 0, "ibv_query_qp");
   expect(state.qp_state == IBV_QPS_INIT, "reading the state");
-  // What the device lacks is refused in order, not led astray.
+  // Functions that the device does not support return their documented errors.
   expect(ibv_query_ece(qp, nullptr) == EOPNOTSUPP, "refusing ibv_query_ece");
   expect(ibv_destroy_qp(qp) == 0, "ibv_destroy_qp");
   expect(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");

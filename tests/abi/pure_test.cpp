@@ -26,7 +26,7 @@ void expect(bool good, const char* name, int value) {
   if (++failures < 20) std::fprintf(stderr, "%s differs for %d\n", name, value);
 }
 
-// The same function of both libraries.
+// A function in both libraries.
 template <class Signature>
 struct pair {
   Signature* ours;
@@ -79,7 +79,7 @@ void compare_copies(const libraries& both, const char* name) {
     std::array<std::byte, sizeof from> bytes;
     for (auto& byte : bytes) byte = static_cast<std::byte>(numbers());
     std::memcpy(static_cast<void*>(&from), bytes.data(), sizeof from);
-    // What is not copied must stay as it was.
+    // Bytes that are not copied must stay unchanged.
     std::memset(static_cast<void*>(&ours), round, sizeof ours);
     To theirs;
     std::memset(static_cast<void*>(&theirs), round, sizeof theirs);
@@ -121,7 +121,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "two libraries are needed\n");
     return 2;
   }
-  if (dlsym(both.theirs, "rdma_event_str") != nullptr) {  // librdmacm, which has no more of them
+  if (dlsym(both.theirs, "rdma_event_str") != nullptr) {  // librdmacm has no other text functions
     compare_texts<rdma_cm_event_type>(both, "rdma_event_str", RDMA_CM_EVENT_TIMEWAIT_EXIT);
     return report();
   }

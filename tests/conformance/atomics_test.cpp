@@ -28,7 +28,7 @@ class atomics : public data_test {
     return value;
   }
   [[nodiscard]] remote_region cell() const { return word->remote().slice(8, 8); }
-  // What the operation brought back: in the host's byte order.
+  // The value that the operation returned, in host byte order.
   void expect_brought_back(completion_opcode opcode, std::uint64_t value) {
     const completion done = sent();
     ASSERT_TRUE(done.ok()) << to_string(done);
@@ -44,7 +44,7 @@ class atomics : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, atomics, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(atomics, a_comparison_that_holds_swaps) {
+TEST_P(atomics, compare_and_swap_with_equal_value_swaps) {
   VERBENA_OPEN();
   store(0x1122334455667788);
   post([&](auto& batch) {
@@ -55,7 +55,7 @@ TEST_P(atomics, a_comparison_that_holds_swaps) {
   EXPECT_EQ(at(*word, 8), 0xa1a2a3a4a5a6a7a8);
 }
 
-TEST_P(atomics, a_comparison_that_fails_changes_nothing) {
+TEST_P(atomics, compare_and_swap_with_other_value_changes_nothing) {
   VERBENA_OPEN();
   store(0x1122334455667788);
   post([&](auto& batch) {
@@ -66,7 +66,7 @@ TEST_P(atomics, a_comparison_that_fails_changes_nothing) {
   EXPECT_EQ(at(*word, 8), 0x1122334455667788U);
 }
 
-TEST_P(atomics, an_addition_adds_and_wraps_around) {
+TEST_P(atomics, fetch_and_add_wraps_around) {
   VERBENA_OPEN();
   store(0xffffffffffffffff);
   post([&](auto& batch) {
@@ -76,7 +76,7 @@ TEST_P(atomics, an_addition_adds_and_wraps_around) {
   EXPECT_EQ(at(*word, 8), 2U);
 }
 
-TEST_P(atomics, many_additions_all_count) {
+TEST_P(atomics, many_fetch_and_adds_lose_no_update) {
   VERBENA_OPEN();
   store(1000);
   for (std::uint64_t round = 0; round < 10; ++round) {
@@ -93,7 +93,7 @@ TEST_P(atomics, many_additions_all_count) {
   EXPECT_EQ(at(*word, 8), 1700U);
 }
 
-TEST_P(atomics, a_write_behind_an_addition_comes_later) {
+TEST_P(atomics, write_after_fetch_and_add_executes_after_it) {
   VERBENA_OPEN();
   store(5);
   std::memset(before->bytes().data() + 64, 0, 8);

@@ -15,14 +15,14 @@
 namespace verbena::conformance {
 namespace {
 
-class bringup_of_queue_pairs : public ::testing::Test {
+class queue_pair_bringup : public ::testing::Test {
  protected:
   void SetUp() override {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
       const queue_pair_options<rc>& options = usual_options()) const {
-    return pd_.create_queue_pair<rc>(queue_, queue_, options).value();
+    return pd_.create_qp<rc>(queue_, queue_, options).value();
   }
   // Bytes written through `queue` land in other memory.
   void expect_works(queue_pair<rc>& queue) {
@@ -40,11 +40,11 @@ class bringup_of_queue_pairs : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
-TEST_F(bringup_of_queue_pairs, works_on_an_explicit_port_and_every_gid) {
+TEST_F(queue_pair_bringup, explicit_port_and_every_gid_connect) {
   for (const auto& entry : tested().context.gid_table().value()) {
     auto options = usual_options();
-    options.port = entry.port;
-    options.gid_index = entry.index;
+    options.route.port = entry.port;
+    options.route.gid_index = entry.index;
     auto prepared = prepare(options);
     ASSERT_EQ(prepared.endpoint().gid, entry.gid);
     const endpoint itself = prepared.endpoint();
@@ -54,13 +54,13 @@ TEST_F(bringup_of_queue_pairs, works_on_an_explicit_port_and_every_gid) {
   }
 }
 
-TEST_F(bringup_of_queue_pairs, works_with_every_packet_size_that_the_port_has) {
+TEST_F(queue_pair_bringup, every_mtu_of_the_port_connects) {
   const auto port = tested().context.query_port(port_number(1)).value();
   for (const mtu size :
        {mtu::bytes_256, mtu::bytes_512, mtu::bytes_1024, mtu::bytes_2048, mtu::bytes_4096}) {
     if (byte_count(size) > byte_count(port.active_mtu())) break;
     auto options = usual_options();
-    options.path_mtu = size;
+    options.route.path_mtu = size;
     auto prepared = prepare(options);
     const endpoint itself = prepared.endpoint();
     auto queue = std::move(prepared).handshake(itself).value();
@@ -68,7 +68,7 @@ TEST_F(bringup_of_queue_pairs, works_with_every_packet_size_that_the_port_has) {
   }
 }
 
-TEST_F(bringup_of_queue_pairs, works_from_bytes) {
+TEST_F(queue_pair_bringup, endpoints_decoded_from_bytes_connect) {
   auto first = prepare();
   auto second = prepare();
   const auto to_first = endpoint::decode(first.endpoint().encode()).value();
@@ -80,11 +80,11 @@ TEST_F(bringup_of_queue_pairs, works_from_bytes) {
   expect_works(a);
 }
 
-TEST_F(bringup_of_queue_pairs, works_from_sequence_numbers_that_wrap_around) {
+TEST_F(queue_pair_bringup, initial_psn_near_wraparound_connects) {
   for (const std::uint32_t psn : {0xffffffU, 0xfffffeU, 0x7fffffU, 0U}) {
     auto options = usual_options();
     options.first_psn = packet_sequence_number(psn);
-    options.path_mtu = mtu::bytes_256;
+    options.route.path_mtu = mtu::bytes_256;
     auto prepared = prepare(options);
     const endpoint itself = prepared.endpoint();
     auto queue = std::move(prepared).handshake(itself).value();
@@ -93,14 +93,14 @@ TEST_F(bringup_of_queue_pairs, works_from_sequence_numbers_that_wrap_around) {
   }
 }
 
-TEST_F(bringup_of_queue_pairs, gives_numbers_of_their_own) {
+TEST_F(queue_pair_bringup, queue_pairs_have_distinct_numbers) {
   const auto first = prepare();
   const auto second = prepare();
   EXPECT_NE(first.number(), second.number());
   EXPECT_EQ(first.endpoint().queue_pair, first.number());
 }
 
-TEST_F(bringup_of_queue_pairs, works_over_a_socket) {
+TEST_F(queue_pair_bringup, endpoint_exchange_over_a_socket_connects) {
   auto listener = bringup::listener::open({.host = "127.0.0.1", .port = 0}).value();
   auto options = usual_options();
   auto serving = std::async(std::launch::async, [&, this] {
@@ -117,10 +117,10 @@ TEST_F(bringup_of_queue_pairs, works_over_a_socket) {
 
 // RoCE resolves the peer's address when the queue pair becomes ready to receive; a device may also
 // find out only when nobody answers.
-TEST_F(bringup_of_queue_pairs, to_an_address_that_does_not_answer_fails_with_a_reason) {
+TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
   auto options = usual_options();
-  options.timeout = ack_timeout::at_least(4ms);
-  options.retry_count = 1;
+  options.reliability.timeout = ack_timeout::at_least(4ms);
+  options.reliability.retry_count = 1;
   auto prepared = prepare(options);
   endpoint nobody = prepared.endpoint();
   nobody.gid = parse_gid("::ffff:203.0.113.77");
@@ -145,10 +145,10 @@ TEST_F(bringup_of_queue_pairs, to_an_address_that_does_not_answer_fails_with_a_r
   EXPECT_EQ(take_one(queue_).status(), completion_status::retries_exceeded);
 }
 
-TEST_F(bringup_of_queue_pairs, to_a_queue_pair_that_does_not_exist_ends_without_an_answer) {
+TEST_F(queue_pair_bringup, request_to_nonexistent_queue_pair_fails_with_retry_exceeded) {
   auto options = usual_options();
-  options.timeout = ack_timeout::at_least(4ms);
-  options.retry_count = 1;
+  options.reliability.timeout = ack_timeout::at_least(4ms);
+  options.reliability.retry_count = 1;
   auto prepared = prepare(options);
   endpoint nobody = prepared.endpoint();
   {

@@ -14,25 +14,25 @@ namespace {
 
 constexpr std::uint32_t beyond_every_limit = 0x7fffffff;
 
-TEST(completion_queue, holds_at_least_what_was_asked) {
+TEST(completion_queue, capacity_is_at_least_the_requested_capacity) {
   for (const std::uint32_t asked : {1U, 2U, 16U, 100U, 1000U})
     EXPECT_GE(tested().context.create_cq(asked).value().capacity(), asked);
 }
 
-TEST(completion_queue, of_more_entries_than_the_device_can_is_refused) {
+TEST(completion_queue, capacity_beyond_the_device_limit_is_refused) {
   const auto refused = tested().context.create_cq(beyond_every_limit);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().code(), 0);
 }
 
-TEST(completion_queue, without_entries_is_refused) { EXPECT_FALSE(tested().context.create_cq(0)); }
+TEST(completion_queue, capacity_of_zero_is_refused) { EXPECT_FALSE(tested().context.create_cq(0)); }
 
-TEST(completion_queue, on_a_vector_that_does_not_exist_is_refused) {
+TEST(completion_queue, completion_vector_out_of_range_is_refused) {
   EXPECT_FALSE(tested().context.create_cq(
       16, {.completion_vector = tested().context.completion_vectors() + 1}));
 }
 
-TEST(completion_queue, is_resized) {
+TEST(completion_queue, resize_keeps_completions) {
   const auto queue = tested().context.create_cq(16).value();
   const auto resized = queue.resize(200);
   VERBENA_NEEDS(resized || resized.error().kind() != error_kind::not_supported,
@@ -46,17 +46,17 @@ TEST(completion_queue, is_resized) {
   EXPECT_EQ(refused.error().call(), "ibv_resize_cq");
 }
 
-TEST(completion_queue, is_empty_at_first) {
+TEST(completion_queue, new_queue_is_empty) {
   const auto queue = tested().context.create_cq(16).value();
   EXPECT_TRUE(is_empty(queue));
   std::array<completion, 4> room;
   EXPECT_TRUE(queue.poll(std::span(room).first(0)).value().empty());
 }
 
-TEST(completion_queue, is_not_closed_while_a_queue_pair_uses_it) {
+TEST(completion_queue, close_while_in_use_by_a_queue_pair_is_refused) {
   const auto pd = tested().context.allocate_pd().value();
   auto queue = tested().context.create_cq(16).value();
-  auto user = pd.create_queue_pair<rc>(queue, queue, usual_options());
+  auto user = pd.create_qp<rc>(queue, queue, usual_options());
   if (is_iwarp()) GTEST_SKIP() << "unsupported: queue pairs of iWARP are made by another way";
   ASSERT_TRUE(user) << user.error().message();
   auto refused = std::move(queue).close();
@@ -66,10 +66,11 @@ TEST(completion_queue, is_not_closed_while_a_queue_pair_uses_it) {
   std::move(queue).close().value();
 }
 
-class shared_queue : public data_test {};
-INSTANTIATE_TEST_SUITE_P(rc, shared_queue, ::testing::ValuesIn(variants_with_two_ends()), name_of);
+class shared_completion_queue : public data_test {};
+INSTANTIATE_TEST_SUITE_P(rc, shared_completion_queue, ::testing::ValuesIn(variants_with_two_ends()),
+                         name_of);
 
-TEST_P(shared_queue, poll_takes_at_most_what_there_is_room_for) {
+TEST_P(shared_completion_queue, poll_returns_at_most_the_requested_number) {
   VERBENA_OPEN();
   const auto memory = connection().memory(4096);
   post([&](auto& batch) {
@@ -87,11 +88,11 @@ TEST_P(shared_queue, poll_takes_at_most_what_there_is_room_for) {
   EXPECT_EQ(next, 6U);
 }
 
-// A completion that does not fit must not vanish without a word.
-TEST_P(shared_queue, overflow_is_reported) {
+// A completion that does not fit must not vanish silently.
+TEST_P(shared_completion_queue, overflow_is_reported) {
   link_options options;
   options.completions = 4;
-  options.initiator.max_send_wr = 512;
+  options.initiator.queues.max_send_wr = 512;
   VERBENA_OPEN(options);
   const auto memory = connection().memory(4096);
   const std::size_t capacity = initiator().sends.capacity();
@@ -101,7 +102,7 @@ TEST_P(shared_queue, overflow_is_reported) {
     const post_status posted = post(initiator(), [&](auto& batch) {
       batch.write({.id = i, .signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
     });
-    if (!posted.ok()) break;  // the queue pair has noticed
+    if (!posted.has_value()) break;  // the queue pair has noticed
   }
   const deadline end = patience();
   while (!reported && !end.expired()) {
@@ -113,7 +114,7 @@ TEST_P(shared_queue, overflow_is_reported) {
 }
 
 // Eight connections complete into one queue; each one's completions keep their order.
-TEST_P(shared_queue, serves_many_queue_pairs) {
+TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(512).value();
   auto options = usual_options();
@@ -157,7 +158,7 @@ TEST_P(shared_queue, serves_many_queue_pairs) {
 }
 
 // Sends and receives of one queue pair share a queue: both kinds of completions come out of it.
-TEST_P(shared_queue, tells_sends_from_receives) {
+TEST_P(shared_completion_queue, send_and_receive_completions_are_distinguished) {
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(16).value();
   auto options = usual_options();
@@ -184,10 +185,10 @@ TEST_P(shared_queue, tells_sends_from_receives) {
 }
 
 // Two thousand completions go through a queue of 16, across its end again and again.
-TEST_P(shared_queue, wraps_around) {
+TEST_P(shared_completion_queue, queue_wraps_around) {
   link_options options;
   options.completions = 16;
-  options.initiator.max_send_wr = 16;
+  options.initiator.queues.max_send_wr = 16;
   VERBENA_OPEN(options);
   const auto memory = connection().memory(4096);
   std::uint64_t next = 0;

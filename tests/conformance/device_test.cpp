@@ -16,12 +16,12 @@
 namespace verbena::conformance {
 namespace {
 
-TEST(device, is_listed_once) {
+TEST(device, device_is_listed_once) {
   const auto devices = list_devices().value();
   EXPECT_EQ(std::ranges::count(devices, tested().listed.name(), &device::name), 1);
 }
 
-TEST(device, is_found_by_what_is_known_of_it) {
+TEST(device, device_is_found_by_name_and_guid) {
   const auto devices = list_devices().value();
   const device& itself = tested().listed;
   EXPECT_EQ(find_by_name(devices, itself.name())->name(), itself.name());
@@ -34,7 +34,7 @@ TEST(device, is_found_by_what_is_known_of_it) {
     }
 }
 
-TEST(device, has_a_clock_if_it_stamps_completions) {
+TEST(device, device_with_timestamps_has_a_clock_frequency) {
   const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
   const auto first = tested().context.read_clock();
   EXPECT_EQ(first.has_value(), mask != 0);
@@ -45,14 +45,14 @@ TEST(device, has_a_clock_if_it_stamps_completions) {
   EXPECT_FALSE(tested().context.read_clock().value().is_before(*first));
 }
 
-TEST(device, opens_by_its_name) {
+TEST(device, device_opens_by_name) {
   const auto opened = open_device(tested().listed.name());
   ASSERT_TRUE(opened) << opened.error().message();
   EXPECT_NE(opened->native(), nullptr);
   EXPECT_NE(opened->native(), tested().context.native()) << "each open is a context of its own";
 }
 
-TEST(device, that_is_not_there_is_named_with_those_that_are) {
+TEST(device, error_for_missing_device_lists_the_available_devices) {
   const auto missing = open_device("no_such_device");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
@@ -60,14 +60,14 @@ TEST(device, that_is_not_there_is_named_with_those_that_are) {
       << missing.error().message();
 }
 
-TEST(device, has_a_guid_and_says_it_twice) {
+TEST(device, device_guid_is_the_same_in_list_and_query) {
   const auto attributes = tested().context.query().value();
   EXPECT_NE(attributes.node_guid(), guid());
   EXPECT_EQ(attributes.node_guid(), tested().listed.guid());
   EXPECT_NE(attributes.system_image_guid(), guid());
 }
 
-TEST(device, has_limits_that_a_program_can_live_with) {
+TEST(device, device_limits_satisfy_the_required_minimum) {
   const auto attributes = tested().context.query().value();
   EXPECT_GE(attributes.port_count(), 1);
   EXPECT_GE(attributes.max_queue_pairs(), 16);
@@ -82,7 +82,7 @@ TEST(device, has_limits_that_a_program_can_live_with) {
   EXPECT_GE(attributes.max_reads_as_initiator(), 1);
 }
 
-TEST(device, says_the_same_in_the_extended_query) {
+TEST(device, extended_query_returns_the_same_attributes) {
   const auto basic = tested().context.query().value();
   const auto extended = tested().context.query_extended().value();
   EXPECT_EQ(extended.basic().node_guid(), basic.node_guid());
@@ -92,7 +92,7 @@ TEST(device, says_the_same_in_the_extended_query) {
   EXPECT_EQ(extended.port_count(), basic.port_count());
 }
 
-TEST(device, is_described_in_words) {
+TEST(device, device_description_is_not_empty) {
   const auto attributes = tested().context.query().value();
   EXPECT_NE(to_string(tested().listed).find(tested().listed.name()), std::string::npos);
   EXPECT_FALSE(to_string(attributes).empty());
@@ -100,7 +100,7 @@ TEST(device, is_described_in_words) {
   EXPECT_FALSE(to_string(tested().context.query_port(port_number(1)).value()).empty());
 }
 
-TEST(device, has_native_handles) {
+TEST(device, native_handles_are_not_null) {
   EXPECT_NE(tested().listed.native(), nullptr);
   EXPECT_NE(tested().context.native(), nullptr);
   EXPECT_EQ(tested().context.native()->device, tested().listed.native());
@@ -114,7 +114,7 @@ TEST(device, has_native_handles) {
   EXPECT_EQ(region.native()->length, 4096U);
 }
 
-TEST(port, is_active_and_has_a_packet_size) {
+TEST(port, port_is_active_and_has_an_mtu) {
   const auto port = tested().context.query_port(port_number(1)).value();
   EXPECT_EQ(port.number(), port_number(1));
   EXPECT_EQ(port.state(), port_state::active) << to_string(port);
@@ -126,20 +126,20 @@ TEST(port, is_active_and_has_a_packet_size) {
   EXPECT_GE(port.max_message_bytes(), 1U << 20);
 }
 
-TEST(port, that_does_not_exist_is_refused) {
+TEST(port, query_of_nonexistent_port_is_refused) {
   EXPECT_FALSE(tested().context.query_port(port_number(0)));
   const auto ports = tested().context.query().value().port_count();
   EXPECT_FALSE(tested().context.query_port(port_number(static_cast<std::uint8_t>(ports + 1))));
 }
 
-TEST(port, has_a_partition_key) {
+TEST(port, port_has_a_pkey) {
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no partition keys");
   const auto port = tested().context.query_port(port_number(1)).value();
   ASSERT_GE(port.pkey_table_length(), 1U);
   EXPECT_EQ(tested().context.query_pkey(port_number(1), 0).value(), partition_key(0xffff));
 }
 
-TEST(gid_table, has_entries_each_once) {
+TEST(gid_table, gid_table_has_unique_entries) {
   const auto entries = tested().context.gid_table().value();
   ASSERT_FALSE(entries.empty());
   std::set<std::pair<port_number, gid_index>> places;
@@ -149,7 +149,7 @@ TEST(gid_table, has_entries_each_once) {
   }
 }
 
-TEST(gid_table, says_the_same_entry_by_entry) {
+TEST(gid_table, query_of_single_entries_equals_the_table) {
   for (const auto& entry : tested().context.gid_table().value()) {
     const auto alone = tested().context.query_gid(entry.port, entry.index);
     ASSERT_TRUE(alone) << alone.error().message();
@@ -157,21 +157,21 @@ TEST(gid_table, says_the_same_entry_by_entry) {
   }
 }
 
-TEST(gid_table, names_its_network_interfaces) {
+TEST(gid_table, entries_name_their_network_interfaces) {
   for (const auto& entry : tested().context.gid_table().value()) {
     ASSERT_NE(entry.interface_index, 0U) << to_string(entry);
     EXPECT_TRUE(entry.interface_name().has_value()) << to_string(entry);
   }
 }
 
-TEST(gid_table, has_a_routable_entry) {
+TEST(gid_table, gid_table_has_a_routable_entry) {
   const auto chosen = tested().context.routable_gid(port_number(1));
   ASSERT_TRUE(chosen) << chosen.error().message();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no GIDs of RoCE");
   EXPECT_EQ(chosen->type, gid_type::roce_v2) << to_string(*chosen);
 }
 
-TEST(gid_table, refuses_a_place_without_an_entry) {
+TEST(gid_table, query_of_an_empty_index_is_refused) {
   std::set<gid_index> taken;
   for (const auto& entry : tested().context.gid_table().value())
     if (entry.port == port_number(1)) taken.insert(entry.index);
@@ -181,7 +181,7 @@ TEST(gid_table, refuses_a_place_without_an_entry) {
   EXPECT_FALSE(tested().context.query_gid(port_number(1), gid_index(empty)));
 }
 
-TEST(context, keeps_what_was_made_from_it_alive) {
+TEST(context, objects_keep_their_context_open) {
   auto opened = std::optional(open_device(tested().listed.name()).value());
   auto pd = std::optional(opened->allocate_pd().value());
   const auto region = pd->allocate(4096, access::local_write).value();
@@ -194,7 +194,7 @@ TEST(context, keeps_what_was_made_from_it_alive) {
   EXPECT_TRUE(region.domain().context().query());
 }
 
-TEST(context, closes_when_nothing_is_left) {
+TEST(context, context_closes_after_its_last_object) {
   auto opened = open_device(tested().listed.name()).value();
   auto pd = opened.allocate_pd().value();
   std::move(pd).close().value();

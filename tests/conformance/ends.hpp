@@ -45,12 +45,12 @@ class maker {
 
   [[nodiscard]] prepared_end<Transport> prepare(const options& with) const {
     auto [sends, receives] = queues();
-    return {sends, receives, pd_.create_queue_pair<Transport>(sends, receives, with).value()};
+    return {sends, receives, pd_.create_qp<Transport>(sends, receives, with).value()};
   }
   [[nodiscard]] prepared_end<Transport> prepare(const shared_receive_queue& from,
                                                 const options& with) const {
     auto [sends, receives] = queues();
-    return {sends, receives, pd_.create_queue_pair<Transport>(sends, receives, from, with).value()};
+    return {sends, receives, pd_.create_qp<Transport>(sends, receives, from, with).value()};
   }
   /// Connects two ends with each other.
   [[nodiscard]] std::pair<end<Transport>, end<Transport>> join(prepared_end<Transport> a,

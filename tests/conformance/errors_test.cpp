@@ -55,7 +55,7 @@ class failures : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, failures, ::testing::ValuesIn(variants_with_two_ends()), name_of);
 
-TEST_P(failures, a_write_with_a_wrong_key_is_refused) {
+TEST_P(failures, write_with_wrong_rkey_fails_with_remote_access_error) {
   VERBENA_OPEN();
   const remote_key wrong(remote->remote_key().value() ^ 0x5a5a5a00U);
   expect_refused_access([&](auto& batch) {
@@ -64,7 +64,7 @@ TEST_P(failures, a_write_with_a_wrong_key_is_refused) {
   });
 }
 
-TEST_P(failures, a_refused_access_leaves_both_ends_in_the_error_state) {
+TEST_P(failures, refused_access_moves_both_queue_pairs_to_error_state) {
   VERBENA_OPEN();
   const remote_key wrong(remote->remote_key().value() ^ 0x5a5a5a00U);
   post([&](auto& batch) {
@@ -76,7 +76,7 @@ TEST_P(failures, a_refused_access_leaves_both_ends_in_the_error_state) {
   EXPECT_TRUE(reaches(target().queue, queue_pair_state::error));
 }
 
-TEST_P(failures, a_read_with_a_wrong_key_is_refused) {
+TEST_P(failures, read_with_wrong_rkey_fails_with_remote_access_error) {
   VERBENA_OPEN();
   const remote_key wrong(remote->remote_key().value() ^ 0x5a5a5a00U);
   expect_refused_access([&](auto& batch) {
@@ -85,7 +85,7 @@ TEST_P(failures, a_read_with_a_wrong_key_is_refused) {
   EXPECT_TRUE(holds(*local, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(failures, a_write_with_the_key_of_a_deregistered_region_is_refused) {
+TEST_P(failures, write_with_rkey_of_deregistered_region_is_refused) {
   VERBENA_OPEN();
   auto other = connection().memory(4096);
   const remote_region gone = other.remote();
@@ -94,7 +94,7 @@ TEST_P(failures, a_write_with_the_key_of_a_deregistered_region_is_refused) {
       [&](auto& batch) { batch.write({.id = 1, .signaled = true}, local->slice(0, 64), gone); });
 }
 
-TEST_P(failures, a_write_across_the_end_of_the_region_is_refused) {
+TEST_P(failures, write_across_the_end_of_the_region_is_refused) {
   VERBENA_OPEN();
   const remote_region across(
       {.address = remote->remote().address() + 8190, .length = 64, .key = remote->remote_key()});
@@ -102,7 +102,7 @@ TEST_P(failures, a_write_across_the_end_of_the_region_is_refused) {
       [&](auto& batch) { batch.write({.id = 1, .signaled = true}, local->slice(0, 64), across); });
 }
 
-TEST_P(failures, a_write_before_the_beginning_of_the_region_is_refused) {
+TEST_P(failures, write_before_the_start_of_the_region_is_refused) {
   VERBENA_OPEN();
   const remote_region before(
       {.address = remote->remote().address() - 1, .length = 64, .key = remote->remote_key()});
@@ -110,7 +110,7 @@ TEST_P(failures, a_write_before_the_beginning_of_the_region_is_refused) {
       [&](auto& batch) { batch.write({.id = 1, .signaled = true}, local->slice(0, 64), before); });
 }
 
-TEST_P(failures, a_read_across_the_end_of_the_region_is_refused) {
+TEST_P(failures, read_across_the_end_of_the_region_is_refused) {
   VERBENA_OPEN();
   const remote_region across(
       {.address = remote->remote().address() + 8190, .length = 64, .key = remote->remote_key()});
@@ -118,7 +118,7 @@ TEST_P(failures, a_read_across_the_end_of_the_region_is_refused) {
       [&](auto& batch) { batch.read({.id = 1, .signaled = true}, local->slice(0, 64), across); });
 }
 
-TEST_P(failures, a_write_to_a_region_without_the_right_is_refused) {
+TEST_P(failures, write_to_region_without_remote_write_is_refused) {
   VERBENA_OPEN();
   const auto read_only =
       connection().memory(4096, access::local_write | access::remote_read | access::remote_atomic);
@@ -128,7 +128,7 @@ TEST_P(failures, a_write_to_a_region_without_the_right_is_refused) {
   EXPECT_TRUE(holds(read_only, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(failures, a_read_from_a_region_without_the_right_is_refused) {
+TEST_P(failures, read_from_region_without_remote_read_is_refused) {
   VERBENA_OPEN();
   const auto write_only =
       connection().memory(4096, access::local_write | access::remote_write | access::remote_atomic);
@@ -137,7 +137,7 @@ TEST_P(failures, a_read_from_a_region_without_the_right_is_refused) {
   });
 }
 
-TEST_P(failures, an_atomic_on_a_region_without_the_right_is_refused) {
+TEST_P(failures, atomic_on_region_without_remote_atomic_is_refused) {
   VERBENA_NEEDS(tested().context.query().value().atomics() != atomic_scope::none,
                 "the device has no atomic operations");
   VERBENA_OPEN();
@@ -149,7 +149,7 @@ TEST_P(failures, an_atomic_on_a_region_without_the_right_is_refused) {
   EXPECT_TRUE(holds(plain, 0, std::vector<std::byte>(8)));
 }
 
-TEST_P(failures, a_key_of_another_protection_domain_is_refused) {
+TEST_P(failures, rkey_of_another_pd_is_refused) {
   VERBENA_OPEN();
   const auto elsewhere = connection().context().allocate_pd().value();
   const auto foreign = elsewhere.allocate(4096, every_right()).value();
@@ -159,7 +159,7 @@ TEST_P(failures, a_key_of_another_protection_domain_is_refused) {
   EXPECT_TRUE(holds(foreign, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(failures, a_local_key_of_another_protection_domain_is_refused_here) {
+TEST_P(failures, lkey_of_another_pd_fails_with_local_protection_error) {
   VERBENA_OPEN();
   const auto elsewhere = connection().context().allocate_pd().value();
   const auto foreign = elsewhere.allocate(4096, every_right()).value();
@@ -170,7 +170,7 @@ TEST_P(failures, a_local_key_of_another_protection_domain_is_refused_here) {
   EXPECT_TRUE(holds(*remote, 0, pattern(8192, 31)));
 }
 
-TEST_P(failures, a_slice_beyond_its_region_is_refused_here) {
+TEST_P(failures, sge_beyond_its_region_fails_with_local_protection_error) {
   VERBENA_OPEN();
   receive(5, remote->slice(0, 64));
   const local_slice beyond(local->slice().address() + 8190, 64, local->local_key());
@@ -179,7 +179,7 @@ TEST_P(failures, a_slice_beyond_its_region_is_refused_here) {
   EXPECT_TRUE(holds(*remote, 0, pattern(8192, 31)));
 }
 
-TEST_P(failures, a_read_into_memory_without_the_right_to_write_is_refused_here) {
+TEST_P(failures, read_into_region_without_local_write_fails_locally) {
   VERBENA_OPEN();
   const auto constant = connection().memory(4096, access::remote_read);
   expect_failure(completion_status::local_protection_error, [&](auto& batch) {
@@ -188,7 +188,7 @@ TEST_P(failures, a_read_into_memory_without_the_right_to_write_is_refused_here) 
   EXPECT_TRUE(holds(constant, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(failures, a_message_longer_than_its_receive_fails_on_both_sides) {
+TEST_P(failures, message_longer_than_its_receive_fails_on_both_sides) {
   VERBENA_OPEN();
   receive(5, remote->slice(0, 100));
   expect_failure(completion_status::remote_invalid_request, [&](auto& batch) {
@@ -201,7 +201,7 @@ TEST_P(failures, a_message_longer_than_its_receive_fails_on_both_sides) {
       << "nothing behind the receive was written";
 }
 
-TEST_P(failures, a_receive_without_the_right_to_write_fails_on_both_sides) {
+TEST_P(failures, receive_without_local_write_fails_on_both_sides) {
   VERBENA_OPEN();
   const auto constant = connection().memory(4096, access::remote_read);
   receive(5, constant.slice(0, 100));
@@ -214,7 +214,7 @@ TEST_P(failures, a_receive_without_the_right_to_write_fails_on_both_sides) {
   EXPECT_TRUE(holds(constant, 0, std::vector<std::byte>(100)));
 }
 
-TEST_P(failures, requests_before_the_failure_succeed) {
+TEST_P(failures, requests_before_the_failed_one_succeed) {
   VERBENA_OPEN();
   fill(local->bytes(), 32);
   const remote_key wrong(remote->remote_key().value() ^ 0x5a5a5a00U);
@@ -235,7 +235,7 @@ TEST_P(failures, requests_before_the_failure_succeed) {
   EXPECT_TRUE(holds(*remote, 128, pattern_from(128, 8192, 31)));
 }
 
-TEST_P(failures, a_queue_pair_without_the_right_refuses_writes) {
+TEST_P(failures, queue_pair_without_remote_write_refuses_writes) {
   VERBENA_NEEDS(!is_iwarp(), "the connection manager sets the rights of iWARP's queue pairs");
   link_options options;
   options.target.access = access::remote_read;
@@ -251,7 +251,7 @@ TEST_P(failures, a_queue_pair_without_the_right_refuses_writes) {
   EXPECT_TRUE(holds(*remote, 0, pattern(8192, 31)));
 }
 
-TEST_P(failures, a_queue_pair_without_the_right_refuses_reads) {
+TEST_P(failures, queue_pair_without_remote_read_refuses_reads) {
   VERBENA_NEEDS(!is_iwarp(), "the connection manager sets the rights of iWARP's queue pairs");
   link_options options;
   options.target.access = access::remote_write;
@@ -266,7 +266,7 @@ TEST_P(failures, a_queue_pair_without_the_right_refuses_reads) {
   EXPECT_TRUE(holds(*local, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(failures, a_write_without_bytes_needs_no_valid_key) {
+TEST_P(failures, zero_length_write_needs_no_valid_rkey) {
   VERBENA_OPEN();
   const remote_key wrong(remote->remote_key().value() ^ 0x5a5a5a00U);
   post([&](auto& batch) {

@@ -12,7 +12,7 @@
 namespace verbena::conformance {
 namespace {
 
-class events : public data_test {
+class completion_events : public data_test {
  protected:
   void open() {
     link_options options;
@@ -41,9 +41,9 @@ class events : public data_test {
 
   std::optional<memory_region> memory;
 };
-INSTANTIATE_TEST_SUITE_P(rc, events, ::testing::ValuesIn(every_variant()), name_of);
+INSTANTIATE_TEST_SUITE_P(rc, completion_events, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(events, an_armed_queue_wakes_its_channel) {
+TEST_P(completion_events, armed_queue_raises_an_event_on_its_channel) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
   target().receives.request_notification(notify::any_completion).value();
@@ -55,7 +55,7 @@ TEST_P(events, an_armed_queue_wakes_its_channel) {
   expect_no_event();
 }
 
-TEST_P(events, the_descriptor_becomes_readable) {
+TEST_P(completion_events, channel_descriptor_becomes_readable) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
   target().receives.request_notification(notify::any_completion).value();
@@ -69,7 +69,7 @@ TEST_P(events, the_descriptor_becomes_readable) {
   expect_event(target().receives);
 }
 
-TEST_P(events, a_queue_that_is_not_armed_is_silent) {
+TEST_P(completion_events, unarmed_queue_raises_no_event) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
   send({.signaled = true});
@@ -78,7 +78,7 @@ TEST_P(events, a_queue_that_is_not_armed_is_silent) {
   expect_no_event();
 }
 
-TEST_P(events, arming_once_gives_one_event) {
+TEST_P(completion_events, each_arming_raises_at_most_one_event) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 3; ++i) receive(i, memory->slice(4096, 64));
   target().receives.request_notification(notify::any_completion).value();
@@ -89,7 +89,7 @@ TEST_P(events, arming_once_gives_one_event) {
   expect_no_event();
 }
 
-TEST_P(events, arm_drain_wait_loses_nothing) {
+TEST_P(completion_events, arm_drain_wait_loses_no_completion) {
   VERBENA_OPEN();
   constexpr std::uint64_t count = 40;
   for (std::uint64_t i = 0; i < count; ++i) receive(i, memory->slice(4096, 64));
@@ -111,7 +111,7 @@ TEST_P(events, arm_drain_wait_loses_nothing) {
   }
 }
 
-TEST_P(events, one_channel_tells_its_queues_apart) {
+TEST_P(completion_events, event_names_its_completion_queue) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
   initiator().sends.request_notification(notify::any_completion).value();
@@ -127,7 +127,7 @@ TEST_P(events, one_channel_tells_its_queues_apart) {
   EXPECT_EQ(sent().id(), 4U);
 }
 
-TEST_P(events, only_solicited_messages_wake_who_waits_for_them) {
+TEST_P(completion_events, solicited_only_arming_ignores_unsolicited_messages) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 2; ++i) receive(i, memory->slice(4096, 64));
   target().receives.request_notification(notify::solicited_only).value();
@@ -141,17 +141,17 @@ TEST_P(events, only_solicited_messages_wake_who_waits_for_them) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(events, a_wait_that_nothing_ends_ends_at_its_deadline) {
+TEST_P(completion_events, wait_without_event_ends_at_its_deadline) {
   VERBENA_OPEN();
   target().receives.request_notification(notify::any_completion).value();
   EXPECT_FALSE(connection().channel().wait(deadline::after(20ms)).value().has_value());
 }
 
-class failure_events : public events {};
+class failure_events : public completion_events {};
 INSTANTIATE_TEST_SUITE_P(rc, failure_events, ::testing::ValuesIn(variants_with_two_ends()),
                          name_of);
 
-TEST_P(failure_events, flushed_receives_wake_who_waits_for_solicited_ones) {
+TEST_P(failure_events, flushed_receives_raise_an_event_for_solicited_only_arming) {
   VERBENA_OPEN();
   receive(1, memory->slice(4096, 64));
   target().receives.request_notification(notify::solicited_only).value();
@@ -160,17 +160,17 @@ TEST_P(failure_events, flushed_receives_wake_who_waits_for_solicited_ones) {
   EXPECT_EQ(received().status(), completion_status::flushed);
 }
 
-TEST(asynchronous_events, of_a_quiet_device_do_not_come) {
+TEST(asynchronous_events, idle_device_raises_no_asynchronous_event) {
   const auto quiet = tested().listed.open().value();
   EXPECT_FALSE(quiet.poll_event().value().has_value());
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(quiet.wait_event(deadline::after(50ms)).value().has_value());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 50ms);
-  pollfd readable{.fd = quiet.event_fd(), .events = POLLIN, .revents = 0};
+  pollfd readable{.fd = quiet.async_fd(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&readable, 1, 0), 0);
 }
 
-TEST(channels, a_queue_without_one_says_so) {
+TEST(channels, channel_of_cq_without_channel_returns_nullopt) {
   const auto queue = tested().context.create_cq(16).value();
   EXPECT_FALSE(queue.channel().has_value());
   const auto channel = tested().context.create_completion_channel().value();

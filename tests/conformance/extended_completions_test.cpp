@@ -15,7 +15,7 @@ namespace {
 constexpr completion_fields usual_fields =
     completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
 
-/// What a pass found at one completion.
+/// The fields of one completion.
 struct seen {
   std::uint64_t id;
   completion_status status;
@@ -79,7 +79,7 @@ class extended_completions : public data_test {
 INSTANTIATE_TEST_SUITE_P(rc, extended_completions, ::testing::ValuesIn(variants_with_two_ends()),
                          name_of);
 
-TEST_P(extended_completions, say_what_was_sent_and_received) {
+TEST_P(extended_completions, completion_fields_describe_sends_and_receives) {
   VERBENA_OPEN();
   ends->second.post_receive({.id = 1}, memory->slice(0, 100)).value();
   post_first([&](auto& batch) {
@@ -100,7 +100,7 @@ TEST_P(extended_completions, say_what_was_sent_and_received) {
   }
 }
 
-TEST_P(extended_completions, come_in_order_over_many_passes) {
+TEST_P(extended_completions, completions_are_in_order_over_many_polls) {
   VERBENA_OPEN();
   std::uint64_t next = 0;
   for (std::uint64_t round = 0; round < 60; ++round) {
@@ -117,7 +117,7 @@ TEST_P(extended_completions, come_in_order_over_many_passes) {
   }
 }
 
-TEST_P(extended_completions, tell_failures) {
+TEST_P(extended_completions, failed_request_reports_status_and_vendor_error) {
   VERBENA_OPEN();
   const local_slice beyond(memory->slice().address() + 8190, 64, memory->local_key());
   post_first([&](auto& batch) { batch.send({.id = 3, .signaled = true}, beyond); });
@@ -128,7 +128,7 @@ TEST_P(extended_completions, tell_failures) {
   EXPECT_EQ(done[0].queue_pair, ends->first.number());
 }
 
-TEST_P(extended_completions, can_be_polled_in_batches_too) {
+TEST_P(extended_completions, extended_queue_can_be_polled_with_poll_cq) {
   VERBENA_OPEN();
   post_first([&](auto& batch) {
     batch.write({.id = 1, .signaled = true}, memory->slice(0, 8), memory->remote().slice(64, 8));
@@ -140,14 +140,14 @@ TEST_P(extended_completions, can_be_polled_in_batches_too) {
   EXPECT_EQ(done[1].id(), 2U);
 }
 
-TEST_P(extended_completions, end_a_pass_when_there_are_none) {
+TEST_P(extended_completions, poll_of_empty_queue_ends_immediately) {
   VERBENA_OPEN();
   auto pass = queue->poll();
   EXPECT_TRUE(pass.empty());
   pass.result().value();
 }
 
-TEST(extended_completion_queue, has_timestamps_where_the_device_says_so) {
+TEST(extended_completion_queue, timestamps_are_available_if_the_device_supports_them) {
   const auto mask = tested().context.query_extended().value().completion_timestamp_mask();
   VERBENA_NEEDS(mask != 0, "the device has no completion timestamps");
   const auto queue =
@@ -155,7 +155,7 @@ TEST(extended_completion_queue, has_timestamps_where_the_device_says_so) {
           .context.create_extended_cq(16, {.fields = usual_fields | completion_field::timestamp})
           .value();
   const auto pd = tested().context.allocate_pd().value();
-  auto prepared = pd.create_queue_pair<rc>(queue, queue, usual_options()).value();
+  auto prepared = pd.create_qp<rc>(queue, queue, usual_options()).value();
   const endpoint itself = prepared.endpoint();
   auto pair = std::move(prepared).handshake(itself).value();
   const auto memory = pd.allocate(4096, every_right()).value();

@@ -13,7 +13,7 @@ class error_state : public data_test {
  protected:
   void open() {
     link_options options;
-    options.initiator.rnr_retry_count = options.target.rnr_retry_count = 7;
+    options.initiator.reliability.rnr_retry_count = options.target.reliability.rnr_retry_count = 7;
     data_test::open(options);
     if (IsSkipped()) return;
     memory.emplace(connection().memory(4096));
@@ -35,14 +35,14 @@ class error_state : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, error_state, ::testing::ValuesIn(variants_with_two_ends()), name_of);
 
-TEST_P(error_state, flushes_receives_in_order) {
+TEST_P(error_state, receives_are_flushed_in_order) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 5; ++i) receive(10 + i, memory->slice());
   fail(target());
   expect_flushed(target().receives, 10, 5);
 }
 
-TEST_P(error_state, flushes_sends_in_order_also_unsignaled_ones) {
+TEST_P(error_state, sends_are_flushed_in_order_including_unsignaled_ones) {
   VERBENA_NEEDS(!is_iwarp(), "a message of iWARP that finds no receive ends the connection");
   VERBENA_OPEN();
   post([&](auto& batch) {
@@ -53,13 +53,13 @@ TEST_P(error_state, flushes_sends_in_order_also_unsignaled_ones) {
   expect_flushed(initiator().sends, 20, 6);
 }
 
-TEST_P(error_state, is_what_the_device_says_afterwards) {
+TEST_P(error_state, query_after_failure_returns_error_state) {
   VERBENA_OPEN();
   fail(initiator());
   EXPECT_TRUE(reaches(initiator().queue, queue_pair_state::error));
 }
 
-TEST_P(error_state, flushes_receives_that_are_posted_later) {
+TEST_P(error_state, receives_posted_in_error_state_are_flushed) {
   VERBENA_OPEN();
   fail(initiator());
   initiator().queue.post_receive({.id = 1}, memory->slice()).value();
@@ -67,7 +67,7 @@ TEST_P(error_state, flushes_receives_that_are_posted_later) {
   expect_flushed(initiator().receives, 1, 2);
 }
 
-TEST_P(error_state, flushes_sends_that_are_posted_later) {
+TEST_P(error_state, sends_posted_in_error_state_are_flushed) {
   VERBENA_OPEN();
   fail(initiator());
   post([&](auto& batch) {
@@ -77,11 +77,11 @@ TEST_P(error_state, flushes_sends_that_are_posted_later) {
   expect_flushed(initiator().sends, 3, 2);
 }
 
-TEST_P(error_state, of_the_target_ends_the_initiators_requests) {
+TEST_P(error_state, target_in_error_state_fails_the_requests_of_the_initiator) {
   VERBENA_NEEDS(!is_iwarp(), "the connection manager closes both ends of a connection of iWARP");
   link_options options;
-  options.initiator.retry_count = 1;
-  options.initiator.timeout = ack_timeout::at_least(4ms);
+  options.initiator.reliability.retry_count = 1;
+  options.initiator.reliability.timeout = ack_timeout::at_least(4ms);
   data_test::open(options);
   if (IsSkipped()) return;
   memory.emplace(connection().memory(4096));
@@ -96,7 +96,7 @@ TEST_P(error_state, of_the_target_ends_the_initiators_requests) {
   EXPECT_EQ(done[1].status(), completion_status::flushed) << to_string(done[1]);
 }
 
-TEST_P(error_state, of_a_queue_pair_is_left_by_a_reset) {
+TEST_P(error_state, reset_leaves_the_error_state) {
   VERBENA_NEEDS(!is_iwarp(), "a queue pair of iWARP is used once");
   VERBENA_OPEN();
   fail(initiator());

@@ -74,7 +74,7 @@ class iwarp_connector final : public connector {
       if (!came)
         raise(error::timed_out("rdma_get_cm_event", to_string(wanted), "no such event came"));
       if (came->kind() == wanted) return *std::move(came);
-      // What ended earlier connections of this connector says so now.
+      // Connections of this connector that have ended report their end now.
       if (came->kind() != cm::event_kind::disconnected &&
           came->kind() != cm::event_kind::timewait_exit)
         raise(error::protocol("rdma_get_cm_event", to_string(*came),
@@ -84,8 +84,8 @@ class iwarp_connector final : public connector {
 
   [[nodiscard]] queue_pair<rc> make_queue_pair(const cm::identifier& id, const end& of) const {
     auto options = of.options;
-    options.port = id.port().value();
-    auto prepared = pd_.create_queue_pair<rc>(of.into.sends, of.into.receives, options).value();
+    options.route.port = id.port().value();
+    auto prepared = pd_.create_qp<rc>(of.into.sends, of.into.receives, options).value();
     auto changes = id.attributes(queue_pair_state::init).value();
     prepared.modify(changes.set_access(options.access)).value();
     return std::move(prepared).into_queue_pair();
@@ -95,12 +95,13 @@ class iwarp_connector final : public connector {
                                                      const queue_pair_options<rc>& options) const {
     const auto device = context_.query().value();
     const auto limited = [&](int limit) {
-      return static_cast<std::uint8_t>(std::min<int>(options.read_depth, limit));
+      return static_cast<std::uint8_t>(std::min<int>(options.reliability.read_depth, limit));
     };
     return {.responder_resources = limited(device.max_reads_as_target()),
             .initiator_depth = limited(device.max_reads_as_initiator()),
-            .retry_count = options.retry_count,
-            .rnr_retry_count = options.rnr_retry_count,
+            .retry_count = options.reliability.retry_count,
+            .rnr_retry_count =
+                options.reliability.rnr_retry_count.value_or(reliability::default_rnr_retry_count),
             .queue_pair = of.number()};
   }
 

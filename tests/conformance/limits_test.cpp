@@ -30,19 +30,19 @@ class limits : public data_test {
 INSTANTIATE_TEST_SUITE_P(rc, limits, ::testing::ValuesIn(variants_with_two_ends()), name_of);
 
 // Messages that wait for receives stay in the queue.
-TEST_P(limits, a_full_send_queue_refuses_and_takes_again_after_a_poll) {
+TEST_P(limits, full_send_queue_returns_enomem_until_completions_are_polled) {
   VERBENA_NEEDS(!is_iwarp(), "a message of iWARP does not wait for a receive");
   link_options options;
-  options.initiator.max_send_wr = 8;
-  options.initiator.rnr_retry_count = 7;
-  options.target.max_recv_wr = 512;
-  options.target.min_rnr_timer = rnr_timer::at_least(1ms);
+  options.initiator.queues.max_send_wr = 8;
+  options.initiator.reliability.rnr_retry_count = 7;
+  options.target.queues.max_recv_wr = 512;
+  options.target.reliability.min_rnr_timer = rnr_timer::at_least(1ms);
   options.completions = 1024;
   VERBENA_OPEN(options);
   std::uint64_t accepted = 0;
   post_status last;
-  while (accepted < 500 && (last = post_one_message(accepted)).ok()) ++accepted;
-  ASSERT_FALSE(last.ok()) << "500 requests fit into a queue of 8";
+  while (accepted < 500 && (last = post_one_message(accepted)).has_value()) ++accepted;
+  ASSERT_FALSE(last.has_value()) << "500 requests fit into a queue of 8";
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_EQ(last.accepted(), 0U);
   EXPECT_GE(accepted, 8U);
@@ -59,16 +59,16 @@ TEST_P(limits, a_full_send_queue_refuses_and_takes_again_after_a_poll) {
   EXPECT_EQ(take(target().receives, accepted + 1).size(), accepted + 1);
 }
 
-TEST_P(limits, a_full_receive_queue_refuses_and_takes_again_after_a_poll) {
+TEST_P(limits, full_receive_queue_returns_enomem_until_completions_are_polled) {
   link_options options;
-  options.target.max_recv_wr = 8;
+  options.target.queues.max_recv_wr = 8;
   VERBENA_OPEN(options);
   std::uint64_t accepted = 0;
   post_status last;
   while (accepted < 4000 &&
-         (last = target().queue.post_receive({.id = accepted}, memory->slice(0, 64))).ok())
+         (last = target().queue.post_receive({.id = accepted}, memory->slice(0, 64))).has_value())
     ++accepted;
-  ASSERT_FALSE(last.ok()) << "4000 requests fit into a queue of 8";
+  ASSERT_FALSE(last.has_value()) << "4000 requests fit into a queue of 8";
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_GE(accepted, 8U);
   post([&](auto& batch) { batch.send({.signaled = true}, memory->slice(4096, 8)); });
@@ -77,9 +77,9 @@ TEST_P(limits, a_full_receive_queue_refuses_and_takes_again_after_a_poll) {
   receive(8888, memory->slice(0, 64));
 }
 
-TEST_P(limits, a_batch_of_receives_that_does_not_fit_says_how_many_did) {
+TEST_P(limits, oversized_receive_batch_reports_how_many_were_posted) {
   link_options options;
-  options.target.max_recv_wr = 8;
+  options.target.queues.max_recv_wr = 8;
   VERBENA_OPEN(options);
   std::uint32_t accepted = 0;
   post_status last;
@@ -87,9 +87,9 @@ TEST_P(limits, a_batch_of_receives_that_does_not_fit_says_how_many_did) {
     auto batch = target().queue.start_receive();
     for (std::uint64_t i = 0; i < 7; ++i) batch.receive({.id = i}, memory->slice(0, 8));
     last = batch.submit();
-    accepted += last.ok() ? 7 : last.accepted();
-  } while (last.ok() && accepted < 4000);
-  ASSERT_FALSE(last.ok());
+    accepted += last.has_value() ? 7 : last.accepted();
+  } while (last.has_value() && accepted < 4000);
+  ASSERT_FALSE(last.has_value());
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_LT(last.accepted(), 7U);
   target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
@@ -97,7 +97,7 @@ TEST_P(limits, a_batch_of_receives_that_does_not_fit_says_how_many_did) {
   EXPECT_TRUE(stays_empty(target().receives)) << "what was refused is not in the queue";
 }
 
-TEST_P(limits, more_slices_than_granted_are_refused) {
+TEST_P(limits, more_sges_than_granted_are_refused) {
   VERBENA_OPEN();
   const std::uint32_t granted = initiator().queue.capabilities().max_send_sge;
   VERBENA_NEEDS(granted != 0, "the queue pair came from elsewhere and does not know its grants");
@@ -105,14 +105,14 @@ TEST_P(limits, more_slices_than_granted_are_refused) {
   const post_status refused = post(initiator(), [&](auto& batch) {
     batch.write({.id = 1, .signaled = true}, slices, memory->remote().slice(4096));
   });
-  EXPECT_FALSE(refused.ok());
+  EXPECT_FALSE(refused.has_value());
   EXPECT_EQ(refused.accepted(), 0U);
   const auto receive_slices =
       std::vector<local_slice>(target().queue.capabilities().max_recv_sge + 1, memory->slice(0, 8));
-  EXPECT_FALSE(target().queue.post_receive({.id = 1}, receive_slices).ok());
+  EXPECT_FALSE(target().queue.post_receive({.id = 1}, receive_slices).has_value());
 }
 
-TEST_P(limits, as_many_slices_as_granted_are_taken) {
+TEST_P(limits, granted_number_of_sges_is_accepted) {
   VERBENA_OPEN();
   fill(memory->bytes().first(64), 51);
   const std::vector<local_slice> slices(4, memory->slice(0, 8));
@@ -124,14 +124,13 @@ TEST_P(limits, as_many_slices_as_granted_are_taken) {
     EXPECT_TRUE(holds(*memory, 4096 + 8 * i, memory->bytes().first(8)));
 }
 
-TEST_P(limits, a_queue_pair_is_posted_to_only_when_it_is_up) {
+TEST_P(limits, post_before_ready_state_is_refused) {
   VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
   VERBENA_OPEN();
-  auto prepared =
-      connection()
-          .pd()
-          .create_queue_pair<rc>(initiator().sends, initiator().receives, usual_options())
-          .value();
+  auto prepared = connection()
+                      .pd()
+                      .create_qp<rc>(initiator().sends, initiator().receives, usual_options())
+                      .value();
   auto queue = std::move(prepared).into_queue_pair();
   auto batch = queue.start_send();
   batch.send({.id = 1, .signaled = true}, memory->slice(0, 8));

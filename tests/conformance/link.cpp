@@ -14,8 +14,8 @@ class handshake_connector final : public connector {
   [[nodiscard]] const protection_domain& pd() const override { return pd_; }
 
   ends connect(const end& first, const end& second) override {
-    auto a = pd_.create_queue_pair<rc>(first.into.sends, first.into.receives, first.options);
-    auto b = pd_.create_queue_pair<rc>(second.into.sends, second.into.receives, second.options);
+    auto a = pd_.create_qp<rc>(first.into.sends, first.into.receives, first.options);
+    auto b = pd_.create_qp<rc>(second.into.sends, second.into.receives, second.options);
     const endpoint to_a = a.value().endpoint();
     const endpoint to_b = b.value().endpoint();
     auto joined_a = (*std::move(a)).handshake(to_b).value();
@@ -38,8 +38,7 @@ access_flags every_right() {
 }
 
 queue_pair_options<rc> usual_options() {
-  return {.max_send_sge = 4,
-          .max_recv_sge = 4,
+  return {.queues = {.max_send_sge = 4, .max_recv_sge = 4},
           .access = access::remote_read | access::remote_write | access::remote_atomic};
 }
 
@@ -47,7 +46,7 @@ link::link(const link_options& options) : connector_(make_connector()) {
   if (options.with_channel) channel_ = context().create_completion_channel().value();
   const queues first = make_queues(options.completions);
   if (options.shape == topology::self) {
-    auto prepared = pd().create_queue_pair<rc>(first.sends, first.receives, options.initiator);
+    auto prepared = pd().create_qp<rc>(first.sends, first.receives, options.initiator);
     const endpoint itself = prepared.value().endpoint();
     sides_.push_back(
         {first.sends, first.receives, (*std::move(prepared)).handshake(itself).value()});
@@ -59,8 +58,8 @@ link::link(const link_options& options) : connector_(make_connector()) {
   sides_.push_back({second.sends, second.receives, std::move(b)});
 }
 
-memory_region link::memory(std::size_t bytes, access_flags rights) const {
-  return pd().allocate(bytes, rights).value();
+memory_region link::memory(std::size_t bytes, access_flags access) const {
+  return pd().allocate(bytes, access).value();
 }
 
 queues link::make_queues(std::uint32_t capacity) const {

@@ -20,7 +20,7 @@
 
 namespace verbena::conformance {
 
-/// What a queue pair completes into. Threads: one thread at a time.
+/// The completion queues of a queue pair. Threads: one thread at a time.
 struct queues {
   completion_queue sends;
   completion_queue receives;
@@ -89,7 +89,7 @@ class link {
   [[nodiscard]] const completion_channel& channel() const { return *channel_; }
 
   /// Zeroed memory that the library allocates.
-  [[nodiscard]] memory_region memory(std::size_t bytes, access_flags rights = every_right()) const;
+  [[nodiscard]] memory_region memory(std::size_t bytes, access_flags access = every_right()) const;
 
  private:
   [[nodiscard]] queues make_queues(std::uint32_t capacity) const;

@@ -16,7 +16,7 @@ namespace {
 
 protection_domain make_pd() { return tested().context.allocate_pd().value(); }
 
-TEST(registration, has_keys_of_its_own) {
+TEST(registration, each_registration_has_its_own_keys) {
   const auto pd = make_pd();
   std::vector<memory_region> regions;
   std::set<local_key> local;
@@ -28,25 +28,25 @@ TEST(registration, has_keys_of_its_own) {
   }
 }
 
-TEST(registration, gives_zeroed_memory) {
+TEST(registration, allocated_memory_is_zeroed) {
   const auto region = make_pd().allocate(10000, access::local_write).value();
   EXPECT_EQ(region.length(), 10000U);
   EXPECT_TRUE(holds(region, 0, std::vector<std::byte>(10000)));
 }
 
-TEST(registration, of_nothing_is_refused) {
+TEST(registration, zero_length_registration_is_refused) {
   const auto pd = make_pd();
   EXPECT_FALSE(pd.allocate(0, access::local_write));
   EXPECT_FALSE(pd.register_memory({}, access::local_write));
 }
 
-TEST(registration, with_rights_that_contradict_each_other_is_refused) {
+TEST(registration, remote_write_without_local_write_is_refused) {
   const auto pd = make_pd();
   EXPECT_FALSE(pd.allocate(4096, access::remote_write)) << "without local_write";
   EXPECT_FALSE(pd.allocate(4096, access::remote_atomic)) << "without local_write";
 }
 
-TEST(registration, of_memory_that_is_not_there_is_refused) {
+TEST(registration, unmapped_memory_is_refused) {
   constexpr std::size_t bytes = 1 << 16;
   void* const hole = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(hole, MAP_FAILED);
@@ -57,7 +57,7 @@ TEST(registration, of_memory_that_is_not_there_is_refused) {
   EXPECT_NE(refused.error().code(), 0) << refused.error().message();
 }
 
-TEST(registration, of_read_only_memory_for_writing_is_refused) {
+TEST(registration, read_only_memory_with_local_write_is_refused) {
   constexpr std::size_t bytes = 1 << 16;
   void* const constant = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(constant, MAP_FAILED);
@@ -66,7 +66,7 @@ TEST(registration, of_read_only_memory_for_writing_is_refused) {
   ASSERT_EQ(munmap(constant, bytes), 0);
 }
 
-TEST(registration, twice_of_the_same_memory_works) {
+TEST(registration, same_memory_can_be_registered_twice) {
   const auto pd = make_pd();
   std::vector<std::byte> bytes(4096);
   auto first = pd.register_memory(bytes, access::local_write).value();
@@ -76,7 +76,7 @@ TEST(registration, twice_of_the_same_memory_works) {
   EXPECT_EQ(second.length(), 4096U);
 }
 
-TEST(registration, keeps_its_domain_from_closing) {
+TEST(registration, pd_with_registrations_cannot_be_closed) {
   auto pd = make_pd();
   auto region = pd.allocate(4096, access::local_write).value();
   auto refused = std::move(pd).close();
@@ -87,7 +87,7 @@ TEST(registration, keeps_its_domain_from_closing) {
 }
 
 // Devices without on-demand paging take no advice, and say so.
-TEST(memory_advice, is_taken_where_the_device_has_on_demand_paging) {
+TEST(memory_advice, advise_is_accepted_if_the_device_supports_odp) {
   const auto pd = make_pd();
   const bool on_demand = tested().context.query_extended().value().has_on_demand_paging();
   constexpr std::size_t bytes = 3 * 4096;
@@ -99,8 +99,8 @@ TEST(memory_advice, is_taken_where_the_device_has_on_demand_paging) {
     EXPECT_EQ(mincore(fresh, bytes, pages.data()), 0);
     return std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; });
   };
-  const auto rights = on_demand ? access::local_write | access::on_demand : access::local_write;
-  auto region = pd.register_memory({static_cast<std::byte*>(fresh), bytes}, rights).value();
+  const auto access = on_demand ? access::local_write | access::on_demand : access::local_write;
+  auto region = pd.register_memory({static_cast<std::byte*>(fresh), bytes}, access).value();
   if (on_demand) {
     EXPECT_EQ(resident_pages(), 0);
   }
@@ -123,7 +123,7 @@ class memory : public data_test {};
 INSTANTIATE_TEST_SUITE_P(rc, memory, ::testing::ValuesIn(every_variant()), name_of);
 
 // Memory of the caller, at odd addresses and with odd lengths.
-TEST_P(memory, of_the_caller_is_sent_and_received) {
+TEST_P(memory, caller_owned_memory_is_sent_and_received) {
   VERBENA_OPEN();
   auto outgoing = pattern(10007, 71);
   std::vector<std::byte> incoming(10010);
@@ -144,7 +144,7 @@ TEST_P(memory, of_the_caller_is_sent_and_received) {
   EXPECT_EQ(incoming[10009], std::byte{0});
 }
 
-TEST_P(memory, of_the_caller_is_written_and_read) {
+TEST_P(memory, caller_owned_memory_is_written_and_read) {
   VERBENA_OPEN();
   auto near = pattern(70000, 72);
   std::vector<std::byte> far(70000);
@@ -165,7 +165,7 @@ TEST_P(memory, of_the_caller_is_written_and_read) {
       std::ranges::equal(std::span(near).subspan(100, 333), std::span(far).subspan(9, 333)));
 }
 
-TEST_P(memory, has_the_address_that_it_was_registered_with) {
+TEST_P(memory, region_reports_the_registered_address) {
   VERBENA_OPEN();
   alignas(4096) static std::array<std::byte, 8192> mine;
   fill(mine, 73);
@@ -181,7 +181,7 @@ TEST_P(memory, has_the_address_that_it_was_registered_with) {
       std::ranges::equal(std::span(mine).subspan(5000, 1000), std::span(mine).subspan(10, 1000)));
 }
 
-TEST_P(memory, of_different_regions_goes_into_one_message) {
+TEST_P(memory, one_message_gathers_from_different_regions) {
   VERBENA_OPEN();
   auto on_heap = pattern(500, 73);
   const auto first = connection().pd().register_memory(on_heap, access::local_write).value();
@@ -197,7 +197,7 @@ TEST_P(memory, of_different_regions_goes_into_one_message) {
   EXPECT_TRUE(holds(sink, 500, second.bytes().subspan(10, 700)));
 }
 
-TEST_P(memory, is_sent_from_a_region_without_any_right) {
+TEST_P(memory, send_from_region_without_access_flags_succeeds) {
   VERBENA_OPEN();
   const auto constant = connection().memory(4096, {});
   fill(constant.bytes(), 75);
@@ -209,7 +209,7 @@ TEST_P(memory, is_sent_from_a_region_without_any_right) {
   EXPECT_TRUE(holds(sink, 0, constant.bytes()));
 }
 
-TEST_P(memory, registered_while_the_queue_pair_is_at_work_is_usable_at_once) {
+TEST_P(memory, memory_registered_during_traffic_is_usable_immediately) {
   VERBENA_OPEN();
   for (std::uint32_t round = 0; round < 20; ++round) {
     const auto near = connection().memory(8192);

@@ -50,7 +50,7 @@ class multicast_groups : public ::testing::Test {
     const auto at = joined->datagram().value().address;
     group = at.gid.value();
     where = at.lid;
-    way.emplace(make.pd().create_address_handle(at).value());
+    way.emplace(make.pd().create_ah(at).value());
   }
   void receive(std::size_t by) {
     ends[by].queue.post_receive({.id = by}, memory->slice(by * room, room)).value();
@@ -85,7 +85,7 @@ class multicast_groups : public ::testing::Test {
   std::optional<memory_region> memory;
 };
 
-TEST_F(multicast_groups, reach_every_member_and_nobody_else) {
+TEST_F(multicast_groups, datagram_reaches_every_member_and_no_other_queue_pair) {
   for (const std::size_t each : {0U, 1U}) ends[each].queue.attach(group, where).value();
   for (const std::size_t each : {0U, 1U, 2U}) receive(each);
   send(2, 100, 1);
@@ -95,7 +95,7 @@ TEST_F(multicast_groups, reach_every_member_and_nobody_else) {
   for (const std::size_t each : {0U, 1U}) ends[each].queue.detach(group, where).value();
 }
 
-TEST_F(multicast_groups, are_left_by_who_detaches_and_reach_their_member_that_sends) {
+TEST_F(multicast_groups, detached_queue_pair_receives_nothing_and_sender_receives_its_own) {
   for (const std::size_t each : {0U, 1U}) ends[each].queue.attach(group, where).value();
   ends[0].queue.detach(group, where).value();
   for (const std::size_t each : {0U, 1U}) receive(each);
@@ -106,7 +106,7 @@ TEST_F(multicast_groups, are_left_by_who_detaches_and_reach_their_member_that_se
   EXPECT_FALSE(ends[1].queue.detach(group, where)) << "it is attached no longer";
 }
 
-TEST_F(multicast_groups, are_named_by_addresses_of_groups_only) {
+TEST_F(multicast_groups, attach_to_unicast_gid_is_refused) {
   const auto own = make.context().routable_gid(port_number(1)).value().gid;
   EXPECT_FALSE(ends[0].queue.attach(own));
 }

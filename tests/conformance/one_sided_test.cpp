@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t region_bytes = 2 << 20;
 
-class one_sided : public data_test {
+class rdma_read_write : public data_test {
  protected:
   void open(const link_options& options = {}) {
     data_test::open(options);
@@ -26,9 +26,9 @@ class one_sided : public data_test {
   std::optional<memory_region> local;
   std::optional<memory_region> remote;
 };
-INSTANTIATE_TEST_SUITE_P(rc, one_sided, ::testing::ValuesIn(every_variant()), name_of);
+INSTANTIATE_TEST_SUITE_P(rc, rdma_read_write, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(one_sided, writes_land_where_they_were_aimed_and_nowhere_else) {
+TEST_P(rdma_read_write, writes_change_only_their_target_range) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 7U, 8U, 1023U, 1024U, 4096U, 4097U, 65537U}) {
     fill(local->bytes().first(bytes + 10), static_cast<std::uint32_t>(bytes));
@@ -48,7 +48,7 @@ TEST_P(one_sided, writes_land_where_they_were_aimed_and_nowhere_else) {
   }
 }
 
-TEST_P(one_sided, a_mebibyte_is_written) {
+TEST_P(rdma_read_write, write_of_one_mebibyte_arrives) {
   VERBENA_OPEN();
   fill(local->bytes().first(1 << 20), 1);
   post([&](auto& batch) {
@@ -58,7 +58,7 @@ TEST_P(one_sided, a_mebibyte_is_written) {
   EXPECT_TRUE(holds(*remote, 0, local->bytes().first(1 << 20)));
 }
 
-TEST_P(one_sided, a_write_gathers) {
+TEST_P(rdma_read_write, write_gathers_sges) {
   VERBENA_OPEN();
   fill(local->bytes().first(8192), 2);
   const std::array from{local->slice(4096, 1000), local->slice(0, 2), local->slice(100, 3000)};
@@ -70,7 +70,7 @@ TEST_P(one_sided, a_write_gathers) {
   EXPECT_TRUE(holds(*remote, 1007, local->bytes().subspan(100, 3000)));
 }
 
-TEST_P(one_sided, a_write_without_bytes_succeeds) {
+TEST_P(rdma_read_write, zero_length_write_succeeds) {
   VERBENA_OPEN();
   post([&](auto& batch) {
     batch.write({.id = 9, .signaled = true}, std::span<const local_slice>(),
@@ -81,7 +81,7 @@ TEST_P(one_sided, a_write_without_bytes_succeeds) {
   EXPECT_EQ(done.id(), 9U);
 }
 
-TEST_P(one_sided, a_write_with_an_immediate_number_uses_up_a_receive) {
+TEST_P(rdma_read_write, write_with_immediate_consumes_a_receive) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
   fill(local->bytes().first(5000), 3);
@@ -104,7 +104,7 @@ TEST_P(one_sided, a_write_with_an_immediate_number_uses_up_a_receive) {
   EXPECT_EQ(done.opcode(), completion_opcode::write);
 }
 
-TEST_P(one_sided, an_immediate_number_comes_with_a_write_without_bytes) {
+TEST_P(rdma_read_write, zero_length_write_delivers_immediate_data) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
   target().queue.post_receive({.id = 5}, std::span<const local_slice>()).value();
@@ -119,7 +119,7 @@ TEST_P(one_sided, an_immediate_number_comes_with_a_write_without_bytes) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(one_sided, reads_fetch_the_peers_bytes) {
+TEST_P(rdma_read_write, read_fetches_remote_memory) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 7U, 1024U, 4096U, 4097U, 65537U}) {
     fill(remote->bytes().first(bytes + 20), static_cast<std::uint32_t>(bytes));
@@ -139,7 +139,7 @@ TEST_P(one_sided, reads_fetch_the_peers_bytes) {
   }
 }
 
-TEST_P(one_sided, a_mebibyte_is_read) {
+TEST_P(rdma_read_write, read_of_one_mebibyte_arrives) {
   VERBENA_OPEN();
   fill(remote->bytes().first(1 << 20), 5);
   post([&](auto& batch) {
@@ -149,7 +149,7 @@ TEST_P(one_sided, a_mebibyte_is_read) {
   EXPECT_TRUE(holds(*local, 0, remote->bytes().first(1 << 20)));
 }
 
-TEST_P(one_sided, a_read_scatters) {
+TEST_P(rdma_read_write, read_scatters_into_sges) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "a read of iWARP has one sink");
   fill(remote->bytes().first(4096), 6);
@@ -161,9 +161,9 @@ TEST_P(one_sided, a_read_scatters) {
   EXPECT_TRUE(holds(*local, 2000, remote->bytes().subspan(101, 2000)));
 }
 
-TEST_P(one_sided, more_reads_than_may_be_in_flight_all_succeed) {
+TEST_P(rdma_read_write, more_reads_than_max_rd_atomic_all_succeed) {
   link_options options;
-  options.initiator.read_depth = options.target.read_depth = 2;
+  options.initiator.reliability.read_depth = options.target.reliability.read_depth = 2;
   VERBENA_OPEN(options);
   fill(remote->bytes().first(12 * 3000), 7);
   post([&](auto& batch) {
@@ -179,7 +179,7 @@ TEST_P(one_sided, more_reads_than_may_be_in_flight_all_succeed) {
   EXPECT_TRUE(holds(*local, 0, remote->bytes().first(12 * 3000)));
 }
 
-TEST_P(one_sided, a_fenced_write_sends_what_the_read_before_it_fetched) {
+TEST_P(rdma_read_write, fenced_write_sends_data_fetched_by_the_preceding_read) {
   VERBENA_OPEN();
   fill(remote->bytes().first(4096), 8);
   post([&](auto& batch) {
@@ -192,7 +192,7 @@ TEST_P(one_sided, a_fenced_write_sends_what_the_read_before_it_fetched) {
   EXPECT_TRUE(holds(*remote, 8192, remote->bytes().first(4096)));
 }
 
-TEST_P(one_sided, operations_of_one_batch_complete_in_order) {
+TEST_P(rdma_read_write, operations_of_one_batch_complete_in_order) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP orders a read and what follows it only with a fence");
   const auto sink = connection().memory(4096);
@@ -217,7 +217,7 @@ TEST_P(one_sided, operations_of_one_batch_complete_in_order) {
   EXPECT_TRUE(holds(*remote, 0, local->bytes().subspan(4096, 1)));
 }
 
-TEST_P(one_sided, a_message_arrives_after_the_write_before_it) {
+TEST_P(rdma_read_write, message_arrives_after_the_preceding_write) {
   VERBENA_OPEN();
   const auto sink = connection().memory(64);
   for (std::uint32_t round = 0; round < 50; ++round) {

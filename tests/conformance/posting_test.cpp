@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t posted_bytes = 2 << 20;
 
-class messages : public data_test {
+class send_receive : public data_test {
  protected:
   void open(const link_options& options = {}) {
     data_test::open(options);
@@ -45,26 +45,26 @@ class messages : public data_test {
   std::optional<memory_region> source;
   std::optional<memory_region> sink;
 };
-INSTANTIATE_TEST_SUITE_P(rc, messages, ::testing::ValuesIn(every_variant()), name_of);
+INSTANTIATE_TEST_SUITE_P(rc, send_receive, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(messages, small_ones_arrive) {
+TEST_P(send_receive, small_messages_arrive) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 2U, 3U, 8U, 63U, 100U}) exchange(bytes);
 }
 
-TEST_P(messages, sizes_around_a_packet_arrive) {
+TEST_P(send_receive, messages_around_the_mtu_arrive) {
   VERBENA_OPEN();
   for (const std::size_t packet : {1024U, 4096U})
     for (const std::size_t bytes : {packet - 1, packet, packet + 1, 2 * packet, 2 * packet + 1})
       exchange(bytes);
 }
 
-TEST_P(messages, a_mebibyte_arrives) {
+TEST_P(send_receive, message_of_one_mebibyte_arrives) {
   VERBENA_OPEN();
   exchange(1 << 20);
 }
 
-TEST_P(messages, one_without_bytes_arrives) {
+TEST_P(send_receive, zero_length_message_arrives) {
   VERBENA_OPEN();
   receive(1, sink->slice(0, 64));
   post([&](auto& batch) {
@@ -77,7 +77,7 @@ TEST_P(messages, one_without_bytes_arrives) {
   EXPECT_TRUE(holds(*sink, 0, std::vector<std::byte>(64)));
 }
 
-TEST_P(messages, a_receive_without_room_takes_one_without_bytes) {
+TEST_P(send_receive, zero_length_receive_takes_a_zero_length_message) {
   VERBENA_OPEN();
   target().queue.post_receive({.id = 1}, std::span<const local_slice>()).value();
   post([&](auto& batch) {
@@ -89,7 +89,7 @@ TEST_P(messages, a_receive_without_room_takes_one_without_bytes) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(messages, a_shorter_one_leaves_the_rest_of_the_receive_alone) {
+TEST_P(send_receive, short_message_leaves_the_rest_of_the_receive_unchanged) {
   VERBENA_OPEN();
   fill(source->bytes().first(100), 1);
   fill(sink->bytes().first(300), 2);
@@ -101,7 +101,7 @@ TEST_P(messages, a_shorter_one_leaves_the_rest_of_the_receive_alone) {
   EXPECT_TRUE(holds(*sink, 100, pattern_from(100, 300, 2)));
 }
 
-TEST_P(messages, an_immediate_number_arrives) {
+TEST_P(send_receive, immediate_data_arrives) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
   fill(source->bytes().first(100), 3);
@@ -117,7 +117,7 @@ TEST_P(messages, an_immediate_number_arrives) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(messages, an_immediate_number_arrives_alone) {
+TEST_P(send_receive, immediate_data_without_payload_arrives) {
   VERBENA_OPEN();
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
   receive(1, sink->slice(0, 100));
@@ -131,7 +131,7 @@ TEST_P(messages, an_immediate_number_arrives_alone) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(messages, are_gathered_and_scattered) {
+TEST_P(send_receive, messages_are_gathered_and_scattered) {
   VERBENA_OPEN();
   fill(source->bytes().first(8192), 4);
   const std::array from{source->slice(0, 3), source->slice(1000, 4000), source->slice(6000, 1)};
@@ -155,7 +155,7 @@ TEST_P(messages, are_gathered_and_scattered) {
   EXPECT_TRUE(holds(*sink, 4000, whole.subspan(1004)));
 }
 
-TEST_P(messages, boundaries_of_slices_may_lie_anywhere_in_packets) {
+TEST_P(send_receive, sge_boundaries_need_no_packet_alignment) {
   VERBENA_OPEN();
   fill(source->bytes().first(16384), 5);
   for (const std::size_t cut : {1U, 1023U, 1024U, 1025U, 4095U, 4097U, 8191U}) {
@@ -171,7 +171,7 @@ TEST_P(messages, boundaries_of_slices_may_lie_anywhere_in_packets) {
   }
 }
 
-TEST_P(messages, arrive_in_the_order_in_which_they_were_sent) {
+TEST_P(send_receive, messages_arrive_in_the_order_sent) {
   VERBENA_OPEN();
   fill(source->bytes().first(8 * 600), 6);
   for (std::uint64_t i = 0; i < 8; ++i) receive(100 + i, sink->slice(i * 600, 600));
@@ -191,7 +191,7 @@ TEST_P(messages, arrive_in_the_order_in_which_they_were_sent) {
   }
 }
 
-TEST_P(messages, receives_posted_in_one_batch_are_used_in_its_order) {
+TEST_P(send_receive, batch_of_receives_is_consumed_in_order) {
   VERBENA_OPEN();
   auto receives = target().queue.start_receive();
   for (std::uint64_t i = 0; i < 4; ++i) receives.receive({.id = i}, sink->slice(i * 64, 64));
@@ -207,7 +207,7 @@ TEST_P(messages, receives_posted_in_one_batch_are_used_in_its_order) {
   EXPECT_TRUE(holds(*sink, 0, source->bytes().first(256)));
 }
 
-TEST_P(messages, only_signaled_requests_report_success) {
+TEST_P(send_receive, only_signaled_requests_generate_completions) {
   VERBENA_OPEN();
   for (std::uint64_t i = 0; i < 3; ++i) receive(i, sink->slice(0, 64));
   post([&](auto& batch) {
@@ -220,7 +220,7 @@ TEST_P(messages, only_signaled_requests_report_success) {
   EXPECT_TRUE(is_empty(initiator().sends));
 }
 
-TEST_P(messages, every_request_reports_when_the_queue_pair_says_so) {
+TEST_P(send_receive, sq_sig_all_generates_a_completion_per_request) {
   link_options options;
   options.initiator.signal_all = true;
   VERBENA_OPEN(options);
@@ -235,9 +235,9 @@ TEST_P(messages, every_request_reports_when_the_queue_pair_says_so) {
   EXPECT_EQ(take(target().receives, 2).size(), 2U);
 }
 
-TEST_P(messages, a_thousand_go_through_small_queues) {
+TEST_P(send_receive, a_thousand_messages_pass_through_small_queues) {
   link_options options;
-  options.initiator.max_send_wr = options.initiator.max_recv_wr = 8;
+  options.initiator.queues.max_send_wr = options.initiator.queues.max_recv_wr = 8;
   options.target = options.initiator;
   VERBENA_OPEN(options);
   for (std::uint32_t i = 0; i < 1000; ++i) {
@@ -250,7 +250,7 @@ TEST_P(messages, a_thousand_go_through_small_queues) {
   }
 }
 
-TEST_P(messages, a_batch_that_is_dropped_sends_nothing) {
+TEST_P(send_receive, dropped_batch_sends_no_message) {
   VERBENA_OPEN();
   receive(1, sink->slice(0, 64));
   const auto drop = [&](auto&& poster) {

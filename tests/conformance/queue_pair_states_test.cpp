@@ -20,7 +20,7 @@ class queue_pair_states : public ::testing::Test {
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
       const queue_pair_options<rc>& options = usual_options()) const {
-    return pd_.create_queue_pair<rc>(queue_, queue_, options).value();
+    return pd_.create_qp<rc>(queue_, queue_, options).value();
   }
   // The errno of a change that must be refused, whose message says `words`.
   static void expect_refused(const result<void>& outcome, const std::string& words) {
@@ -34,12 +34,12 @@ class queue_pair_states : public ::testing::Test {
   completion_queue queue_ = tested().context.create_cq(64).value();
 };
 
-TEST_F(queue_pair_states, it_begins_in_reset_with_what_was_asked) {
-  const auto prepared = prepare({.max_send_wr = 10,
-                                 .max_recv_wr = 20,
-                                 .max_send_sge = 2,
-                                 .max_recv_sge = 3,
-                                 .max_inline_data = 32});
+TEST_F(queue_pair_states, new_queue_pair_is_in_reset_with_requested_capabilities) {
+  const auto prepared = prepare({.queues = {.max_send_wr = 10,
+                                            .max_recv_wr = 20,
+                                            .max_send_sge = 2,
+                                            .max_recv_sge = 3,
+                                            .max_inline_data = 32}});
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset);
   EXPECT_GE(prepared.capabilities().max_send_wr, 10U);
   EXPECT_GE(prepared.capabilities().max_recv_wr, 20U);
@@ -48,7 +48,7 @@ TEST_F(queue_pair_states, it_begins_in_reset_with_what_was_asked) {
   EXPECT_GE(prepared.capabilities().max_inline_data, 32U);
 }
 
-TEST_F(queue_pair_states, it_goes_up_step_by_step) {
+TEST_F(queue_pair_states, queue_pair_reaches_rts_through_init_and_rtr) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   prepared.modify(prepared.init_attributes()).value();
@@ -59,15 +59,15 @@ TEST_F(queue_pair_states, it_goes_up_step_by_step) {
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::ready_to_send);
 }
 
-TEST_F(queue_pair_states, it_remembers_what_it_was_told) {
+TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   auto options = usual_options();
   options.first_psn = packet_sequence_number(0x123456);
-  options.timeout = ack_timeout::from_exponent(13);
-  options.retry_count = 5;
-  options.rnr_retry_count = 4;
-  options.min_rnr_timer = rnr_timer::from_encoding(9);
-  options.path_mtu = mtu::bytes_512;
-  options.read_depth = 2;
+  options.reliability.timeout = ack_timeout::from_exponent(13);
+  options.reliability.retry_count = 5;
+  options.reliability.rnr_retry_count = 4;
+  options.reliability.min_rnr_timer = rnr_timer::from_encoding(9);
+  options.route.path_mtu = mtu::bytes_512;
+  options.reliability.read_depth = 2;
   auto prepared = prepare(options);
   const endpoint itself = prepared.endpoint();
   const auto queue = std::move(prepared).handshake(itself).value();
@@ -96,7 +96,7 @@ TEST_F(queue_pair_states, it_remembers_what_it_was_told) {
   EXPECT_EQ(found.address()->gid, itself.gid);
 }
 
-TEST_F(queue_pair_states, every_later_state_leads_to_error_and_from_there_to_reset) {
+TEST_F(queue_pair_states, every_state_can_move_to_error_and_then_to_reset) {
   for (int steps = 1; steps < 4; ++steps) {
     auto prepared = prepare();
     const endpoint itself = prepared.endpoint();
@@ -110,7 +110,7 @@ TEST_F(queue_pair_states, every_later_state_leads_to_error_and_from_there_to_res
   }
 }
 
-TEST_F(queue_pair_states, it_can_be_used_again_after_a_reset) {
+TEST_F(queue_pair_states, queue_pair_is_reusable_after_reset) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   for (int life = 0; life < 3; ++life) {
@@ -122,7 +122,7 @@ TEST_F(queue_pair_states, it_can_be_used_again_after_a_reset) {
   }
 }
 
-TEST_F(queue_pair_states, a_step_that_is_left_out_is_refused) {
+TEST_F(queue_pair_states, skipped_state_is_refused) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   expect_refused(prepared.modify(prepared.rts_attributes(itself)), "RTS");
@@ -134,7 +134,7 @@ TEST_F(queue_pair_states, a_step_that_is_left_out_is_refused) {
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::init);
 }
 
-TEST_F(queue_pair_states, a_step_back_is_refused) {
+TEST_F(queue_pair_states, backward_transition_is_refused) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   const auto back = prepared.init_attributes();
@@ -143,7 +143,7 @@ TEST_F(queue_pair_states, a_step_back_is_refused) {
   EXPECT_EQ(queue.current_state().value(), queue_pair_state::ready_to_send);
 }
 
-TEST_F(queue_pair_states, a_missing_attribute_is_named) {
+TEST_F(queue_pair_states, missing_attribute_is_refused_and_named) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   expect_refused(
@@ -159,18 +159,18 @@ TEST_F(queue_pair_states, a_missing_attribute_is_named) {
       "SQ_PSN");
 }
 
-TEST_F(queue_pair_states, an_attribute_too_many_is_refused) {
+TEST_F(queue_pair_states, surplus_attribute_is_refused) {
   auto prepared = prepare();
   expect_refused(prepared.modify(prepared.init_attributes().set_retry_count(3)), "RETRY_CNT");
 }
 
-TEST_F(queue_pair_states, a_port_that_does_not_exist_is_refused) {
+TEST_F(queue_pair_states, nonexistent_port_is_refused) {
   auto prepared = prepare();
   EXPECT_FALSE(prepared.modify(prepared.init_attributes().set_port(port_number(77))));
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset);
 }
 
-TEST_F(queue_pair_states, rights_are_changed_while_it_is_up) {
+TEST_F(queue_pair_states, access_flags_can_be_changed_in_rts) {
   auto prepared = prepare();
   const endpoint itself = prepared.endpoint();
   auto queue = std::move(prepared).handshake(itself).value();
@@ -185,18 +185,18 @@ TEST_F(queue_pair_states, rights_are_changed_while_it_is_up) {
   EXPECT_FALSE(take_one(queue_).ok());
 }
 
-TEST_F(queue_pair_states, more_than_the_device_can_is_refused_at_creation) {
+TEST_F(queue_pair_states, capabilities_beyond_the_device_limits_are_refused_at_creation) {
   const auto device = tested().context.query().value();
   auto options = usual_options();
-  options.max_send_wr = static_cast<std::uint32_t>(device.max_work_requests()) + 1;
-  const auto refused = pd_.create_queue_pair<rc>(queue_, queue_, options);
+  options.queues.max_send_wr = static_cast<std::uint32_t>(device.max_work_requests()) + 1;
+  const auto refused = pd_.create_qp<rc>(queue_, queue_, options);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find(std::to_string(device.max_work_requests())),
             std::string::npos)
       << "the message names the limit: " << refused.error().message();
   options = usual_options();
-  options.max_send_sge = static_cast<std::uint32_t>(device.max_slices()) + 1;
-  EXPECT_FALSE(pd_.create_queue_pair<rc>(queue_, queue_, options));
+  options.queues.max_send_sge = static_cast<std::uint32_t>(device.max_slices()) + 1;
+  EXPECT_FALSE(pd_.create_qp<rc>(queue_, queue_, options));
 }
 
 }  // namespace

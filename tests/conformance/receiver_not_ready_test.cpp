@@ -14,8 +14,10 @@ class receiver_not_ready : public data_test {
   void open(std::uint8_t retries) {
     VERBENA_NEEDS(!is_iwarp(), "iWARP has no receiver-not-ready: a message needs a receive");
     link_options options;
-    options.initiator.rnr_retry_count = options.target.rnr_retry_count = retries;
-    options.initiator.min_rnr_timer = options.target.min_rnr_timer = rnr_timer::at_least(1ms);
+    options.initiator.reliability.rnr_retry_count = options.target.reliability.rnr_retry_count =
+        retries;
+    options.initiator.reliability.min_rnr_timer = options.target.reliability.min_rnr_timer =
+        rnr_timer::at_least(1ms);
     data_test::open(options);
     if (IsSkipped()) return;
     source.emplace(connection().memory(4096));
@@ -35,7 +37,7 @@ class receiver_not_ready : public data_test {
 INSTANTIATE_TEST_SUITE_P(rc, receiver_not_ready, ::testing::ValuesIn(variants_with_two_ends()),
                          name_of);
 
-TEST_P(receiver_not_ready, a_message_fails_when_its_retries_are_used_up) {
+TEST_P(receiver_not_ready, send_fails_when_rnr_retries_are_exhausted) {
   VERBENA_OPEN(2);
   post([&](auto& batch) {
     batch.send({.id = 1, .signaled = true}, source->slice(0, 3000));
@@ -52,14 +54,14 @@ TEST_P(receiver_not_ready, a_message_fails_when_its_retries_are_used_up) {
       << "the receiver did nothing wrong";
 }
 
-TEST_P(receiver_not_ready, a_message_fails_at_once_without_retries) {
+TEST_P(receiver_not_ready, send_with_rnr_retry_0_fails_immediately) {
   VERBENA_OPEN(0);
   post([&](auto& batch) { batch.send({.id = 1, .signaled = true}, source->slice(0, 10)); });
   const completion done = sent();
   EXPECT_EQ(done.status(), completion_status::rnr_retries_exceeded) << to_string(done);
 }
 
-TEST_P(receiver_not_ready, a_message_waits_for_its_receive) {
+TEST_P(receiver_not_ready, send_waits_for_its_receive) {
   VERBENA_OPEN(7);
   post([&](auto& batch) { batch.send({.id = 1, .signaled = true}, source->slice(0, 3000)); });
   EXPECT_TRUE(stays_empty(initiator().sends));
@@ -68,7 +70,7 @@ TEST_P(receiver_not_ready, a_message_waits_for_its_receive) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(receiver_not_ready, a_write_behind_a_waiting_message_waits_too) {
+TEST_P(receiver_not_ready, write_behind_a_waiting_send_waits) {
   VERBENA_OPEN(7);
   const auto board = connection().memory(4096);
   post([&](auto& batch) {
@@ -84,7 +86,7 @@ TEST_P(receiver_not_ready, a_write_behind_a_waiting_message_waits_too) {
   EXPECT_TRUE(holds(board, 0, source->bytes().first(64)));
 }
 
-TEST_P(receiver_not_ready, a_write_with_an_immediate_number_waits_for_its_receive) {
+TEST_P(receiver_not_ready, write_with_immediate_waits_for_its_receive) {
   VERBENA_OPEN(7);
   const auto board = connection().memory(4096);
   post([&](auto& batch) {

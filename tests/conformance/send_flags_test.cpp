@@ -16,7 +16,7 @@ class send_flags : public data_test {
  protected:
   void open(std::uint32_t inline_bytes = 0) {
     link_options options;
-    options.initiator.max_inline_data = options.target.max_inline_data = inline_bytes;
+    options.initiator.queues.max_inline_data = options.target.queues.max_inline_data = inline_bytes;
     data_test::open(options);
     if (IsSkipped()) return;
     source.emplace(connection().memory(8192));
@@ -48,7 +48,7 @@ TEST_P(send_flags, fenced_and_solicited_messages_arrive) {
   }
 }
 
-TEST_P(send_flags, an_inline_message_arrives_though_its_bytes_change_after_the_post) {
+TEST_P(send_flags, inline_data_can_be_overwritten_after_the_post) {
   VERBENA_OPEN(64);
   auto bytes = pattern(64, 22);
   const auto expected = bytes;
@@ -68,7 +68,7 @@ TEST_P(send_flags, inline_messages_of_all_sizes_arrive) {
   }
 }
 
-TEST_P(send_flags, inline_pieces_are_gathered) {
+TEST_P(send_flags, inline_sges_are_gathered_by_send) {
   VERBENA_OPEN(64);
   const auto bytes = pattern(40, 23);
   const std::array pieces{inline_data(std::span(bytes).first(5)),
@@ -79,7 +79,7 @@ TEST_P(send_flags, inline_pieces_are_gathered) {
   expect_exchanged(bytes);
 }
 
-TEST_P(send_flags, an_inline_write_lands) {
+TEST_P(send_flags, inline_write_arrives) {
   VERBENA_OPEN(64);
   const auto bytes = pattern(33, 24);
   post([&](auto& batch) {
@@ -91,7 +91,7 @@ TEST_P(send_flags, an_inline_write_lands) {
   EXPECT_TRUE(holds(*sink, 40, std::vector<std::byte>(7)));
 }
 
-TEST_P(send_flags, inline_pieces_are_written) {
+TEST_P(send_flags, inline_sges_are_gathered_by_write) {
   VERBENA_OPEN(64);
   const auto bytes = pattern(50, 25);
   const std::array pieces{inline_data(std::span(bytes).first(20)),
@@ -101,7 +101,7 @@ TEST_P(send_flags, inline_pieces_are_written) {
   EXPECT_TRUE(holds(*sink, 0, bytes));
 }
 
-TEST_P(send_flags, inline_bytes_go_with_an_immediate_number) {
+TEST_P(send_flags, inline_data_is_sent_with_immediate_data) {
   VERBENA_OPEN(64);
   VERBENA_NEEDS(!is_iwarp(), "iWARP has no immediate data");
   const auto bytes = pattern(11, 26);
@@ -114,7 +114,7 @@ TEST_P(send_flags, inline_bytes_go_with_an_immediate_number) {
   EXPECT_TRUE(sent().ok());
 }
 
-TEST_P(send_flags, as_many_inline_bytes_as_granted_are_taken_and_no_more) {
+TEST_P(send_flags, inline_data_beyond_the_granted_limit_is_refused) {
   VERBENA_OPEN(64);
   const std::uint32_t granted = initiator().queue.capabilities().max_inline_data;
   VERBENA_NEEDS(granted != 0, "the queue pair came from elsewhere and does not know its grants");
@@ -124,7 +124,7 @@ TEST_P(send_flags, as_many_inline_bytes_as_granted_are_taken_and_no_more) {
   const post_status refused = post(initiator(), [&](auto& batch) {
     batch.send({.id = 1, .signaled = true}, inline_data(bytes));
   });
-  EXPECT_FALSE(refused.ok());
+  EXPECT_FALSE(refused.has_value());
   EXPECT_EQ(refused.accepted(), 0U);
   post([&](auto& batch) {
     batch.send({.id = 2, .signaled = true}, inline_data(std::span(bytes).first(granted)));

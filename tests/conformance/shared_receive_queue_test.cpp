@@ -23,14 +23,14 @@ class shared_receives : public ::testing::TestWithParam<interface_kind> {
  protected:
   void open(const shared_receive_queue_options& options = {.max_wr = 16, .max_sge = 2}) {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
-    shared.emplace(make.pd().create_shared_receive_queue(options).value());
+    shared.emplace(make.pd().create_srq(options).value());
     source.emplace(make.pd().allocate(shared_bytes, every_right()).value());
     sink.emplace(make.pd().allocate(shared_bytes, every_right()).value());
   }
   // A connection whose target takes receives from the shared queue.
   void connect() {
     const queue_pair_options<rc> options{.extended = GetParam() == interface_kind::extended,
-                                         .rnr_retry_count = 7};
+                                         .reliability = {.rnr_retry_count = 7}};
     auto [a, b] = make.join(make.prepare(options), make.prepare(*shared, options));
     initiators.push_back(std::move(a));
     targets.push_back(std::move(b));
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(srq, shared_receives,
                                                                                   : "extended");
                          });
 
-TEST_P(shared_receives, are_taken_in_order_by_whichever_queue_pair_needs_one) {
+TEST_P(shared_receives, receives_are_taken_in_order_by_any_queue_pair) {
   VERBENA_OPEN();
   for (int i = 0; i < 3; ++i) connect();
   auto batch = shared->start_receive();
@@ -76,7 +76,7 @@ TEST_P(shared_receives, are_taken_in_order_by_whichever_queue_pair_needs_one) {
   }
 }
 
-TEST_P(shared_receives, scatter_over_slices) {
+TEST_P(shared_receives, shared_receive_scatters_over_sges) {
   VERBENA_OPEN();
   connect();
   const std::array parts = {sink->slice(0, 30), sink->slice(1000, 70)};
@@ -89,7 +89,7 @@ TEST_P(shared_receives, scatter_over_slices) {
   EXPECT_TRUE(take_one(initiators[0].sends).ok());
 }
 
-TEST_P(shared_receives, that_are_posted_late_let_a_waiting_message_in) {
+TEST_P(shared_receives, late_receive_completes_a_waiting_send) {
   VERBENA_OPEN();
   connect();
   send(0, 64);
@@ -99,7 +99,7 @@ TEST_P(shared_receives, that_are_posted_late_let_a_waiting_message_in) {
   EXPECT_TRUE(take_one(initiators[0].sends).ok());
 }
 
-TEST_P(shared_receives, fill_the_queue_and_no_more) {
+TEST_P(shared_receives, post_to_full_shared_queue_returns_enomem) {
   VERBENA_OPEN({.max_wr = 4});
   const auto granted = shared->query().value().max_wr;
   ASSERT_GE(granted, 4U);
@@ -110,7 +110,7 @@ TEST_P(shared_receives, fill_the_queue_and_no_more) {
   EXPECT_GE(taken, 4U);
 }
 
-TEST_P(shared_receives, sizes_and_limit_are_told_and_changed) {
+TEST_P(shared_receives, size_and_limit_are_queried_and_modified) {
   VERBENA_OPEN();
   const auto made = shared->query().value();
   EXPECT_GE(made.max_wr, 16U);
@@ -143,7 +143,7 @@ TEST_P(shared_receives, sizes_and_limit_are_told_and_changed) {
   return ::testing::AssertionFailure() << "no event came within the patience";
 }
 
-TEST_P(shared_receives, fewer_than_the_limit_raise_one_event) {
+TEST_P(shared_receives, falling_below_the_limit_raises_one_event) {
   VERBENA_OPEN();
   connect();
   for (std::uint64_t id = 0; id < 4; ++id)
@@ -158,16 +158,16 @@ TEST_P(shared_receives, fewer_than_the_limit_raise_one_event) {
   EXPECT_EQ(shared->query().value().limit, 0U) << "it comes once";
 }
 
-TEST_P(shared_receives, of_more_than_the_device_has_are_refused_with_its_limit) {
+TEST_P(shared_receives, size_beyond_the_device_limit_is_refused_and_limit_named) {
   VERBENA_OPEN();
-  const auto refused = make.pd().create_shared_receive_queue({.max_wr = 100'000'000});
+  const auto refused = make.pd().create_srq({.max_wr = 100'000'000});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("max_wr 100000000 > the device's maximum"),
             std::string::npos)
       << refused.error().message();
 }
 
-TEST_P(shared_receives, live_as_long_as_queue_pairs_that_take_them) {
+TEST_P(shared_receives, shared_queue_outlives_its_queue_pairs) {
   VERBENA_OPEN();
   connect();
   shared->post_receive({.id = 1}, sink->slice(0, 64)).value();
@@ -182,10 +182,10 @@ TEST_P(shared_receives, live_as_long_as_queue_pairs_that_take_them) {
   EXPECT_TRUE(take_one(initiators[0].sends).ok());
 }
 
-TEST_P(shared_receives, take_datagrams_as_well) {
+TEST_P(shared_receives, shared_queue_receives_datagrams) {
   VERBENA_OPEN();
   const maker<ud> datagrams;
-  const auto queue_of_datagrams = datagrams.pd().create_shared_receive_queue({}).value();
+  const auto queue_of_datagrams = datagrams.pd().create_srq({}).value();
   const queue_key key(5);
   std::vector<endpoint> endpoints;
   std::vector<address_handle> ways;
@@ -194,9 +194,8 @@ TEST_P(shared_receives, take_datagrams_as_well) {
     auto made =
         datagrams.prepare(queue_of_datagrams, {.extended = GetParam() == interface_kind::extended});
     endpoints.push_back(made.queue.endpoint());
-    ways.push_back(datagrams.pd()
-                       .create_address_handle(made.queue.address_of(endpoints.back()).value())
-                       .value());
+    ways.push_back(
+        datagrams.pd().create_ah(made.queue.address_of(endpoints.back()).value()).value());
     ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
   }
   constexpr std::size_t header_bytes = global_route_header::encoded_size;

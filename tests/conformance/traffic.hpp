@@ -37,7 +37,7 @@ struct variant {
 
 /// Bytes that depend on `seed` alone.
 [[nodiscard]] std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed);
-/// The same without the first `skipped` of the bytes.
+/// Returns pattern() without its first `skipped` bytes.
 [[nodiscard]] std::vector<std::byte> pattern_from(std::size_t skipped, std::size_t bytes,
                                                   std::uint32_t seed);
 void fill(std::span<std::byte> out, std::uint32_t seed);
@@ -54,7 +54,7 @@ void fill(std::span<std::byte> out, std::uint32_t seed);
 /// Polls for a moment: whether nothing completes.
 [[nodiscard]] ::testing::AssertionResult stays_empty(const completion_queue& queue,
                                                      std::chrono::milliseconds moment = 20ms);
-/// Whether there is nothing now.
+/// Returns whether the queue has no completion now.
 [[nodiscard]] ::testing::AssertionResult is_empty(const completion_queue& queue);
 /// Waits until the device says that the queue pair is in that state.
 [[nodiscard]] ::testing::AssertionResult reaches(const queue_pair<rc>& queue,
@@ -83,7 +83,7 @@ class data_test : public ::testing::TestWithParam<variant> {
     add(batch);
     return batch.submit();
   }
-  /// The same for the initiator; a refusal fails the test.
+  /// Posts to the initiator; a refusal fails the test.
   template <class Add>
   void post(Add&& add) {
     post(initiator(), std::forward<Add>(add)).value();

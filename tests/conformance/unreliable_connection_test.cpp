@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Unreliable connections: what arrives is whole and in order, and what finds no receive is gone
-// without a word.
+// Unreliable connections: messages arrive intact and in order; a message without a receive is lost
+// silently.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,9 +19,7 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
   void open() {
     VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections alone");
     const queue_pair_options<uc> options{
-        .max_send_sge = 2,
-        .max_recv_sge = 2,
-        .max_inline_data = 32,
+        .queues = {.max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 32},
         .extended = GetParam().interface == interface_kind::extended,
         .access = access::remote_write};
     if (GetParam().shape == topology::self) {
@@ -67,7 +65,7 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
 };
 INSTANTIATE_TEST_SUITE_P(uc, unreliable_connection, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(unreliable_connection, messages_of_any_size_arrive_whole_and_in_order) {
+TEST_P(unreliable_connection, messages_of_any_size_arrive_intact_and_in_order) {
   VERBENA_OPEN();
   for (const std::size_t bytes : {1U, 1023U, 1024U, 4097U, 20000U}) {
     fill(source->bytes().first(bytes), static_cast<std::uint32_t>(bytes));
@@ -85,7 +83,7 @@ TEST_P(unreliable_connection, messages_of_any_size_arrive_whole_and_in_order) {
   }
 }
 
-TEST_P(unreliable_connection, writes_arrive_also_with_a_number) {
+TEST_P(unreliable_connection, writes_arrive_with_and_without_immediate_data) {
   VERBENA_OPEN();
   fill(source->bytes().first(8192), 2);
   target().queue.post_receive({.id = 5}, std::span<const local_slice>{}).value();
@@ -102,7 +100,7 @@ TEST_P(unreliable_connection, writes_arrive_also_with_a_number) {
   EXPECT_TRUE(holds(*sink, 0, source->bytes().first(8192)));
 }
 
-TEST_P(unreliable_connection, inline_bytes_arrive) {
+TEST_P(unreliable_connection, inline_data_arrives) {
   VERBENA_OPEN();
   target().queue.post_receive({}, sink->slice(0, 64)).value();
   post([&](auto& batch) { batch.send({.signaled = true}, inline_data(bytes_of("inline"))); });
@@ -111,7 +109,7 @@ TEST_P(unreliable_connection, inline_bytes_arrive) {
   EXPECT_TRUE(holds(*sink, 0, bytes_of("inline")));
 }
 
-TEST_P(unreliable_connection, a_message_without_a_receive_is_lost_and_the_next_one_arrives) {
+TEST_P(unreliable_connection, message_without_receive_is_dropped_and_the_next_one_arrives) {
   VERBENA_OPEN();
   post([&](auto& batch) { batch.send({.id = 1, .signaled = true}, source->slice(0, 100)); });
   EXPECT_TRUE(sent().ok()) << "the sender does not learn of it";
@@ -124,7 +122,7 @@ TEST_P(unreliable_connection, a_message_without_a_receive_is_lost_and_the_next_o
   EXPECT_EQ(sent().id(), 2U);
 }
 
-TEST_P(unreliable_connection, a_write_with_a_wrong_key_is_lost_without_a_word) {
+TEST_P(unreliable_connection, write_with_wrong_rkey_is_dropped_silently) {
   VERBENA_OPEN();
   const remote_region nowhere({.address = sink->remote().address(),
                                .length = 64,
@@ -134,17 +132,16 @@ TEST_P(unreliable_connection, a_write_with_a_wrong_key_is_lost_without_a_word) {
   EXPECT_EQ(initiator().queue.current_state().value(), queue_pair_state::ready_to_send);
 }
 
-class bringup_of_unreliable_connections : public ::testing::Test {
+class unreliable_connection_bringup : public ::testing::Test {
  protected:
   void SetUp() override { VERBENA_NEEDS(!is_iwarp(), "iWARP has reliable connections alone"); }
 
   maker<uc> make;
 };
 
-TEST_F(bringup_of_unreliable_connections, by_hand_takes_the_steps_of_the_handshake) {
-  auto made = make.prepare({.path_mtu = mtu::bytes_512,
-                            .first_psn = packet_sequence_number(0x1234),
-                            .service_level = 1});
+TEST_F(unreliable_connection_bringup, manual_bringup_equals_the_handshake) {
+  auto made = make.prepare({.route = {.path_mtu = mtu::bytes_512, .service_level = 1},
+                            .first_psn = packet_sequence_number(0x1234)});
   const endpoint itself = made.queue.endpoint();
   const auto init = made.queue.init_attributes();
   const auto rtr = made.queue.rtr_attributes(itself).value();
@@ -164,7 +161,7 @@ TEST_F(bringup_of_unreliable_connections, by_hand_takes_the_steps_of_the_handsha
   EXPECT_EQ(now.receive_psn(), packet_sequence_number(0x1234));
 }
 
-TEST_F(bringup_of_unreliable_connections, for_some_operations_only_has_those) {
+TEST_F(unreliable_connection_bringup, queue_pair_with_send_ops_flags_has_only_those_operations) {
   auto one = make.loop(make.prepare({.operations = send_operation::send}));
   VERBENA_NEEDS(one.queue.is_extended(), "the provider has no extended interface");
   const auto memory = make.pd().allocate(4096, every_right()).value();
@@ -175,7 +172,7 @@ TEST_F(bringup_of_unreliable_connections, for_some_operations_only_has_those) {
   EXPECT_TRUE(take_one(one.sends).ok());
 }
 
-TEST_F(bringup_of_unreliable_connections, attributes_of_reliable_ones_are_refused_by_name) {
+TEST_F(unreliable_connection_bringup, attributes_of_reliable_connections_are_refused_and_named) {
   auto made = make.prepare({});
   const endpoint itself = made.queue.endpoint();
   made.queue.modify(made.queue.init_attributes()).value();

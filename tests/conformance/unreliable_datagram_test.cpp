@@ -28,12 +28,10 @@ class unreliable_datagram : public ::testing::TestWithParam<variant> {
     sink.emplace(make.pd().allocate(ud_bytes, every_right()).value());
   }
   void add_end() {
-    auto made = make.prepare({.max_recv_sge = 2,
-                              .max_inline_data = 32,
+    auto made = make.prepare({.queues = {.max_recv_sge = 2, .max_inline_data = 32},
                               .extended = GetParam().interface == interface_kind::extended});
     endpoints.push_back(made.queue.endpoint());
-    ways.push_back(
-        make.pd().create_address_handle(made.queue.address_of(endpoints.back()).value()).value());
+    ways.push_back(make.pd().create_ah(made.queue.address_of(endpoints.back()).value()).value());
     ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
   }
   [[nodiscard]] end<ud>& initiator() { return ends.front(); }
@@ -61,7 +59,7 @@ class unreliable_datagram : public ::testing::TestWithParam<variant> {
 };
 INSTANTIATE_TEST_SUITE_P(ud, unreliable_datagram, ::testing::ValuesIn(every_variant()), name_of);
 
-TEST_P(unreliable_datagram, comes_with_a_header_that_says_from_whom) {
+TEST_P(unreliable_datagram, datagram_has_a_grh_and_its_source) {
   VERBENA_OPEN();
   const auto packet = byte_count(endpoints.front().mtu);
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{packet}}) {
@@ -86,7 +84,7 @@ TEST_P(unreliable_datagram, comes_with_a_header_that_says_from_whom) {
   }
 }
 
-TEST_P(unreliable_datagram, reply_through_an_address_handle_from_the_completion) {
+TEST_P(unreliable_datagram, address_handle_from_completion_replies_to_the_sender) {
   VERBENA_OPEN();
   receive(1, 200);
   post([&](auto& batch) { batch.send({.signaled = true}, source->slice(0, 50), to_target()); });
@@ -95,7 +93,7 @@ TEST_P(unreliable_datagram, reply_through_an_address_handle_from_the_completion)
   const auto header = global_route_header::decode(sink->bytes()).value();
   const auto way = make.pd().sender_address(asked, port_number(1), header).value();
   EXPECT_EQ(way.gid, endpoints.front().gid);
-  const auto back = make.pd().create_address_handle(way).value();
+  const auto back = make.pd().create_ah(way).value();
   const auto to_sender = back.destination(queue_pair_number(asked.native().src_qp), key);
 
   fill(source->bytes().first(60), 9);
@@ -111,7 +109,7 @@ TEST_P(unreliable_datagram, reply_through_an_address_handle_from_the_completion)
   EXPECT_EQ(take_one(target().sends).id(), 3U);
 }
 
-TEST_P(unreliable_datagram, with_another_queue_key_is_dropped_and_the_receive_stays) {
+TEST_P(unreliable_datagram, datagram_with_wrong_qkey_is_dropped_and_consumes_no_receive) {
   VERBENA_OPEN();
   receive(7, 500);
   post([&](auto& batch) {
@@ -124,7 +122,7 @@ TEST_P(unreliable_datagram, with_another_queue_key_is_dropped_and_the_receive_st
   EXPECT_TRUE(take(initiator().sends, 2).front().ok()) << "the sender does not learn of it";
 }
 
-TEST_P(unreliable_datagram, a_queue_key_with_the_top_bit_means_the_sender_s_own) {
+TEST_P(unreliable_datagram, qkey_with_the_high_bit_selects_the_senders_qkey) {
   VERBENA_OPEN();
   receive(7, 500);
   post([&](auto& batch) {
@@ -135,7 +133,7 @@ TEST_P(unreliable_datagram, a_queue_key_with_the_top_bit_means_the_sender_s_own)
   EXPECT_EQ(sent().id(), 2U);
 }
 
-TEST_P(unreliable_datagram, without_a_receive_is_dropped_and_the_next_one_arrives) {
+TEST_P(unreliable_datagram, datagram_without_receive_is_dropped_and_the_next_one_arrives) {
   VERBENA_OPEN();
   // To the sender itself, on the same queue pair: when its own one arrived, the other is gone.
   const auto to_itself = ways.front().destination(initiator().queue.number(), key);
@@ -177,7 +175,7 @@ TEST_P(unreliable_datagram, one_batch_reaches_many_queue_pairs) {
   EXPECT_EQ(take(initiator().sends, ends.size()).back().id(), ends.size() - 1);
 }
 
-TEST_P(unreliable_datagram, inline_bytes_arrive_also_split_over_two_slices) {
+TEST_P(unreliable_datagram, inline_data_arrives_from_one_and_two_sges) {
   VERBENA_OPEN();
   const std::array parts = {sink->slice(0, header_bytes), sink->slice(2048, 64)};
   target().queue.post_receive({}, parts).value();
@@ -189,7 +187,7 @@ TEST_P(unreliable_datagram, inline_bytes_arrive_also_split_over_two_slices) {
   EXPECT_TRUE(holds(*sink, 2048, bytes_of("inline")));
 }
 
-TEST_P(unreliable_datagram, more_than_a_packet_does_not_arrive) {
+TEST_P(unreliable_datagram, datagram_longer_than_the_mtu_does_not_arrive) {
   VERBENA_OPEN();
   const auto packet = byte_count(tested().context.query_port(port_number(1)).value().max_mtu());
   receive(1, ud_bytes);
@@ -208,7 +206,7 @@ class datagram_queue_pairs : public ::testing::Test {
   maker<ud> make;
 };
 
-TEST_F(datagram_queue_pairs, are_brought_up_by_hand) {
+TEST_F(datagram_queue_pairs, queue_pair_reaches_rts_by_manual_transitions) {
   using attribute = queue_pair_attribute;
   auto made = make.prepare({.first_psn = packet_sequence_number(77)});
   const auto init = made.queue.init_attributes(queue_key(0x11111111));
@@ -224,7 +222,7 @@ TEST_F(datagram_queue_pairs, are_brought_up_by_hand) {
   EXPECT_EQ(now.send_psn(), packet_sequence_number(77));
 }
 
-TEST_F(datagram_queue_pairs, refuse_what_only_connections_have_by_name) {
+TEST_F(datagram_queue_pairs, attributes_of_connections_are_refused_and_named) {
   auto made = make.prepare({});
   made.queue.modify(made.queue.init_attributes(key)).value();
   auto rtr = made.queue.rtr_attributes();
@@ -241,13 +239,13 @@ TEST_F(datagram_queue_pairs, refuse_what_only_connections_have_by_name) {
       << unready.error().message();
 }
 
-TEST_F(datagram_queue_pairs, lazy_completions_tell_the_sender_as_well) {
+TEST_F(datagram_queue_pairs, extended_completion_reports_the_source) {
   const auto cq = tested().context.create_extended_cq(
       16, {.fields = completion_field::byte_length | completion_field::source_queue_pair});
   VERBENA_NEEDS(cq.has_value(), "the provider has no extended completion queues");
-  auto made = make.pd().create_queue_pair<ud>(*cq, *cq).value();
+  auto made = make.pd().create_qp<ud>(*cq, *cq).value();
   const auto itself = made.endpoint();
-  const auto way = make.pd().create_address_handle(made.address_of(itself).value()).value();
+  const auto way = make.pd().create_ah(made.address_of(itself).value()).value();
   auto queue = std::move(made).activate(key).value();
   const auto memory = make.pd().allocate(4096, every_right()).value();
   queue.post_receive({.id = 1}, memory.slice(0, 200)).value();
@@ -270,13 +268,13 @@ TEST_F(datagram_queue_pairs, lazy_completions_tell_the_sender_as_well) {
   }
 }
 
-TEST_F(datagram_queue_pairs, address_handles_name_what_is_wrong_with_an_address) {
-  const auto refused = make.pd().create_address_handle(
-      {.gid = parse_gid("192.0.2.1"), .source_gid = gid_index(254)});
+TEST_F(datagram_queue_pairs, invalid_address_vector_is_refused_and_named) {
+  const auto refused =
+      make.pd().create_ah({.gid = parse_gid("192.0.2.1"), .source_gid = gid_index(254)});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("index 254"), std::string::npos)
       << refused.error().message();
-  EXPECT_FALSE(make.pd().create_address_handle({.port = port_number(77)}));
+  EXPECT_FALSE(make.pd().create_ah({.port = port_number(77)}));
 }
 
 }  // namespace

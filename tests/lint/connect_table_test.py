@@ -31,15 +31,15 @@ class ConnectTable(LintCase):
     def test_table_that_differs(self):
         page = self.root / PAGE
         page.write_text(page.read_text().replace("some words", "other words"))
-        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "is not what")
+        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "differs from")
 
     def test_page_without_a_place(self):
         self.write(PAGE, "# Page\n")
-        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "needs one place")
+        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "exactly one place")
 
     def test_row_that_cannot_be_read(self):
         self.write(TABLE, ROWS + 'ROW(c, "x")\n')
-        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "a row has 3 values")
+        self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "a row needs 3 values")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Catalogue(LintCase):
 
     def test_page_that_differs(self):
         (self.root / PAGE).write_text((self.root / PAGE).read_text() + "more\n")
-        self.assert_finds(self.run_script("errors_catalogue.py", "--root", self.root), "is not what")
+        self.assert_finds(self.run_script("errors_catalogue.py", "--root", self.root), "differs from")
 
     def test_row_that_cannot_be_read(self):
         self.write(TABLE, ROWS + 'ROW(c, real, f(1), "x")\n')

@@ -15,7 +15,8 @@ class Headers(LintCase):
         super().setUp()
         self.copy("CMakeLists.txt", "CMakePresets.json", "cmake", BASE, "src/base/log.cpp",
                   "include/verbena/base/log.hpp")
-        self.write("include/verbena/verbena.hpp", SPDX + "#pragma once\n")
+        for header in ("verbena.hpp", "fwd.hpp"):
+            self.write(f"include/verbena/{header}", SPDX + "#pragma once\n")
 
     def configure(self):
         parts = ("TESTS", "EXAMPLES", "SOFTDEV", "TOOLS", "BENCH")

@@ -45,7 +45,7 @@ class Layers(LintCase):
         self.assert_finds(self.check("src/verbs/x.cpp", "<sys/socket.h>"), "<sys/socket.h> belongs to")
 
     def test_include_is_a_path_from_the_root(self):
-        self.assert_finds(self.check("src/verbs/x.cpp", '"internal.hpp"'), "is not a path from the root")
+        self.assert_finds(self.check("src/verbs/x.cpp", '"internal.hpp"'), "use the path from the root")
 
     def test_examples_use_the_public_library_only(self):
         self.assert_finds(self.check("examples/01/x.cpp", '"src/verbs/internal.hpp"'), "is internal")

@@ -30,16 +30,16 @@ class SafetyRules(LintCase):
     def test_rule_that_the_page_does_not_list(self):
         self.assert_clean(self.check())
         self.write("src/base/x.cpp", 'open_alone(x, "a new rule", where);\n')
-        self.assert_finds(self.check(), "a list is not current")
+        self.assert_finds(self.check(), "a list is out of date")
 
     def test_case_without_a_sentence(self):
         self.write("tests/compile_fail/base/x.cpp", SPDX + "// expect: x\nint x;\n")
         self.check("--fix")
-        self.assert_finds(self.check(), "compile_fail/base/x: no sentence says what the rule is")
+        self.assert_finds(self.check(), "compile_fail/base/x: the rule has no description")
 
     def test_page_without_marks(self):
         self.page.write_text("nothing\n")
-        self.assert_finds(self.check(), "no marks")
+        self.assert_finds(self.check(), "marks of the list")
 
 
 if __name__ == "__main__":

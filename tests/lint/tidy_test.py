@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/tidy.py notices each broken house rule, and lets the legal twin pass."""
+"""scripts/tidy.py finds each violation of a coding rule and accepts the corrected file."""
 import unittest
 
 from lint_case import SPDX, LintCase
@@ -95,7 +95,7 @@ class Tidy(LintCase):
         wrapped = "/// A thing. Threads: one thread at\n/// a time.\ntemplate <class T>\nclass thing final : public base<T> {\n};\n"
         self.assert_clean(self.check("include/verbena/base/x.hpp", HEADER + wrapped))
         self.assert_finds(self.check("include/verbena/base/x.hpp", HEADER + "/// A thing.\nclass thing {\n};\n"),
-                          "class thing says none of")
+                          "class thing does not state its thread safety")
 
     def test_posting_functions_state_their_contract(self):
         body = "/// Threads: one thread at a time.\nclass q {{\n public:\n  /// Posts.{}\n  post_status post_receive(int a);\n}};\n"

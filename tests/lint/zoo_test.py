@@ -6,11 +6,11 @@ import unittest
 from lint_case import LintCase, ROOT
 
 GOOD = {"harm": "echo harm: the bytes are others",
-        "caught": "echo 'verbena: rule broken: requests do not overlap (a.cpp:1)'; kill -ABRT $$",
+        "caught": "echo 'verbena: usage error: requests do not overlap (a.cpp:1)'; kill -ABRT $$",
         "twin": "echo done"}
 
 
-def animal(**changes):
+def entry(**changes):
     crate = {"stops": "no", "why": "it is unsafe"}
     return {"name": "two_receives", "class": "aliasing", "mistake": "one", "seen": "a man page", "harm": "wrong data",
             "level": "stop", "words": "requests do not overlap", "ibverbs": crate, "ibverbs-rs": crate,
@@ -19,10 +19,10 @@ def animal(**changes):
 
 class Zoo(LintCase):
     def visit(self, forms=None, **changes):
-        """Runs the zoo with one animal, whose forms are shell; returns its status and what it printed."""
+        """Runs the zoo with one entry, whose forms are shell; returns its status and what it printed."""
         known = {**GOOD, **(forms or {})}
         cases = "\n".join(f"{form}) {text};;" for form, text in known.items())
-        listed = json.dumps([animal(**changes)])
+        listed = json.dumps([entry(**changes)])
         program = self.write("program", f"#!/bin/sh\nif [ $1 = --list ]; then cat <<'X'\n{listed}\nX\nexit 0; fi\n"
                                         f"case $2 in\n{cases}\nesac\n")
         program.chmod(0o755)
@@ -34,30 +34,30 @@ class Zoo(LintCase):
         self.assertEqual(status, 1, text)
         self.assertIn(expected, text)
 
-    def test_healthy_animal_passes_in_eighty_columns(self):
+    def test_healthy_entry_passes_in_eighty_columns(self):
         status, text = self.visit()
         self.assertEqual(status, 0, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines() if line.startswith("  ")), 80)
 
     def test_harm_that_is_not_seen_fails(self):
-        self.fails("none was seen", {"harm": "echo done"})
-        self.fails("none was seen", {"harm": "echo harm: something; exit 3"})
-        self.fails("does not crash", {"harm": "echo harm: something"}, harm="crash")
-        self.fails("stopped although", {"harm": GOOD["caught"]})
+        self.fails("no harm was observed", {"harm": "echo done"})
+        self.fails("no harm was observed", {"harm": "echo harm: something; exit 3"})
+        self.fails("did not crash", {"harm": "echo harm: something"}, harm="crash")
+        self.fails("stopped by a check", {"harm": GOOD["caught"]})
 
     def test_mistake_that_is_not_caught_fails(self):
-        self.fails("was expected", {"caught": "echo done"})
-        self.fails("was expected", words="another rule")
-        self.fails("was not stopped", {"caught": "echo verbena: rule broken: requests do not overlap"})
-        self.fails("was expected", level="value", words="x")
-        self.fails("there is no", level="compiler", words="verbs/nothing_like_this")
+        self.fails("caught: expected", {"caught": "echo done"})
+        self.fails("caught: expected", words="another rule")
+        self.fails("was not stopped", {"caught": "echo verbena: usage error: requests do not overlap"})
+        self.fails("caught: expected", level="value", words="x")
+        self.fails("does not exist", level="compiler", words="verbs/nothing_like_this")
 
     def test_false_alarm_fails(self):
         self.fails("twin: ", {"twin": GOOD["caught"]})
         self.fails("false alarm", {"twin": "echo '1 requests are in flight when the process exits'; echo done"})
 
     def test_answers_for_the_crates_have_reasons(self):
-        self.fails("why?", ibverbs={"stops": "yes", "why": ""})
+        self.fails("give a reason unless", ibverbs={"stops": "yes", "why": ""})
 
 
 if __name__ == "__main__":

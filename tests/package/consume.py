@@ -227,7 +227,27 @@ def root_prefix(options, folder):
             raise Failed(f"the prefix {wrong.name} was accepted")
 
 
-KINDS = {kind.__name__: kind for kind in (find_package, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix)}
+def module(options, folder):
+    """The installed source of the C++20 module compiles, and a program imports it. CMake 3.25 cannot build modules."""
+    prefix = install(options, folder)
+    source = next(prefix.rglob("verbena.cppm"))
+    library = library_folder(prefix)
+    paths = {"PKG_CONFIG_PATH": str(library / "pkgconfig")}
+    words = [options.module_compiler, "-std=c++20", *run("pkg-config", "--cflags", "verbena", environment=paths).split()]
+    run(*words, "--precompile", source, "-o", folder / "verbena.pcm")
+    run(*words, "-c", folder / "verbena.pcm", "-o", folder / "verbena.o")
+    run(*words, f"-fmodule-file=verbena={folder / 'verbena.pcm'}", "-c", HERE / "module_consumer.cpp", "-o",
+        folder / "consumer.o")
+    flags = run("pkg-config", "--libs", "verbena", environment=paths)
+    program = folder / "consumer"
+    run(options.module_compiler, folder / "consumer.o", folder / "verbena.o", *flags.split(), "-o", program)
+    said = run(program, environment={"VERBENA_SOFTDEV": "on", "LD_LIBRARY_PATH": str(library)})
+    if "module: soft0 registered 4096 bytes" not in said:
+        raise Failed(f"{program} said:\n{said}")
+
+
+KINDS = {kind.__name__: kind for kind in (find_package, raw_verbs, linked, pkg_config, add_subdirectory, bundled, root_prefix,
+                                          module)}
 
 
 def main():
@@ -235,6 +255,7 @@ def main():
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder to install from")
     parser.add_argument("--compiler", required=True)
+    parser.add_argument("--module-compiler", default="clang++-19", help="the compiler of the C++20 module")
     parser.add_argument("--full", action="store_true", default=bool(os.environ.get("VERBENA_PACKAGE_FULL")),
                         help="build the software device in the user's build as well")
     options = parser.parse_args()

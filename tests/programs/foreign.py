@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of programs that we did not write share: how a program gets to the software device (the preload
+"""Shared code of the tests of third-party programs: how a program reaches the software device (the preload
 library or the drop-in libibverbs.so.1), as whom it runs, and pairs of a server and a client.
 
 A test is called with --libraries FOLDER --way preload|drop-in --user root|other [--full]. `other` is a user without
@@ -144,7 +144,7 @@ class Server:
         self.log.close()
 
     def wait_for_port(self, port, is_open=listens):
-        """Until `is_open(port)`: by default, until somebody listens on that TCP port."""
+        """Waits until `is_open(port)`: by default, until a process listens on that TCP port."""
         wait_until(lambda: is_open(port) or self.process.poll() is not None, "the server listens")
         if self.process.poll() is not None:
             raise AssertionError(f"the server ended before its client came\n{self.end()}")
@@ -164,7 +164,7 @@ def both_ends(server, *client_words):
         server.process.kill()
         raise AssertionError(f"the client hangs: {late}\n{server.end()}") from late
     if client.status != 0:
-        server.process.kill()  # it waits for somebody who is gone
+        server.process.kill()  # it waits for a process that has exited
     return server.end(), client
 
 

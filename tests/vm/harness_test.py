@@ -79,7 +79,7 @@ class Status(unittest.TestCase):
     def test_without_a_command_it_refuses(self):
         done = subprocess.run(VM, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
-        self.assertIn(b"a command is missing", done.stderr)
+        self.assertIn(b"the command is missing", done.stderr)
 
 
 class Failure(unittest.TestCase):
@@ -161,7 +161,7 @@ class End(unittest.TestCase):
 
 
 def copy_for_others(cache, shared):
-    """A folder that everybody can read: the harness, and a cache with the kernel of `cache`."""
+    """Creates a world-readable folder with the harness and a cache with the kernel of `cache`."""
     for part in ("scripts", "tests/vm"):
         shutil.copytree(ROOT / part, shared / part, ignore=shutil.ignore_patterns("__pycache__"))
     kernel = (cache / "6.1.current").resolve()

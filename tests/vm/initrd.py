@@ -10,7 +10,7 @@ import stat
 from kernels import VmError
 
 GUEST = pathlib.Path(__file__).resolve().parent / "guest"
-# What the boot needs before the host's file system is there; their dependencies are found by themselves.
+# Modules for the boot before the host's file system is mounted; their dependencies are added automatically.
 WANTED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay")
 
 

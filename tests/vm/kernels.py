@@ -143,7 +143,7 @@ def locked(folder, series):
 
 
 def filtered(data, *words):
-    """What a program makes of the data on its standard input."""
+    """Returns the output of a program for the data on its standard input."""
     try:
         done = subprocess.run(words, input=data, capture_output=True, check=False)
     except FileNotFoundError as missing:
@@ -222,7 +222,7 @@ def cached(series, cache):
 def prepare(series, siw, refresh=False):
     """The kernel of a series, ready to boot: from the cache, else from the archive. With siw built when asked for.
 
-    A cache that has everything is only read, so it may be somebody else's."""
+    A complete cache is only read, so another user may own it."""
     cache = cache_folder()
     kernel = cached(series, cache)
     if kernel and not refresh and (not siw or kernel.has_siw()):

@@ -71,7 +71,7 @@ class Stream:
         self.pass_on(data[:len(data) - keep])
 
     def flush(self):
-        """What was held back, when no mark will come any more."""
+        """Returns the buffered output when no further mark can arrive."""
         self.pass_on(self.held)
         self.held = b""
 

@@ -62,7 +62,7 @@ class Doctor(unittest.TestCase):
         self.assertEqual(report["usable"], {"device": "rxe0", "port": 1, "kind": "kernel"})
         found = {(each["topic"], each["subject"]): each for each in report["findings"]}
         for device in RXE:
-            self.assertEqual(found["message", f"{device} port 1"]["meaning"], "it arrived")
+            self.assertEqual(found["message", f"{device} port 1"]["meaning"], "the message arrived")
             self.assertIn("RoCE v2 over IPv4", found["gid", f"{device} port 1"]["meaning"])
             self.assertEqual(found["permission", device]["severity"], "ok")
         self.assertIn(", over v0 with 1500", found["mtu", "rxe0 port 1"]["meaning"])
@@ -86,8 +86,8 @@ class ConnectionManager(unittest.TestCase):
     # many_connections: hundreds of them are too many for this slow machine.
     # iw_cm destroys an identifier that asked only when the 10 s of siw's handshake are over (MPAREQ_TIMEOUT in siw_cm.h).
     left_out = {"rxe0": ("many_connections.*",),
-                "siw0": ("many_connections.*", "connections.that_nobody_answers_end_with_their_deadline",
-                         "sessions.give_up_at_the_deadline")}
+                "siw0": ("many_connections.*", "connections.unanswered_request_times_out",
+                         "sessions.deadline_ends_connect_and_wait")}
 
     def test_module_cm_passes_its_tests(self):
         for device, names in self.left_out.items():
@@ -111,7 +111,7 @@ class ConnectionManager(unittest.TestCase):
 class Channels(unittest.TestCase):
     """The tests of the module channel, connected by a handshake on rxe and by the connection manager on siw."""
 
-    # But for those of broken rules, which are the library's alone, and need a child of fork() with the device's queues.
+    # Except the tests of rule violations, which test only the library and need a forked child with the device's queues.
     suites = ("blocking_channel.*", "channel.*", "channel_creation.*", "completion_hub.*", "managed_channel.*",
               "manual_scope.*", "operation_scope.*", "pending_operation.*")
     # These make soft0 fail.
@@ -120,18 +120,18 @@ class Channels(unittest.TestCase):
     left_out = {"rxe0": software,
                 "siw0": software + (
                     # Connected by the connection manager alone, which has paths and retries of its own.
-                    "blocking_channel.works_with_itself", "channel.connects_over_a_stream",
+                    "blocking_channel.channel_connected_to_itself_works", "channel.connects_over_a_stream",
                     "completion_hub.channels_share_it_and_reserve_their_places", "channel_creation.options_are_read_back",
                     # iWARP has no immediate numbers and no atomics, reads into one piece, and ends the connection when a
                     # message finds no receive.
-                    "blocking_channel.sends_what_the_peer_receives_on_another_thread",
-                    "blocking_channel.changes_eight_bytes_of_the_peer_atomically",
-                    "blocking_channel.writes_and_reads_scattered_memory_of_the_peer",
-                    "blocking_channel.sends_bytes_of_any_memory_inline_and_messages_without_bytes",
+                    "blocking_channel.send_is_received_on_another_thread",
+                    "blocking_channel.atomics_change_remote_word_and_return_old_value",
+                    "blocking_channel.scattered_write_and_read_transfer_all_slices",
+                    "blocking_channel.inline_data_and_empty_messages_arrive",
                     "pending_operation.one_sided_operations_move_bytes",
                     # siw completes a write when TCP has it, and flushes no sends that are posted to a queue pair in error.
-                    "blocking_channel.says_all_that_a_failed_completion_says",
-                    "blocking_channel.gives_the_memory_back_when_the_deadline_passes",
+                    "blocking_channel.failed_completion_is_returned_with_all_fields",
+                    "blocking_channel.passed_abort_at_ends_connection_and_returns_memory",
                     "operation_scope.failure_that_the_body_has_seen_is_the_bodys",
                     # 24 connections are too many for this slow machine.
                     "pending_operation.anything_is_dropped_in_any_order")}
@@ -226,7 +226,7 @@ class Rcopy(unittest.TestCase):
 
 
 class Negotiation(unittest.TestCase):
-    """What two sides say that do not go together, or whose packets are swallowed."""
+    """Returns the output of two incompatible sides, or of two sides whose packets are dropped."""
 
     def refusal(self, server_device, client_device):
         with tempfile.TemporaryDirectory() as folder:
@@ -242,7 +242,7 @@ class Negotiation(unittest.TestCase):
             done = run("ip", "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", interface)
             self.assertEqual(done.returncode, 0, done.stdout)
         try:
-            self.assertIn("UDP 4791 blocked?", self.refusal("rxe0", "rxe1"))
+            self.assertIn("UDP port 4791 may be blocked", self.refusal("rxe0", "rxe1"))
         finally:
             for interface, address in neighbours:
                 run("ip", "neigh", "del", address, "dev", interface)

@@ -5,12 +5,12 @@
 #include <string>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace aliasing_animals {
+namespace aliasing_entries {
 namespace {
 
 const std::string first_text(64, 'a');
@@ -91,12 +91,12 @@ void buffer_is_gone_while_it_is_sent() {
   auto room = pool.take(64).value();
   put(mine.bytes(), first_text);
   auto sent = with.a->post_send(std::move(mine), {.length = 64});
-  // NOLINTNEXTLINE(bugprone-use-after-move): that there is nothing is the point
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that there is nothing is the point
   require(mine.empty() && mine.bytes().empty(), "a buffer that was posted has no bytes");
   auto received = with.b->post_receive(std::move(room));
-  require(received.wait(patiently()) != nullptr && received.poll()->ok(), "no message came");
+  require(received.wait(patiently()) != nullptr && received.poll()->has_value(), "no message came");
   require(text_at(received.take_buffer().bytes(), 64) == first_text, "the message is another");
-  require(sent.wait(patiently()) != nullptr && sent.poll()->ok(), "the send did not end");
+  require(sent.wait(patiently()) != nullptr && sent.poll()->has_value(), "the send did not end");
   held(std::to_string(sent.take_buffer().capacity()) + " bytes came back with the completion");
 }
 void write_after_the_completion() {
@@ -134,90 +134,90 @@ void two_halves_of_a_sink() {
   channels with;
   put(with.at(8192, 64), first_text);
   with.b
-      ->scope(patiently(),
+      ->scope(abort_at(patiently()),
               [&](operation_scope& receiving) {
                 sink whole(with.memory, 0, 128);
                 sink behind = whole.split(64);
                 const auto one = receiving.receive(std::move(whole));
                 const auto two = receiving.receive(std::move(behind));
                 for (int round = 0; round < 2; ++round)
-                  with.a->send(source(with.memory, 8192, 64), patiently()).value();
+                  with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).value();
               })
       .value();
   require(text_at(with.at(0, 128), 128) == first_text + first_text, "the messages are others");
 }
 
-constexpr std::array animals = {
-    animal{.name = "receives_of_a_ring_overlap",
-           .kind = "aliasing",
-           .mistake = "slots of a receive ring whose stride is less than their length",
-           .seen = "ibverbs-rs 6428fdf: its benchmark forged slices to recycle receive buffers",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "requests in flight do not write the same memory: RECV 1 .* RECV 0 ",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = {answer::yes, "a scatter element is an exclusive slice"},
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &ring_of_slots_that_overlap,
-           .caught = &ring_of_slots_that_overlap,
-           .twin = &ring_of_slots},
-    animal{.name = "receive_posted_into_an_answer_being_sent",
-           .kind = "aliasing",
-           .mistake = "an echo server posts its next receive before the answer was sent",
-           .seen = "ibv_post_send(3): buffers are safe to reuse after the completion",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "memory that a request in flight reads is not written by another: RECV 2 ",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = ibverbs_rs_borrows,
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &receive_into_an_answer_on_its_way,
-           .caught = &receive_into_an_answer_on_its_way,
-           .twin = &receive_beside_an_answer_on_its_way},
-    animal{.name = "message_passed_on_before_it_was_received",
-           .kind = "aliasing",
-           .mistake = "a relay posts the send out of a buffer that still waits for its message",
-           .seen = "ibv_post_recv(3): buffers are safe to use after the completion",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "memory that a request in flight writes is not sent by another: SEND 4 ",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = ibverbs_rs_borrows,
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &relay_that_does_not_wait,
-           .caught = &relay_that_does_not_wait,
-           .twin = &relay_that_waits},
-    animal{.name = "memory_written_while_it_is_sent",
-           .kind = "aliasing",
-           .mistake = "a buffer is filled anew after the post, not after the completion",
-           .seen = "phoenix #83, ydb/nbs #5708: request buffers reused while DMA runs",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "4096 bytes came back with the completion",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = ibverbs_rs_borrows,
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &write_what_is_being_sent,
-           .caught = &buffer_is_gone_while_it_is_sent,
-           .twin = &write_after_the_completion},
-    animal{.name = "sink_posted_for_two_peers",
-           .kind = "aliasing",
-           .mistake = "one receive buffer stands in the queues of two connections",
-           .seen = "ibverbs-rs polling_scope.rs:232: one scatter element on two channels",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "channel/sink_cannot_be_copied",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = {answer::no, "a receive borrows the list of elements only while it posts"},
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &one_sink_for_two_peers,
-           .caught = nullptr,
-           .twin = &two_halves_of_a_sink},
+constexpr std::array entries = {
+    entry{.name = "receives_of_a_ring_overlap",
+          .kind = "aliasing",
+          .mistake = "slots of a receive ring whose stride is less than their length",
+          .seen = "ibverbs-rs 6428fdf: its benchmark forged slices to recycle receive buffers",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "requests in flight do not write the same memory: RECV 1 .* RECV 0 ",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = {answer::yes, "a scatter element is an exclusive slice"},
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &ring_of_slots_that_overlap,
+          .caught = &ring_of_slots_that_overlap,
+          .twin = &ring_of_slots},
+    entry{.name = "receive_posted_into_an_answer_being_sent",
+          .kind = "aliasing",
+          .mistake = "an echo server posts its next receive before the answer was sent",
+          .seen = "ibv_post_send(3): buffers are safe to reuse after the completion",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "memory that a request in flight reads is not written by another: RECV 2 ",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = ibverbs_rs_borrows,
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &receive_into_an_answer_on_its_way,
+          .caught = &receive_into_an_answer_on_its_way,
+          .twin = &receive_beside_an_answer_on_its_way},
+    entry{.name = "message_passed_on_before_it_was_received",
+          .kind = "aliasing",
+          .mistake = "a relay posts the send out of a buffer that still waits for its message",
+          .seen = "ibv_post_recv(3): buffers are safe to use after the completion",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "memory that a request in flight writes is not sent by another: SEND 4 ",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = ibverbs_rs_borrows,
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &relay_that_does_not_wait,
+          .caught = &relay_that_does_not_wait,
+          .twin = &relay_that_waits},
+    entry{.name = "memory_written_while_it_is_sent",
+          .kind = "aliasing",
+          .mistake = "a buffer is filled anew after the post, not after the completion",
+          .seen = "phoenix #83, ydb/nbs #5708: request buffers reused while DMA runs",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "4096 bytes came back with the completion",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = ibverbs_rs_borrows,
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &write_what_is_being_sent,
+          .caught = &buffer_is_gone_while_it_is_sent,
+          .twin = &write_after_the_completion},
+    entry{.name = "sink_posted_for_two_peers",
+          .kind = "aliasing",
+          .mistake = "one receive buffer stands in the queues of two connections",
+          .seen = "ibverbs-rs polling_scope.rs:232: one scatter element on two channels",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "channel/sink_cannot_be_copied",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = {answer::no, "a receive borrows the list of elements only while it posts"},
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &one_sink_for_two_peers,
+          .caught = nullptr,
+          .twin = &two_halves_of_a_sink},
 };
 
 }  // namespace
-}  // namespace aliasing_animals
+}  // namespace aliasing_entries
 
-std::span<const animal> aliasing() { return aliasing_animals::animals; }
+std::span<const entry> aliasing() { return aliasing_entries::entries; }
 
 }  // namespace verbena::zoo

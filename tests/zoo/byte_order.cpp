@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
 #include "tests/zoo/datagrams.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace byte_order_animals {
+namespace byte_order_entries {
 namespace {
 
 std::string shown(std::uint64_t number) {
@@ -133,8 +133,7 @@ void gid_of_two_numbers() {
 void gid_of_bytes() {
   datagrams with;
   const gid peer(with.own.gid.bytes());
-  const auto way =
-      with.pd.create_address_handle({.gid = peer, .source_gid = with.own.index}).value();
+  const auto way = with.pd.create_ah({.gid = peer, .source_gid = with.own.index}).value();
   with.receive(1, 0, 128);
   put(with.at(4096, 5), "first");
   with.send(3, with.memory.slice(4096, 5), way);
@@ -147,7 +146,7 @@ std::uint32_t swapped(const endpoint& of) { return htonl(of.queue_pair.value());
 // Numbers whose lowest byte is 0 would be taken for others of 24 bits.
 prepared_queue_pair<rc> telling(const pair& with) {
   while (true) {
-    auto made = with.pd.create_queue_pair<rc>(with.a->sends, with.a->sends).value();
+    auto made = with.pd.create_qp<rc>(with.a->sends, with.a->sends).value();
     if ((made.endpoint().queue_pair.value() & 0xff) != 0) return made;
   }
 }
@@ -195,67 +194,67 @@ void number_encoded_and_decoded() {
   take_good(with.a->sends, 2);
 }
 
-constexpr std::array animals = {
-    animal{.name = "immediate_number_in_host_order",
-           .kind = "byte order",
-           .mistake = "imm_data is set without htonl",
-           .seen = "rdmapp qp.cc:308 and 470; in a provider: rdma-core PR #146",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "0x1020304 arrived",
-           .ibverbs = {answer::yes, "immediate numbers are in host order on both sides"},
-           .ibverbs_rs = {answer::yes, "immediate_data() is in host order"},
-           .rrddmma = {answer::no, "the number is handed on as it is"},
-           .harmful = &immediate_in_host_order,
-           .caught = &immediate_of_the_library,
-           .twin = &immediate_of_the_library},
-    animal{.name = "remote_address_through_htonl",
-           .kind = "byte order",
-           .mistake = "a remote address of 64 bits is exchanged by htonl and ntohl",
-           .seen = "linzino7/RDMA-example-application PR #6, w180112/RDMA-example #3",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "encode.. and decode.. alone know it",
-           .ibverbs = unknown,
-           .ibverbs_rs = {answer::yes, "a remote region is exchanged by serde"},
-           .rrddmma = {answer::yes, "a remote region is exchanged by serde"},
-           .harmful = &address_through_htonl,
-           .caught = &key_encoded_and_decoded,
-           .twin = &key_encoded_and_decoded},
-    animal{.name = "device_guid_taken_for_a_number",
-           .kind = "byte order",
-           .mistake = "the __be64 of ibv_get_device_guid is printed and compared as a number",
-           .seen = "rdma-core PR #97; ibverbs-rs device/guid.rs:27-33, rust-ibverbs lib.rs:656-664",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "a guid is bytes",
-           .ibverbs = {answer::no, "it swaps twice: the bytes are reversed"},
-           .ibverbs_rs = {answer::no, "it swaps twice: the bytes are reversed"},
-           .rrddmma = unknown,
-           .harmful = &guid_as_a_number,
-           .caught = &guid_of_the_library,
-           .twin = &guid_of_the_library},
-    animal{.name = "gid_put_together_of_two_numbers",
-           .kind = "byte order",
-           .mistake = "subnet_prefix and interface_id of a GID are set without htobe64",
-           .seen = "verbs.h: both are __be64; ibv_query_gid(3)",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "base/gid_is_not_two_numbers",
-           .ibverbs = unknown,
-           .ibverbs_rs = {answer::absent, "it has no GIDs at all"},
-           .rrddmma = {answer::yes, "a GID is made of an IPv6 address or of 16 bytes"},
-           .harmful = &gid_of_two_numbers,
-           .caught = nullptr,
-           .twin = &gid_of_bytes},
-    animal{
+constexpr std::array entries = {
+    entry{.name = "immediate_number_in_host_order",
+          .kind = "byte order",
+          .mistake = "imm_data is set without htonl",
+          .seen = "rdmapp qp.cc:308 and 470; in a provider: rdma-core PR #146",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "0x1020304 arrived",
+          .ibverbs = {answer::yes, "immediate numbers are in host order on both sides"},
+          .ibverbs_rs = {answer::yes, "immediate_data() is in host order"},
+          .rrddmma = {answer::no, "the number is handed on as it is"},
+          .harmful = &immediate_in_host_order,
+          .caught = &immediate_of_the_library,
+          .twin = &immediate_of_the_library},
+    entry{.name = "remote_address_through_htonl",
+          .kind = "byte order",
+          .mistake = "a remote address of 64 bits is exchanged by htonl and ntohl",
+          .seen = "linzino7/RDMA-example-application PR #6, w180112/RDMA-example #3",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "encode.. and decode.. alone know it",
+          .ibverbs = unknown,
+          .ibverbs_rs = {answer::yes, "a remote region is exchanged by serde"},
+          .rrddmma = {answer::yes, "a remote region is exchanged by serde"},
+          .harmful = &address_through_htonl,
+          .caught = &key_encoded_and_decoded,
+          .twin = &key_encoded_and_decoded},
+    entry{.name = "device_guid_taken_for_a_number",
+          .kind = "byte order",
+          .mistake = "the __be64 of ibv_get_device_guid is printed and compared as a number",
+          .seen = "rdma-core PR #97; ibverbs-rs device/guid.rs:27-33, rust-ibverbs lib.rs:656-664",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "a guid is bytes",
+          .ibverbs = {answer::no, "it swaps twice: the bytes are reversed"},
+          .ibverbs_rs = {answer::no, "it swaps twice: the bytes are reversed"},
+          .rrddmma = unknown,
+          .harmful = &guid_as_a_number,
+          .caught = &guid_of_the_library,
+          .twin = &guid_of_the_library},
+    entry{.name = "gid_put_together_of_two_numbers",
+          .kind = "byte order",
+          .mistake = "subnet_prefix and interface_id of a GID are set without htobe64",
+          .seen = "verbs.h: both are __be64; ibv_query_gid(3)",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "base/gid_is_not_two_numbers",
+          .ibverbs = unknown,
+          .ibverbs_rs = {answer::absent, "it has no GIDs at all"},
+          .rrddmma = {answer::yes, "a GID is made of an IPv6 address or of 16 bytes"},
+          .harmful = &gid_of_two_numbers,
+          .caught = nullptr,
+          .twin = &gid_of_bytes},
+    entry{
         .name = "queue_number_swapped_by_one_side",
         .kind = "byte order",
         .mistake = "one side sends its queue pair number in network order, the other takes it raw",
         .seen = "Eyescale/Collage #15: the handshake's numbers are not byte-swapped",
         .does = harm::wrong_data,
         .caught_by = level::stop,
-        .words = "a queue pair number or packet sequence number has 24 bits",
+        .words = "a queue pair number or packet sequence number exceeds 24 bits",
         .ibverbs = {answer::no, "numbers of more than 24 bits are not refused"},
         .ibverbs_rs = {answer::yes, "an endpoint is exchanged by serde"},
         .rrddmma = {answer::yes, "an endpoint is exchanged by serde"},
@@ -265,8 +264,8 @@ constexpr std::array animals = {
 };
 
 }  // namespace
-}  // namespace byte_order_animals
+}  // namespace byte_order_entries
 
-std::span<const animal> byte_order() { return byte_order_animals::animals; }
+std::span<const entry> byte_order() { return byte_order_entries::entries; }
 
 }  // namespace verbena::zoo

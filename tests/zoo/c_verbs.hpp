@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mistakes that the library does not let anybody make are made by the C verbs.
+// C verbs for mistakes that the library's interface cannot express.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 #include "verbena/verbena.hpp"
 
@@ -59,7 +59,7 @@ inline std::vector<ibv_wc> c_take(ibv_cq* queue, std::size_t count, deadline unt
   return taken;
 }
 
-/// The same, of which each must be there and a success.
+/// Takes `count` completions, which must all arrive with success.
 inline std::vector<ibv_wc> c_take_good(ibv_cq* queue, std::size_t count) {
   auto taken = c_take(queue, count);
   require(taken.size() == count, "completions do not come");

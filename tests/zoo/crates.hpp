@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What the sources of the Rust crates say, where several animals have the same answer: `ibverbs`
+// What the sources of the Rust crates say, where several entries have the same answer: `ibverbs`
 // 0.9.2, `ibverbs-rs` 0.4.1, `rrddmma` at its head.
 #pragma once
 
-#include "tests/zoo/animal.hpp"
+#include "tests/zoo/entry.hpp"
 
 namespace verbena::zoo {
 

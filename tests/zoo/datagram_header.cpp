@@ -5,14 +5,14 @@
 #include <string>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
 #include "tests/zoo/datagrams.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace header_animals {
+namespace header_entries {
 namespace {
 
 constexpr std::size_t front = global_route_header::encoded_size;
@@ -110,64 +110,64 @@ constexpr crate offset_is_documented = {
     answer::no, "that the message begins at byte 40, and that the length counts it, is documented"};
 constexpr crate size_is_a_constant = {answer::no, "GRH_SIZE is a constant that the caller adds"};
 
-constexpr std::array animals = {
-    animal{.name = "receive_without_room_for_the_header",
-           .kind = "UD's 40 bytes",
-           .mistake = "receives of short datagrams are shorter than the 40 bytes in front",
-           .seen = "ibv_post_recv(3): the first 40 bytes of the buffer are for the GRH",
-           .does = harm::hang,
-           .caught_by = level::stop,
-           .words = "a receive of datagrams has room for the 40 bytes in front of each",
-           .ibverbs = offset_is_documented,
-           .ibverbs_rs = not_for_datagrams,
-           .rrddmma = size_is_a_constant,
-           .harmful = &room_for_less_than_the_header,
-           .caught = &room_for_less_than_the_header,
-           .twin = &room_for_the_header},
-    animal{.name = "datagram_read_from_the_beginning",
-           .kind = "UD's 40 bytes",
-           .mistake = "the message is read at offset 0 of the receive, not at 40",
-           .seen = "rdma-core PR #462: ud_pingpong validated its buffer from byte 0",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "payload.. begins behind the header",
-           .ibverbs = offset_is_documented,
-           .ibverbs_rs = not_for_datagrams,
-           .rrddmma = size_is_a_constant,
-           .harmful = &message_at_the_beginning,
-           .caught = &payload_begins_behind_the_header,
-           .twin = &payload_begins_behind_the_header},
-    animal{.name = "length_of_a_datagram_counts_the_header",
-           .kind = "UD's 40 bytes",
-           .mistake = "byte_len bytes are taken for the message: 40 too many",
-           .seen = "rust-ibverbs has to document of its receives that byte_len counts the 40 bytes",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "payload.. is as long as the message",
-           .ibverbs = offset_is_documented,
-           .ibverbs_rs = not_for_datagrams,
-           .rrddmma = size_is_a_constant,
-           .harmful = &length_with_the_header,
-           .caught = &payload_has_the_length_of_the_message,
-           .twin = &payload_has_the_length_of_the_message},
-    animal{.name = "header_read_in_the_other_form",
-           .kind = "UD's 40 bytes",
-           .mistake = "the 40 bytes are read as an IPv6 header, and are 20 of IPv4 at byte 20",
-           .seen = "UCX PR #6317, rpingmesh #5: GRH has unknown IP version 0",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "header.. has found the form out",
-           .ibverbs = unknown,
-           .ibverbs_rs = not_for_datagrams,
-           .rrddmma = unknown,
-           .harmful = &header_read_as_ipv6,
-           .caught = &header_read_by_the_library,
-           .twin = &header_read_by_the_library},
+constexpr std::array entries = {
+    entry{.name = "receive_without_room_for_the_header",
+          .kind = "UD's 40 bytes",
+          .mistake = "receives of short datagrams are shorter than the 40 bytes in front",
+          .seen = "ibv_post_recv(3): the first 40 bytes of the buffer are for the GRH",
+          .does = harm::hang,
+          .caught_by = level::stop,
+          .words = "a receive of datagrams has room for the 40 bytes in front of each",
+          .ibverbs = offset_is_documented,
+          .ibverbs_rs = not_for_datagrams,
+          .rrddmma = size_is_a_constant,
+          .harmful = &room_for_less_than_the_header,
+          .caught = &room_for_less_than_the_header,
+          .twin = &room_for_the_header},
+    entry{.name = "datagram_read_from_the_beginning",
+          .kind = "UD's 40 bytes",
+          .mistake = "the message is read at offset 0 of the receive, not at 40",
+          .seen = "rdma-core PR #462: ud_pingpong validated its buffer from byte 0",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "payload.. begins behind the header",
+          .ibverbs = offset_is_documented,
+          .ibverbs_rs = not_for_datagrams,
+          .rrddmma = size_is_a_constant,
+          .harmful = &message_at_the_beginning,
+          .caught = &payload_begins_behind_the_header,
+          .twin = &payload_begins_behind_the_header},
+    entry{.name = "length_of_a_datagram_counts_the_header",
+          .kind = "UD's 40 bytes",
+          .mistake = "byte_len bytes are taken for the message: 40 too many",
+          .seen = "rust-ibverbs has to document of its receives that byte_len counts the 40 bytes",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "payload.. is as long as the message",
+          .ibverbs = offset_is_documented,
+          .ibverbs_rs = not_for_datagrams,
+          .rrddmma = size_is_a_constant,
+          .harmful = &length_with_the_header,
+          .caught = &payload_has_the_length_of_the_message,
+          .twin = &payload_has_the_length_of_the_message},
+    entry{.name = "header_read_in_the_other_form",
+          .kind = "UD's 40 bytes",
+          .mistake = "the 40 bytes are read as an IPv6 header, and are 20 of IPv4 at byte 20",
+          .seen = "UCX PR #6317, rpingmesh #5: GRH has unknown IP version 0",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "header.. has found the form out",
+          .ibverbs = unknown,
+          .ibverbs_rs = not_for_datagrams,
+          .rrddmma = unknown,
+          .harmful = &header_read_as_ipv6,
+          .caught = &header_read_by_the_library,
+          .twin = &header_read_by_the_library},
 };
 
 }  // namespace
-}  // namespace header_animals
+}  // namespace header_entries
 
-std::span<const animal> datagram_header() { return header_animals::animals; }
+std::span<const entry> datagram_header() { return header_entries::entries; }
 
 }  // namespace verbena::zoo

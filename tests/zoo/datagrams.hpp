@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What animals of datagrams live in: a queue pair that sends to itself.
+// What entries of datagrams live in: a queue pair that sends to itself.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,8 +9,8 @@
 #include <optional>
 #include <span>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 #include "verbena/verbena.hpp"
 
@@ -25,14 +25,14 @@ struct datagrams {
   completion_queue receives = device.create_cq(64).value();
   gid_entry own = device.routable_gid(port_number(1)).value();
   queue_key key = queue_key(0x1234);
-  queue_pair<ud> queue = pd.create_queue_pair<ud>(sends, receives).value().activate(key).value();
+  queue_pair<ud> queue = pd.create_qp<ud>(sends, receives).value().activate(key).value();
 
   [[nodiscard]] std::span<std::byte> at(std::size_t offset, std::size_t length) const {
     return memory.bytes().subspan(offset, length);
   }
   /// The way to itself.
   [[nodiscard]] address_handle way() const {
-    return pd.create_address_handle({.gid = own.gid, .source_gid = own.index}).value();
+    return pd.create_ah({.gid = own.gid, .source_gid = own.index}).value();
   }
   [[nodiscard]] queue_pair_number number() const {
     return queue_pair_number(queue.native()->qp_num);

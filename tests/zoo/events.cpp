@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace events_animals {
+namespace events_entries {
 namespace {
 
 /// A queue pair that is connected to itself; its completions wake a channel.
@@ -28,9 +28,10 @@ struct woken {
   queue_pair<rc> queue = connected();
 
   queue_pair<rc> connected() const {
-    auto made = pd.create_queue_pair<rc>(sends, receives,
-                                         {.access = access::remote_write, .rnr_retry_count = 7})
-                    .value();
+    auto made =
+        pd.create_qp<rc>(sends, receives,
+                         {.access = access::remote_write, .reliability = {.rnr_retry_count = 7}})
+            .value();
     const auto self = made.endpoint();
     return std::move(made).handshake(self).value();
   }
@@ -60,8 +61,9 @@ void channel_waits_by_looking() {
   const auto pool = with.pool();
   auto receiving = with.b->post_receive(*pool.take(64));
   require(receiving.poll() == nullptr, "nothing was sent");
-  require(with.a->send(source(with.memory, 0, 64), patiently()).ok(), "the message");
-  require(receiving.wait(patiently()) != nullptr && receiving.poll()->ok(), "nothing came");
+  require(with.a->send(source(with.memory, 0, 64), abort_at(patiently())).has_value(),
+          "the message");
+  require(receiving.wait(patiently()) != nullptr && receiving.poll()->has_value(), "nothing came");
   held("the message between the look and the wait was seen");
 }
 void armed_before_the_look() {
@@ -130,12 +132,13 @@ struct refilled {
   memory_region memory = pd.allocate(4096, every_right).value();
   completion_queue sends = device.create_cq(64).value();
   completion_queue receives = device.create_cq(64).value();
-  shared_receive_queue shared = pd.create_shared_receive_queue({.max_wr = 8}).value();
+  shared_receive_queue shared = pd.create_srq({.max_wr = 8}).value();
   queue_pair<rc> a = connected();
   std::uint64_t posted = 0;
 
   queue_pair<rc> connected() const {
-    auto made = pd.create_queue_pair<rc>(sends, receives, shared, {.rnr_retry_count = 7}).value();
+    auto made =
+        pd.create_qp<rc>(sends, receives, shared, {.reliability = {.rnr_retry_count = 7}}).value();
     const auto self = made.endpoint();
     return std::move(made).handshake(self).value();
   }
@@ -162,12 +165,12 @@ void event_dropped() {
   refilled with;
   with.refill();
   with.send_one(1);
-  require(readable(with.device.event_fd(), 20s), "the device says nothing");
+  require(readable(with.device.async_fd(), 20s), "the device says nothing");
   static_cast<void>(with.device.poll_event());  // "so that the descriptor is quiet"
   with.send_one(2);
   with.send_one(3);
   if (take(with.sends, 3, briefly()).size() == 3) return;
-  if (!readable(with.device.event_fd(), 1ms))
+  if (!readable(with.device.async_fd(), 1ms))
     harmed("no receive is left, and the event that said so was taken");
 }
 void event_heeded() {
@@ -212,77 +215,77 @@ void wait_with_an_end() {
 
 constexpr crate without_events = {answer::absent, "its completion queues have no channel"};
 
-constexpr std::array animals = {
-    animal{.name = "armed_after_the_queue_was_drained",
-           .kind = "events",
-           .mistake = "a queue is polled until it is empty, armed, and waited for: the lost wakeup",
-           .seen = "rust-rdma-io docs/bugs/cq-notification-loss.md; beegfs PR #133",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the message between the look and the wait was seen",
-           .ibverbs = {answer::no, "the order is said in its documentation"},
-           .ibverbs_rs = without_events,
-           .rrddmma = without_events,
-           .harmful = &armed_after_the_look,
-           .caught = &channel_waits_by_looking,
-           .twin = &armed_before_the_look},
-    animal{.name = "event_never_acknowledged",
-           .kind = "events",
-           .mistake = "ibv_get_cq_event without ibv_ack_cq_events",
-           .seen = "ibv_get_cq_event(3): destroying waits for it; UCX #1039",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the queue was destroyed while its event was kept",
-           .ibverbs = {answer::yes, "get_event acknowledges at once"},
-           .ibverbs_rs = without_events,
-           .rrddmma = without_events,
-           .harmful = &never_acknowledged,
-           .caught = &event_kept_for_ever,
-           .twin = &armed_before_the_look},
-    animal{.name = "armed_with_true",
-           .kind = "events",
-           .mistake = "ibv_req_notify_cq(cq, 1), which waits for solicited messages only",
-           .seen = "ibv_req_notify_cq(3)",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/notification_says_what_it_waits_for",
-           .ibverbs = {answer::no, "req_notify takes a bool"},
-           .ibverbs_rs = without_events,
-           .rrddmma = without_events,
-           .harmful = &armed_with_true,
-           .caught = nullptr,
-           .twin = &armed_for_any},
-    animal{.name = "event_taken_and_dropped",
-           .kind = "events",
-           .mistake = "an event is taken to make the descriptor quiet; it comes only once",
-           .seen = "rdmapp srq.cc:20: a limit event that nobody reads",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/polled_event_is_looked_at",
-           .ibverbs = {answer::no, "the Option of an event may be dropped"},
-           .ibverbs_rs = {answer::absent, "it has no events of the device"},
-           .rrddmma = {answer::absent, "it has no events of the device"},
-           .harmful = &event_dropped,
-           .caught = nullptr,
-           .twin = &event_heeded},
-    animal{.name = "wait_for_an_event_without_an_end",
-           .kind = "events",
-           .mistake = "a thread in ibv_get_async_event, which nothing but an event ends",
-           .seen = "ibv_get_async_event(3): blocks; sideway #84",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/waiting_for_an_event_needs_a_deadline",
-           .ibverbs = {answer::no, "a wait without a timeout waits for ever"},
-           .ibverbs_rs = {answer::absent, "it has no events of the device"},
-           .rrddmma = {answer::absent, "it has no events of the device"},
-           .harmful = &wait_without_an_end,
-           .caught = nullptr,
-           .twin = &wait_with_an_end},
+constexpr std::array entries = {
+    entry{.name = "armed_after_the_queue_was_drained",
+          .kind = "events",
+          .mistake = "a queue is polled until it is empty, armed, and waited for: the lost wakeup",
+          .seen = "rust-rdma-io docs/bugs/cq-notification-loss.md; beegfs PR #133",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the message between the look and the wait was seen",
+          .ibverbs = {answer::no, "the order is said in its documentation"},
+          .ibverbs_rs = without_events,
+          .rrddmma = without_events,
+          .harmful = &armed_after_the_look,
+          .caught = &channel_waits_by_looking,
+          .twin = &armed_before_the_look},
+    entry{.name = "event_never_acknowledged",
+          .kind = "events",
+          .mistake = "ibv_get_cq_event without ibv_ack_cq_events",
+          .seen = "ibv_get_cq_event(3): destroying waits for it; UCX #1039",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the queue was destroyed while its event was kept",
+          .ibverbs = {answer::yes, "get_event acknowledges at once"},
+          .ibverbs_rs = without_events,
+          .rrddmma = without_events,
+          .harmful = &never_acknowledged,
+          .caught = &event_kept_for_ever,
+          .twin = &armed_before_the_look},
+    entry{.name = "armed_with_true",
+          .kind = "events",
+          .mistake = "ibv_req_notify_cq(cq, 1), which waits for solicited messages only",
+          .seen = "ibv_req_notify_cq(3)",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/notification_says_what_it_waits_for",
+          .ibverbs = {answer::no, "req_notify takes a bool"},
+          .ibverbs_rs = without_events,
+          .rrddmma = without_events,
+          .harmful = &armed_with_true,
+          .caught = nullptr,
+          .twin = &armed_for_any},
+    entry{.name = "event_taken_and_dropped",
+          .kind = "events",
+          .mistake = "an event is taken to make the descriptor quiet; it comes only once",
+          .seen = "rdmapp srq.cc:20: a limit event that nobody reads",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/polled_event_is_looked_at",
+          .ibverbs = {answer::no, "the Option of an event may be dropped"},
+          .ibverbs_rs = {answer::absent, "it has no events of the device"},
+          .rrddmma = {answer::absent, "it has no events of the device"},
+          .harmful = &event_dropped,
+          .caught = nullptr,
+          .twin = &event_heeded},
+    entry{.name = "wait_for_an_event_without_an_end",
+          .kind = "events",
+          .mistake = "a thread in ibv_get_async_event, which nothing but an event ends",
+          .seen = "ibv_get_async_event(3): blocks; sideway #84",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/waiting_for_an_event_needs_a_deadline",
+          .ibverbs = {answer::no, "a wait without a timeout waits for ever"},
+          .ibverbs_rs = {answer::absent, "it has no events of the device"},
+          .rrddmma = {answer::absent, "it has no events of the device"},
+          .harmful = &wait_without_an_end,
+          .caught = nullptr,
+          .twin = &wait_with_an_end},
 };
 
 }  // namespace
-}  // namespace events_animals
+}  // namespace events_entries
 
-std::span<const animal> events() { return events_animals::animals; }
+std::span<const entry> events() { return events_entries::entries; }
 
 }  // namespace verbena::zoo

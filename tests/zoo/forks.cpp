@@ -13,13 +13,13 @@
 #include <string>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace fork_animals {
+namespace fork_entries {
 namespace {
 
 /// Starts `body` in a child, which ends with what it returns.
@@ -53,7 +53,7 @@ struct own_end {
   std::optional<queue_pair<rc>> queue;
 
   explicit own_end(int line) {
-    auto prepared = pd.create_queue_pair<rc>(cq, cq, {.retry_count = 1}).value();
+    auto prepared = pd.create_qp<rc>(cq, cq, {.reliability = {.retry_count = 1}}).value();
     const auto mine = prepared.endpoint().encode();
     std::array<std::byte, endpoint::encoded_size> theirs{};
     require(write(line, mine.data(), mine.size()) == ssize_t{mine.size()}, "the wire is broken");
@@ -159,54 +159,51 @@ void message_handled_by_one() {
 
 constexpr crate knows_no_fork = {answer::no, "nothing in it knows of fork"};
 
-constexpr std::array animals = {
-    animal{
-        .name = "child_sends_by_its_parents_queue",
-        .kind = "fork",
-        .mistake = "a worker posts to a queue pair that was made before the fork",
-        .seen = "libfabric #9792, ceph PR #13525: every resource is made anew after a fork",
-        .does = harm::hang,
-        .caught_by = level::stop,
-        .words = "a queue is used by the process that made it, and not by a child that it forked",
-        .ibverbs = knows_no_fork,
-        .ibverbs_rs = knows_no_fork,
-        .rrddmma = knows_no_fork,
-        .harmful = &worker_sends_by_the_parents_queue,
-        .caught = &worker_sends_by_the_parents_queue,
-        .twin = &worker_with_a_device_of_its_own},
-    animal{
-        .name = "daemon_made_after_the_set_up",
-        .kind = "fork",
-        .mistake = "daemon(3) is called after the connection was made: it went with the parent",
-        .seen = "ceph PR #10600: daemonize before creating messenger",
-        .does = harm::wrong_data,
-        .caught_by = level::stop,
-        .words = "a queue is used by the process that made it, and not by a child that it forked",
-        .ibverbs = knows_no_fork,
-        .ibverbs_rs = knows_no_fork,
-        .rrddmma = knows_no_fork,
-        .harmful = &daemon_after_everything_was_set_up,
-        .caught = &daemon_after_everything_was_set_up,
-        .twin = &daemon_before_anything_is_set_up},
-    animal{
-        .name = "completions_polled_by_parent_and_child",
-        .kind = "fork",
-        .mistake = "parent and child poll one completion queue: what is in it is there twice",
-        .seen = "rpma #751: the child of a server that goes on with the parent's objects",
-        .does = harm::wrong_data,
-        .caught_by = level::stop,
-        .words = "a queue is used by the process that made it, and not by a child that it forked",
-        .ibverbs = knows_no_fork,
-        .ibverbs_rs = knows_no_fork,
-        .rrddmma = knows_no_fork,
-        .harmful = &message_handled_by_both,
-        .caught = &message_handled_by_both,
-        .twin = &message_handled_by_one},
+constexpr std::array entries = {
+    entry{.name = "child_sends_by_its_parents_queue",
+          .kind = "fork",
+          .mistake = "a worker posts to a queue pair that was made before the fork",
+          .seen = "libfabric #9792, ceph PR #13525: every resource is made anew after a fork",
+          .does = harm::hang,
+          .caught_by = level::stop,
+          .words = "a queue is used by the process that made it, and not by a child that it forked",
+          .ibverbs = knows_no_fork,
+          .ibverbs_rs = knows_no_fork,
+          .rrddmma = knows_no_fork,
+          .harmful = &worker_sends_by_the_parents_queue,
+          .caught = &worker_sends_by_the_parents_queue,
+          .twin = &worker_with_a_device_of_its_own},
+    entry{.name = "daemon_made_after_the_set_up",
+          .kind = "fork",
+          .mistake = "daemon(3) is called after the connection was made: it went with the parent",
+          .seen = "ceph PR #10600: daemonize before creating messenger",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "a queue is used by the process that made it, and not by a child that it forked",
+          .ibverbs = knows_no_fork,
+          .ibverbs_rs = knows_no_fork,
+          .rrddmma = knows_no_fork,
+          .harmful = &daemon_after_everything_was_set_up,
+          .caught = &daemon_after_everything_was_set_up,
+          .twin = &daemon_before_anything_is_set_up},
+    entry{.name = "completions_polled_by_parent_and_child",
+          .kind = "fork",
+          .mistake = "parent and child poll one completion queue: what is in it is there twice",
+          .seen = "rpma #751: the child of a server that goes on with the parent's objects",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "a queue is used by the process that made it, and not by a child that it forked",
+          .ibverbs = knows_no_fork,
+          .ibverbs_rs = knows_no_fork,
+          .rrddmma = knows_no_fork,
+          .harmful = &message_handled_by_both,
+          .caught = &message_handled_by_both,
+          .twin = &message_handled_by_one},
 };
 
 }  // namespace
-}  // namespace fork_animals
+}  // namespace fork_entries
 
-std::span<const animal> forks() { return fork_animals::animals; }
+std::span<const entry> forks() { return fork_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace inline_animals {
+namespace inline_entries {
 namespace {
 
 ibv_sge slice_of(const void* data, std::size_t length) {
@@ -35,7 +35,7 @@ bool has_come(pair& with) { return !take(with.b->receives, 1, briefly()).empty()
 
 queue_pair_options<rc> with_inline(std::uint32_t bytes) {
   auto options = pair::default_options();
-  options.max_inline_data = bytes;
+  options.queues.max_inline_data = bytes;
   return options;
 }
 
@@ -54,7 +54,7 @@ void inline_without_room_is_told() {
   auto batch = with.a->queue.start_send();
   batch.send({.id = 1, .signaled = true}, inline_data(note));
   const auto refused = batch.submit();
-  require(!refused.ok(), "there was room");
+  require(!refused.has_value(), "there was room");
   told(with.a->queue.describe_refused_send(refused, {.inline_bytes = 16}).message());
 }
 void send_note(std::uint32_t room, std::span<const inline_data> pieces, std::size_t length) {
@@ -89,7 +89,7 @@ void pieces_that_are_too_long_together() {
   auto batch = with.a->queue.start_send();
   batch.send({.id = 1, .signaled = true}, pieces);
   const auto refused = batch.submit();
-  require(!refused.ok(), "there was room");
+  require(!refused.has_value(), "there was room");
   told(with.a->queue.describe_refused_send(refused, {.inline_bytes = 2 * limit}).message());
 }
 void pieces_that_fit_together() {
@@ -166,14 +166,14 @@ void list_of_one_variable() {
 }
 void operations_of_one_variable() {
   auto options = channels::default_options();
-  options.max_inline_data = 16;
+  options.queues.max_inline_data = 16;
   channels with(options);
   const auto pool = with.pool();
   std::vector<pending_operation> into;
   into.reserve(3);
   for (int i = 0; i < 3; ++i) into.push_back(with.b->post_receive(pool.take(64).value()));
   with.a
-      ->scope(patiently(),
+      ->scope(abort_at(patiently()),
               [&](operation_scope& sending) {
                 std::uint64_t note = 0;
                 std::vector<scoped_operation> sent;
@@ -185,7 +185,7 @@ void operations_of_one_variable() {
               })
       .value();
   for (std::uint64_t i = 0; i < 3; ++i) {
-    require(into[i].wait(patiently())->ok(), "no message");
+    require(into[i].wait(patiently())->has_value(), "no message");
     std::uint64_t note = 0;
     std::memcpy(&note, into[i].take_buffer().bytes().data(), sizeof note);
     require(note == 10 + i, "another message");
@@ -196,80 +196,79 @@ void operations_of_one_variable() {
 constexpr crate checks_at_the_device = {answer::no, "inline data are not compared with the limit"};
 constexpr crate without_inline = {answer::absent, "max_inline_data is always 0"};
 
-constexpr std::array animals = {
-    animal{.name = "inline_data_without_asking_for_room",
-           .kind = "inline limits",
-           .mistake = "a queue pair made with max_inline_data 0 is posted inline data",
-           .seen = "ROCm/mori PR #424, uccl #267",
-           .does = harm::hang,
-           .caught_by = level::value,
-           .words = "the request has 16 bytes of inline data, max_inline_data of the queue pair is",
-           .ibverbs = checks_at_the_device,
-           .ibverbs_rs = without_inline,
-           .rrddmma = unknown,
-           .harmful = &inline_without_room,
-           .caught = &inline_without_room_is_told,
-           .twin = &inline_with_room},
-    animal{.name = "inline_limit_compared_with_each_piece",
-           .kind = "inline limits",
-           .mistake = "each slice is within max_inline_data, all together are not",
-           .seen = "libfabric PR #6952; in a provider: rdma-core PR #1752",
-           .does = harm::hang,
-           .caught_by = level::value,
-           .words =
-               "the request has [0-9]+ bytes of inline data, max_inline_data of the queue pair "
-               "is",
-           .ibverbs = checks_at_the_device,
-           .ibverbs_rs = without_inline,
-           .rrddmma = unknown,
-           .harmful = &pieces_that_are_short_enough,
-           .caught = &pieces_that_are_too_long_together,
-           .twin = &pieces_that_fit_together},
-    animal{.name = "read_with_the_inline_flag",
-           .kind = "inline limits",
-           .mistake = "a read into memory that is not registered, with IBV_SEND_INLINE",
-           .seen = "ibv_post_send(3): IBV_SEND_INLINE is valid for sends and writes only",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "verbs/reads_do_not_go_into_inline_data",
-           .ibverbs = {answer::yes, "reads take slices of registered memory"},
-           .ibverbs_rs = without_inline,
-           .rrddmma = unknown,
-           .harmful = &read_into_inline_data,
-           .caught = nullptr,
-           .twin = &read_into_registered_memory},
-    animal{.name = "stack_sent_without_the_inline_flag",
-           .kind = "inline limits",
-           .mistake = "a note that is not registered is sent, and the flag is forgotten",
-           .seen = "ROCm/mori PR #424: a note on the stack, with lkey 0, needs the flag",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/bytes_without_registration_are_no_message",
-           .ibverbs = {answer::yes, "what is not inline data is a slice of a region"},
-           .ibverbs_rs = {answer::yes, "an element names its region"},
-           .rrddmma = {answer::yes, "a slice is of a region"},
-           .harmful = &note_without_the_flag,
-           .caught = nullptr,
-           .twin = &inline_with_room},
-    animal{.name = "inline_data_overwritten_before_the_post",
-           .kind = "inline limits",
-           .mistake = "requests of a list all name one variable, which is copied at the post",
-           .seen = "ibv_post_send(3): inline buffers can be reused immediately after the call "
-                   "returns, and not before",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "each operation is posted when it is made",
-           .ibverbs = unknown,
-           .ibverbs_rs = without_inline,
-           .rrddmma = {answer::no, "a reusable request keeps pointers to its memory"},
-           .harmful = &list_of_one_variable,
-           .caught = &operations_of_one_variable,
-           .twin = &operations_of_one_variable},
+constexpr std::array entries = {
+    entry{.name = "inline_data_without_asking_for_room",
+          .kind = "inline limits",
+          .mistake = "a queue pair made with max_inline_data 0 is posted inline data",
+          .seen = "ROCm/mori PR #424, uccl #267",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "the request has 16 bytes of inline data, max_inline_data of the queue pair is",
+          .ibverbs = checks_at_the_device,
+          .ibverbs_rs = without_inline,
+          .rrddmma = unknown,
+          .harmful = &inline_without_room,
+          .caught = &inline_without_room_is_told,
+          .twin = &inline_with_room},
+    entry{.name = "inline_limit_compared_with_each_piece",
+          .kind = "inline limits",
+          .mistake = "each slice is within max_inline_data, all together are not",
+          .seen = "libfabric PR #6952; in a provider: rdma-core PR #1752",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "the request has [0-9]+ bytes of inline data, max_inline_data of the queue pair "
+                   "is",
+          .ibverbs = checks_at_the_device,
+          .ibverbs_rs = without_inline,
+          .rrddmma = unknown,
+          .harmful = &pieces_that_are_short_enough,
+          .caught = &pieces_that_are_too_long_together,
+          .twin = &pieces_that_fit_together},
+    entry{.name = "read_with_the_inline_flag",
+          .kind = "inline limits",
+          .mistake = "a read into memory that is not registered, with IBV_SEND_INLINE",
+          .seen = "ibv_post_send(3): IBV_SEND_INLINE is valid for sends and writes only",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "verbs/reads_do_not_go_into_inline_data",
+          .ibverbs = {answer::yes, "reads take slices of registered memory"},
+          .ibverbs_rs = without_inline,
+          .rrddmma = unknown,
+          .harmful = &read_into_inline_data,
+          .caught = nullptr,
+          .twin = &read_into_registered_memory},
+    entry{.name = "stack_sent_without_the_inline_flag",
+          .kind = "inline limits",
+          .mistake = "a note that is not registered is sent, and the flag is forgotten",
+          .seen = "ROCm/mori PR #424: a note on the stack, with lkey 0, needs the flag",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/bytes_without_registration_are_no_message",
+          .ibverbs = {answer::yes, "what is not inline data is a slice of a region"},
+          .ibverbs_rs = {answer::yes, "an element names its region"},
+          .rrddmma = {answer::yes, "a slice is of a region"},
+          .harmful = &note_without_the_flag,
+          .caught = nullptr,
+          .twin = &inline_with_room},
+    entry{.name = "inline_data_overwritten_before_the_post",
+          .kind = "inline limits",
+          .mistake = "requests of a list all name one variable, which is copied at the post",
+          .seen = "ibv_post_send(3): inline buffers can be reused immediately after the call "
+                  "returns, and not before",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "each operation is posted when it is made",
+          .ibverbs = unknown,
+          .ibverbs_rs = without_inline,
+          .rrddmma = {answer::no, "a reusable request keeps pointers to its memory"},
+          .harmful = &list_of_one_variable,
+          .caught = &operations_of_one_variable,
+          .twin = &operations_of_one_variable},
 };
 
 }  // namespace
-}  // namespace inline_animals
+}  // namespace inline_entries
 
-std::span<const animal> inline_limits() { return inline_animals::animals; }
+std::span<const entry> inline_limits() { return inline_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory, registrations, lists and queues that are gone while somebody still counts on them.
+// Memory, registrations, lists and queues that are destroyed while they are still in use.
 #include <sys/mman.h>
 
 #include <array>
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace lifetime_animals {
+namespace lifetime_entries {
 namespace {
 
 const std::string message(64, 'm');
@@ -56,7 +56,8 @@ void buffer_of_a_receive_given_up() {
   receiving.reset();
   require(!pool.take(64).has_value(), "the pool lends out what the adapter may still write");
   put(with.at(8192, 64), message);
-  require(with.a->send(source(with.memory, 8192, 64), patiently()).ok(), "the late message");
+  require(with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).has_value(),
+          "the late message");
   const auto until = patiently();
   while (with.b->in_flight() != 0 && !until.expired()) with.b->progress();
   require(pool.take(64).has_value(), "the buffer did not come back");
@@ -139,8 +140,9 @@ void wait_for_a_channel_that_is_gone() {
   auto receiving = with.b->post_receive(*pool.take(64));
   with.b.reset();
   put(with.at(8192, 64), message);
-  require(with.a->send(source(with.memory, 8192, 64), patiently()).ok(), "the message");
-  require(receiving.wait(patiently()) != nullptr && receiving.poll()->ok(), "nothing came");
+  require(with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).has_value(),
+          "the message");
+  require(receiving.wait(patiently()) != nullptr && receiving.poll()->has_value(), "nothing came");
   require(text_at(receiving.take_buffer().bytes(), 64) == message, "the message is another");
   held("the operation kept its channel until the message came");
 }
@@ -178,8 +180,9 @@ void pool_dropped_first() {
   auto receiving = with.b->post_receive(*pool->take(64));
   pool.reset();
   put(with.at(8192, 64), message);
-  require(with.a->send(source(with.memory, 8192, 64), patiently()).ok(), "the message");
-  require(receiving.wait(patiently()) != nullptr && receiving.poll()->ok(), "nothing came");
+  require(with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).has_value(),
+          "the message");
+  require(receiving.wait(patiently()) != nullptr && receiving.poll()->has_value(), "nothing came");
   const auto back = receiving.take_buffer();
   require(text_at(back.bytes(), 64) == message, "the message is another");
   held("the memory lived as long as the buffer in flight");
@@ -196,77 +199,77 @@ void arena_unmapped_last() {
   take_good(with.a->sends, 1);
 }
 
-constexpr std::array animals = {
-    animal{.name = "receive_given_up_writes_memory_in_use",
-           .kind = "lifetime",
-           .mistake = "memory of a receive is used anew when a time limit passed",
-           .seen = "pegaflow #403: a transfer's timeout lets DMA into freed memory; monarch #3804",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the pool lent the buffer again when the late message was in it",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = {answer::yes, "a scope waits for its receives, without a time limit"},
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &receive_given_up,
-           .caught = &buffer_of_a_receive_given_up,
-           .twin = &receive_ended_before_its_memory_is_used},
-    animal{.name = "region_closed_while_a_receive_names_it",
-           .kind = "lifetime",
-           .mistake = "memory is deregistered while requests that name it are posted",
-           .seen = "rdmapp qp.cc:288: the region goes with the coroutine's frame",
-           .does = harm::hang,
-           .caught_by = level::stop,
-           .words = "a memory region stays registered while requests in flight name it: .* RECV 2 ",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = {answer::yes, "elements borrow the memory region"},
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &close_a_region_too_early,
-           .caught = &close_a_region_too_early,
-           .twin = &close_a_region_afterwards},
-    animal{.name = "list_of_slices_gone_before_the_post",
-           .kind = "lifetime",
-           .mistake = "requests of a chain point to lists of pieces that are used again",
-           .seen = "rrddmma wr/macros.rs:6: set_next keeps an untracked pointer",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "verbs/temporary_list_of_slices_is_refused",
-           .ibverbs = unknown,
-           .ibverbs_rs = {answer::yes, "a work request borrows its list until it was posted"},
-           .rrddmma = {answer::no, "set_next is a safe function that stores a pointer"},
-           .harmful = &list_used_again_before_the_post,
-           .caught = nullptr,
-           .twin = &lists_that_last},
-    animal{.name = "completion_of_a_destroyed_queue_awaited",
-           .kind = "lifetime",
-           .mistake = "the queue pair goes first, then somebody waits for its requests",
-           .seen = "ibverbs-rs pending_work.rs:46: drop spins for ever when the channel went first",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the operation kept its channel until the message came",
-           .ibverbs = {answer::no, "nothing ties a request to its completion"},
-           .ibverbs_rs = {answer::no, "pending work does not hold its channel"},
-           .rrddmma = {answer::no, "posts return nothing that holds the queue pair"},
-           .harmful = &wait_for_a_queue_that_is_gone,
-           .caught = &wait_for_a_channel_that_is_gone,
-           .twin = &wait_before_the_queue_goes},
-    animal{.name = "arena_unmapped_under_its_receives",
-           .kind = "lifetime",
-           .mistake = "an arena is given back to the system before its posted buffers are",
-           .seen = "libfabric #6244: memory unmapped under a cached registration",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the memory lived as long as the buffer in flight",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = {answer::yes, "elements borrow memory and region"},
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &arena_unmapped_first,
-           .caught = &pool_dropped_first,
-           .twin = &arena_unmapped_last},
+constexpr std::array entries = {
+    entry{.name = "receive_given_up_writes_memory_in_use",
+          .kind = "lifetime",
+          .mistake = "memory of a receive is used anew when a time limit passed",
+          .seen = "pegaflow #403: a transfer's timeout lets DMA into freed memory; monarch #3804",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the pool lent the buffer again when the late message was in it",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = {answer::yes, "a scope waits for its receives, without a time limit"},
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &receive_given_up,
+          .caught = &buffer_of_a_receive_given_up,
+          .twin = &receive_ended_before_its_memory_is_used},
+    entry{.name = "region_closed_while_a_receive_names_it",
+          .kind = "lifetime",
+          .mistake = "memory is deregistered while requests that name it are posted",
+          .seen = "rdmapp qp.cc:288: the region goes with the coroutine's frame",
+          .does = harm::hang,
+          .caught_by = level::stop,
+          .words = "a memory region stays registered while requests in flight name it: .* RECV 2 ",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = {answer::yes, "elements borrow the memory region"},
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &close_a_region_too_early,
+          .caught = &close_a_region_too_early,
+          .twin = &close_a_region_afterwards},
+    entry{.name = "list_of_slices_gone_before_the_post",
+          .kind = "lifetime",
+          .mistake = "requests of a chain point to lists of pieces that are used again",
+          .seen = "rrddmma wr/macros.rs:6: set_next keeps an untracked pointer",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "verbs/temporary_list_of_slices_is_refused",
+          .ibverbs = unknown,
+          .ibverbs_rs = {answer::yes, "a work request borrows its list until it was posted"},
+          .rrddmma = {answer::no, "set_next is a safe function that stores a pointer"},
+          .harmful = &list_used_again_before_the_post,
+          .caught = nullptr,
+          .twin = &lists_that_last},
+    entry{.name = "completion_of_a_destroyed_queue_awaited",
+          .kind = "lifetime",
+          .mistake = "the queue pair goes first, then somebody waits for its requests",
+          .seen = "ibverbs-rs pending_work.rs:46: drop spins for ever when the channel went first",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the operation kept its channel until the message came",
+          .ibverbs = {answer::no, "nothing ties a request to its completion"},
+          .ibverbs_rs = {answer::no, "pending work does not hold its channel"},
+          .rrddmma = {answer::no, "posts return nothing that holds the queue pair"},
+          .harmful = &wait_for_a_queue_that_is_gone,
+          .caught = &wait_for_a_channel_that_is_gone,
+          .twin = &wait_before_the_queue_goes},
+    entry{.name = "arena_unmapped_under_its_receives",
+          .kind = "lifetime",
+          .mistake = "an arena is given back to the system before its posted buffers are",
+          .seen = "libfabric #6244: memory unmapped under a cached registration",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the memory lived as long as the buffer in flight",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = {answer::yes, "elements borrow memory and region"},
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &arena_unmapped_first,
+          .caught = &pool_dropped_first,
+          .twin = &arena_unmapped_last},
 };
 
 }  // namespace
-}  // namespace lifetime_animals
+}  // namespace lifetime_entries
 
-std::span<const animal> lifetime() { return lifetime_animals::animals; }
+std::span<const entry> lifetime() { return lifetime_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// zoo --list: all animals, as JSON. zoo NAME FORM: one form of one, in this process. It is run by
+// zoo --list: all entries, as JSON. zoo NAME FORM: one form of one, in this process. It is run by
 // scripts/zoo.py, which judges.
 #include <sys/resource.h>
 
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
+#include "tests/zoo/entry.hpp"
 
 namespace verbena::zoo {
 namespace {
@@ -56,7 +56,7 @@ std::string shown(const char* key, const crate& of) {
          R"(, "why": )" + quoted(of.why) + "}";
 }
 
-std::string shown(const animal& of) {
+std::string shown(const entry& of) {
   const std::array<std::pair<const char*, const char*>, 7> fields = {
       {{"name", of.name},
        {"class", of.kind},
@@ -75,7 +75,7 @@ std::string shown(const animal& of) {
 void list() {
   const char* between = "[\n";
   for (const auto& each : classes)
-    for (const animal& one : each()) {
+    for (const entry& one : each()) {
       std::printf("%s%s", between, shown(one).c_str());
       between = ",\n";
     }
@@ -84,7 +84,7 @@ void list() {
 
 form find(std::string_view name, std::string_view which) {
   for (const auto& each : classes)
-    for (const animal& one : each())
+    for (const entry& one : each())
       if (name == one.name)
         return which == "harm"     ? one.harmful
                : which == "caught" ? one.caught

@@ -4,12 +4,12 @@
 #include <string>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace ordering_animals {
+namespace ordering_entries {
 namespace {
 
 const std::string old_text(64, 'o');
@@ -53,12 +53,13 @@ void wait_for_a_plain_write() {
 void wait_for_a_plain_write_in_a_channel() {
   channels with;
   put(with.at(8192, 64), new_text);
-  require(
-      with.a->write(source(with.memory, 8192, 64), with.memory.remote().slice(0, 64), patiently())
-          .ok(),
-      "the write");
-  const auto received = with.b->receive(sink(with.memory, 4096, 64), briefly());
-  require(!received.ok(), "a message came");
+  require(with.a
+              ->write(source(with.memory, 8192, 64), with.memory.remote().slice(0, 64),
+                      abort_at(patiently()))
+              .has_value(),
+          "the write");
+  const auto received = with.b->receive(sink(with.memory, 4096, 64), abort_at(briefly()));
+  require(!received.has_value(), "a message came");
   told(received.error().message());
 }
 void write_that_tells() {
@@ -83,16 +84,16 @@ void both_receive_first() {
 }
 void both_receive_first_in_channels() {
   channels with;
-  const auto first = with.a->receive(sink(with.memory, 0, 64), briefly());
-  require(!first.ok(), "a message came");
+  const auto first = with.a->receive(sink(with.memory, 0, 64), abort_at(briefly()));
+  require(!first.has_value(), "a message came");
   told(first.error().message());
 }
 void one_sends_first() {
   channels with;
-  const auto outcome = with.b->scope(patiently(), [&](operation_scope& serving) {
+  const auto outcome = with.b->scope(abort_at(patiently()), [&](operation_scope& serving) {
     const auto question = serving.receive(sink(with.memory, 0, 64));
     put(with.at(8192, 64), new_text);
-    with.a->send(source(with.memory, 8192, 64), patiently()).value();
+    with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).value();
   });
   require(outcome.has_value(), "no message came");
   require(text_at(with.at(0, 64), 64) == new_text, "the message is another");
@@ -118,10 +119,10 @@ void look_when_the_buffer_is_back() {
   auto mine = *pool.take(64);
   const auto reading =
       with.a->post_read(std::move(mine), with.memory.remote().slice(8192, 64), {.length = 64});
-  // NOLINTNEXTLINE(bugprone-use-after-move): that there is nothing is the point
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that there is nothing is the point
   require(mine.bytes().empty(), "there is something to look at");
   auto& waiting = const_cast<pending_operation&>(reading);
-  require(waiting.wait(patiently()) != nullptr && waiting.poll()->ok(), "the read");
+  require(waiting.wait(patiently()) != nullptr && waiting.poll()->has_value(), "the read");
   require(text_at(waiting.take_buffer().bytes(), 64) == new_text, "the bytes are others");
   held("the bytes could be seen when they were there");
 }
@@ -139,7 +140,7 @@ void look_after_the_completion() {
 struct record {
   std::uint64_t value = 0;
 };
-// b lends memory to a, and takes it back by a word that a does not heed.
+// b exports memory to a, and revokes it by a message that a ignores.
 void late_write() {
   pair with;
   auto* const mine = reinterpret_cast<std::uint64_t*>(with.at(0, 8).data());
@@ -155,7 +156,7 @@ void late_write() {
 }
 void write_to_a_window(bool in_time) {
   pair with;
-  auto window = remote_window<record>::create(with.pd).value();
+  auto window = exported_memory<record>::create(with.pd).value();
   const auto lent = window.grant(access::remote_write).value();
   const std::uint64_t number = 77;
   put(with.at(8192, 8), {reinterpret_cast<const char*>(&number), 8});
@@ -181,7 +182,7 @@ struct lazily_polled {
   queue_pair<rc> queue = connected();
 
   queue_pair<rc> connected() const {
-    auto made = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+    auto made = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
     const auto self = made.endpoint();
     return std::move(made).handshake(self).value();
   }
@@ -229,94 +230,92 @@ void number_kept() {
   require(kept == std::vector<std::uint64_t>{1, 2}, "the requests are others");
 }
 
-constexpr std::array animals = {
-    animal{.name = "order_between_queue_pairs_assumed",
-           .kind = "ordering",
-           .mistake = "a message out of memory that a read of another queue pair still fills",
-           .seen = "ibv_post_send(3): a fence orders the requests of one queue pair",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "memory that a request in flight writes is not sent by another: SEND 5 ",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = ibverbs_rs_borrows,
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &read_and_pass_on_at_once,
-           .caught = &read_and_pass_on_at_once,
-           .twin = &read_and_pass_on_afterwards},
-    animal{
-        .name = "target_waits_for_a_plain_write",
-        .kind = "ordering",
-        .mistake = "the target of a write waits for a completion, which only the writer gets",
-        .seen = "ibv_post_send(3): only WRITE_WITH_IMM uses up a receive",
-        .does = harm::hang,
-        .caught_by = level::value,
-        .words = "a deadline passed and the channel was flushed",
-        .ibverbs = {answer::no,
-                    "polling is a loop of the caller's; only waits for events take a time limit"},
-        .ibverbs_rs = {answer::no, "receive() spins without a time limit"},
-        .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
-        .harmful = &wait_for_a_plain_write,
-        .caught = &wait_for_a_plain_write_in_a_channel,
-        .twin = &write_that_tells},
-    animal{
-        .name = "both_sides_receive_first",
-        .kind = "ordering",
-        .mistake = "a blocking receive in front of the send, on both sides or on one to itself",
-        .seen = "ibverbs-rs channel/mod.rs:83: the example of its documentation spins for ever",
-        .does = harm::hang,
-        .caught_by = level::value,
-        .words = "a deadline passed and the channel was flushed",
-        .ibverbs = {answer::no,
-                    "polling is a loop of the caller's; only waits for events take a time limit"},
-        .ibverbs_rs = {answer::no, "receive() spins without a time limit"},
-        .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
-        .harmful = &both_receive_first,
-        .caught = &both_receive_first_in_channels,
-        .twin = &one_sends_first},
-    animal{.name = "read_looked_at_before_its_completion",
-           .kind = "ordering",
-           .mistake = "the memory of a read is looked at when the read is posted",
-           .seen = "ibv_post_send(3): buffers are safe to use after the completion",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the bytes could be seen when they were there",
-           .ibverbs = ibverbs_posts_are_unsafe,
-           .ibverbs_rs = ibverbs_rs_borrows,
-           .rrddmma = rrddmma_keeps_no_hold,
-           .harmful = &look_before_the_completion,
-           .caught = &look_when_the_buffer_is_back,
-           .twin = &look_after_the_completion},
-    animal{.name = "late_write_to_memory_taken_back",
-           .kind = "ordering",
-           .mistake = "a peer writes to memory that was lent to it and was asked back",
-           .seen = "ydb/nbs #5708, solved by memory windows in its PR #6542",
-           .does = harm::wrong_data,
-           .caught_by = level::value,
-           .words = "remote access",
-           .ibverbs = {answer::no, "bytes() of memory that peers may write is safe"},
-           .ibverbs_rs = {answer::no, "memory for peers is registered by unsafe functions"},
-           .rrddmma = {answer::no, "registered memory is a slice with every right by default"},
-           .harmful = &late_write,
-           .caught = &late_write_to_a_window,
-           .twin = &write_in_time_to_a_window},
-    animal{.name = "lazy_completion_read_after_its_pass",
-           .kind = "ordering",
-           .mistake = "a field of a completion is read when the poll stands on the next one",
-           .seen = "ibv_create_cq_ex(3): fields are of the completion that the poll stands on",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "a lazy completion is read before its pass goes on or ends",
-           .ibverbs = {answer::yes, "a completion borrows the poll"},
-           .ibverbs_rs = {answer::absent, "it has no extended completion queues"},
-           .rrddmma = {answer::absent, "it has no extended completion queues"},
-           .harmful = &view_kept_in_c,
-           .caught = &view_kept,
-           .twin = &number_kept},
+constexpr std::array entries = {
+    entry{.name = "order_between_queue_pairs_assumed",
+          .kind = "ordering",
+          .mistake = "a message out of memory that a read of another queue pair still fills",
+          .seen = "ibv_post_send(3): a fence orders the requests of one queue pair",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "memory that a request in flight writes is not sent by another: SEND 5 ",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = ibverbs_rs_borrows,
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &read_and_pass_on_at_once,
+          .caught = &read_and_pass_on_at_once,
+          .twin = &read_and_pass_on_afterwards},
+    entry{.name = "target_waits_for_a_plain_write",
+          .kind = "ordering",
+          .mistake = "the target of a write waits for a completion, which only the writer gets",
+          .seen = "ibv_post_send(3): only WRITE_WITH_IMM uses up a receive",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "an abort_at passed, and the connection was ended",
+          .ibverbs = {answer::no,
+                      "polling is a loop of the caller's; only waits for events take a time limit"},
+          .ibverbs_rs = {answer::no, "receive() spins without a time limit"},
+          .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
+          .harmful = &wait_for_a_plain_write,
+          .caught = &wait_for_a_plain_write_in_a_channel,
+          .twin = &write_that_tells},
+    entry{.name = "both_sides_receive_first",
+          .kind = "ordering",
+          .mistake = "a blocking receive in front of the send, on both sides or on one to itself",
+          .seen = "ibverbs-rs channel/mod.rs:83: the example of its documentation spins for ever",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "an abort_at passed, and the connection was ended",
+          .ibverbs = {answer::no,
+                      "polling is a loop of the caller's; only waits for events take a time limit"},
+          .ibverbs_rs = {answer::no, "receive() spins without a time limit"},
+          .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
+          .harmful = &both_receive_first,
+          .caught = &both_receive_first_in_channels,
+          .twin = &one_sends_first},
+    entry{.name = "read_looked_at_before_its_completion",
+          .kind = "ordering",
+          .mistake = "the memory of a read is looked at when the read is posted",
+          .seen = "ibv_post_send(3): buffers are safe to use after the completion",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the bytes could be seen when they were there",
+          .ibverbs = ibverbs_posts_are_unsafe,
+          .ibverbs_rs = ibverbs_rs_borrows,
+          .rrddmma = rrddmma_keeps_no_hold,
+          .harmful = &look_before_the_completion,
+          .caught = &look_when_the_buffer_is_back,
+          .twin = &look_after_the_completion},
+    entry{.name = "late_write_to_memory_taken_back",
+          .kind = "ordering",
+          .mistake = "a peer writes to memory that was lent to it and was asked back",
+          .seen = "ydb/nbs #5708, solved by memory windows in its PR #6542",
+          .does = harm::wrong_data,
+          .caught_by = level::value,
+          .words = "remote access",
+          .ibverbs = {answer::no, "bytes() of memory that peers may write is safe"},
+          .ibverbs_rs = {answer::no, "memory for peers is registered by unsafe functions"},
+          .rrddmma = {answer::no, "registered memory is a slice with every right by default"},
+          .harmful = &late_write,
+          .caught = &late_write_to_a_window,
+          .twin = &write_in_time_to_a_window},
+    entry{.name = "lazy_completion_read_after_its_pass",
+          .kind = "ordering",
+          .mistake = "a field of a completion is read when the poll stands on the next one",
+          .seen = "ibv_create_cq_ex(3): fields are of the completion that the poll stands on",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "a lazy completion is read before its pass goes on or ends",
+          .ibverbs = {answer::yes, "a completion borrows the poll"},
+          .ibverbs_rs = {answer::absent, "it has no extended completion queues"},
+          .rrddmma = {answer::absent, "it has no extended completion queues"},
+          .harmful = &view_kept_in_c,
+          .caught = &view_kept,
+          .twin = &number_kept},
 };
 
 }  // namespace
-}  // namespace ordering_animals
+}  // namespace ordering_entries
 
-std::span<const animal> ordering() { return ordering_animals::animals; }
+std::span<const entry> ordering() { return ordering_entries::entries; }
 
 }  // namespace verbena::zoo

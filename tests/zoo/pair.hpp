@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What animals live in: two queue pairs, or two channels, that are connected to each other on
+// What entries live in: two queue pairs, or two channels, that are connected to each other on
 // soft0, and memory that outlives them.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
+#include "tests/zoo/entry.hpp"
 #include "verbena/verbena.hpp"
 
 namespace verbena::zoo {
@@ -41,7 +41,7 @@ inline std::vector<completion> take(const completion_queue& queue, std::size_t c
     for (const auto& done : queue.poll(room).value()) taken.push_back(done);
   return taken;
 }
-/// The same, of which each must be there and a success.
+/// Takes `count` completions, which must all arrive with success.
 inline std::vector<completion> take_good(const completion_queue& queue, std::size_t count) {
   auto taken = take(queue, count);
   require(taken.size() == count, "completions do not come");
@@ -84,13 +84,13 @@ class pair {
   }
 
   static queue_pair_options<rc> default_options() {
-    return {.max_send_wr = 16,
-            .max_recv_wr = 16,
-            .max_send_sge = 4,
-            .max_recv_sge = 4,
-            .max_inline_data = 64,
+    return {.queues = {.max_send_wr = 16,
+                       .max_recv_wr = 16,
+                       .max_send_sge = 4,
+                       .max_recv_sge = 4,
+                       .max_inline_data = 64},
             .access = access::remote_read | access::remote_write | access::remote_atomic,
-            .rnr_retry_count = 7};
+            .reliability = {.rnr_retry_count = 7}};
   }
 
   /// Its bytes.
@@ -113,7 +113,7 @@ class pair {
   prepared prepare(const queue_pair_options<rc>& options) const {
     auto sends = device.create_cq(64).value();
     auto receives = device.create_cq(64).value();
-    auto queue = pd.create_queue_pair<rc>(sends, receives, options).value();
+    auto queue = pd.create_qp<rc>(sends, receives, options).value();
     return {std::move(sends), std::move(receives), std::move(queue)};
   }
 };
@@ -134,10 +134,7 @@ class channels {
   }
 
   static channel_options default_options() {
-    return {.max_send_wr = 16,
-            .max_recv_wr = 16,
-            .max_send_sge = 4,
-            .max_recv_sge = 4,
+    return {.queues = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 4},
             .access = access::remote_read | access::remote_write | access::remote_atomic};
   }
   /// Buffers of 4 KiB.

@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace queue_accounting_animals {
+namespace queue_accounting_entries {
 namespace {
 
 post_status write_word(pair& with, std::uint64_t id, bool signaled) {
@@ -47,7 +47,7 @@ void more_completions_than_places() {
   const auto pd = device.allocate_pd().value();
   const auto memory = pd.allocate(4096, every_right).value();
   const auto cq = device.create_cq(2).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   const std::size_t posted = cq.capacity() + 2;
@@ -73,12 +73,12 @@ void channel_with_few_entries() {
   channels with(options);
   const auto pool = with.pool(32);
   std::vector<pending_operation> writes;
-  writes.reserve(options.max_send_wr);
-  for (std::uint32_t posted = 0; posted < options.max_send_wr; ++posted)
+  writes.reserve(options.queues.max_send_wr);
+  for (std::uint32_t posted = 0; posted < options.queues.max_send_wr; ++posted)
     writes.push_back(
         with.a->post_write(*pool.take(64), with.memory.remote().slice(0, 64), {.length = 64}));
   for (auto& each : writes)
-    require(each.wait(patiently()) != nullptr && each.poll()->ok(), "a write failed");
+    require(each.wait(patiently()) != nullptr && each.poll()->has_value(), "a write failed");
   held("as many completions came as operations were posted: " + std::to_string(writes.size()));
 }
 void completions_that_have_places() {
@@ -161,13 +161,13 @@ void receives_are_not_replaced() {
 }
 void receives_are_not_replaced_in_a_channel() {
   channels with;
-  const auto outcome = with.b->scope(patiently(), [&](operation_scope& serving) {
+  const auto outcome = with.b->scope(abort_at(patiently()), [&](operation_scope& serving) {
     const auto first = serving.receive(sink(with.memory, 0, 64));
     const auto second = serving.receive(sink(with.memory, 64, 64));
     for (int sent = 0; sent < 2; ++sent)
-      with.a->send(source(with.memory, 8192, 64), patiently()).value();
-    const auto third = with.a->send(source(with.memory, 8192, 64), briefly());
-    require(!third.ok(), "message 3 was sent");
+      with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).value();
+    const auto third = with.a->send(source(with.memory, 8192, 64), abort_at(briefly()));
+    require(!third.has_value(), "message 3 was sent");
     told(third.error().message());
   });
   require(outcome.has_value(), "the receives");
@@ -212,97 +212,96 @@ void channel_counts_places() {
   for (int round = 0; round < 64; ++round) {
     auto written =
         with.a->post_write(*pool.take(64), with.memory.remote().slice(0, 64), {.length = 64});
-    require(written.wait(patiently()) != nullptr && written.poll()->ok(), "a write failed");
+    require(written.wait(patiently()) != nullptr && written.poll()->has_value(), "a write failed");
   }
   require(with.a->free_sends() == room, "places were lost");
   held("all places are free again: " + std::to_string(room));
 }
 
-constexpr std::array animals = {
-    animal{.name = "queue_full_of_unsignaled_requests",
-           .kind = "queue accounting",
-           .mistake = "no request of a full send queue will ever report a completion",
-           .seen = "rust-rdma-io docs/bugs/ring-send-queue-exhaustion.md; spdk #3195",
-           .does = harm::hang,
-           .caught_by = level::stop,
-           .words = "a send queue that is full has a signaled request",
-           .ibverbs = {answer::no, "requests are signaled by choice, and nobody counts them"},
-           .ibverbs_rs = {answer::yes, "every request is signaled"},
-           .rrddmma = {answer::no, "requests are signaled by choice, and nobody counts them"},
-           .harmful = &none_is_signaled,
-           .caught = &none_is_signaled,
-           .twin = &every_fourth_is_signaled},
-    animal{.name = "completion_queue_overrun",
-           .kind = "queue accounting",
-           .mistake = "more requests report completions than the completion queue has places",
-           .seen = "rdmapp cq.h: 128 entries for any number of queue pairs; libfabric PR #4913",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "as many completions came as operations were posted",
-           .ibverbs = {answer::no, "the size of the queue is the caller's"},
-           .ibverbs_rs = {answer::no, "min_cq_entries is not compared with the depths"},
-           .rrddmma = {answer::no, "the size of the queue is the caller's"},
-           .harmful = &more_completions_than_places,
-           .caught = &channel_with_few_entries,
-           .twin = &completions_that_have_places},
-    animal{.name = "completion_of_somebody_else_counted",
-           .kind = "queue accounting",
-           .mistake = "two parts of a program post to one queue, each with numbers of its own",
-           .seen = "ibv_poll_cq(3): wr_id is all that tells requests of a queue apart",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "a completion is that of a request in flight",
-           .ibverbs = {answer::no, "raw handles may be used beside it"},
-           .ibverbs_rs = {answer::absent, "it gives out no raw handles"},
-           .rrddmma = {answer::no, "raw handles may be used beside it"},
-           .harmful = &completion_of_a_stranger,
-           .caught = &completion_of_a_stranger,
-           .twin = &strangers_are_announced},
-    animal{.name = "refused_part_of_a_post_awaited",
-           .kind = "queue accounting",
-           .mistake = "the status of a post is dropped: nobody knows which requests were taken",
-           .seen = "ibverbs lib.rs:5188: bad_wr is discarded; 3FS IBConnect.cc:1096",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/discarded_submit_is_refused",
-           .ibverbs = {answer::no, "an error of post_recv does not say how many were taken"},
-           .ibverbs_rs = {answer::yes, "requests are posted one by one, with a Result"},
-           .rrddmma = unknown,
-           .harmful = &refused_part_is_awaited,
-           .caught = nullptr,
-           .twin = &refused_part_is_known},
-    animal{.name = "receives_not_replaced",
-           .kind = "queue accounting",
-           .mistake = "receives are posted at the beginning, and not again when they are used up",
-           .seen = "ibv_modify_qp(3): rnr_retry 7 tries for ever",
-           .does = harm::hang,
-           .caught_by = level::value,
-           .words = "a deadline passed and the channel was flushed",
-           .ibverbs = {answer::no, "polling is a loop of the caller's"},
-           .ibverbs_rs = {answer::no, "send() spins without a time limit"},
-           .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
-           .harmful = &receives_are_not_replaced,
-           .caught = &receives_are_not_replaced_in_a_channel,
-           .twin = &receives_are_replaced},
-    animal{
-        .name = "one_place_counted_for_a_completion",
-        .kind = "queue accounting",
-        .mistake = "a completion stands for all unsignaled requests before it, and counts as one",
-        .seen = "ibv_post_send(3): unsignaled requests; ROCm TransferBench PR #239",
-        .does = harm::hang,
-        .caught_by = level::unwritable,
-        .words = "all places are free again",
-        .ibverbs = {answer::no, "it counts no places"},
-        .ibverbs_rs = {answer::absent, "every request is signaled"},
-        .rrddmma = {answer::no, "it counts no places"},
-        .harmful = &one_place_for_a_completion,
-        .caught = &channel_counts_places,
-        .twin = &four_places_for_a_completion},
+constexpr std::array entries = {
+    entry{.name = "queue_full_of_unsignaled_requests",
+          .kind = "queue accounting",
+          .mistake = "no request of a full send queue will ever report a completion",
+          .seen = "rust-rdma-io docs/bugs/ring-send-queue-exhaustion.md; spdk #3195",
+          .does = harm::hang,
+          .caught_by = level::stop,
+          .words = "a send queue that is full has a signaled request",
+          .ibverbs = {answer::no, "requests are signaled by choice, and nobody counts them"},
+          .ibverbs_rs = {answer::yes, "every request is signaled"},
+          .rrddmma = {answer::no, "requests are signaled by choice, and nobody counts them"},
+          .harmful = &none_is_signaled,
+          .caught = &none_is_signaled,
+          .twin = &every_fourth_is_signaled},
+    entry{.name = "completion_queue_overrun",
+          .kind = "queue accounting",
+          .mistake = "more requests report completions than the completion queue has places",
+          .seen = "rdmapp cq.h: 128 entries for any number of queue pairs; libfabric PR #4913",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "as many completions came as operations were posted",
+          .ibverbs = {answer::no, "the size of the queue is the caller's"},
+          .ibverbs_rs = {answer::no, "min_cq_entries is not compared with the depths"},
+          .rrddmma = {answer::no, "the size of the queue is the caller's"},
+          .harmful = &more_completions_than_places,
+          .caught = &channel_with_few_entries,
+          .twin = &completions_that_have_places},
+    entry{.name = "completion_of_somebody_else_counted",
+          .kind = "queue accounting",
+          .mistake = "two parts of a program post to one queue, each with numbers of its own",
+          .seen = "ibv_poll_cq(3): wr_id is all that tells requests of a queue apart",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "a completion is that of a request in flight",
+          .ibverbs = {answer::no, "raw handles may be used beside it"},
+          .ibverbs_rs = {answer::absent, "it gives out no raw handles"},
+          .rrddmma = {answer::no, "raw handles may be used beside it"},
+          .harmful = &completion_of_a_stranger,
+          .caught = &completion_of_a_stranger,
+          .twin = &strangers_are_announced},
+    entry{.name = "refused_part_of_a_post_awaited",
+          .kind = "queue accounting",
+          .mistake = "the status of a post is dropped: nobody knows which requests were taken",
+          .seen = "ibverbs lib.rs:5188: bad_wr is discarded; 3FS IBConnect.cc:1096",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/discarded_submit_is_refused",
+          .ibverbs = {answer::no, "an error of post_recv does not say how many were taken"},
+          .ibverbs_rs = {answer::yes, "requests are posted one by one, with a Result"},
+          .rrddmma = unknown,
+          .harmful = &refused_part_is_awaited,
+          .caught = nullptr,
+          .twin = &refused_part_is_known},
+    entry{.name = "receives_not_replaced",
+          .kind = "queue accounting",
+          .mistake = "receives are posted at the beginning, and not again when they are used up",
+          .seen = "ibv_modify_qp(3): rnr_retry 7 tries for ever",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "an abort_at passed, and the connection was ended",
+          .ibverbs = {answer::no, "polling is a loop of the caller's"},
+          .ibverbs_rs = {answer::no, "send() spins without a time limit"},
+          .rrddmma = {answer::no, "poll_one(blocking) spins without a time limit"},
+          .harmful = &receives_are_not_replaced,
+          .caught = &receives_are_not_replaced_in_a_channel,
+          .twin = &receives_are_replaced},
+    entry{.name = "one_place_counted_for_a_completion",
+          .kind = "queue accounting",
+          .mistake = "a completion stands for all unsignaled requests before it, and counts as one",
+          .seen = "ibv_post_send(3): unsignaled requests; ROCm TransferBench PR #239",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "all places are free again",
+          .ibverbs = {answer::no, "it counts no places"},
+          .ibverbs_rs = {answer::absent, "every request is signaled"},
+          .rrddmma = {answer::no, "it counts no places"},
+          .harmful = &one_place_for_a_completion,
+          .caught = &channel_counts_places,
+          .twin = &four_places_for_a_completion},
 };
 
 }  // namespace
-}  // namespace queue_accounting_animals
+}  // namespace queue_accounting_entries
 
-std::span<const animal> queue_accounting() { return queue_accounting_animals::animals; }
+std::span<const entry> queue_accounting() { return queue_accounting_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace number_animals {
+namespace number_entries {
 namespace {
 
 const std::string one_text(64, '1');
@@ -24,7 +24,7 @@ void one_number_for_all() {
   pair with;
   put(with.at(4096, 64), one_text);
   auto shared = with.device.create_cq(16).value();
-  auto prepared = with.pd.create_queue_pair<rc>(shared, shared).value();
+  auto prepared = with.pd.create_qp<rc>(shared, shared).value();
   const auto itself = prepared.endpoint();
   auto both = std::move(prepared).handshake(itself).value();
   both.post_receive({.id = 0}, with.memory.slice(0, 64)).value();
@@ -42,13 +42,13 @@ void a_handle_for_each() {
   auto first = with.b->post_receive(pool.take(64).value());
   auto second = with.b->post_receive(pool.take(64).value());
   put(with.at(0, 64), one_text);
-  with.a->send(source(with.memory, 0, 64), patiently()).value();
-  require(first.wait(patiently())->ok(), "no message");
+  with.a->send(source(with.memory, 0, 64), abort_at(patiently())).value();
+  require(first.wait(patiently())->has_value(), "no message");
   require(second.poll() == nullptr, "the second has a message");
   require(text_at(first.take_buffer().bytes(), 64) == one_text, "another message");
   put(with.at(0, 64), two_text);
-  with.a->send(source(with.memory, 0, 64), patiently()).value();
-  require(second.wait(patiently())->ok(), "no message");
+  with.a->send(source(with.memory, 0, 64), abort_at(patiently())).value();
+  require(second.wait(patiently())->has_value(), "no message");
   require(text_at(second.take_buffer().bytes(), 64) == two_text, "another message");
   held("each operation has its own handle, and no number");
 }
@@ -89,11 +89,11 @@ void handle_of_its_own() {
   first.reset();  // given up
   auto second = with.a->post_send(std::move(second_memory), {.length = 64});
   auto into = with.b->post_receive(pool.take(64).value());
-  require(into.wait(patiently())->ok(), "no message");
+  require(into.wait(patiently())->has_value(), "no message");
   require(text_at(into.take_buffer().bytes(), 64) == one_text, "another message");
   require(second.poll() == nullptr, "the second is taken for sent");
   auto then = with.b->post_receive(pool.take(64).value());
-  require(second.wait(patiently())->ok() && then.wait(patiently())->ok(),
+  require(second.wait(patiently())->has_value() && then.wait(patiently())->has_value(),
           "the second was not sent");
   held("the slot of what was given up is not given to another before its completion");
 }
@@ -174,65 +174,65 @@ void part_that_was_filled() {
 constexpr crate numbers_are_the_callers = {answer::no, "numbers are given by the caller"};
 constexpr crate numbers_are_its_own = {answer::yes, "channels give the numbers, and park by them"};
 
-constexpr std::array animals = {
-    animal{.name = "one_number_for_all_requests",
-           .kind = "wr_id reuse",
-           .mistake = "several requests in flight have the same wr_id",
-           .seen = "rdma-core PR #1612 (EFA): one index for two requests in flight",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "each operation has its own handle",
-           .ibverbs = numbers_are_the_callers,
-           .ibverbs_rs = numbers_are_its_own,
-           .rrddmma = numbers_are_the_callers,
-           .harmful = &one_number_for_all,
-           .caught = &a_handle_for_each,
-           .twin = &a_handle_for_each},
-    animal{.name = "place_of_a_request_given_up_used_again",
-           .kind = "wr_id reuse",
-           .mistake = "after a timeout the context behind a wr_id is given to the next request",
-           .seen = "spdk PR #3859, #3830: contexts freed before the flushed completions came",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the slot of what was given up is not given to another",
-           .ibverbs = numbers_are_the_callers,
-           .ibverbs_rs = {answer::yes, "no operation can be given up: it is waited for"},
-           .rrddmma = numbers_are_the_callers,
-           .harmful = &place_given_to_another,
-           .caught = &handle_of_its_own,
-           .twin = &handle_of_its_own},
-    animal{.name = "length_of_a_failed_completion_trusted",
-           .kind = "wr_id reuse",
-           .mistake = "opcode or length of a completion that failed are used with its wr_id",
-           .seen = "libfabric PR #7365, rpma #1142; ibv_poll_cq(3): only wr_id, status, qp_num and "
-                   "vendor_err are valid",
-           .does = harm::wrong_data,
-           .caught_by = level::stop,
-           .words = "what a request did is asked of a completion that succeeded",
-           .ibverbs = unknown,
-           .ibverbs_rs = {answer::yes, "a failed completion has a type without a length"},
-           .rrddmma = {answer::no, "opcode() is read whatever the status is, and may panic"},
-           .harmful = &length_of_a_failure,
-           .caught = &length_of_a_failure_is_asked,
-           .twin = &number_of_a_failure_is_asked},
-    animal{.name = "stale_entries_taken_for_completions",
-           .kind = "wr_id reuse",
-           .mistake = "all of the array is looked at after a poll, not as many as it returned",
-           .seen = "ibv_poll_cq(3) returns how many entries it filled, and leaves the others",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "verbs/discarded_poll_is_refused",
-           .ibverbs = {answer::yes, "a poll returns the part that was filled"},
-           .ibverbs_rs = {answer::yes, "a poll returns an iterator over what was filled"},
-           .rrddmma = unknown,
-           .harmful = &rest_of_the_array,
-           .caught = nullptr,
-           .twin = &part_that_was_filled},
+constexpr std::array entries = {
+    entry{.name = "one_number_for_all_requests",
+          .kind = "wr_id reuse",
+          .mistake = "several requests in flight have the same wr_id",
+          .seen = "rdma-core PR #1612 (EFA): one index for two requests in flight",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "each operation has its own handle",
+          .ibverbs = numbers_are_the_callers,
+          .ibverbs_rs = numbers_are_its_own,
+          .rrddmma = numbers_are_the_callers,
+          .harmful = &one_number_for_all,
+          .caught = &a_handle_for_each,
+          .twin = &a_handle_for_each},
+    entry{.name = "place_of_a_request_given_up_used_again",
+          .kind = "wr_id reuse",
+          .mistake = "after a timeout the context behind a wr_id is given to the next request",
+          .seen = "spdk PR #3859, #3830: contexts freed before the flushed completions came",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the slot of what was given up is not given to another",
+          .ibverbs = numbers_are_the_callers,
+          .ibverbs_rs = {answer::yes, "no operation can be given up: it is waited for"},
+          .rrddmma = numbers_are_the_callers,
+          .harmful = &place_given_to_another,
+          .caught = &handle_of_its_own,
+          .twin = &handle_of_its_own},
+    entry{.name = "length_of_a_failed_completion_trusted",
+          .kind = "wr_id reuse",
+          .mistake = "opcode or length of a completion that failed are used with its wr_id",
+          .seen = "libfabric PR #7365, rpma #1142; ibv_poll_cq(3): only wr_id, status, qp_num and "
+                  "vendor_err are valid",
+          .does = harm::wrong_data,
+          .caught_by = level::stop,
+          .words = "a member of a failed completion was read that is not defined",
+          .ibverbs = unknown,
+          .ibverbs_rs = {answer::yes, "a failed completion has a type without a length"},
+          .rrddmma = {answer::no, "opcode() is read whatever the status is, and may panic"},
+          .harmful = &length_of_a_failure,
+          .caught = &length_of_a_failure_is_asked,
+          .twin = &number_of_a_failure_is_asked},
+    entry{.name = "stale_entries_taken_for_completions",
+          .kind = "wr_id reuse",
+          .mistake = "all of the array is looked at after a poll, not as many as it returned",
+          .seen = "ibv_poll_cq(3) returns how many entries it filled, and leaves the others",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "verbs/discarded_poll_is_refused",
+          .ibverbs = {answer::yes, "a poll returns the part that was filled"},
+          .ibverbs_rs = {answer::yes, "a poll returns an iterator over what was filled"},
+          .rrddmma = unknown,
+          .harmful = &rest_of_the_array,
+          .caught = nullptr,
+          .twin = &part_that_was_filled},
 };
 
 }  // namespace
-}  // namespace number_animals
+}  // namespace number_entries
 
-std::span<const animal> request_numbers() { return number_animals::animals; }
+std::span<const entry> request_numbers() { return number_entries::entries; }
 
 }  // namespace verbena::zoo

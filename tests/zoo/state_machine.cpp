@@ -8,12 +8,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace state_machine_animals {
+namespace state_machine_entries {
 namespace {
 
 const std::string old_text(64, 'o');
@@ -26,11 +26,10 @@ struct unconnected {
   /// Failures come soon.
   static queue_pair_options<rc> quick() {
     return {.access = access::remote_read | access::remote_write,
-            .timeout = ack_timeout::at_least(1ms),
-            .retry_count = 1};
+            .reliability = {.timeout = ack_timeout::at_least(1ms), .retry_count = 1}};
   }
   prepared_queue_pair<rc> prepare() const {
-    return pd.create_queue_pair<rc>(cq, cq, options_of_both).value();
+    return pd.create_qp<rc>(cq, cq, options_of_both).value();
   }
   queue_pair_options<rc> options_of_both;
   context device = open_device("soft0").value();
@@ -127,9 +126,9 @@ void write_unseen() {
 void write_looked_at() {
   channels with;
   put(with.at(0, 64), new_text);
-  const auto outcome =
-      with.a->write(source(with.memory, 0, 64), with.memory.remote().slice(4096, 64), patiently());
-  require(outcome.ok() && text_at(with.at(4096, 64), 64) == new_text, "the write");
+  const auto outcome = with.a->write(source(with.memory, 0, 64),
+                                     with.memory.remote().slice(4096, 64), abort_at(patiently()));
+  require(outcome.has_value() && text_at(with.at(4096, 64), 64) == new_text, "the write");
 }
 
 void reset_and_wait() {
@@ -144,7 +143,8 @@ void flush_of_a_channel() {
   const auto pool = with.pool();
   auto receiving = with.b->post_receive(*pool.take(64));
   with.b->flush();
-  require(receiving.poll() != nullptr && !receiving.poll()->ok(), "the operation did not end");
+  require(receiving.poll() != nullptr && !receiving.poll()->has_value(),
+          "the operation did not end");
   require(!receiving.take_buffer().empty(), "the buffer did not come back");
   held("the receive ended: " + receiving.poll()->error().message());
 }
@@ -192,9 +192,9 @@ void numbers_in_endpoints() {
     const auto to_two = two.endpoint();
     auto a = std::move(one).handshake(to_two).value();
     auto b = std::move(two).handshake(to_one).value();
-    const auto received = b.scope(patiently(), [&](operation_scope& serving) {
+    const auto received = b.scope(abort_at(patiently()), [&](operation_scope& serving) {
       const auto message = serving.receive(sink(memory, 0, 32));
-      a.send(source(memory, 32, 32), patiently()).value();
+      a.send(source(memory, 32, 32), abort_at(patiently())).value();
     });
     require(received.has_value(), "a message does not get through");
   }
@@ -219,14 +219,15 @@ void first_message_after_both_are_ready() {
   std::optional<queue_pair<rc>> receiver;
   std::thread peer([&] {
     auto stream = listening.accept(patiently()).value();
-    receiver.emplace(bringup::connect_queue_pair(
-                         std::move(with.b), stream, patiently(),
-                         [&](queue_pair<rc>& ready) -> result<void> {
-                           return ready.post_receive({.id = 1}, with.memory.slice(64, 64)).ok()
-                                      ? result<void>{}
-                                      : error::unavailable(0, "post", "", "the receive");
-                         })
-                         .value());
+    receiver.emplace(
+        bringup::connect_queue_pair(
+            std::move(with.b), stream, patiently(),
+            [&](queue_pair<rc>& ready) -> result<void> {
+              return ready.post_receive({.id = 1}, with.memory.slice(64, 64)).has_value()
+                         ? result<void>{}
+                         : error::unavailable(0, "post", "", "the receive");
+            })
+            .value());
   });
   auto stream =
       bringup::stream::connect({.host = "127.0.0.1", .port = listening.port()}, patiently())
@@ -238,7 +239,7 @@ void first_message_after_both_are_ready() {
   held("connect_queue_pair came back when the peer could receive");
 }
 void first_message_to_a_late_peer() {
-  unconnected with({.timeout = ack_timeout::at_least(200ms)});
+  unconnected with({.reliability = {.timeout = ack_timeout::at_least(200ms)}});
   const auto to_a = with.a.endpoint();
   const auto to_b = with.b.endpoint();
   auto sender = std::move(with.a).handshake(to_b).value();
@@ -248,90 +249,90 @@ void first_message_to_a_late_peer() {
   take_good(with.cq, 2);
 }
 
-constexpr std::array animals = {
-    animal{.name = "message_posted_before_the_handshake",
-           .kind = "state machine",
-           .mistake = "a send is posted to a queue pair that is not in RTS, and the status dropped",
-           .seen = "ibv_modify_qp(3): sends are posted in RTS",
-           .does = harm::hang,
-           .caught_by = level::compiler,
-           .words = "verbs/prepared_queue_pair_cannot_post",
-           .ibverbs = {answer::yes, "PreparedQueuePair does not post"},
-           .ibverbs_rs = {answer::yes, "PreparedQueuePair does not post"},
-           .rrddmma = {answer::no, "one type from creation on; bring-up is by methods"},
-           .harmful = &send_before_the_handshake,
-           .caught = nullptr,
-           .twin = &send_after_the_handshake},
-    animal{.name = "attribute_forgotten_on_the_way_up",
-           .kind = "state machine",
-           .mistake = "ibv_modify_qp without an attribute that the step needs: EINVAL, and no more",
-           .seen = "ibv_modify_qp(3), its tables; rust-ibverbs lib.rs:4852 for the same reason",
-           .does = harm::hang,
-           .caught_by = level::value,
-           .words = "MIN_RNR_TIMER",
-           .ibverbs = {answer::yes, "after EINVAL it names the bits that are missing"},
-           .ibverbs_rs = {answer::yes, "handshake sets them all, and there is no modify"},
-           .rrddmma = {answer::yes, "bind_peer sets them all"},
-           .harmful = &attribute_forgotten_in_c,
-           .caught = &attribute_forgotten,
-           .twin = &nothing_forgotten},
-    animal{.name = "status_of_a_completion_not_looked_at",
-           .kind = "state machine",
-           .mistake = "completions are counted and not looked at: a failed write passes for done",
-           .seen = "mlx PR #3152: silent corruption, since the status was never checked",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "channel/outcome_of_an_operation_is_looked_at",
-           .ibverbs = {answer::no, "a completion can be taken without its status"},
-           .ibverbs_rs = {answer::yes, "operations return a Result, which must be used"},
-           .rrddmma = {answer::no, "a completion can be taken without its status"},
-           .harmful = &write_unseen,
-           .caught = nullptr,
-           .twin = &write_looked_at},
-    animal{.name = "reset_in_place_of_a_flush",
-           .kind = "state machine",
-           .mistake = "a queue pair is reset to get its requests back, which forgets them",
-           .seen = "monarch #3804: flush the queue pair when an operation times out",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the receive ended: ",
-           .ibverbs = {answer::no, "modify to RESET is safe"},
-           .ibverbs_rs = {answer::absent, "there is no way to change the state"},
-           .rrddmma = {answer::no, "reset() is safe"},
-           .harmful = &reset_and_wait,
-           .caught = &flush_of_a_channel,
-           .twin = &flush_and_wait},
-    animal{.name = "sequence_numbers_that_do_not_fit",
-           .kind = "state machine",
-           .mistake = "rq_psn of one side is not the sq_psn of the other one",
-           .seen = "ibverbs 0.9.2: sq_psn is 0, and set_rq_psn may be called",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "messages get through with every first number",
-           .ibverbs = {answer::no, "0.9.2 sends from 0 whatever the peer was told to expect"},
-           .ibverbs_rs = {answer::no, "send_psn and recv_psn are set apart, on each side"},
-           .rrddmma = {answer::yes, "both are 0, always"},
-           .harmful = &numbers_that_do_not_fit,
-           .caught = &numbers_in_endpoints,
-           .twin = &send_after_the_handshake},
-    animal{.name = "first_message_before_the_peer_is_ready",
-           .kind = "state machine",
-           .mistake = "who is in RTS first sends, and gives up before the peer is in RTR",
-           .seen = "ibverbs-rs channel/builder.rs:80: nothing waits for the peer; timeout 66 us",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "connect_queue_pair came back when the peer could receive",
-           .ibverbs = {answer::no, "handshake does not wait for the peer's"},
-           .ibverbs_rs = {answer::no, "handshake does not wait for the peer's"},
-           .rrddmma = {answer::no, "the connecter does not wait for the peer's RTS"},
-           .harmful = &first_message_too_early,
-           .caught = &first_message_after_both_are_ready,
-           .twin = &first_message_to_a_late_peer},
+constexpr std::array entries = {
+    entry{.name = "message_posted_before_the_handshake",
+          .kind = "state machine",
+          .mistake = "a send is posted to a queue pair that is not in RTS, and the status dropped",
+          .seen = "ibv_modify_qp(3): sends are posted in RTS",
+          .does = harm::hang,
+          .caught_by = level::compiler,
+          .words = "verbs/prepared_queue_pair_cannot_post",
+          .ibverbs = {answer::yes, "PreparedQueuePair does not post"},
+          .ibverbs_rs = {answer::yes, "PreparedQueuePair does not post"},
+          .rrddmma = {answer::no, "one type from creation on; bring-up is by methods"},
+          .harmful = &send_before_the_handshake,
+          .caught = nullptr,
+          .twin = &send_after_the_handshake},
+    entry{.name = "attribute_forgotten_on_the_way_up",
+          .kind = "state machine",
+          .mistake = "ibv_modify_qp without an attribute that the step needs: EINVAL, and no more",
+          .seen = "ibv_modify_qp(3), its tables; rust-ibverbs lib.rs:4852 for the same reason",
+          .does = harm::hang,
+          .caught_by = level::value,
+          .words = "MIN_RNR_TIMER",
+          .ibverbs = {answer::yes, "after EINVAL it names the bits that are missing"},
+          .ibverbs_rs = {answer::yes, "handshake sets them all, and there is no modify"},
+          .rrddmma = {answer::yes, "bind_peer sets them all"},
+          .harmful = &attribute_forgotten_in_c,
+          .caught = &attribute_forgotten,
+          .twin = &nothing_forgotten},
+    entry{.name = "status_of_a_completion_not_looked_at",
+          .kind = "state machine",
+          .mistake = "completions are counted and not looked at: a failed write passes for done",
+          .seen = "mlx PR #3152: silent corruption, since the status was never checked",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "channel/outcome_of_an_operation_is_looked_at",
+          .ibverbs = {answer::no, "a completion can be taken without its status"},
+          .ibverbs_rs = {answer::yes, "operations return a Result, which must be used"},
+          .rrddmma = {answer::no, "a completion can be taken without its status"},
+          .harmful = &write_unseen,
+          .caught = nullptr,
+          .twin = &write_looked_at},
+    entry{.name = "reset_in_place_of_a_flush",
+          .kind = "state machine",
+          .mistake = "a queue pair is reset to get its requests back, which forgets them",
+          .seen = "monarch #3804: flush the queue pair when an operation times out",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the receive ended: ",
+          .ibverbs = {answer::no, "modify to RESET is safe"},
+          .ibverbs_rs = {answer::absent, "there is no way to change the state"},
+          .rrddmma = {answer::no, "reset() is safe"},
+          .harmful = &reset_and_wait,
+          .caught = &flush_of_a_channel,
+          .twin = &flush_and_wait},
+    entry{.name = "sequence_numbers_that_do_not_fit",
+          .kind = "state machine",
+          .mistake = "rq_psn of one side is not the sq_psn of the other one",
+          .seen = "ibverbs 0.9.2: sq_psn is 0, and set_rq_psn may be called",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "messages get through with every first number",
+          .ibverbs = {answer::no, "0.9.2 sends from 0 whatever the peer was told to expect"},
+          .ibverbs_rs = {answer::no, "send_psn and recv_psn are set apart, on each side"},
+          .rrddmma = {answer::yes, "both are 0, always"},
+          .harmful = &numbers_that_do_not_fit,
+          .caught = &numbers_in_endpoints,
+          .twin = &send_after_the_handshake},
+    entry{.name = "first_message_before_the_peer_is_ready",
+          .kind = "state machine",
+          .mistake = "who is in RTS first sends, and gives up before the peer is in RTR",
+          .seen = "ibverbs-rs channel/builder.rs:80: nothing waits for the peer; timeout 66 us",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "connect_queue_pair came back when the peer could receive",
+          .ibverbs = {answer::no, "handshake does not wait for the peer's"},
+          .ibverbs_rs = {answer::no, "handshake does not wait for the peer's"},
+          .rrddmma = {answer::no, "the connecter does not wait for the peer's RTS"},
+          .harmful = &first_message_too_early,
+          .caught = &first_message_after_both_are_ready,
+          .twin = &first_message_to_a_late_peer},
 };
 
 }  // namespace
-}  // namespace state_machine_animals
+}  // namespace state_machine_entries
 
-std::span<const animal> state_machine() { return state_machine_animals::animals; }
+std::span<const entry> state_machine() { return state_machine_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -8,14 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
 #include "tests/zoo/datagrams.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace teardown_animals {
+namespace teardown_entries {
 namespace {
 
 bool is_open(int fd) { return fcntl(fd, F_GETFD) != -1; }
@@ -51,7 +51,7 @@ void handles_dropped_in_order() {
   std::optional events(device.create_completion_channel().value());
   const int fd = events->fd();
   std::optional cq(device.create_cq(16, {.channel = events}).value());
-  std::optional queue(pd.create_queue_pair<rc>(*cq, *cq).value());
+  std::optional queue(pd.create_qp<rc>(*cq, *cq).value());
   events.reset();
   cq.reset();
   require(is_open(fd), "the channel is gone while there is a queue that reports to it");
@@ -75,7 +75,7 @@ void device_dropped_first() {
   const auto pd = device->allocate_pd().value();
   const auto memory = pd.allocate(4096, every_right).value();
   const auto cq = device->create_cq(16).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
   device.reset();
   const auto itself = prepared.endpoint();
   auto queue = std::move(prepared).handshake(itself).value();
@@ -95,7 +95,7 @@ struct with_events {
   std::optional<queue_pair<rc>> queue;
 
   with_events() {
-    auto prepared = pd.create_queue_pair<rc>(*cq, *cq).value();
+    auto prepared = pd.create_qp<rc>(*cq, *cq).value();
     const auto itself = prepared.endpoint();
     queue.emplace(std::move(prepared).handshake(itself).value());
     cq->request_notification(notify::any_completion).value();
@@ -134,10 +134,8 @@ void queue_that_refused_to_go() {
   with.receive(1, 0, 128);
   require(c_of(with.device).destroy_qp(with.queue.native()) != 0, "it went");
   put(with.at(0, 128), std::string(128, 'L'));  // "the memory is ours again": a ledger
-  const auto to_group =
-      with.pd.create_address_handle({.gid = group, .source_gid = with.own.index}).value();
-  auto sender =
-      with.pd.create_queue_pair<ud>(with.sends, with.sends).value().activate(with.key).value();
+  const auto to_group = with.pd.create_ah({.gid = group, .source_gid = with.own.index}).value();
+  auto sender = with.pd.create_qp<ud>(with.sends, with.sends).value().activate(with.key).value();
   put(with.at(4096, 8), "a letter");
   auto batch = sender.start_send();
   batch.send({.id = 2, .signaled = true}, with.memory.slice(4096, 8),
@@ -172,9 +170,9 @@ void handle_outlives_its_channel() {
   const auto pool = with.pool();
   auto receive = with.b->post_receive(pool.take(64).value());
   with.b.reset();
-  with.a->send(source(with.memory, 0, 64), patiently()).value();
+  with.a->send(source(with.memory, 0, 64), abort_at(patiently())).value();
   const auto* const ended = receive.wait(patiently());
-  require(ended != nullptr && ended->ok(), "no message");
+  require(ended != nullptr && ended->has_value(), "no message");
   held("the operation keeps the queue pair until it has ended");
 }
 
@@ -193,8 +191,8 @@ void sender_dropped_before_it_sent() {
   auto sent = with.a->post_send(pool.take(64).value(), {.length = 64});
   with.a.reset();
   auto receive = with.b->post_receive(pool.take(64).value());
-  require(sent.wait(patiently()) != nullptr && sent.poll()->ok(), "it was not sent");
-  require(receive.wait(patiently()) != nullptr && receive.poll()->ok(), "it did not come");
+  require(sent.wait(patiently()) != nullptr && sent.poll()->has_value(), "it was not sent");
+  require(receive.wait(patiently()) != nullptr && receive.poll()->has_value(), "it did not come");
   held("the channel was dropped, and the message came");
 }
 void sender_waits_before_it_goes() {
@@ -208,93 +206,91 @@ void sender_waits_before_it_goes() {
 
 constexpr crate counts_its_parents = {answer::yes, "objects keep what they were made from"};
 
-constexpr std::array animals = {
-    animal{.name = "completion_queue_destroyed_first",
-           .kind = "teardown",
-           .mistake = "objects are destroyed in the order in which they were made",
-           .seen =
-               "ofi-cray/libfabric-cray #1160; ibv_destroy_cq(3): fails while a queue pair uses "
-               "it",
-           .does = harm::leak,
-           .caught_by = level::unwritable,
-           .words = "handles may be dropped in any order",
-           .ibverbs = counts_its_parents,
-           .ibverbs_rs = counts_its_parents,
-           .rrddmma = counts_its_parents,
-           .harmful = &queues_taken_down_in_order,
-           .caught = &handles_dropped_in_order,
-           .twin = &handles_dropped_in_order},
-    animal{.name = "device_closed_before_its_objects",
-           .kind = "teardown",
-           .mistake = "ibv_close_device is called while queue pairs of the device are in use",
-           .seen = "ibv_close_device(3): does not release resources, which are released before",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the device is open as long as there is anything of it",
-           .ibverbs = counts_its_parents,
-           .ibverbs_rs = counts_its_parents,
-           .rrddmma = counts_its_parents,
-           .harmful = &device_closed_first,
-           .caught = &device_dropped_first,
-           .twin = &device_dropped_first},
-    animal{.name = "queue_destroyed_with_an_event_out",
-           .kind = "teardown",
-           .mistake = "an event was taken and not acknowledged before ibv_destroy_cq",
-           .seen = "UCX #1039, rdma-core PR #657 (pyverbs)",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "acknowledged before it was handed out",
-           .ibverbs = {answer::yes, "an event is acknowledged when it is taken"},
-           .ibverbs_rs = {answer::absent, "it has no completion events"},
-           .rrddmma = {answer::absent, "it has no completion events"},
-           .harmful = &event_not_acknowledged,
-           .caught = &event_of_the_library,
-           .twin = &event_of_the_library},
-    animal{
-        .name = "refused_destruction_not_looked_at",
-        .kind = "teardown",
-        .mistake = "ibv_destroy_qp says EBUSY, as the queue pair is in a group, and nobody looks",
-        .seen = "ibv_attach_mcast(3), ibv_destroy_qp(3): a queue pair that is attached stays",
-        .does = harm::wrong_data,
-        .caught_by = level::compiler,
-        .words = "verbs/discarded_close_is_refused",
-        .ibverbs = {answer::absent, "it has no multicast"},
-        .ibverbs_rs = {answer::absent, "it has no multicast"},
-        .rrddmma = {answer::absent, "it has no multicast"},
-        .harmful = &queue_that_refused_to_go,
-        .caught = nullptr,
-        .twin = &queue_that_left_its_group},
-    animal{.name = "end_of_a_destroyed_queue_waited_for",
-           .kind = "teardown",
-           .mistake = "requests of a queue pair are waited for after it was destroyed",
-           .seen = "ibverbs-rs unpolled_ops.rs:16-23: a handle spins for ever without its channel",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the operation keeps the queue pair until it has ended",
-           .ibverbs = {answer::no, "a queue pair may be dropped with requests in flight"},
-           .ibverbs_rs = {answer::no, "pending work does not keep its channel, and then spins"},
-           .rrddmma = {answer::no, "a queue pair may be dropped with requests in flight"},
-           .harmful = &end_of_a_queue_that_is_gone,
-           .caught = &handle_outlives_its_channel,
-           .twin = &handle_outlives_its_channel},
-    animal{.name = "sender_destroyed_after_its_post",
-           .kind = "teardown",
-           .mistake = "the sender destroys its queue pair after the post, not after the completion",
-           .seen = "ibv_destroy_qp(3) waits for nothing; UCX PR #7080 had to track what is left",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the channel was dropped, and the message came",
-           .ibverbs = {answer::no, "a queue pair may be dropped with requests in flight"},
-           .ibverbs_rs = {answer::yes, "scopes wait for what was posted in them"},
-           .rrddmma = {answer::no, "a queue pair may be dropped with requests in flight"},
-           .harmful = &sender_gone_before_it_sent,
-           .caught = &sender_dropped_before_it_sent,
-           .twin = &sender_waits_before_it_goes},
+constexpr std::array entries = {
+    entry{.name = "completion_queue_destroyed_first",
+          .kind = "teardown",
+          .mistake = "objects are destroyed in the order in which they were made",
+          .seen = "ofi-cray/libfabric-cray #1160; ibv_destroy_cq(3): fails while a queue pair uses "
+                  "it",
+          .does = harm::leak,
+          .caught_by = level::unwritable,
+          .words = "handles may be dropped in any order",
+          .ibverbs = counts_its_parents,
+          .ibverbs_rs = counts_its_parents,
+          .rrddmma = counts_its_parents,
+          .harmful = &queues_taken_down_in_order,
+          .caught = &handles_dropped_in_order,
+          .twin = &handles_dropped_in_order},
+    entry{.name = "device_closed_before_its_objects",
+          .kind = "teardown",
+          .mistake = "ibv_close_device is called while queue pairs of the device are in use",
+          .seen = "ibv_close_device(3): does not release resources, which are released before",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the device is open as long as there is anything of it",
+          .ibverbs = counts_its_parents,
+          .ibverbs_rs = counts_its_parents,
+          .rrddmma = counts_its_parents,
+          .harmful = &device_closed_first,
+          .caught = &device_dropped_first,
+          .twin = &device_dropped_first},
+    entry{.name = "queue_destroyed_with_an_event_out",
+          .kind = "teardown",
+          .mistake = "an event was taken and not acknowledged before ibv_destroy_cq",
+          .seen = "UCX #1039, rdma-core PR #657 (pyverbs)",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "acknowledged before it was handed out",
+          .ibverbs = {answer::yes, "an event is acknowledged when it is taken"},
+          .ibverbs_rs = {answer::absent, "it has no completion events"},
+          .rrddmma = {answer::absent, "it has no completion events"},
+          .harmful = &event_not_acknowledged,
+          .caught = &event_of_the_library,
+          .twin = &event_of_the_library},
+    entry{.name = "refused_destruction_not_looked_at",
+          .kind = "teardown",
+          .mistake = "ibv_destroy_qp says EBUSY, as the queue pair is in a group, and nobody looks",
+          .seen = "ibv_attach_mcast(3), ibv_destroy_qp(3): a queue pair that is attached stays",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "verbs/discarded_close_is_refused",
+          .ibverbs = {answer::absent, "it has no multicast"},
+          .ibverbs_rs = {answer::absent, "it has no multicast"},
+          .rrddmma = {answer::absent, "it has no multicast"},
+          .harmful = &queue_that_refused_to_go,
+          .caught = nullptr,
+          .twin = &queue_that_left_its_group},
+    entry{.name = "end_of_a_destroyed_queue_waited_for",
+          .kind = "teardown",
+          .mistake = "requests of a queue pair are waited for after it was destroyed",
+          .seen = "ibverbs-rs unpolled_ops.rs:16-23: a handle spins for ever without its channel",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the operation keeps the queue pair until it has ended",
+          .ibverbs = {answer::no, "a queue pair may be dropped with requests in flight"},
+          .ibverbs_rs = {answer::no, "pending work does not keep its channel, and then spins"},
+          .rrddmma = {answer::no, "a queue pair may be dropped with requests in flight"},
+          .harmful = &end_of_a_queue_that_is_gone,
+          .caught = &handle_outlives_its_channel,
+          .twin = &handle_outlives_its_channel},
+    entry{.name = "sender_destroyed_after_its_post",
+          .kind = "teardown",
+          .mistake = "the sender destroys its queue pair after the post, not after the completion",
+          .seen = "ibv_destroy_qp(3) waits for nothing; UCX PR #7080 had to track what is left",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the channel was dropped, and the message came",
+          .ibverbs = {answer::no, "a queue pair may be dropped with requests in flight"},
+          .ibverbs_rs = {answer::yes, "scopes wait for what was posted in them"},
+          .rrddmma = {answer::no, "a queue pair may be dropped with requests in flight"},
+          .harmful = &sender_gone_before_it_sent,
+          .caught = &sender_dropped_before_it_sent,
+          .twin = &sender_waits_before_it_goes},
 };
 
 }  // namespace
-}  // namespace teardown_animals
+}  // namespace teardown_entries
 
-std::span<const animal> teardown() { return teardown_animals::animals; }
+std::span<const entry> teardown() { return teardown_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/zoo/animal.hpp"
 #include "tests/zoo/c_verbs.hpp"
 #include "tests/zoo/crates.hpp"
+#include "tests/zoo/entry.hpp"
 #include "tests/zoo/pair.hpp"
 
 namespace verbena::zoo {
-namespace thread_animals {
+namespace thread_entries {
 namespace {
 
 // A thread leaves its batch open: it returned early, or threw. The others wait for the queue.
@@ -167,9 +167,14 @@ void every_handle_gets_its_own() {
   auto into_second = with.b->post_receive(pool.take(64).value());
   auto first = with.a->post_send(pool.take(64).value(), {.length = 8});
   auto second = with.a->post_send(pool.take(64).value(), {.length = 8});
-  std::thread([&] { require(second.wait(patiently())->ok(), "the second does not end"); }).join();
-  std::thread([&] { require(first.wait(patiently())->ok(), "the first does not end"); }).join();
-  require(into_first.wait(patiently())->ok() && into_second.wait(patiently())->ok(), "no message");
+  std::thread([&] {
+    require(second.wait(patiently())->has_value(), "the second does not end");
+  }).join();
+  std::thread([&] {
+    require(first.wait(patiently())->has_value(), "the first does not end");
+  }).join();
+  require(into_first.wait(patiently())->has_value() && into_second.wait(patiently())->has_value(),
+          "no message");
   held("the handle of the first had its end, though the thread of the second polled it");
 }
 void a_queue_for_each_thread() {
@@ -193,9 +198,10 @@ struct loose_ends {
   protection_domain pd = device.allocate_pd().value();
   memory_region memory = pd.allocate(64 * 1024, every_right).value();
   completion_queue cq = device.create_cq(64).value();
-  prepared_queue_pair<rc> shared = pd.create_queue_pair<rc>(cq, cq, {.rnr_retry_count = 0}).value();
-  prepared_queue_pair<rc> first = pd.create_queue_pair<rc>(cq, cq).value();
-  prepared_queue_pair<rc> second = pd.create_queue_pair<rc>(cq, cq).value();
+  prepared_queue_pair<rc> shared =
+      pd.create_qp<rc>(cq, cq, {.reliability = {.rnr_retry_count = 0}}).value();
+  prepared_queue_pair<rc> first = pd.create_qp<rc>(cq, cq).value();
+  prepared_queue_pair<rc> second = pd.create_qp<rc>(cq, cq).value();
 };
 void connected_by_two() {
   loose_ends with;
@@ -213,7 +219,7 @@ void connected_by_two() {
   });
   std::thread of_second([&] {
     first_is_done.wait();
-    // Refused: it is ready already. "Somebody must have been quicker."
+    // Refused: it is ready already. "Another thread was faster."
     static_cast<void>(with.shared.modify(with.shared.rtr_attributes(to_second).value()));
     static_cast<void>(with.shared.modify(with.shared.rts_attributes(to_second)));
   });
@@ -243,7 +249,7 @@ void connected_by_one() {
 void polled_inside_of_a_pass() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
-  auto prepared = with.pd.create_queue_pair<rc>(lazy, lazy).value();
+  auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
   const auto itself = prepared.endpoint();
   auto queue = std::move(prepared).handshake(itself).value();
   for (std::uint64_t id : {1, 2})
@@ -263,7 +269,7 @@ void polled_inside_of_a_pass() {
 void poll_inside_of_a_pass() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
-  auto prepared = with.pd.create_queue_pair<rc>(lazy, lazy).value();
+  auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
   const auto itself = prepared.endpoint();
   auto queue = std::move(prepared).handshake(itself).value();
   queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
@@ -275,7 +281,7 @@ void poll_inside_of_a_pass() {
 void poll_after_the_pass() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
-  auto prepared = with.pd.create_queue_pair<rc>(lazy, lazy).value();
+  auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
   const auto itself = prepared.endpoint();
   auto queue = std::move(prepared).handshake(itself).value();
   for (std::uint64_t id : {1, 2})
@@ -296,92 +302,91 @@ constexpr crate one_borrow_for_a_batch = {
     answer::yes, "a batch borrows its queue pair exclusively, and dropping it aborts it"};
 constexpr crate no_extended_posts = {answer::absent, "it has no ibv_wr_* interface"};
 
-constexpr std::array animals = {
-    animal{.name = "batch_left_open_blocks_other_threads",
-           .kind = "threads",
-           .mistake = "an early return between ibv_wr_start and ibv_wr_complete",
-           .seen = "ibv_wr_post(3): ibv_wr_start is followed by ibv_wr_complete or ibv_wr_abort",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the batch gave the queue back when it went",
-           .ibverbs = one_borrow_for_a_batch,
-           .ibverbs_rs = no_extended_posts,
-           .rrddmma = no_extended_posts,
-           .harmful = &batch_left_open,
-           .caught = &batch_dropped,
-           .twin = &batch_dropped},
-    animal{.name = "request_number_set_outside_of_the_batch",
-           .kind = "threads",
-           .mistake = "two threads set wr_id of a queue before they call ibv_wr_start",
-           .seen = "ibv_wr_post(3): wr_id and wr_flags are set between start and the operation",
-           .does = harm::wrong_data,
-           .caught_by = level::unwritable,
-           .words = "the number is said with the request",
-           .ibverbs = one_borrow_for_a_batch,
-           .ibverbs_rs = no_extended_posts,
-           .rrddmma = no_extended_posts,
-           .harmful = &number_set_outside,
-           .caught = &number_said_with_the_request,
-           .twin = &number_said_with_the_request},
-    animal{.name = "queue_destroyed_under_a_posting_thread",
-           .kind = "threads",
-           .mistake = "one thread destroys the queue pair, another one is about to post to it",
-           .seen = "Mooncake PR #1903: use after free in ibv_post_send; rdmapp qp.cc:322",
-           .does = harm::crash,
-           .caught_by = level::stop,
-           .words = "nothing is posted to a queue that was destroyed: queue pair",
-           .ibverbs = one_borrow_for_a_batch,
-           .ibverbs_rs = {answer::yes, "every operation borrows its channel exclusively"},
-           .rrddmma = unknown,
-           .harmful = &queue_taken_down_by_another,
-           .caught = &batch_of_a_queue_that_is_gone,
-           .twin = &queue_taken_down_by_its_last_user},
-    animal{.name = "completion_taken_by_the_wrong_thread",
-           .kind = "threads",
-           .mistake = "two threads poll one queue, each for its own request, and drop the rest",
-           .seen = "rdma-core ibv_poll_cq(3): a poll takes whatever completed; ibverbs-rs "
-                   "cached_completion_queue parks what is of others",
-           .does = harm::hang,
-           .caught_by = level::unwritable,
-           .words = "the handle of the first had its end",
-           .ibverbs = {answer::no, "a poll gives whatever completed to whoever polls"},
-           .ibverbs_rs = {answer::yes, "completions of other requests are parked by their number"},
-           .rrddmma = {answer::no, "a poll gives whatever completed to whoever polls"},
-           .harmful = &own_completion_taken_by_another,
-           .caught = &every_handle_gets_its_own,
-           .twin = &a_queue_for_each_thread},
-    animal{.name = "queue_pair_connected_by_two_threads",
-           .kind = "threads",
-           .mistake = "two threads connect one queue pair; the second takes its refusal for done",
-           .seen = "ibv_modify_qp(3): EINVAL for a transition that the state does not allow",
-           .does = harm::wrong_data,
-           .caught_by = level::compiler,
-           .words = "verbs/handshake_consumes_the_prepared_queue_pair",
-           .ibverbs = {answer::yes, "handshake consumes the prepared queue pair"},
-           .ibverbs_rs = {answer::yes, "handshake consumes the prepared queue pair"},
-           .rrddmma = {answer::yes, "bind_peer panics the second time"},
-           .harmful = &connected_by_two,
-           .caught = nullptr,
-           .twin = &connected_by_one},
-    animal{
-        .name = "queue_polled_inside_of_a_pass_over_it",
-        .kind = "threads",
-        .mistake = "between ibv_start_poll and ibv_end_poll the thread polls the queue again",
-        .seen = "rdma-core providers/rxe/rxe.c: start_poll holds the queue's lock until end_poll",
-        .does = harm::hang,
-        .caught_by = level::stop,
-        .words = "a thread has one open pass over a queue at a time",
-        .ibverbs = {answer::no, "documented only: a second poll of the thread locks up"},
-        .ibverbs_rs = {answer::absent, "it has no extended completion queues"},
-        .rrddmma = {answer::absent, "it has no extended completion queues"},
-        .harmful = &polled_inside_of_a_pass,
-        .caught = &poll_inside_of_a_pass,
-        .twin = &poll_after_the_pass},
+constexpr std::array entries = {
+    entry{.name = "batch_left_open_blocks_other_threads",
+          .kind = "threads",
+          .mistake = "an early return between ibv_wr_start and ibv_wr_complete",
+          .seen = "ibv_wr_post(3): ibv_wr_start is followed by ibv_wr_complete or ibv_wr_abort",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the batch gave the queue back when it went",
+          .ibverbs = one_borrow_for_a_batch,
+          .ibverbs_rs = no_extended_posts,
+          .rrddmma = no_extended_posts,
+          .harmful = &batch_left_open,
+          .caught = &batch_dropped,
+          .twin = &batch_dropped},
+    entry{.name = "request_number_set_outside_of_the_batch",
+          .kind = "threads",
+          .mistake = "two threads set wr_id of a queue before they call ibv_wr_start",
+          .seen = "ibv_wr_post(3): wr_id and wr_flags are set between start and the operation",
+          .does = harm::wrong_data,
+          .caught_by = level::unwritable,
+          .words = "the number is said with the request",
+          .ibverbs = one_borrow_for_a_batch,
+          .ibverbs_rs = no_extended_posts,
+          .rrddmma = no_extended_posts,
+          .harmful = &number_set_outside,
+          .caught = &number_said_with_the_request,
+          .twin = &number_said_with_the_request},
+    entry{.name = "queue_destroyed_under_a_posting_thread",
+          .kind = "threads",
+          .mistake = "one thread destroys the queue pair, another one is about to post to it",
+          .seen = "Mooncake PR #1903: use after free in ibv_post_send; rdmapp qp.cc:322",
+          .does = harm::crash,
+          .caught_by = level::stop,
+          .words = "nothing is posted to a queue that was destroyed: queue pair",
+          .ibverbs = one_borrow_for_a_batch,
+          .ibverbs_rs = {answer::yes, "every operation borrows its channel exclusively"},
+          .rrddmma = unknown,
+          .harmful = &queue_taken_down_by_another,
+          .caught = &batch_of_a_queue_that_is_gone,
+          .twin = &queue_taken_down_by_its_last_user},
+    entry{.name = "completion_taken_by_the_wrong_thread",
+          .kind = "threads",
+          .mistake = "two threads poll one queue, each for its own request, and drop the rest",
+          .seen = "rdma-core ibv_poll_cq(3): a poll takes whatever completed; ibverbs-rs "
+                  "cached_completion_queue parks what is of others",
+          .does = harm::hang,
+          .caught_by = level::unwritable,
+          .words = "the handle of the first had its end",
+          .ibverbs = {answer::no, "a poll gives whatever completed to whoever polls"},
+          .ibverbs_rs = {answer::yes, "completions of other requests are parked by their number"},
+          .rrddmma = {answer::no, "a poll gives whatever completed to whoever polls"},
+          .harmful = &own_completion_taken_by_another,
+          .caught = &every_handle_gets_its_own,
+          .twin = &a_queue_for_each_thread},
+    entry{.name = "queue_pair_connected_by_two_threads",
+          .kind = "threads",
+          .mistake = "two threads connect one queue pair; the second takes its refusal for done",
+          .seen = "ibv_modify_qp(3): EINVAL for a transition that the state does not allow",
+          .does = harm::wrong_data,
+          .caught_by = level::compiler,
+          .words = "verbs/handshake_consumes_the_prepared_queue_pair",
+          .ibverbs = {answer::yes, "handshake consumes the prepared queue pair"},
+          .ibverbs_rs = {answer::yes, "handshake consumes the prepared queue pair"},
+          .rrddmma = {answer::yes, "bind_peer panics the second time"},
+          .harmful = &connected_by_two,
+          .caught = nullptr,
+          .twin = &connected_by_one},
+    entry{.name = "queue_polled_inside_of_a_pass_over_it",
+          .kind = "threads",
+          .mistake = "between ibv_start_poll and ibv_end_poll the thread polls the queue again",
+          .seen = "rdma-core providers/rxe/rxe.c: start_poll holds the queue's lock until end_poll",
+          .does = harm::hang,
+          .caught_by = level::stop,
+          .words = "a thread has one open pass over a queue at a time",
+          .ibverbs = {answer::no, "documented only: a second poll of the thread locks up"},
+          .ibverbs_rs = {answer::absent, "it has no extended completion queues"},
+          .rrddmma = {answer::absent, "it has no extended completion queues"},
+          .harmful = &polled_inside_of_a_pass,
+          .caught = &poll_inside_of_a_pass,
+          .twin = &poll_after_the_pass},
 };
 
 }  // namespace
-}  // namespace thread_animals
+}  // namespace thread_entries
 
-std::span<const animal> threads() { return thread_animals::animals; }
+std::span<const entry> threads() { return thread_entries::entries; }
 
 }  // namespace verbena::zoo

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// verbena: shows RDMA devices, says what keeps them from working, and runs programs on the software
-// device. `verbena --help` says how.
+// The command line tool: shows RDMA devices, diagnoses RDMA on a host, and runs programs on the
+// software device. `verbena --help` describes its commands.
 #include <exception>
 #include <iostream>
 #include <variant>

@@ -16,13 +16,13 @@ constexpr int wrong_usage = 2;
 
 void add_devinfo(CLI::App& app, devinfo_options& devinfo) {
   app.add_option("DEVICE", devinfo.device, "The device to show (default: all)")->type_name("");
-  app.add_option("--port", devinfo.port, "Show this port only; ports count from 1")
+  app.add_option("--port", devinfo.port, "Show only this port; ports are numbered from 1")
       ->check(CLI::Range(1U, 255U).description(""))
       ->type_name("N");
   app.add_flag("--json", devinfo.json, "Print one JSON object for programs");
   app.footer(
-      "Shows all that a device tells about itself, its ports and their GID tables.\n"
-      "Exit status: 0 done, 1 failed or no device, 2 wrong usage.");
+      "Shows the attributes of devices and of their ports, and the GID tables.\n"
+      "Exit status: 0 success, 1 failure or no device, 2 invalid arguments.");
 }
 
 void add_doctor(CLI::App& app, doctor_options& doctor) {
@@ -30,28 +30,30 @@ void add_doctor(CLI::App& app, doctor_options& doctor) {
                                                              {"kernel", wanted_device::kernel},
                                                              {"hardware", wanted_device::hardware}};
   app.add_option("--require", doctor.require,
-                 "What has to work: any (default), kernel (hardware,\nrxe or siw) or hardware")
+                 "The kind of device that must work: any (default),\nkernel (hardware, rxe or siw) "
+                 "or hardware")
       ->transform(CLI::CheckedTransformer(kinds, CLI::ignore_case).description(""))
       ->type_name("KIND");
   app.add_option("--endpoint", doctor.endpoint,
-                 "Compare with a peer's endpoint: its 30 bytes in\nbase 16")
+                 "Check the endpoint of a peer against this host: its\n30 bytes in hexadecimal")
       ->type_name("HEX");
   app.add_option("--root", doctor.root,
-                 "Read /proc, /sys, /dev and /etc below FOLDER\ninstead; devices are asked as ever")
+                 "Read /proc, /sys, /dev and /etc below FOLDER; the\ndevices themselves are still "
+                 "queried on this host")
       ->check(CLI::ExistingDirectory.description(""))
       ->type_name("FOLDER");
   app.add_flag("--json", doctor.json, "Print one JSON object for programs");
   app.footer(
-      "Looks at everything that RDMA needs here, sends a message through each port,\n"
-      "and says what each finding means and the command that changes it. It changes\n"
-      "nothing itself.\n"
-      "Exit status: 0 RDMA can work here (the last line says on which device), 1 it\n"
-      "cannot, or not on what --require asks for, 2 wrong usage.");
+      "Checks what RDMA needs on this host and sends a message through each port.\n"
+      "Prints the meaning of each finding and the commands that fix it. Changes\n"
+      "nothing.\n"
+      "Exit status: 0 RDMA works on this host (the last line names the device), 1 no\n"
+      "device works, or none of the kind in --require, 2 invalid arguments.");
 }
 
 void choose(run_options& run, way wanted) {
   if (run.way != way::automatic && run.way != wanted)
-    throw CLI::ParseError("--preload and --dropin exclude each other",
+    throw CLI::ParseError("--preload and --dropin cannot be combined: use one of them",
                           CLI::ExitCodes::ExcludesError);
   run.way = wanted;
 }
@@ -59,27 +61,28 @@ void choose(run_options& run, way wanted) {
 void add_run(CLI::App& app, run_options& run) {
   app.add_flag_callback(
       "--preload", [&run] { choose(run, way::preload); },
-      "Put our verbs in front of the libibverbs that PROGRAM\nlinks");
+      "Load libverbena-preload.so before the libibverbs that\nPROGRAM is linked to");
   app.add_flag_callback(
       "--dropin", [&run] { choose(run, way::dropin); },
-      "Replace the libibverbs that PROGRAM loads");
-  app.add_flag("-v,--verbose", run.verbose, "Say on stderr what is done, and why");
-  // For the help only: the words of the program are never shown to CLI11, see split().
-  app.add_option("PROGRAM", "The program, with its arguments behind it")->type_name("");
+      "Replace the libibverbs and librdmacm that PROGRAM loads");
+  app.add_flag("-v,--verbose", run.verbose,
+               "Print the chosen method and the environment to stderr");
+  // For the help only: CLI11 does not parse the command line of the program, see split().
+  app.add_option("PROGRAM", "The program and its arguments")->type_name("");
   app.footer(
-      "Runs an unmodified verbs program on the software device soft0: no NIC, no\n"
-      "root. Without --preload and --dropin the way is chosen by what the program\n"
-      "links. Words after -- are never options of `verbena run`.\n"
+      "Runs an unmodified verbs program on the software device soft0, without an RDMA\n"
+      "adapter and without root. Without --preload or --dropin, the method depends on\n"
+      "the libraries of the program. Arguments after -- belong to the program.\n"
       "VERBENA_SOFTDEV=only hides hardware from the program.\n"
       "Example, in two terminals:\n"
       "  verbena run -- ib_write_bw\n"
       "  verbena run -- ib_write_bw localhost\n"
-      "Exit status: the program's own; 125 `verbena run` failed, 126 the program\n"
-      "cannot be run, 127 there is no such program.");
+      "Exit status: that of the program; 125 `verbena run` failed, 126 the program\n"
+      "cannot be executed, 127 the program was not found.");
 }
 
-// The words for us and those of the program that `verbena run` is to start. Options of `run` take
-// no values, so the program begins after `--` or with the first word that is no option.
+// The arguments of `verbena` and those of the program that `verbena run` starts. Options of `run`
+// take no values, so the program begins after `--` or with the first word that is not an option.
 struct words {
   std::vector<std::string> ours;
   std::vector<std::string> program;
@@ -107,9 +110,14 @@ words split(int argc, char** argv) {
 }  // namespace
 
 command read_command_line(int argc, char** argv) {
-  CLI::App app("RDMA devices, and a software one for programs without hardware.", "verbena");
+  CLI::App app(
+      "Shows RDMA devices, diagnoses RDMA on this host, and runs verbs programs on the\nsoftware "
+      "device.",
+      "verbena");
   app.set_version_flag("--version", "verbena " VERBENA_VERSION);
-  app.footer("`verbena COMMAND --help` says more. Exit status: see there; 2 wrong usage.");
+  app.footer(
+      "`verbena COMMAND --help` describes a command and its exit statuses.\n"
+      "Exit status: that of the command; 2 invalid arguments.");
   app.require_subcommand(1);
   app.get_formatter()->column_width(24);
   devinfo_options devinfo;
@@ -117,17 +125,17 @@ command read_command_line(int argc, char** argv) {
   run_options run;
   auto& showing = *app.add_subcommand("devinfo", "Show RDMA devices and their ports");
   add_devinfo(showing, devinfo);
-  auto& judging = *app.add_subcommand("doctor", "Say what keeps RDMA from working here");
+  auto& judging = *app.add_subcommand("doctor", "Diagnose why RDMA does not work on this host");
   add_doctor(judging, doctor);
   auto& running = *app.add_subcommand("run", "Run a verbs program on the software device");
   add_run(running, run);
 
   auto [ours, program] = split(argc, argv);
   try {
-    std::reverse(ours.begin(), ours.end());  // as CLI11 takes them
+    std::reverse(ours.begin(), ours.end());  // CLI11 takes them in reverse order
     app.parse(ours);
     if (running.parsed() && program.empty())
-      throw CLI::ParseError("no program is named: verbena run -- PROGRAM ARGS...",
+      throw CLI::ParseError("the program is missing; usage: verbena run -- PROGRAM ARGS...",
                             CLI::ExitCodes::RequiredError);
   } catch (const CLI::ParseError& problem) {
     end_with(app, problem, running.parsed());

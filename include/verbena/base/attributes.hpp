@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Attributes that not every compiler knows.
+// Attributes that some compilers do not support.
 #pragma once
 
 #include "verbena/base/config.hpp"
 
-/// After a parameter: what the function returns, or the object that it makes, refers to the
-/// argument. Clang then warns of temporaries and of locals that are returned.
+/// Marks a parameter, or the object, to which the result of a function refers. Clang then warns if
+/// the argument is a temporary that the result outlives.
 #if defined(__has_cpp_attribute)
 #if __has_cpp_attribute(clang::lifetimebound)
 #define VERBENA_LIFETIMEBOUND [[clang::lifetimebound]]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bytes: views of text and values, and big-endian (network order) loads and stores.
+// Views of text as bytes, and loads and stores in network byte order (big-endian).
 #pragma once
 
 #include <bit>
@@ -15,12 +15,12 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The bytes of `text`, without a terminating zero. Borrows.
+/// Returns a view of the bytes of `text`, without a terminating zero.
 [[nodiscard]] inline std::span<const std::byte> bytes_of(std::string_view text) noexcept {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// `value` with its bytes in the opposite order.
+/// Returns `value` with its bytes reversed.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T byte_swap(T value) noexcept {
   if constexpr (sizeof(T) == 1) return value;
@@ -29,20 +29,20 @@ template <std::unsigned_integral T>
   if constexpr (sizeof(T) == 8) return __builtin_bswap64(value);
 }
 
-/// Host order to network order and back; the two are the same operation.
+/// Converts between host byte order and network byte order; both directions are one operation.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr T network_order(T value) noexcept {
   return std::endian::native == std::endian::big ? value : byte_swap(value);
 }
 
-/// Takes big-endian values from the front of a byte sequence; never reads past its end.
+/// Reads big-endian values from the front of a byte sequence, never past its end.
 /// Threads: one thread at a time. Borrows the bytes.
 class byte_reader {
  public:
-  /// Of `bytes`, which must outlive it.
+  /// Starts at the front of `bytes`, which must outlive the reader.
   explicit byte_reader(std::span<const std::byte> bytes) noexcept : rest_(bytes) {}
 
-  /// The next value, or nothing when too few bytes are left.
+  /// Returns the next value, or nullopt if too few bytes are left.
   template <std::unsigned_integral T>
   [[nodiscard]] std::optional<T> take() noexcept {
     if (rest_.size() < sizeof(T)) return std::nullopt;
@@ -51,14 +51,14 @@ class byte_reader {
     rest_ = rest_.subspan(sizeof(T));
     return network_order(value);
   }
-  /// The next `count` bytes, or nothing when fewer are left.
+  /// Returns the next `count` bytes, or nullopt if fewer are left.
   [[nodiscard]] std::optional<std::span<const std::byte>> take_bytes(std::size_t count) noexcept {
     if (rest_.size() < count) return std::nullopt;
     const auto taken = rest_.first(count);
     rest_ = rest_.subspan(count);
     return taken;
   }
-  /// What was not taken yet.
+  /// Returns the bytes that are left.
   [[nodiscard]] std::span<const std::byte> rest() const noexcept { return rest_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a caller stands, for the rules of checked builds. Other builds know nothing of it: the type
-// is empty there, and costs nothing as an argument of an inlined function.
+// The place of a call, for the reports of checked builds. In other builds the type is empty, and an
+// argument of it costs nothing in an inlined function.
 #pragma once
 
 #include <source_location>
@@ -11,18 +11,18 @@ namespace verbena::inline VERBENA_ABI {
 
 #ifdef VERBENA_CHECKED
 
-/// A place in the program. Functions that take one as their last argument have `here()` as its
-/// default, which is the place of their call. Threads: immutable value.
+/// Names a source file and line. As a parameter with the default `here()`, it is the place of the
+/// call. Threads: immutable value.
 class call_site {
  public:
-  /// Where this is called, or whose default argument it is.
+  /// Returns the place of this call, or of the call whose default argument it is.
   [[nodiscard]] static constexpr call_site here(
       std::source_location at = std::source_location::current()) noexcept {
     return call_site(at.file_name(), static_cast<int>(at.line()));
   }
-  /// The file's name; lives as long as the program.
+  /// Returns the name of the file, which lives as long as the program.
   [[nodiscard]] constexpr const char* file() const noexcept { return file_; }
-  /// The line in file(), from 1.
+  /// Returns the line in file(), counted from 1.
   [[nodiscard]] constexpr int line() const noexcept { return line_; }
 
  private:
@@ -33,10 +33,10 @@ class call_site {
 
 #else
 
-/// Nothing, in builds that are not checked. Threads: immutable value.
+/// Is empty in builds that are not checked. Threads: immutable value.
 class call_site {
  public:
-  /// Nothing, wherever it is called.
+  /// Returns the empty value.
   [[nodiscard]] static constexpr call_site here() noexcept { return {}; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The namespace tag that every public name carries. Variants of the library that must not be mixed
-// in one program differ in it, so that mixing them is a link error.
+// The inline namespace of all public names. It differs between variants of the library that must
+// not be mixed in one program, so that mixing them is a link error.
 #pragma once
 
 #if defined(VERBENA_NO_EXCEPTIONS) && defined(VERBENA_CHECKED)

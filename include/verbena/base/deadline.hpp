@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A point in time until which a call may block.
+// The point in time at which a call stops waiting.
 #pragma once
 
 #include <chrono>
@@ -8,27 +8,31 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A point on the steady clock, or never. Threads: immutable value.
+/// Holds a point on the steady clock, or "never". Threads: immutable value.
 class deadline {
  public:
-  /// The clock that deadlines are points of.
+  /// The clock of deadlines.
   using clock = std::chrono::steady_clock;
 
-  /// A call with it blocks for as long as it takes.
+  /// Returns the deadline that never passes.
   [[nodiscard]] static deadline never() noexcept { return deadline(clock::time_point::max()); }
-  /// At `when`.
+  /// Returns the deadline at `when`.
   [[nodiscard]] static deadline at(clock::time_point when) noexcept { return deadline(when); }
-  /// `duration` from now; a duration beyond the clock's range means never, a negative one now.
+  /// Returns the deadline `duration` from now. A negative duration means now, and a duration beyond
+  /// the range of the clock means never.
   [[nodiscard]] static deadline after(std::chrono::nanoseconds duration) noexcept;
 
-  /// Whether it never passes.
+  /// Returns whether the deadline never passes.
   [[nodiscard]] bool is_never() const noexcept { return when_ == clock::time_point::max(); }
-  /// Whether it has passed. Reads the clock.
+  /// Returns whether the deadline has passed. Reads the clock.
   [[nodiscard]] bool expired() const noexcept { return !is_never() && clock::now() >= when_; }
-  /// The point in time; time_point::max() for never.
+  /// Returns the point in time; time_point::max() for never.
   [[nodiscard]] clock::time_point when() const noexcept { return when_; }
-  /// What poll(2) takes: milliseconds left, rounded up so that waiting never ends early; 0 when
-  /// expired, -1 for never. At most one day: callers wait again when it returns early.
+  /// Returns the timeout for poll(2): the milliseconds left, rounded up; 0 if expired, -1 for
+  /// never.
+  ///
+  /// The result is at most one day. If poll(2) times out before the deadline, the caller polls
+  /// again.
   [[nodiscard]] int poll_timeout_ms() const noexcept;
 
  private:

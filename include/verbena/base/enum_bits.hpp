@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Enumerations of the C API whose values may be newer than the headers this was compiled with.
+// Enumerations of the C API whose values may be newer than the C headers of the build.
 #pragma once
 
 #include <cstring>
@@ -9,8 +9,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The value of `native` as `To`, whatever it is. Loading it as its own type would be undefined for
-/// values that the C header does not know. Costs a load.
+/// Converts `native` to `To` and keeps unknown values.
+///
+/// Loading `native` as an enumeration is undefined if the C header does not define its value, so
+/// the bytes are copied. Costs one load.
 template <class To, class From>
   requires(std::is_enum_v<To> && std::is_enum_v<From>)
 [[nodiscard]] To enum_from_bits(const From& native) noexcept {

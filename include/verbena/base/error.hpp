@@ -1,87 +1,122 @@
 // SPDX-License-Identifier: MIT
-// What went wrong: which call, which number, on which object, and in words what to do about it.
+// A failed call: the call, its errno or status, the object, and the likely cause with the remedy.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
+#include <type_traits>
 
+#include "verbena/base/attributes.hpp"
 #include "verbena/base/config.hpp"
+#include "verbena/base/shared_text.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Says what `error::code()` is a number of.
+/// Defines what error::code() is.
 enum class error_kind : std::uint8_t {
-  os,                ///< a verb or system call failed; the code is its errno (0: it gave none)
+  os = 1,            ///< a verb or system call failed; the code is its errno (0: it set none)
   completion,        ///< a work request failed; the code is its ibv_wc_status
-  not_supported,     ///< device, provider or build lacks it; the code is an errno or 0
+  not_supported,     ///< the device, provider or build lacks a feature; the code is an errno or 0
   invalid_argument,  ///< refused before any verb was called; the code is EINVAL
   timed_out,         ///< a deadline passed; the code is ETIMEDOUT
-  protocol,          ///< bytes from outside break their format; the code is EPROTO
-  unavailable,       ///< a library, module or device is not there; the code is an errno or 0
+  protocol,          ///< received bytes violate their format; the code is EPROTO
+  unavailable,       ///< a library, module or device is missing; the code is an errno or 0
 };
 
-/// A failed call. The number that the call gave is never lost; `diagnosis` names the likely cause
-/// and the remedy. Threads: one thread at a time. Copying allocates.
+/// Describes a failed call, its cause and the remedy.
+///
+/// The code of the failed call is always kept. Texts given as string literals are not copied, and
+/// copies of an error share their texts: copying never allocates, nor does an error made of
+/// literals. Threads: one thread at a time; copies are independent.
 class [[nodiscard]] error {
  public:
-  /// The parts of an error; `object` and `diagnosis` may be empty.
-  struct parts {
-    error_kind kind = error_kind::os;  ///< what `code` is a number of
-    int code = 0;                      ///< the number that the call gave
-    std::string call;                  ///< the verb or function, as in the man page: `ibv_reg_mr`
-    std::string object;     ///< what it was called on: `soft0`, `queue pair 0x11 on soft0`
-    std::string diagnosis;  ///< cause and remedy in words
-  };
+  /// Makes an error of its parts.
+  ///
+  /// `call`: the verb or function, as in its man page (`ibv_reg_mr`). `object`: what it was called
+  /// on (`soft0`, `queue pair 0x11 on soft0`). `diagnosis`: cause and remedy in words.
+  error(error_kind kind, int code, text_argument call, text_argument object = {},
+        text_argument diagnosis = {});
 
-  /// From its parts, as they are.
-  explicit error(parts what) noexcept : parts_(std::move(what)) {}
+  /// Makes an error of an errno. EOPNOTSUPP and EPROTONOSUPPORT become `not_supported`.
+  static error from_errno(int code, text_argument call, text_argument object = {},
+                          text_argument diagnosis = {});
+  /// Makes an error of kind `not_supported` with the code EOPNOTSUPP.
+  static error not_supported(text_argument call, text_argument object, text_argument diagnosis);
+  /// Makes an error of kind `invalid_argument` with the code EINVAL.
+  static error invalid_argument(text_argument call, text_argument object, text_argument diagnosis);
+  /// Makes an error of kind `timed_out` with the code ETIMEDOUT.
+  static error timed_out(text_argument call, text_argument object, text_argument diagnosis);
+  /// Makes an error of kind `protocol` with the code EPROTO.
+  static error protocol(text_argument call, text_argument object, text_argument diagnosis);
+  /// Makes an error of kind `unavailable`; `code` is an errno, or 0.
+  static error unavailable(int code, text_argument call, text_argument object,
+                           text_argument diagnosis);
 
-  /// An errno of `call`. EOPNOTSUPP and EPROTONOSUPPORT become `not_supported`; the code is kept.
-  static error from_errno(int code, std::string_view call, std::string_view object = {},
-                          std::string_view diagnosis = {});
-  /// The device, the provider or the build lacks what was asked; the code is EOPNOTSUPP.
-  static error not_supported(std::string_view call, std::string_view object,
-                             std::string_view diagnosis);
-  /// An argument that was refused before any verb was called; the code is EINVAL.
-  static error invalid_argument(std::string_view call, std::string_view object,
-                                std::string_view diagnosis);
-  /// A deadline that passed; the code is ETIMEDOUT.
-  static error timed_out(std::string_view call, std::string_view object,
-                         std::string_view diagnosis);
-  /// Bytes from outside that break their format; the code is EPROTO.
-  static error protocol(std::string_view call, std::string_view object, std::string_view diagnosis);
-  /// A library, module or device that is not there; `code` is an errno, or 0.
-  static error unavailable(int code, std::string_view call, std::string_view object,
-                           std::string_view diagnosis);
+  /// Returns what code() is.
+  [[nodiscard]] error_kind kind() const noexcept { return kind_; }
+  /// Returns the errno or completion status of the failed call; see kind().
+  [[nodiscard]] int code() const noexcept { return code_; }
+  /// Returns the verb or function that failed, as in its man page.
+  [[nodiscard]] std::string_view call() const& noexcept VERBENA_LIFETIMEBOUND {
+    return call_.view();
+  }
+  /// Returns a copy, because a temporary error does not outlive the call. Allocates.
+  [[nodiscard]] std::string call() && { return call_.string(); }
+  /// Returns the object of the call; may be empty.
+  [[nodiscard]] std::string_view object() const& noexcept VERBENA_LIFETIMEBOUND {
+    return object_.view();
+  }
+  /// Returns a copy, because a temporary error does not outlive the call. Allocates.
+  [[nodiscard]] std::string object() && { return object_.string(); }
+  /// Returns cause and remedy in words; may be empty.
+  [[nodiscard]] std::string_view diagnosis() const& noexcept VERBENA_LIFETIMEBOUND {
+    return diagnosis_.view();
+  }
+  /// Returns a copy, because a temporary error does not outlive the call. Allocates.
+  [[nodiscard]] std::string diagnosis() && { return diagnosis_.string(); }
 
-  /// What code() is a number of.
-  [[nodiscard]] error_kind kind() const noexcept { return parts_.kind; }
-  /// The number that the call gave.
-  [[nodiscard]] int code() const noexcept { return parts_.code; }
-  /// The verb or function that failed, as in its man page.
-  [[nodiscard]] const std::string& call() const noexcept { return parts_.call; }
-  /// What it was called on; may be empty.
-  [[nodiscard]] const std::string& object() const noexcept { return parts_.object; }
-  /// Cause and remedy in words; may be empty.
-  [[nodiscard]] const std::string& diagnosis() const noexcept { return parts_.diagnosis; }
-
-  /// True when the code is the errno `value` (never for a completion status).
+  /// Returns whether the code is the errno `value`; always false for a completion status.
   [[nodiscard]] bool is(std::errc value) const noexcept;
 
-  /// One line: `ibv_reg_mr on soft0 failed: Cannot allocate memory (errno 12): …`.
+  /// Returns one line: `ibv_reg_mr on soft0 failed: Cannot allocate memory (errno 12): …`.
   [[nodiscard]] std::string message() const;
 
-  /// The same error with more context: `more` is appended to the diagnosis.
+  /// Appends `more` to the diagnosis.
   error with_diagnosis(std::string_view more) &&;
 
  private:
-  parts parts_;
+  shared_text call_;
+  shared_text object_;
+  shared_text diagnosis_;
+  int code_;
+  error_kind kind_;
 };
 
-/// Throws `exception` (or, without exceptions, prints the message and aborts).
+/// Throws `exception`. In builds without exceptions, prints the message and aborts.
 [[noreturn]] void raise(error what);
 
+/// Prints `error: MESSAGE` to standard error and returns 1, the exit status for main().
+int print_error(const error& what);
+
+/// Returns the category of the error codes that are error_kind values.
+[[nodiscard]] const std::error_category& category() noexcept;
+/// Returns the category of the error codes that are completion statuses (ibv_wc_status).
+[[nodiscard]] const std::error_category& completion_category() noexcept;
+
+/// Returns `kind` as a code of category(). Its condition is the errno that the kind implies:
+/// `make_error_code(error_kind::timed_out) == std::errc::timed_out`.
+[[nodiscard]] std::error_code make_error_code(error_kind kind) noexcept;
+/// Returns the code of an error without its texts.
+///
+/// A completion status is in completion_category(). The kinds `timed_out`, `invalid_argument` and
+/// `protocol`, and errors with the code 0, are in category(). All others are an errno in
+/// std::generic_category().
+[[nodiscard]] std::error_code make_error_code(const error& what) noexcept;
+
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Lets an error_kind be compared with a std::error_code.
+template <>
+struct std::is_error_code_enum<verbena::error_kind> : std::true_type {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What result::value() throws when there is an error.
+// The exception that value() of a failed result throws.
 #pragma once
 
 #include <stdexcept>
@@ -9,14 +9,14 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Carries an error through a throw; what() is the error's message. Threads: immutable value.
+/// Carries an error; what() returns its message. Threads: immutable value.
 class exception : public std::runtime_error {
  public:
-  /// Takes over `what`. Allocates.
+  /// Stores `what` and its message. Allocates.
   explicit exception(verbena::error what)
       : std::runtime_error(what.message()), error_(std::move(what)) {}
 
-  /// The error that was raised.
+  /// Returns the error.
   [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
 
  private:

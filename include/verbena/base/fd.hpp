@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An owned file descriptor, and waiting for one with a deadline.
+// An owned file descriptor, and poll(2) with a deadline.
 #pragma once
 
 #include <utility>
@@ -13,32 +13,34 @@ namespace verbena::inline VERBENA_ABI {
 class unique_fd {
  public:
   unique_fd() noexcept = default;
-  /// Takes over `fd`; -1 for none.
+  /// Takes ownership of `fd`; -1 means no descriptor.
   explicit unique_fd(int fd) noexcept : fd_(fd) {}
-  /// Takes over what `other` owns, which has none afterwards.
+  /// Takes the descriptor of `other`, which is empty afterwards.
   unique_fd(unique_fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  /// Closes its own and takes over what `other` owns.
+  /// Closes the own descriptor and takes the descriptor of `other`.
   unique_fd& operator=(unique_fd&& other) noexcept {
     if (this != &other) reset(std::exchange(other.fd_, -1));
     return *this;
   }
   ~unique_fd() { reset(); }
 
-  /// The descriptor, which stays owned; -1 if there is none.
+  /// Returns the descriptor and keeps ownership; -1 if there is none.
   [[nodiscard]] int get() const noexcept { return fd_; }
-  /// Whether there is a descriptor.
+  /// Returns whether there is a descriptor.
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// Gives the descriptor up to the caller; -1 if there was none.
+  /// Releases ownership and returns the descriptor; -1 if there was none.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-  /// Closes the descriptor, if there is one, and takes over `fd`.
+  /// Closes the descriptor, if there is one, and takes ownership of `fd`.
   void reset(int fd = -1) noexcept;
 
  private:
   int fd_ = -1;
 };
 
-/// Waits until poll(2) reports one of `events` (or an error or hang-up) on `fd`. True when it did,
-/// false when the deadline passed; interrupted waits are continued. Blocks, does not allocate.
+/// Waits until poll(2) reports one of `events`, an error or a hang-up on `fd`.
+///
+/// Returns true if poll(2) reported something, and false if the deadline passed. Signals do not end
+/// the wait. Blocks; does not allocate.
 [[nodiscard]] result<bool> wait_for_fd(int fd, short events, deadline until);
 
 }  // namespace verbena::inline VERBENA_ABI

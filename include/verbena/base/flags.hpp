@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sets of enumerators: typed bit masks that keep bits they do not know.
+// Typed bit masks that keep unknown bits.
 #pragma once
 
 #include <concepts>
@@ -9,54 +9,54 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// True for enumerations whose enumerators are single bits; enables `a | b`.
+/// Is true for enumerations whose enumerators are single bits; enables `a | b`.
 template <class Enum>
 inline constexpr bool enable_flags = false;
 
-/// An enumeration that makes sets: enable_flags is true of it.
+/// Is satisfied by enumerations for which enable_flags is true.
 template <class Enum>
 concept flag_enum = std::is_enum_v<Enum> && enable_flags<Enum>;
 
-/// A set of enumerators of `Enum`. Unknown bits are kept. Threads: immutable value.
+/// Holds a set of enumerators of `Enum`, including unknown bits. Threads: immutable value.
 template <flag_enum Enum>
 class flags {
  public:
-  /// The integer that a set is made of.
+  /// The underlying integer.
   using mask_type = std::underlying_type_t<Enum>;
 
   constexpr flags() noexcept = default;
-  /// The set of one enumerator.
+  /// Makes the set of one enumerator.
   // NOLINTNEXTLINE(google-explicit-constructor): one flag is a set of flags
   constexpr flags(Enum flag) noexcept : mask_(static_cast<mask_type>(flag)) {}
-  /// The set of the bits in `mask`, known or not.
+  /// Returns the set of the bits in `mask`, including unknown bits.
   [[nodiscard]] static constexpr flags from_mask(mask_type mask) noexcept {
     flags set;
     set.mask_ = mask;
     return set;
   }
 
-  /// The bits.
+  /// Returns the bits.
   [[nodiscard]] constexpr mask_type mask() const noexcept { return mask_; }
-  /// Whether no bit is set.
+  /// Returns whether no bit is set.
   [[nodiscard]] constexpr bool empty() const noexcept { return mask_ == 0; }
-  /// Whether all of `other` are in the set; true for an empty `other`.
+  /// Returns whether all bits of `other` are in the set; true if `other` is empty.
   [[nodiscard]] constexpr bool contains(flags other) const noexcept {
     return (mask_ & other.mask_) == other.mask_;
   }
-  /// The set without the bits of `other`.
+  /// Returns the set without the bits of `other`.
   [[nodiscard]] constexpr flags without(flags other) const noexcept {
     return from_mask(static_cast<mask_type>(mask_ & ~other.mask_));
   }
-  /// Adds `other`.
+  /// Adds the bits of `other`.
   constexpr flags& operator|=(flags other) noexcept { return *this = *this | other; }
-  /// Keeps only what is in `other` too.
+  /// Removes the bits that are not in `other`.
   constexpr flags& operator&=(flags other) noexcept { return *this = *this & other; }
 
-  /// What is in `a` or in `b`.
+  /// Returns the union of `a` and `b`.
   friend constexpr flags operator|(flags a, flags b) noexcept {
     return from_mask(static_cast<mask_type>(a.mask_ | b.mask_));
   }
-  /// What is in `a` and in `b`.
+  /// Returns the intersection of `a` and `b`.
   friend constexpr flags operator&(flags a, flags b) noexcept {
     return from_mask(static_cast<mask_type>(a.mask_ & b.mask_));
   }
@@ -66,7 +66,7 @@ class flags {
   mask_type mask_ = 0;
 };
 
-/// The set of two enumerators.
+/// Returns the set of two enumerators.
 template <flag_enum Enum>
 [[nodiscard]] constexpr flags<Enum> operator|(Enum a, Enum b) noexcept {
   return flags<Enum>(a) | b;

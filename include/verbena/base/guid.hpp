@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Global identifiers of devices and ports, kept in network order as verbs keep them.
+// Global identifiers of devices and ports, stored in network byte order as in verbs.
 #pragma once
 
 #include <array>
@@ -13,15 +13,16 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A 64-bit global identifier (EUI-64). Threads: immutable value.
+/// Holds a 64-bit global identifier (EUI-64). Threads: immutable value.
 class guid {
  public:
+  /// Makes the reserved GUID, all bytes zero.
   constexpr guid() noexcept = default;
-  /// Of its bytes, the first on the wire first.
+  /// Makes an identifier of its bytes in wire order.
   constexpr explicit guid(std::array<std::uint8_t, 8> bytes) noexcept : bytes_(bytes) {}
-  /// From a `__be64` as verbs give it: its bytes in memory are taken unchanged.
+  /// Makes a GUID of a `__be64` of the verbs API, whose bytes in memory are copied unchanged.
   [[nodiscard]] static guid from_network_order(std::uint64_t be64) noexcept;
-  /// From a number whose most significant byte is the first on the wire.
+  /// Makes a GUID of a number whose most significant byte is the first byte on the wire.
   [[nodiscard]] static constexpr guid from_number(std::uint64_t number) noexcept {
     guid made;
     for (std::size_t i = 0; i < 8; ++i)
@@ -29,21 +30,21 @@ class guid {
     return made;
   }
 
-  /// Its bytes, the first on the wire first.
+  /// Returns the bytes in wire order.
   [[nodiscard]] constexpr const std::array<std::uint8_t, 8>& bytes() const noexcept {
     return bytes_;
   }
-  /// As a number whose most significant byte is the first on the wire.
+  /// Returns the GUID as a number whose most significant byte is the first byte on the wire.
   [[nodiscard]] constexpr std::uint64_t number() const noexcept {
     std::uint64_t number = 0;
     for (const auto byte : bytes_) number = number << 8 | byte;
     return number;
   }
-  /// The organisation's identifier: the top 24 bits.
+  /// Returns the organisation identifier (OUI): the upper 24 bits.
   [[nodiscard]] constexpr std::uint32_t oui() const noexcept {
     return static_cast<std::uint32_t>(number() >> 40);
   }
-  /// All zero: no identifier.
+  /// Returns whether all bytes are zero, which is not a valid identifier.
   [[nodiscard]] constexpr bool is_reserved() const noexcept { return number() == 0; }
   friend constexpr auto operator<=>(const guid&, const guid&) noexcept = default;
 
@@ -51,32 +52,33 @@ class guid {
   std::array<std::uint8_t, 8> bytes_{};
 };
 
-/// `0002:c903:00a0:7c8e`.
+/// Formats a GUID like `0002:c903:00a0:7c8e`.
 [[nodiscard]] std::string to_string(guid id);
 
-/// A 128-bit global identifier of a port: an IPv6 address, or an IPv4 address mapped into one.
+/// Holds the 128-bit global identifier (GID) of a port: an IPv6 or an IPv4-mapped address.
 /// Threads: immutable value.
 class gid {
  public:
+  /// Makes the zero GID.
   constexpr gid() noexcept = default;
-  /// Of its bytes, the first on the wire first.
+  /// Makes an identifier of its bytes in wire order.
   constexpr explicit gid(std::array<std::uint8_t, 16> bytes) noexcept : bytes_(bytes) {}
 
-  /// Its bytes, the first on the wire first.
+  /// Returns the bytes in wire order.
   [[nodiscard]] constexpr const std::array<std::uint8_t, 16>& bytes() const noexcept {
     return bytes_;
   }
-  /// The upper 64 bits, as a number.
+  /// Returns the upper 64 bits as a number in host byte order.
   [[nodiscard]] std::uint64_t subnet_prefix() const noexcept;
-  /// The lower 64 bits, as a number.
+  /// Returns the lower 64 bits as a number in host byte order.
   [[nodiscard]] std::uint64_t interface_id() const noexcept;
-  /// `::ffff:a.b.c.d`: a RoCE GID made from an IPv4 address.
+  /// Returns whether the GID is an IPv4-mapped address, `::ffff:a.b.c.d`.
   [[nodiscard]] bool is_ipv4_mapped() const noexcept;
-  /// fe80::/10.
+  /// Returns whether the GID is a link-local address, fe80::/10.
   [[nodiscard]] constexpr bool is_link_local() const noexcept {
     return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
   }
-  /// All zero: an empty entry of a GID table.
+  /// Returns whether all bytes are zero, as in an empty entry of a GID table.
   [[nodiscard]] constexpr bool is_zero() const noexcept { return *this == gid(); }
   friend constexpr auto operator<=>(const gid&, const gid&) noexcept = default;
 
@@ -84,9 +86,28 @@ class gid {
   std::array<std::uint8_t, 16> bytes_{};
 };
 
-/// As an IPv6 address: `fe80::1`, `::ffff:192.0.2.1`.
+/// Formats a GID as an IPv6 address: `fe80::1`, `::ffff:192.0.2.1`.
 [[nodiscard]] std::string to_string(const gid& id);
-/// The GID that an IPv6 or IPv4 (then mapped) address in text means; nothing if it is neither.
+/// Parses an IPv6 address, or an IPv4 address and maps it. Returns nullopt if `text` is neither.
 [[nodiscard]] std::optional<gid> parse_gid(const std::string& text);
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes a GUID.
+template <>
+struct std::hash<verbena::guid> {
+  /// Returns the hash of id.number().
+  std::size_t operator()(const verbena::guid& id) const noexcept {
+    return std::hash<std::uint64_t>{}(id.number());
+  }
+};
+/// Hashes a GID.
+template <>
+struct std::hash<verbena::gid> {
+  /// Combines the hashes of the upper and the lower 64 bits.
+  std::size_t operator()(const verbena::gid& id) const noexcept {
+    const auto upper = std::hash<std::uint64_t>{}(id.subnet_prefix());
+    const auto lower = std::hash<std::uint64_t>{}(id.interface_id());
+    return lower ^ (upper * 0x9e37'79b9'7f4a'7c15);
+  }
+};

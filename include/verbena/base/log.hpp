@@ -1,31 +1,52 @@
 // SPDX-License-Identifier: MIT
-// The log hook: what the library must say and cannot return, such as a refused teardown.
+// The log: messages that no function can return, such as a failure in a destructor.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// How much a line of the log matters, from least to most.
+/// Orders messages by importance, the least important first.
 enum class log_level : std::uint8_t {
-  debug,    ///< for whoever looks for a fault
-  info,     ///< good to know
-  warning,  ///< works, but not as asked
-  error,    ///< failed, and nothing could be returned
+  debug,    ///< for debugging: objects created and destroyed, choices made
+  info,     ///< normal but notable
+  warning,  ///< works, but not as requested
+  error,    ///< a failure that could not be returned
+  off,      ///< as a threshold: logs nothing. Messages do not have this level
 };
 
-/// Receives one line without a newline. Called on the thread that has something to say; it must not
-/// throw, and may be called from several threads at once.
+/// Receives one line without a newline. It must not throw.
+///
+/// The library calls it on the thread that logs, possibly on several threads at once.
 using log_hook = void (*)(log_level level, std::string_view line, void* user);
 
-/// Replaces the hook; nullptr restores the default, which writes warnings and errors to standard
-/// error. Thread-safe; a call in progress may still use the old hook.
-void set_log_hook(log_hook hook, void* user = nullptr) noexcept;
+/// Replaces the hook, which receives the messages of level `lowest` and above.
+///
+/// nullptr restores the default hook, which writes `verbena: LEVEL: LINE` to standard error. Its
+/// lowest level is `warning`, or the level that the environment variable VERBENA_LOG names:
+/// `debug`, `info`, `warning`, `error` or `off`. `lowest` is ignored then. Thread-safe; a call in
+/// progress may still use the previous hook.
+void set_log_hook(log_hook hook, void* user = nullptr,
+                  log_level lowest = log_level::debug) noexcept;
 
-/// Hands one line to the hook.
+/// Sets the lowest level that the current hook receives. Thread-safe.
+void set_log_level(log_level lowest) noexcept;
+
+/// Returns whether the current hook receives messages of `level`. Thread-safe; one atomic load.
+[[nodiscard]] bool is_logged(log_level level) noexcept;
+
+/// Passes one line to the hook if is_logged(level).
 void log(log_level level, std::string_view line) noexcept;
+
+/// Passes the line that `make()` returns to the hook. Calls `make` only if is_logged(level).
+template <std::invocable Make>
+void log(log_level level, Make&& make) {
+  if (is_logged(level)) log(level, std::string_view(std::forward<Make>(make)()));
+}
 
 }  // namespace verbena::inline VERBENA_ABI

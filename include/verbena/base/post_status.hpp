@@ -1,44 +1,98 @@
 // SPDX-License-Identifier: MIT
-// What posting returns: one register, no allocation; turned into an error only when asked.
+// The result of posting: two registers, no allocation. Text is made only when error() is called.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 
 #include "verbena/base/result.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The outcome of posting a list of work requests. On failure `accepted()` says how many requests,
-/// from the front, the device has taken: they will complete; the one at that index was refused, and
-/// neither it nor any behind it is owned by the device.
+/// Identifies the verb that posted requests.
+enum class posting_verb : std::uint8_t {
+  unknown,              ///< not stated
+  post_send,            ///< ibv_post_send(3)
+  wr_complete,          ///< ibv_wr_complete(3)
+  post_receive,         ///< ibv_post_recv(3)
+  post_shared_receive,  ///< ibv_post_srq_recv(3)
+};
+
+/// Describes requests that a verb refused.
+struct refused_post {
+  int code = 0;                ///< the return value of the verb; some providers negate the errno
+  std::uint32_t accepted = 0;  ///< requests at the front of the list that the queue accepted
+  posting_verb verb = posting_verb::unknown;  ///< the verb
+  std::uint32_t queue_pair = 0;               ///< the number of the queue pair; 0: not stated
+};
+
+/// Describes a batch that was not posted because requests were added beyond its capacity.
+struct overfull_batch {
+  std::uint16_t capacity = 0;   ///< requests that the batch can hold
+  std::uint16_t excess = 0;     ///< requests that did not fit; 65,535 means that many or more
+  bool has_long_lists = false;  ///< the requests fit, but not their lists of inline data
+  posting_verb verb = posting_verb::unknown;  ///< the verb that would have posted the batch
+  std::uint32_t queue_pair = 0;               ///< the number of the queue pair; 0: not stated
+};
+
+/// The result of posting one work request or a batch.
+///
+/// If the verb refused a request, accepted() is the number of requests before it. Those complete.
+/// The refused request and all requests behind it were not posted. If more requests were added to
+/// a batch than it can hold, code() is ENOBUFS, no request was posted and excess() says how many
+/// did not fit.
 /// Threads: immutable.
 class [[nodiscard("a post can fail: check it or call value()")]] post_status {
  public:
+  /// Constructs a success.
   constexpr post_status() noexcept = default;
-  /// Of what a verb returned, and how many requests it had taken.
-  constexpr post_status(int code, std::uint32_t accepted) noexcept
-      : code_(code), accepted_(accepted) {}
+  /// Constructs the refusal of a verb. A code of 0 is a success.
+  constexpr explicit post_status(const refused_post& of) noexcept
+      : code_(of.code < 0 ? -of.code : of.code),
+        queue_pair_(of.queue_pair),
+        count_(of.accepted),
+        verb_(of.verb) {}
+  /// Constructs the refusal of a batch that has too many requests.
+  constexpr explicit post_status(const overfull_batch& of) noexcept
+      : code_(ENOBUFS),
+        queue_pair_(of.queue_pair),
+        count_(of.excess),
+        capacity_(of.capacity),
+        verb_(of.verb),
+        has_long_lists_(of.has_long_lists) {}
 
-  /// 0, or the errno that the verb returned. Some providers return it negated.
-  [[nodiscard]] constexpr int code() const noexcept { return code_ < 0 ? -code_ : code_; }
-  /// After a failure: how many requests, from the front of the list, the device has taken.
-  [[nodiscard]] constexpr std::uint32_t accepted() const noexcept { return accepted_; }
-  /// Whether all requests were taken.
-  [[nodiscard]] constexpr bool ok() const noexcept { return code_ == 0; }
-  /// As ok().
-  constexpr explicit operator bool() const noexcept { return ok(); }
-
-  /// Raises an error that names the refused request; see `error()`.
-  void value() const {
-    if (!ok()) raise(error());
+  /// Returns the errno of the failure; 0 for a success.
+  [[nodiscard]] constexpr int code() const noexcept { return code_; }
+  /// Returns the number of accepted requests after a failure; 0 for a success.
+  [[nodiscard]] constexpr std::uint32_t accepted() const noexcept {
+    return capacity_ == 0 ? count_ : 0;
   }
-  /// The failure in words: which request of the list was refused, and the likely cause.
-  /// Precondition: !ok().
+  /// Returns the number of requests that did not fit into the batch; otherwise 0.
+  [[nodiscard]] constexpr std::uint32_t excess() const noexcept {
+    return capacity_ == 0 ? 0 : count_;
+  }
+  /// Returns whether all requests were accepted.
+  [[nodiscard]] constexpr bool has_value() const noexcept { return code_ == 0; }
+  /// Returns whether all requests were accepted.
+  constexpr explicit operator bool() const noexcept { return has_value(); }
+
+  /// Raises error() if a request was refused.
+  void value() const {
+    if (!has_value()) raise(error());
+  }
+  /// Returns the failure: verb, queue pair, counts, the likely cause and the remedy.
+  /// Precondition: !has_value().
   [[nodiscard]] verbena::error error() const;
+
+  friend constexpr bool operator==(const post_status&, const post_status&) noexcept = default;
 
  private:
   std::int32_t code_ = 0;
-  std::uint32_t accepted_ = 0;
+  std::uint32_t queue_pair_ = 0;
+  std::uint32_t count_ = 0;     // of accepted requests; of an overfull batch: its excess
+  std::uint16_t capacity_ = 0;  // of an overfull batch
+  posting_verb verb_ = posting_verb::unknown;
+  bool has_long_lists_ = false;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

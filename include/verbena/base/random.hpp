@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers that nobody can predict: keys, queue pair numbers, sequence numbers.
+// Unpredictable numbers for keys, queue pair numbers and packet sequence numbers.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Fills `out` from getrandom(2). Stops the program if the kernel has no random numbers.
-/// Thread-safe; one system call.
+/// Fills `out` from getrandom(2). Stops the program if getrandom(2) fails. Thread-safe; makes one
+/// system call.
 void fill_random(std::span<std::byte> out);
 
-/// 32 random bits; see fill_random().
+/// Returns 32 random bits; see fill_random().
 [[nodiscard]] std::uint32_t random_u32();
-/// 64 random bits; see fill_random().
+/// Returns 64 random bits; see fill_random().
 [[nodiscard]] std::uint64_t random_u64();
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -3,12 +3,10 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
-#include <memory>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
+#include "verbena/base/detail/value_or_error.hpp"
 #include "verbena/base/error.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -21,24 +19,18 @@ template <class T>
 inline constexpr bool is_result = false;
 template <class T>
 inline constexpr bool is_result<result<T>> = true;
-
-/// What `alternative` points to; tells the compiler that it is there.
-template <class T>
-[[nodiscard]] inline T& present(T* alternative) noexcept {
-  if (alternative == nullptr) __builtin_unreachable();
-  return *alternative;
-}
 }  // namespace detail
 
 /// A value or an error, as std::expected. `value()` on an error raises it: it throws
 /// `verbena::exception`, or aborts with the message in builds without exceptions.
+/// Assignable if T is nothrow move constructible.
 /// Threads: one thread at a time. Never allocates by itself.
 template <class T>
 class [[nodiscard("an error may be inside: check it, pass it on, or call value()")]] result {
  public:
-  /// What is inside on success.
+  /// The type of the value.
   using value_type = T;
-  /// What is inside on failure.
+  /// The type of the error.
   using error_type = verbena::error;
 
   /// A success: the value is made from `value`.
@@ -46,30 +38,26 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     requires(std::constructible_from<T, U> && !std::same_as<std::remove_cvref_t<U>, result> &&
              !std::same_as<std::remove_cvref_t<U>, verbena::error>)
   // NOLINTNEXTLINE(google-explicit-constructor): a returned value becomes a result
-  result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
+  result(U&& value) : state_(std::in_place, std::forward<U>(value)) {}
   /// A failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
-  result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
+  result(verbena::error what) noexcept : state_(std::move(what)) {}
 
   /// Whether a value is inside.
-  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  [[nodiscard]] bool has_value() const noexcept { return state_.has_value(); }
   /// As has_value().
   explicit operator bool() const noexcept { return has_value(); }
 
   /// The value. Precondition: has_value().
-  [[nodiscard]] T& operator*() & noexcept { return detail::present(std::get_if<0>(&state_)); }
+  [[nodiscard]] T& operator*() & noexcept { return state_.value(); }
   /// The value. Precondition: has_value().
-  [[nodiscard]] const T& operator*() const& noexcept {
-    return detail::present(std::get_if<0>(&state_));
-  }
+  [[nodiscard]] const T& operator*() const& noexcept { return state_.value(); }
   /// The value, to be moved from. Precondition: has_value().
-  [[nodiscard]] T&& operator*() && noexcept {
-    return std::move(detail::present(std::get_if<0>(&state_)));
-  }
+  [[nodiscard]] T&& operator*() && noexcept { return std::move(state_.value()); }
   /// The value's members. Precondition: has_value().
-  [[nodiscard]] T* operator->() noexcept { return std::addressof(**this); }
+  [[nodiscard]] T* operator->() noexcept { return __builtin_addressof(**this); }
   /// The value's members. Precondition: has_value().
-  [[nodiscard]] const T* operator->() const noexcept { return std::addressof(**this); }
+  [[nodiscard]] const T* operator->() const noexcept { return __builtin_addressof(**this); }
 
   /// The value, or raises the error.
   T& value() & { return raise_unless_value(), **this; }
@@ -92,42 +80,38 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   }
 
   /// The error. Precondition: !has_value().
-  [[nodiscard]] const verbena::error& error() const& noexcept {
-    return detail::present(std::get_if<1>(&state_));
-  }
+  [[nodiscard]] const verbena::error& error() const& noexcept { return state_.error(); }
   /// The error, to be moved from. Precondition: !has_value().
-  [[nodiscard]] verbena::error&& error() && noexcept {
-    return std::move(detail::present(std::get_if<1>(&state_)));
-  }
+  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(state_.error()); }
 
-  /// What `next` makes of the value, a result itself; or this error.
+  /// Returns `next(value)`, which is a result, or this error.
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F, T&&> {
     if (!has_value()) return std::move(*this).error();
-    return std::invoke(std::forward<F>(next), *std::move(*this));
+    return detail::call_with(std::forward<F>(next), *std::move(*this));
   }
   /// A result with what `next` makes of the value, or this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F, T&&>>> {
     if (!has_value()) return std::move(*this).error();
     if constexpr (std::is_void_v<std::invoke_result_t<F, T&&>>) {
-      std::invoke(std::forward<F>(next), *std::move(*this));
+      detail::call_with(std::forward<F>(next), *std::move(*this));
       return {};
     } else {
-      return std::invoke(std::forward<F>(next), *std::move(*this));
+      return detail::call_with(std::forward<F>(next), *std::move(*this));
     }
   }
   /// The value, or what `next` makes of the error, a result itself.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return std::move(*this);
-    return std::invoke(std::forward<F>(next), std::move(*this).error());
+    return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
   /// The value, or the error that `next` makes of this one.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return std::move(*this);
-    return std::invoke(std::forward<F>(next), std::move(*this).error());
+    return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
 
  private:
@@ -135,7 +119,7 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     if (!has_value()) raise(error());
   }
 
-  std::variant<T, verbena::error> state_;
+  detail::value_or_error<T> state_;
 };
 
 /// Success or an error.
@@ -144,16 +128,16 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
  public:
   /// Nothing is inside on success.
   using value_type = void;
-  /// What is inside on failure.
+  /// The type of the error.
   using error_type = verbena::error;
 
-  result() noexcept : state_(std::in_place_index<0>) {}
+  result() noexcept : state_(std::in_place) {}
   /// A failure.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
-  result(verbena::error what) noexcept : state_(std::in_place_index<1>, std::move(what)) {}
+  result(verbena::error what) noexcept : state_(std::move(what)) {}
 
   /// Whether it is a success.
-  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  [[nodiscard]] bool has_value() const noexcept { return state_.has_value(); }
   /// As has_value().
   explicit operator bool() const noexcept { return has_value(); }
   /// Nothing, or raises the error.
@@ -165,46 +149,43 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
     if (!has_value()) raise(std::move(*this).error());
   }
   /// The error. Precondition: !has_value().
-  [[nodiscard]] const verbena::error& error() const& noexcept {
-    return detail::present(std::get_if<1>(&state_));
-  }
+  [[nodiscard]] const verbena::error& error() const& noexcept { return state_.error(); }
   /// The error, to be moved from. Precondition: !has_value().
-  [[nodiscard]] verbena::error&& error() && noexcept {
-    return std::move(detail::present(std::get_if<1>(&state_)));
-  }
+  [[nodiscard]] verbena::error&& error() && noexcept { return std::move(state_.error()); }
 
-  /// What `next()` returns, a result itself, after a success; or this error.
+  /// Returns `next()`, which is a result, after a success; otherwise this error.
   template <class F>
   auto and_then(F&& next) && -> std::invoke_result_t<F> {
     if (!has_value()) return std::move(*this).error();
-    return std::invoke(std::forward<F>(next));
+    return std::forward<F>(next)();
   }
   /// A result with what `next()` returns, after a success; or this error.
   template <class F>
   auto transform(F&& next) && -> result<std::remove_cv_t<std::invoke_result_t<F>>> {
     if (!has_value()) return std::move(*this).error();
     if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
-      std::invoke(std::forward<F>(next));
+      std::forward<F>(next)();
       return {};
     } else {
-      return std::invoke(std::forward<F>(next));
+      return std::forward<F>(next)();
     }
   }
   /// Success, or what `next` makes of the error, a result itself.
   template <class F>
   result or_else(F&& next) && {
     if (has_value()) return {};
-    return std::invoke(std::forward<F>(next), std::move(*this).error());
+    return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
   /// Success, or the error that `next` makes of this one.
   template <class F>
   result transform_error(F&& next) && {
     if (has_value()) return {};
-    return std::invoke(std::forward<F>(next), std::move(*this).error());
+    return detail::call_with(std::forward<F>(next), std::move(*this).error());
   }
 
  private:
-  std::variant<std::monostate, verbena::error> state_;
+  struct nothing {};
+  detail::value_or_error<nothing> state_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI
@@ -220,7 +201,7 @@ class [[nodiscard("an error may be inside: check it, pass it on, or call value()
   if (!VERBENA_TRY_NAME_(__LINE__)) return std::move(VERBENA_TRY_NAME_(__LINE__)).error(); \
   name = *std::move(VERBENA_TRY_NAME_(__LINE__))
 
-/// The same for a result<void>.
+/// Unwraps a result<void>.
 #define VERBENA_TRY_VOID(expression)                                       \
   do {                                                                     \
     auto verbena_try_result = (expression);                                \

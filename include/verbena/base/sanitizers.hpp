@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which sanitizer instruments this translation unit.
+// Macros for the sanitizer of this translation unit.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The seam between the library and the software device: libverbena-soft.so exports one C function,
-// `verbena_soft_entry`, that returns the device's functions by name. The names are those of the C
-// API they implement (`ibv_alloc_pd`) or begin with `verbena_soft_`. The same names fill the
-// library's tables whether they come from here or from dlsym on the system's libibverbs.
+// The interface between the library and the software device. libverbena-soft.so exports one C
+// function, `verbena_soft_entry`, which returns the functions of the device by name. A name is that
+// of the C function that it implements (`ibv_alloc_pd`), or begins with `verbena_soft_`. The
+// library fills its function tables by name, from this list or by dlsym(3) from the system's
+// libibverbs.
 #pragma once
 
 #include <cstddef>
@@ -10,52 +11,61 @@
 
 extern "C" {
 
-/// One function of the device, cast to a plain function pointer.
+/// Names a function of the device.
 struct verbena_soft_function {
-  const char* name;    ///< as in the C API, or beginning with `verbena_soft_`
-  void (*function)();  ///< to be cast to its own type
+  const char* name;    ///< a name of the C API, or one that begins with `verbena_soft_`
+  void (*function)();  ///< must be cast to the type of the function
 };
 
-/// All functions of the device, sorted by name. Lives as long as the process.
+/// Lists all functions of the device. Lives as long as the process.
 struct verbena_soft_functions {
-  std::uint32_t abi;                              ///< verbena::soft_abi of the device
-  std::uint32_t count;                            ///< entries of `functions`
+  std::uint32_t abi;    ///< verbena::soft_abi with which the device was built
+  std::uint32_t count;  ///< the number of elements of `functions`
   const struct verbena_soft_function* functions;  ///< sorted by name
 };
 
-/// The type of `verbena_soft_entry`. Returns nullptr when the device does not speak `abi`.
+/// Type of `verbena_soft_entry`. Returns nullptr if the device does not support `abi`.
 /// Thread-safe; starts no thread.
 typedef const struct verbena_soft_functions* (*verbena_soft_entry_function)(std::uint32_t abi);
 
 struct ibv_device;
-/// `verbena_soft_device`: the device's handle, whether it is listed or not. An object is the
-/// device's when its context's device is this one. Thread-safe.
+/// Type of `verbena_soft_device`. Returns the handle of the device, even if the device is not
+/// listed. An object belongs to the software device if the device of its context is this handle.
+/// Thread-safe.
 typedef struct ibv_device* (*verbena_soft_device_function)(void);
-/// `verbena_soft_allocate`: memory that peers on this host can map: page-aligned, zeroed, from a
-/// sealed memfd. `huge_pages` asks for huge pages and fails with ENOMEM when there are none.
-/// Returns nullptr and sets errno on failure.
+/// Type of `verbena_soft_allocate`. Allocates memory that peers on this host can map: page-aligned,
+/// zeroed, from a sealed memfd. If `huge_pages` is not 0, uses huge pages, and fails with ENOMEM if
+/// none are free. On failure, returns nullptr and sets errno.
 typedef void* (*verbena_soft_allocate_function)(std::size_t bytes, int huge_pages);
-/// `verbena_soft_free`: gives such memory back; 0 or an errno. EBUSY while a region uses it.
+/// Type of `verbena_soft_free`. Frees memory of `verbena_soft_allocate`. Returns 0 or an errno:
+/// EBUSY if a memory region uses the memory.
 typedef int (*verbena_soft_free_function)(void* memory);
-/// `verbena_soft_explain`: why a completion failed, in words: which check, on which key, with which
-/// numbers. With `vendor_err` 0: what was dropped at the queue pair. Writes `capacity` bytes at
-/// most into `text`, with a zero; returns the whole length (as snprintf), 0 if nothing is known.
+/// Type of `verbena_soft_explain`. Describes why a work request failed: the check, the key and the
+/// values. With `vendor_err` 0, describes the packets that the queue pair dropped. Writes at most
+/// `capacity` bytes with a terminating zero to `text`. Returns the length of the whole description
+/// like snprintf(3), or 0 if there is none.
 typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::uint64_t wr_id,
                                                      std::uint32_t vendor_err, char* text,
                                                      std::size_t capacity);
 struct ibv_context;
-/// `verbena_soft_provoke`: makes something happen to the device, in this process, and raises its
-/// asynchronous event on all open contexts. For tests and demonstrations. `command` is one of:
-/// `port 1 down`, `port 1 up`, `gid-change` (the addresses are read again), `gid-move` (they are at
-/// other indexes), `lid-change N`,
-/// `pkey-change` (the table as at first) or `pkey-change INDEX P_KEY`, `sm-change`,
-/// `client-reregister`, `speed-change`, `device-fatal` (the open contexts work no more), `clock N`
-/// (the device's clock shows N now; no event). 0, EINVAL for other text, or ENODEV in a forked
-/// child. Thread-safe, but not from a thread with an open batch.
-typedef int (*verbena_soft_provoke_function)(struct ibv_context* context, const char* command);
+/// Type of `verbena_soft_inject_event`. Changes the device in this process and raises the
+/// asynchronous event of the change on all open contexts. For tests and demonstrations.
+/// `command` is one of:
+/// - `port 1 down`, `port 1 up`
+/// - `gid-change`: reads the addresses of the network interfaces again
+/// - `gid-move`: moves the GIDs to other indexes
+/// - `lid-change N`
+/// - `pkey-change`: restores the initial P_Key table; `pkey-change INDEX P_KEY`: sets one entry
+/// - `sm-change`, `client-reregister`, `speed-change`
+/// - `device-fatal`: the open contexts no longer work
+/// - `clock N`: sets the clock of the device to N, without an event
+///
+/// Returns 0, EINVAL for any other text, or ENODEV in a forked child. Thread-safe; a thread with an
+/// open batch must not call it.
+typedef int (*verbena_soft_inject_event_function)(struct ibv_context* context, const char* command);
 }
 
 namespace verbena {
-/// The version of this seam; changed when an existing name changes its meaning.
+/// The version of this interface. It is raised when an existing function changes its meaning.
 inline constexpr std::uint32_t soft_abi = 1;
 }  // namespace verbena

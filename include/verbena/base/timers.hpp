@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The encoded times of reliable transports. Conversions from a duration round up: a wait is never
-// shorter than asked. Source: InfiniBand Architecture Specification 9.7.5.2.8 and 11.6.2, as in
+// The encoded times of reliable transports. Conversions from a duration round up, so that a wait is
+// never shorter than requested. Source: InfiniBand Architecture Specification 9.7.5.2.8 and 11.6.2,
 // ibv_modify_qp(3).
 #pragma once
 
@@ -13,35 +13,35 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// How long a requester waits for an acknowledgement before it retransmits: 4.096 µs · 2^exponent,
-/// or for ever (exponent 0). Threads: immutable value.
+/// Encodes how long a requester waits for an acknowledgement before it retransmits.
+///
+/// The time is 4.096 µs · 2^exponent, or infinite for the exponent 0. Threads: immutable value.
 class ack_timeout {
  public:
-  /// The largest exponent: 2.44 hours.
+  /// The largest exponent, which means 2.44 hours.
   static constexpr std::uint8_t max_exponent = 31;
 
-  /// 2^14: 67.1 ms.
+  /// Makes the default, 67.1 ms (exponent 14).
   constexpr ack_timeout() noexcept = default;
-  /// Waits for ever: a peer that is gone is never noticed.
+  /// Returns the infinite timeout, with which a failed peer is never detected.
   [[nodiscard]] static constexpr ack_timeout infinite() noexcept { return ack_timeout(0, {}); }
-  /// Precondition: exponent <= 31.
+  /// Returns the timeout of `exponent`. Precondition: exponent <= 31.
   [[nodiscard]] static constexpr ack_timeout from_exponent(std::uint8_t exponent) {
-    VERBENA_ASSERT(exponent <= max_exponent, "an ACK timeout's exponent has 5 bits: 0 to 31");
+    VERBENA_ASSERT(exponent <= max_exponent, "the exponent of an ACK timeout exceeds 31");
     return ack_timeout(exponent, {});
   }
-  /// The smallest encodable timeout that is not shorter than `wait`; 2.44 hours at most, never
-  /// infinite.
+  /// Returns the shortest timeout of at least `wait`; at most 2.44 hours, never infinite.
   [[nodiscard]] static constexpr ack_timeout at_least(std::chrono::nanoseconds wait) noexcept {
     std::uint8_t exponent = 1;
     while (exponent < max_exponent && duration_of(exponent) < wait) ++exponent;
     return ack_timeout(exponent, {});
   }
 
-  /// As queue pairs take it; 0 for infinite.
+  /// Returns the encoding for ibv_modify_qp(3); 0 means infinite.
   [[nodiscard]] constexpr std::uint8_t exponent() const noexcept { return exponent_; }
-  /// Whether it waits for ever.
+  /// Returns whether the timeout is infinite.
   [[nodiscard]] constexpr bool is_infinite() const noexcept { return exponent_ == 0; }
-  /// The time meant; nanoseconds::max() for infinite.
+  /// Returns the time; nanoseconds::max() if it is infinite.
   [[nodiscard]] constexpr std::chrono::nanoseconds duration() const noexcept {
     return is_infinite() ? std::chrono::nanoseconds::max() : duration_of(exponent_);
   }
@@ -57,30 +57,32 @@ class ack_timeout {
   std::uint8_t exponent_ = 14;
 };
 
-/// How long a responder without a receive asks its peer to wait: one of 32 delays from 10 µs to
-/// 655.36 ms. The encoding is not monotonic: 0 means the longest. Threads: immutable value.
+/// Encodes how long a peer waits before it retries after an RNR NAK (receiver not ready).
+///
+/// There are 32 delays from 10 µs to 655.36 ms. The encoding is not monotonic: 0 means 655.36 ms.
+/// Threads: immutable value.
 class rnr_timer {
  public:
   /// The largest encoding.
   static constexpr std::uint8_t max_encoding = 31;
 
-  /// 2.56 ms (encoding 16).
+  /// Makes the default, 2.56 ms (encoding 16).
   constexpr rnr_timer() noexcept = default;
-  /// Precondition: encoding <= 31.
+  /// Returns the delay of `encoding`. Precondition: encoding <= 31.
   [[nodiscard]] static constexpr rnr_timer from_encoding(std::uint8_t encoding) {
-    VERBENA_ASSERT(encoding <= max_encoding, "an RNR timer's encoding has 5 bits: 0 to 31");
+    VERBENA_ASSERT(encoding <= max_encoding, "the encoding of an RNR timer exceeds 31");
     return rnr_timer(encoding, {});
   }
-  /// The shortest delay that is not shorter than `wait`; 655.36 ms at most.
+  /// Returns the shortest delay of at least `wait`; at most 655.36 ms.
   [[nodiscard]] static constexpr rnr_timer at_least(std::chrono::nanoseconds wait) noexcept {
     std::uint8_t encoding = 1;
     while (encoding <= max_encoding && rnr_timer(encoding, {}).duration() < wait) ++encoding;
     return rnr_timer(encoding <= max_encoding ? encoding : std::uint8_t{0}, {});
   }
 
-  /// As queue pairs take it; 0 is the longest delay.
+  /// Returns the encoding for ibv_modify_qp(3); 0 means 655.36 ms.
   [[nodiscard]] constexpr std::uint8_t encoding() const noexcept { return encoding_; }
-  /// The delay meant.
+  /// Returns the delay.
   [[nodiscard]] constexpr std::chrono::microseconds duration() const noexcept {
     return std::chrono::microseconds(std::int64_t{delays_[encoding_]} * 10);
   }
@@ -99,9 +101,9 @@ class rnr_timer {
   std::uint8_t encoding_ = 16;
 };
 
-/// `65.536us`, `67.108864ms`, `infinite`: exact, without trailing zeros.
+/// Formats a timeout exactly: `65.536us`, `67.108864ms`, `infinite`.
 [[nodiscard]] std::string to_string(ack_timeout timeout);
-/// `10us`, `655.36ms`: exact, without trailing zeros.
+/// Formats a delay exactly: `10us`, `655.36ms`.
 [[nodiscard]] std::string to_string(rnr_timer timer);
 
 }  // namespace verbena::inline VERBENA_ABI

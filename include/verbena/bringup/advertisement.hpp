@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Buffers that are made known to the peer in messages of the queue pair itself: the messages, and
-// the book in which each side keeps what it has told and what it was told. No I/O: the one who has
-// the queue pair sends the messages that the book makes, and gives it those that arrive.
+// Advertisements of buffers in messages of the queue pair: the messages, and a table of the buffers
+// that each side has advertised. No I/O: the owner of the queue pair sends the messages that the
+// table produces, and passes received messages to the table.
 //
 //   message    0x56 42 41 44 ("VBAD")   version u8   kind u8   rights u8   length of the name u8
 //              number u32   region 21 bytes   zero 3 bytes   name 44 bytes, zero behind its end
 //
-// A message has always `advertisement_bytes`. Like every message of a reliable connection it goes
-// into the next receive of the peer: beside messages of the application, both sides agree on the
-// order, as with any other message; a message of the application that comes where one of these was
-// expected is named.
+// A message always has `advertisement_bytes`. Like every message of a reliable connection it
+// consumes the next receive of the peer. If the program sends messages as well, both sides must
+// agree on the order; a message of the program in place of an advertisement is an error.
 #pragma once
 
 #include <array>
@@ -28,81 +27,83 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// Bytes of every message about buffers: the room that a receive for one needs.
+/// Bytes of every advertisement message: the size of a receive for one.
 inline constexpr std::size_t advertisement_bytes = 80;
-/// The longest name of a buffer.
+/// The largest length of a buffer's name.
 inline constexpr std::size_t max_buffer_name = 44;
-/// One message about a buffer.
+/// One advertisement message.
 using advertisement_message = std::array<std::byte, advertisement_bytes>;
 
 /// A buffer of the peer. Threads: one thread at a time.
 struct advertised_buffer {
-  std::uint32_t number = 0;   ///< that the peer gave it: unique on this connection
+  std::uint32_t number = 0;   ///< assigned by the peer, unique on this connection
   std::string name = {};      ///< printable; may be empty
-  remote_region region = {};  ///< where it is
-  /// What may be done to it: remote_read, remote_write and remote_atomic.
-  access_flags rights = {};
+  remote_region region = {};  ///< address, length and rkey
+  /// Permitted operations: remote_read, remote_write and remote_atomic.
+  access_flags access = {};
 
   friend bool operator==(const advertised_buffer&, const advertised_buffer&) = default;
 };
 
-/// What a message of the peer was about.
+/// The kinds of advertisement messages.
 enum class advertisement_kind : std::uint8_t {
-  advertised = 1,  ///< the peer has a buffer for this side: book.next() has it
-  revoked = 2,     ///< the peer wants it back: end what uses it, then give_back()
-  returned = 3,    ///< the peer gave a buffer of this side back: it may be deregistered
+  advertised = 1,  ///< the peer advertised a buffer: next() returns it
+  revoked = 2,     ///< the peer revokes it: end the requests that use it, then release()
+  released = 3,    ///< the peer released a buffer of this side: it may be deregistered
 };
 
-/// A message that was taken, and the buffer that it was about.
-struct advertisement_news {
-  advertisement_kind kind = advertisement_kind::advertised;  ///< what happened
-  std::uint32_t number = 0;                                  ///< to which buffer
+/// A received message: its kind, and the buffer.
+struct advertisement_update {
+  advertisement_kind kind = advertisement_kind::advertised;  ///< the kind of the message
+  std::uint32_t number = 0;                                  ///< of the buffer
 
-  friend bool operator==(advertisement_news, advertisement_news) noexcept = default;
+  friend bool operator==(advertisement_update, advertisement_update) noexcept = default;
 };
 
-/// How much a book holds. Threads: immutable value.
+/// Limits of a table. Threads: immutable value.
 struct advertisement_limits {
-  /// Buffers of the peer that were not given back; a peer with more breaks the protocol.
+  /// Buffers of the peer that are not released. More of them are a protocol error of the peer.
   std::size_t buffers_of_peer = 256;
-  /// Buffers of this side that the peer has.
+  /// Advertised buffers of this side that the peer has not released.
   std::size_t own_buffers = 256;
 };
 
-/// What one side of a connection has told of its buffers, and what it was told. Each buffer is
-/// advertised, then perhaps revoked, and ends when the peer gives it back.
-/// Threads: one thread at a time. Allocates when buffers come, not when they are looked up.
-class advertisement_book {
+/// Records the advertised buffers of both sides of a connection. A buffer is advertised, may be
+/// revoked, and leaves the table when the other side releases it.
+/// Threads: one thread at a time. Allocates when buffers are added, not on lookup.
+class advertisement_table {
  public:
-  /// An empty book.
-  explicit advertisement_book(advertisement_limits limits = {}) noexcept : limits_(limits) {}
+  /// Creates an empty table.
+  explicit advertisement_table(advertisement_limits limits = {}) noexcept : limits_(limits) {}
 
-  /// Makes a buffer of this side known. Returns its number, and in `out` the message to send.
-  /// Errors: `invalid_argument` for an empty region, rights other than remote ones or none, a name
-  /// that is too long, not printable, or in use; ENOSPC when the peer has as many as it may.
-  [[nodiscard]] result<std::uint32_t> advertise(const remote_region& region, access_flags rights,
+  /// Advertises a buffer of this side. Returns its number, and in `out` the message to send.
+  /// Errors: `invalid_argument` for an empty region, for access flags that are empty or not remote,
+  /// and for a name that is too long, not printable or in use; ENOSPC at the limit.
+  [[nodiscard]] result<std::uint32_t> advertise(const remote_region& region, access_flags access,
                                                 std::string_view name, advertisement_message& out);
-  /// Asks for a buffer of this side back. Errors: ENOENT for one that the peer does not have;
-  /// EALREADY when it was asked before.
+  /// Revokes a buffer of this side. Returns the message to send. Errors: ENOENT for a number that
+  /// is not advertised; EALREADY if the buffer was revoked before.
   [[nodiscard]] result<advertisement_message> revoke(std::uint32_t number);
-  /// Whether the peer has this buffer of this side, so that it must stay registered.
-  [[nodiscard]] bool is_lent(std::uint32_t number) const noexcept { return own_.contains(number); }
+  /// Returns whether the peer has not released this buffer, so it must stay registered.
+  [[nodiscard]] bool is_advertised(std::uint32_t number) const noexcept {
+    return own_.contains(number);
+  }
 
-  /// Takes a message of the peer. Errors: `protocol` when it is no message about buffers, has
-  /// impossible fields, or is about a buffer that is not in that state; the book is unchanged.
-  [[nodiscard]] result<advertisement_news> take(std::span<const std::byte> message);
+  /// Processes a message of the peer. Errors: `protocol` if it is not an advertisement message, has
+  /// invalid fields, or does not fit the state of the buffer; the table does not change then.
+  [[nodiscard]] result<advertisement_update> take(std::span<const std::byte> message);
 
-  /// Buffers of the peer that next() has not handed out yet.
+  /// Returns the number of buffers that next() has not returned yet.
   [[nodiscard]] std::size_t pending() const noexcept { return arrived_.size(); }
-  /// The oldest buffer that was not handed out; those revoked meanwhile are left out.
+  /// Returns the oldest buffer that it has not returned yet; skips revoked ones.
   [[nodiscard]] std::optional<advertised_buffer> next();
-  /// A buffer by its name, handed out or not; nothing if there is none or it was revoked.
+  /// Returns the buffer of this name, or `nullopt` if there is none or it is revoked.
   [[nodiscard]] std::optional<advertised_buffer> find(std::string_view name) const;
-  /// Whether requests to this buffer of the peer may be begun: it is there and was not revoked.
+  /// Returns whether new requests may use this buffer of the peer: it is known and not revoked.
   [[nodiscard]] bool is_usable(std::uint32_t number) const noexcept;
-  /// Gives a buffer of the peer back, asked or not: no request to it may be on its way. Returns the
-  /// message to send. Errors: ENOENT for one that this side does not have.
-  [[nodiscard]] result<advertisement_message> give_back(std::uint32_t number);
+  /// Releases a buffer of the peer, revoked or not. No request to it may be in flight. Returns the
+  /// message to send. Errors: ENOENT for an unknown number.
+  [[nodiscard]] result<advertisement_message> release(std::uint32_t number);
 
  private:
   struct own_buffer {

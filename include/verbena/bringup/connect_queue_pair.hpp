@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Two prepared queue pairs and a stream between them become two connected queue pairs.
+// Connecting two queue pairs over a stream, in one blocking call.
 #pragma once
 
 #include <concepts>
-#include <cstddef>
-#include <optional>
-#include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/frame.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
-#include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/transport.hpp"
@@ -23,68 +17,44 @@
 namespace verbena::inline VERBENA_ABI::bringup {
 
 namespace detail {
-/// Sends our endpoint and receives the peer's.
-[[nodiscard]] result<endpoint> exchange_endpoints(const endpoint& ours, stream& peer,
-                                                  deadline until);
-/// Says that we are ready, with `message`, and waits until the peer is: what it says.
-[[nodiscard]] result<std::vector<std::byte>> wait_until_both_are_ready(
-    stream& peer, deadline until, std::span<const std::byte> message);
-/// Tells the peer what failed here, and returns it.
+/// Sends the reason of the failure to the peer, and returns the reason.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
+/// Carries the bytes of a negotiation over a stream, until the negotiation waits for the program's
+/// receives or is finished. Blocks.
+[[nodiscard]] result<void> run(negotiation_core& steps, stream& peer, deadline until);
 }  // namespace detail
 
-/// A connected queue pair, and what was agreed for it.
-template <connected_transport Transport>
-struct negotiated_queue_pair {
-  queue_pair<Transport> queue;  ///< connected
-  /// Nothing with a peer of an older Verbena, which makes no offers: its endpoint was all it told.
-  std::optional<negotiated> terms;
-  /// What the peer's application says: its negotiation_options::message.
-  std::vector<std::byte> message;
-};
-
-/// Connects `prepared` with the peer's queue pair, and says what was agreed. Both sides offer the
-/// addresses of their port, their limits and their wishes, decide by one rule (`decide()`), connect
-/// and try the way; a port that changes meanwhile is asked again.
+/// Connects `prepared` with the peer's queue pair, and returns what was agreed. Both sides call
+/// this function at the same point of their use of the stream. They exchange the addresses of their
+/// ports and their limits, decide by one rule (`decide()`), connect and send probe messages. If a
+/// port changes meanwhile, they begin again.
 ///
-/// `post_receives` is called with the connected queue pair: it posts the receives that the peer's
-/// first messages need, and returns a result<void>. The call comes back when the other side is
-/// connected too and can receive: what either side sends first meets a posted receive. The other
-/// side calls this as well, at the same point of its use of the stream. `until` covers all of it.
+/// `post_receives` is called with the connected queue pair: it posts the receives for the peer's
+/// first messages and returns a `result<void>`. The function returns when the peer can receive,
+/// too: the first message of either side meets a posted receive. `until` applies to all steps.
 ///
-/// When anything fails here, the peer is told why, and the queue pair is destroyed. Errors: those
-/// of `to_error()`, which say what does not go together; EHOSTUNREACH and EMSGSIZE when messages do
-/// not get through; those of the stream and of the verbs; those of `post_receives`; ECONNABORTED
-/// with the peer's words when it failed there. Blocks and allocates.
+/// If a step fails on this side, the peer receives the reason and the queue pair is destroyed.
+/// Errors: those of negotiation::failure(), of the stream and of `post_receives`.
+/// Blocks and allocates.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,
     PostReceives&& post_receives, const negotiation_options& options = {}) {
-  auto taken = std::move(prepared);
-  std::optional<detail::connected_way> way;  // what tries it lasts until both are ready
-  std::optional<result<queue_pair<Transport>>> connected;
-  if (peer.version() < offers_since_version) {
-    VERBENA_TRY(const auto theirs, detail::exchange_endpoints(taken.endpoint(), peer, until));
-    connected.emplace(std::move(taken).handshake(theirs));
-    if (!*connected) return detail::give_up(std::move(*connected).error(), peer);
-  } else {
-    VERBENA_TRY(way, detail::negotiate({.pair = taken,
-                                        .init = taken.init_attributes(),
-                                        .wishes = detail::wishes_of(taken.options())},
-                                       peer, until, options));
-    connected.emplace(std::move(taken).into_queue_pair());
-  }
-  if (auto posted = std::forward<PostReceives>(post_receives)(**connected); !posted)
-    return detail::give_up(std::move(posted).error(), peer);
-  VERBENA_TRY(auto message, detail::wait_until_both_are_ready(peer, until, options.message));
-  negotiated_queue_pair<Transport> made{
-      .queue = **std::move(connected), .terms = std::nullopt, .message = std::move(message)};
-  if (way) made.terms.emplace(std::move(way->what));
-  return made;
+  detail::connecting_pair<Transport> steps(std::move(prepared), options,
+                                           {.name = peer.peer(), .version = peer.version()});
+  VERBENA_TRY_VOID(detail::run(steps.core(), peer, until));
+  if (auto posted = std::forward<PostReceives>(post_receives)(steps.queue()); posted)
+    steps.core().set_ready();
+  else
+    steps.core().abandon(std::move(posted).error());
+  VERBENA_TRY_VOID(detail::run(steps.core(), peer, until));
+  return negotiated_queue_pair<Transport>{.queue = std::move(steps.queue()),
+                                          .terms = steps.core().terms(),
+                                          .message = steps.core().take_message()};
 }
 
-/// The same for those who need the queue pair alone.
+/// Connects as negotiate_queue_pair(), and returns the queue pair only.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<queue_pair<Transport>> connect_queue_pair(
@@ -95,7 +65,8 @@ template <connected_transport Transport, class PostReceives>
   return std::move(made.queue);
 }
 
-/// The same for a side whose peer does not begin with messages: nothing is posted.
+/// Connects as negotiate_queue_pair(), without posting receives: for a side whose peer does not
+/// send first.
 template <connected_transport Transport>
 [[nodiscard]] result<queue_pair<Transport>> connect_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,

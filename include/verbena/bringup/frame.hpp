@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The bytes that cross the wire during bring-up. All numbers are big-endian.
+// The wire format of the bring-up. All numbers are big-endian.
 //
 //   greeting   0x56 42 55 50 ("VBUP")   lowest version u16   highest version u16
 //   frame      type u8   zero u8   zero u16   payload length u32   payload
 //
-// The client greets first; the server answers only a valid greeting, with its own. The version
-// spoken is the highest that both know. Frames follow in both directions.
+// stream::connect() sends its greeting first; a listener answers a valid greeting only. Adopted
+// sockets and negotiation send their greetings at once. The version is the highest that both sides
+// support. Frames follow in both directions.
 //
-// To connect queue pairs, each side sends one frame after the other, and waits for the peer's frame
-// of the same type in between:
+// To connect queue pairs, each side sends these frames, and waits for the peer's frame of one type
+// before it sends the next type:
 //
 //   version 1   endpoint, ready
-//   version 2   offer, verdict, ready; after a verdict `again` of either side: from the beginning
-//   version 3   the same; `ready` may have bytes of the application
+//   version 2   offer, verdict, ready; a verdict `again` of either side starts the next round
+//   version 3   as version 2; `ready` may carry a message of the program
 #pragma once
 
 #include <array>
@@ -26,20 +27,20 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// What a frame carries.
+/// Types of frames.
 enum class frame_type : std::uint8_t {
-  blob = 1,      ///< bytes of the application
+  blob = 1,      ///< bytes of the program
   endpoint = 2,  ///< a queue pair's endpoint
-  ready = 3,     ///< the sender can receive; since version 3 with a message of the application
+  ready = 3,     ///< the sender can receive; since version 3 with a message of the program
   refusal = 4,   ///< the sender gives up; the payload is the reason in UTF-8
-  offer = 5,     ///< what a side can do and wants: `bringup::offer`; since version 2
-  verdict = 6,   ///< whether what was decided works for the sender: one byte; since version 2
+  offer = 5,     ///< `bringup::offer`; since version 2
+  verdict = 6,   ///< `bringup::verdict` in one byte; since version 2
 };
 
-/// What a verdict says.
+/// The result of a round at one side.
 enum class verdict : std::uint8_t {
   settled = 0,  ///< the sender's queue pair is connected as decided
-  again = 1,    ///< the sender's port has changed meanwhile: both offer anew
+  again = 1,    ///< the sender's port has changed: both sides make new offers
 };
 
 /// `blob`, `endpoint`, `ready`, `refusal`, `offer`, `verdict` or `unknown (9)`.
@@ -47,71 +48,73 @@ enum class verdict : std::uint8_t {
 
 /// One frame. Threads: one thread at a time.
 struct frame {
-  frame_type type = frame_type::blob;  ///< what the payload is
-  std::vector<std::byte> payload;      ///< its bytes
+  frame_type type = frame_type::blob;  ///< type of the payload
+  std::vector<std::byte> payload;      ///< bytes of the payload
 };
 
-/// The versions of this protocol that one side speaks.
+/// The protocol versions that one side supports.
 struct version_range {
-  std::uint16_t lowest = 1;   ///< the first version that it speaks
-  std::uint16_t highest = 3;  ///< the last one
+  std::uint16_t lowest = 1;   ///< lowest version
+  std::uint16_t highest = 3;  ///< highest version
 
   friend bool operator==(version_range, version_range) = default;
 };
 
-/// What this library speaks.
+/// The versions that this library supports.
 inline constexpr version_range spoken_versions{};
 /// Bytes of a greeting.
 inline constexpr std::size_t greeting_bytes = 8;
-/// Bytes in front of a frame's payload.
+/// Bytes of a frame's header.
 inline constexpr std::size_t frame_header_bytes = 8;
-/// The version from which on sides make offers.
+/// The first version with offers.
 inline constexpr std::uint16_t offers_since_version = 2;
-/// The version from which on `ready` may have bytes.
+/// The first version with messages in `ready`.
 inline constexpr std::uint16_t messages_since_version = 3;
-/// Those at most.
+/// The largest message in `ready`.
 inline constexpr std::size_t max_ready_bytes = 64;
-/// What an endpoint, an offer or a verdict has at most.
+/// The largest payload of an endpoint, an offer or a verdict.
 inline constexpr std::size_t max_bringup_bytes = 1024;
-/// What a refusal's text is cut to.
+/// The largest text of a refusal; longer ones are truncated.
 inline constexpr std::size_t max_refusal_bytes = 512;
 
-/// A greeting as bytes.
+/// Encodes a greeting.
 [[nodiscard]] std::array<std::byte, greeting_bytes> encode_greeting(
     version_range versions) noexcept;
 
-/// The peer's versions. Errors (all `protocol`): another magic number; lowest above highest.
+/// Decodes a greeting. Errors (all `protocol`): wrong magic number; lowest above highest.
 [[nodiscard]] result<version_range> decode_greeting(
     std::span<const std::byte, greeting_bytes> bytes);
 
-/// The highest version of both. Error: `protocol`, naming both ranges, when there is none.
+/// Returns the highest common version. Error: `protocol`, with both ranges, if there is none.
 [[nodiscard]] result<std::uint16_t> negotiate(version_range ours, version_range theirs);
 
-/// A whole frame as bytes. Precondition: the payload has at most 4 GiB - 1. Allocates.
+/// Encodes a frame. Precondition: the payload has at most 4 GiB - 1. Allocates.
 [[nodiscard]] std::vector<std::byte> encode_frame(frame_type type,
                                                   std::span<const std::byte> payload);
 
-/// Puts one frame together from bytes that arrive in any pieces. It asks for exactly the bytes that
-/// are missing, so nothing behind the frame is taken off the socket, and allocates the payload only
-/// after the header was found valid. Threads: one thread at a time.
+/// Assembles one frame from bytes in any fragmentation. It requests the missing bytes only, so the
+/// caller reads nothing behind the frame. It allocates the payload after the header is validated.
+/// Threads: one thread at a time.
 class frame_decoder {
  public:
-  /// Refuses blobs above `max_payload_bytes`; the frames of bring-up itself have limits of their
-  /// own.
+  /// Rejects blobs of more than `max_payload_bytes`; other frames have fixed limits.
   explicit frame_decoder(std::size_t max_payload_bytes) noexcept : limit_(max_payload_bytes) {}
 
-  /// Where the next bytes go; empty when the frame is complete. Valid until the next call.
+  /// Returns the memory for the next bytes; empty if the frame is complete. Valid until the next
+  /// call.
   [[nodiscard]] std::span<std::byte> room() noexcept;
-  /// Tells that the first `count` bytes of room() were filled. Precondition: count fits.
+  /// Returns the size of room(): the bytes that may be read without reading past the frame.
+  [[nodiscard]] std::size_t missing() const noexcept;
+  /// Reports that the first `count` bytes of room() were filled. Precondition: count fits.
   /// Errors (all `protocol`): unknown type, reserved bits, payload too long.
   [[nodiscard]] result<void> filled(std::size_t count);
-  /// Whether any byte of the frame was taken.
+  /// Returns whether bytes of the frame have arrived.
   [[nodiscard]] bool started() const noexcept { return taken_ != 0; }
-  /// Whether the frame can be taken.
+  /// Returns whether the frame is complete.
   [[nodiscard]] bool complete() const noexcept { return complete_; }
-  /// The type of the frame. Precondition: complete().
+  /// Returns the type of the frame. Precondition: complete().
   [[nodiscard]] frame_type type() const noexcept { return frame_.type; }
-  /// The frame; the decoder begins the next one. Precondition: complete().
+  /// Returns the frame and begins the next one. Precondition: complete().
   [[nodiscard]] frame take();
 
  private:
@@ -124,8 +127,8 @@ class frame_decoder {
   frame frame_;
 };
 
-/// A refusal's text as it may be shown: cut to max_refusal_bytes, control characters and what is
-/// no UTF-8 as `?`.
+/// Returns a refusal's text for display: truncated to max_refusal_bytes, with `?` for control
+/// characters and for bytes that are not UTF-8.
 [[nodiscard]] std::string printable_refusal(std::span<const std::byte> payload);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one side of a connection can do and wants: the facts that both sides decide on.
+// The capabilities and requests of one side of a connection, on which both sides decide.
 #pragma once
 
 #include <array>
@@ -20,88 +20,89 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// What executes the verbs of a side, as far as it limits whom it reaches.
+/// The network that a device is connected to, as far as it limits the reachable peers.
 enum class fabric : std::uint8_t {
   network = 0,    ///< an adapter, or the kernel's rxe: InfiniBand or RoCE
-  iwarp = 1,      ///< iWARP: only the connection manager connects it
+  iwarp = 1,      ///< iWARP: only the connection manager connects its queue pairs
   this_host = 2,  ///< soft0: processes of one host
 };
 /// `an adapter`, `iWARP`, `soft0`.
 [[nodiscard]] std::string to_string(fabric of);
 
-/// The kind of queue pair that is to be connected. The values cross the wire.
+/// The transport of the queue pair. The values are part of the wire format.
 enum class offered_transport : std::uint8_t {
-  rc = 2,  ///< a reliable connection
-  uc = 3,  ///< an unreliable connection
+  rc = 2,  ///< reliable connection
+  uc = 3,  ///< unreliable connection
+  ud = 4,  ///< unreliable datagrams
 };
-/// `RC`, `UC`.
+/// `RC`, `UC`, `UD`.
 [[nodiscard]] std::string to_string(offered_transport of);
 
-/// An address of the port.
+/// An entry of the port's GID table.
 struct offered_gid {
   verbena::gid gid;                   ///< the address
-  gid_type type = gid_type::roce_v2;  ///< what it is used with
-  gid_index index;                    ///< its place in the port's table
-  /// Leading bits that its subnet has in common; 0: its interface does not say. At most 128, and of
-  /// IPv4 addresses at least 96, or 0.
+  gid_type type = gid_type::roce_v2;  ///< type of the GID
+  gid_index index;                    ///< index in the port's GID table
+  /// Prefix length of the subnet, at most 128; for IPv4 addresses at least 96. 0: unknown.
   std::uint8_t prefix_bits = 0;
-  bool routed = false;  ///< its interface leads beyond its subnet, too
+  bool routed = false;  ///< its interface has a route beyond the subnet
 
   friend bool operator==(const offered_gid&, const offered_gid&) noexcept = default;
 };
 
-/// The limits of reliable connections.
+/// Timeouts, retries and limits of a reliable connection.
 struct offered_reliability {
-  std::uint8_t reads_as_initiator = 0;  ///< reads and atomics that it can have in flight
-  std::uint8_t reads_as_target = 0;     ///< and those that it can answer at once
-  ack_timeout timeout = {};             ///< how long it wants to wait for an acknowledgement
-  /// Its device may take 4.096 µs · 2^n to acknowledge; at most 31.
+  std::uint8_t reads_as_initiator = 0;  ///< initiator depth: reads and atomics in flight
+  std::uint8_t reads_as_target = 0;     ///< responder resources: reads and atomics served at once
+  ack_timeout timeout = {};             ///< requested ACK timeout
+  /// The device acknowledges within 4.096 µs · 2^n; at most 31.
   std::uint8_t ack_delay_exponent = 0;
   std::uint8_t retry_count = 0;      ///< at most 7
-  std::uint8_t rnr_retry_count = 0;  ///< at most 7, which means for ever
-  rnr_timer min_rnr_timer = {};      ///< what it asks the peer to wait without a receive
+  std::uint8_t rnr_retry_count = 0;  ///< at most 7; 7: no limit
+  rnr_timer min_rnr_timer = {};      ///< requested RNR delay of the peer
 
   friend bool operator==(const offered_reliability&, const offered_reliability&) noexcept = default;
 };
 
-/// A queue pair that can be connected to.
+/// A queue pair of an offer.
 struct offered_queue_pair {
-  queue_pair_number number;          ///< on its device
+  queue_pair_number number;          ///< queue pair number
   packet_sequence_number first_psn;  ///< of the first packet that it sends
 
   friend bool operator==(offered_queue_pair, offered_queue_pair) noexcept = default;
 };
 
-/// One side, before anything is agreed. Threads: one thread at a time.
+/// The offer of one side. Threads: one thread at a time.
 struct offer {
-  /// Addresses beyond these are not offered: the best stay.
+  /// The largest number of GIDs; an offer keeps the preferred ones.
   static constexpr std::size_t max_gids = 32;
-  /// Characters of a device's name that are told.
+  /// The largest length of the device's name.
   static constexpr std::size_t max_device_name = 64;
-  /// The longest encoding.
+  /// The largest encoding.
   static constexpr std::size_t max_encoded_bytes = 72 + max_device_name + 20 * max_gids;
 
-  offered_transport transport = offered_transport::rc;    ///< of the queue pair
-  bringup::fabric fabric = fabric::network;               ///< what executes its verbs
+  offered_transport transport = offered_transport::rc;    ///< transport of the queue pair
+  bringup::fabric fabric = fabric::network;               ///< network of the device
   verbena::link_layer link_layer = link_layer::ethernet;  ///< of the port; never `unspecified`
-  bool port_up = true;                                    ///< the port is active, or about to be
-  bool explicit_gid = false;  ///< the application chose the GID: it is the only one of the list
-  std::string device;         ///< its name, printable: `mlx5_0`
-  /// Tells hosts apart: the boot's identifier mixed with the network namespace.
+  bool port_up = true;                                    ///< the port is active or armed
+  bool explicit_gid = false;  ///< the program chose the GID; it is the only one in the list
+  std::string device;         ///< printable name: `mlx5_0`
+  /// Identifies the host and the network namespace.
   std::array<std::uint8_t, 16> host{};
-  verbena::mtu mtu = mtu::bytes_1024;    ///< the largest packet that this side wants
+  verbena::mtu mtu = mtu::bytes_1024;    ///< largest path MTU of this side
   verbena::lid lid;                      ///< of the port on InfiniBand
-  std::uint16_t partition_key = 0xffff;  ///< at the place of the port's table that was chosen
-  std::uint32_t inline_bytes = 0;        ///< that a request of its queue pair can carry
+  std::uint16_t partition_key = 0xffff;  ///< the P_Key at the chosen index
+  std::uint32_t inline_bytes = 0;        ///< largest inline data of the queue pair
   offered_queue_pair queue_pair;         ///< to be connected
-  /// A second queue pair, for messages that try the way. Nothing: it is not to be tried.
+  queue_key key;                         ///< of a UD queue pair
+  /// The probe queue pair. `nullopt`: this side sends no probe messages.
   std::optional<offered_queue_pair> probe;
-  offered_reliability reliability;  ///< zero for a transport without acknowledgements
+  offered_reliability reliability;  ///< zero for UC and UD
   std::vector<offered_gid> gids;    ///< of the port
 
-  /// The wire format, version 2 of the bring-up. Precondition: the limits above hold. Allocates.
+  /// Encodes the offer. Precondition: the limits above hold. Allocates.
   [[nodiscard]] std::vector<std::byte> encode() const;
-  /// Reads the wire format. Errors: `protocol`, naming what is wrong with which field.
+  /// Decodes an offer. Errors: `protocol`, with the invalid field.
   [[nodiscard]] static result<offer> decode(std::span<const std::byte> bytes);
 
   friend bool operator==(const offer&, const offer&) = default;

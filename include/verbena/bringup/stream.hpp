@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One TCP connection between two sides that bring up queue pairs.
+// A connection between two sides that bring up queue pairs: TCP, or a socket of the program.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,54 +19,81 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// What a stream lets through. Threads: immutable value.
+namespace detail {
+class carrier;
+}  // namespace detail
+
+/// Limits of a stream. Threads: immutable value.
 struct stream_options {
-  /// Longer blobs are refused, sent or received. A peer can make this side allocate that much.
+  /// The largest blob to send or to receive. A peer can make this side allocate this many bytes.
   std::size_t max_blob_bytes = 64 * 1024;
 };
 
-/// A connected peer that greeted: bounded blobs cross in both directions, each call with a deadline
-/// that covers all of it. Threads: one thread at a time.
+/// How to connect. Threads: immutable value.
+struct connect_options {
+  /// How long to repeat a connection request that the host refuses because no process listens yet;
+  /// 0: do not repeat it. Requests follow at intervals of 200 ms. The deadline applies as well.
+  std::chrono::nanoseconds retry_refused = std::chrono::nanoseconds(0);
+  stream_options stream = {};  ///< limits of the stream
+};
+
+/// A connected peer that has sent its greeting: bounded blobs cross in both directions, each call
+/// with a deadline. Threads: one thread at a time.
 ///
-/// After an error the stream is of no further use: every later call returns ENOTCONN. Errors of all
-/// calls: `timed_out`; `protocol` when the peer breaks the format or the order of calls;
-/// ECONNRESET when it closed the connection, ECONNABORTED with its words when it gave up; otherwise
-/// the errno of the system call. All name the peer.
+/// After an error, all later calls return ENOTCONN. Errors of all calls: `timed_out`; `protocol` if
+/// the peer breaks the format or the order of calls; ECONNRESET if the peer closed the connection;
+/// ECONNABORTED with the peer's reason if the peer gave up; otherwise the errno of the system call.
+/// All errors name the peer.
 class stream {
  public:
-  /// Resolves `to`, connects to its addresses in turn and greets. Blocks; a host name is looked up
-  /// on a thread of its own, so that the deadline holds for that too.
+  /// Resolves `to`, connects to one of its addresses and exchanges greetings. Blocks. A host name
+  /// is resolved on a separate thread, so the deadline applies to that step as well.
   [[nodiscard]] static result<stream> connect(const address& to, deadline until,
-                                              stream_options options = {});
+                                              const connect_options& options = {});
 
-  /// Sends one blob; returns when the kernel has all of it.
+  /// Takes over a connected stream socket of the program (TCP, AF_UNIX, socketpair(2)), and
+  /// exchanges greetings. The peer adopts its end, or uses connect() or a listener. The stream owns
+  /// the socket from here on, also if this function fails, and makes it non-blocking. Bytes that
+  /// the program exchanged before stay the program's affair: both sides must have read all of them.
+  /// Blocks.
+  ///
+  /// Errors: `invalid_argument` for a descriptor that is not a stream socket, or that listens;
+  /// ENOTCONN for a socket that is not connected.
+  [[nodiscard]] static result<stream> adopt(unique_fd socket, deadline until,
+                                            const stream_options& options = {});
+
+  /// Sends one blob; returns when the kernel has accepted all bytes.
   [[nodiscard]] result<void> send(std::span<const std::byte> blob, deadline until);
   /// Receives one blob.
   [[nodiscard]] result<std::vector<std::byte>> receive(deadline until);
-  /// Sends one blob and receives one, whichever comes first: both sides may call this at once with
+  /// Sends one blob and receives one, in any order: both sides may call this at the same time, with
   /// blobs of any permitted length.
   [[nodiscard]] result<std::vector<std::byte>> exchange(std::span<const std::byte> blob,
                                                         deadline until);
-  /// The same with frames of type `type`; the peer must send that type. For bring-up itself.
+  /// Sends a frame of type `type` and receives one of this type.
   [[nodiscard]] result<std::vector<std::byte>> exchange(frame_type type,
                                                         std::span<const std::byte> payload,
                                                         deadline until);
-  /// Tells the peer why this side gives up, as far as that is possible without blocking, and ends
-  /// the stream. The peer's pending or next call returns `reason`.
+  /// Sends the reason of the failure to the peer, and ends the stream. Does not block: if the
+  /// socket cannot take the reason, the peer sees a closed connection. The peer's pending or next
+  /// call returns `reason`.
   void refuse(std::string_view reason) noexcept;
   /// Ends the stream in both directions; the descriptor stays open until destruction.
   void shut_down() noexcept;
 
-  /// The peer as `192.0.2.1:4711`.
+  /// Returns the name of the peer: `192.0.2.1:4711`, or `process 4711` for a local socket.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
-  /// The version of the protocol that both speak.
+  /// Returns the version of the protocol that both sides use.
   [[nodiscard]] std::uint16_t version() const noexcept { return version_; }
-  /// The non-blocking socket, for poll(2), or for bytes without frames between two calls: nothing
-  /// beyond the last frame was read from it. The stream keeps owning it.
+  /// Returns the non-blocking socket, for poll(2), or for bytes of the program between two calls:
+  /// the stream reads nothing beyond the last frame. The stream keeps the ownership.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
+  /// Gives the socket back to the program, non-blocking, with nothing read beyond the last frame.
+  [[nodiscard]] unique_fd release() && noexcept { return std::move(socket_); }
 
  private:
   friend class listener;
+  friend class detail::carrier;
   stream(unique_fd socket, std::string peer, stream_options options) noexcept
       : socket_(std::move(socket)), peer_(std::move(peer)), options_(options) {}
 
@@ -75,8 +103,8 @@ class stream {
   result<bool> write_some(std::span<const std::byte>& left);
   result<void> read_some(std::span<std::byte> room, std::size_t& count);
   result<frame> run(const char* call, std::span<const std::byte> out, deadline until);
-  error silent(const char* call, bool in_the_middle) const;
   result<std::vector<std::byte>> expect(const char* call, frame_type type, frame got);
+  void end_with(std::span<const std::byte> bytes) noexcept;
   error broken(error why) noexcept;
 
   unique_fd socket_;

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A reliable connection that cannot lose, free or race a buffer: the adapter's hold on memory ends
-// before the program can get at it again. Three levels, from simple to free:
+// A reliable connection that holds every buffer until the adapter is done with it. Three levels:
 //
-//   blocking   channel.send(source(outbox), until)       the call returns when it is over
-//   scoped     channel.scope(until, [&](auto& s) { … })  what is posted inside is over at the end
-//   unpolled   channel.post_send(std::move(buffer))      the buffer goes in, and comes back
-//
-// No operation allocates, locks or calls the system. A time limit is always said: a deadline that
-// passes moves the queue pair to its error state, which makes the adapter let go of the memory.
+//   blocking   channel.send(source(outbox))          returns when the operation has completed
+//   scoped     channel.scope([&](auto& scope) { … }) operations complete before scope() returns
+//   owned      channel.post_send(std::move(buffer))  the handle returns the buffer
 #pragma once
 
 #include <cstddef>
@@ -23,6 +19,7 @@
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
+#include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
@@ -47,24 +44,32 @@ namespace verbena::inline VERBENA_ABI {
 
 class channel;
 
-/// Posts the receives that the peer's first messages need, to a channel that takes them already
-/// while the peer cannot send yet. Blocking operations and scopes have to wait until it is
-/// connected.
+/// Posts the receives for the first messages of the peer. Is called before the channel is
+/// connected, when the channel accepts receives but no blocking operations and no scopes.
 using channel_preparation = std::function<result<void>(channel&)>;
 
-/// A connected channel: prepared_channel makes it. Dropping it destroys its queue pair, unless
-/// pending operations still need it; nothing waits, and buffers go back when the adapter is done
-/// with them.
+/// A connected channel, made by prepared_channel.
 ///
-/// Memory of another protection domain, too many pieces, more bytes than the peer's region has and
-/// a full queue are refused, as a result that says so.
-/// Threads: a channel, its scopes and its handles are used by one thread at a time, together; they
-/// may move from thread to thread.
+/// The destructor destroys the queue pair, unless pending operations still need it. It does not
+/// wait; buffers return to their pools when the adapter is done with them.
+///
+/// A post is refused, as a value, if the queue is full, if memory belongs to another protection
+/// domain, if there are more slices than the queue pair takes, or if the operation exceeds the
+/// remote region.
+///
+/// No operation allocates, locks or makes a system call. A blocking call polls until its operation
+/// has completed. If the peer does not answer, a send, write, read or atomic fails when the retries
+/// of the adapter are exhausted. A send also waits for a receive of the peer, without a limit
+/// unless `rnr_retry_count` sets one. A receive completes when a message arrives or the connection
+/// fails. abort_at limits the wait at the price of the connection.
+///
+/// Threads: a channel, its scopes and its operations are used by one thread at a time, together;
+/// they may move from thread to thread.
 class [[nodiscard]] channel {
  public:
-  /// Takes over the channel of `other`, which must not be used afterwards.
+  /// Takes the channel of `other`, which must not be used afterwards.
   channel(channel&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
-  /// Drops its own and takes over that of `other`.
+  /// Destroys its own channel and takes that of `other`, which must not be used afterwards.
   channel& operator=(channel&& other) noexcept {
     if (this != &other) {
       detail::channel_core::release(core_);
@@ -76,75 +81,94 @@ class [[nodiscard]] channel {
   channel& operator=(const channel&) = delete;
   ~channel() { detail::channel_core::release(core_); }
 
-  /// Sends a message for the peer's next receive, and waits until the peer's adapter has it.
+  /// Sends a message and waits until the adapter of the peer has it.
   ///
-  /// *Contract.* What `data` names is neither written nor unregistered until the call returns.
-  [[nodiscard]] operation_result send(const source& data, deadline until,
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
+  [[nodiscard]] operation_result send(const source& data, abort_at limit = {},
                                       place_of_post posted = std::source_location::current());
-  /// The same for all that a message can be made of, and with options.
+  /// Sends a message from several slices, from inline data, or with options.
   ///
-  /// *Contract.* As above.
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
   [[nodiscard]] operation_result send(
-      const outgoing& data, deadline until, const operation_options& options = {},
+      const outgoing& data, abort_at limit = {}, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
-  /// Receives one message and waits for it. byte_length() of the result is its length.
+  /// Sends a message with options, and waits until the adapter of the peer has it.
   ///
-  /// *Contract.* What `into` names is neither read, written nor unregistered until the call
-  /// returns.
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
+  [[nodiscard]] operation_result send(
+      const outgoing& data, const operation_options& options,
+      std::source_location posted = std::source_location::current()) {
+    return send(data, abort_at(), options, posted);
+  }
+  /// Receives one message and waits for it. `byte_length()` of the result is the length.
+  ///
+  /// *Contract.* The memory of `into` is not read, written or deregistered before the call returns.
   [[nodiscard]] operation_result receive(
-      const sink& into, deadline until,
+      const sink& into, abort_at limit = {},
       std::source_location posted = std::source_location::current());
-  /// The same, scattered over several pieces, filled one after the other.
+  /// Receives one message into several slices, which are filled in order.
   ///
-  /// *Contract.* As above.
+  /// *Contract.* The memory of `into` is not read, written or deregistered before the call returns.
   [[nodiscard]] operation_result receive(
-      std::span<const sink> into, deadline until,
+      std::span<const sink> into, abort_at limit = {},
       std::source_location posted = std::source_location::current());
-  /// Writes to the beginning of `to`; the peer's program does not notice.
+  /// Writes to the beginning of `to`, unnoticed by the program of the peer.
   ///
-  /// *Contract.* As send().
-  [[nodiscard]] operation_result write(const source& data, const remote_region& to, deadline until,
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
+  [[nodiscard]] operation_result write(const source& data, const remote_region& to,
+                                       abort_at limit = {},
                                        place_of_post posted = std::source_location::current());
-  /// The same for all that a write can be made of, and with options.
+  /// Writes from several slices, from inline data, or with options.
   ///
-  /// *Contract.* As send().
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
   [[nodiscard]] operation_result write(
-      const outgoing& data, const remote_region& to, deadline until,
+      const outgoing& data, const remote_region& to, abort_at limit = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
+  /// Writes with options.
+  ///
+  /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
+  [[nodiscard]] operation_result write(
+      const outgoing& data, const remote_region& to, const operation_options& options,
+      std::source_location posted = std::source_location::current()) {
+    return write(data, to, abort_at(), options, posted);
+  }
   /// Reads the beginning of `from`: as many bytes as `into` has.
   ///
-  /// *Contract.* As receive().
+  /// *Contract.* The memory of `into` is not read, written or deregistered before the call returns.
   [[nodiscard]] operation_result read(
-      const sink& into, const remote_region& from, deadline until,
+      const sink& into, const remote_region& from, abort_at limit = {},
       std::source_location posted = std::source_location::current());
-  /// The same, scattered over several pieces.
+  /// Reads into several slices, which are filled in order.
   ///
-  /// *Contract.* As receive().
+  /// *Contract.* The memory of `into` is not read, written or deregistered before the call returns.
   [[nodiscard]] operation_result read(
-      std::span<const sink> into, const remote_region& from, deadline until,
+      std::span<const sink> into, const remote_region& from, abort_at limit = {},
       std::source_location posted = std::source_location::current());
-  /// Compares the 8 bytes at the beginning of `target`: if they are `operands.expected`, they
-  /// become `operands.desired`. What they were is then in `before`, in host order.
+  /// Replaces the first 8 bytes of `target` by `operands.desired` if they are `operands.expected`.
+  /// Stores their previous value in `before`, in host byte order.
   ///
-  /// *Contract.* As receive(), for `before`.
+  /// *Contract.* The memory of `before` is not read, written or deregistered before the call
+  /// returns.
   [[nodiscard]] operation_result compare_and_swap(
       const sink& before, const remote_region& target, compare_and_swap_operands operands,
-      deadline until, std::source_location posted = std::source_location::current());
-  /// Adds to the 8 bytes at the beginning of `target`. What they were is then in `before`.
+      abort_at limit = {}, std::source_location posted = std::source_location::current());
+  /// Adds to the first 8 bytes of `target`. Stores their previous value in `before`, in host byte
+  /// order.
   ///
-  /// *Contract.* As receive(), for `before`.
+  /// *Contract.* The memory of `before` is not read, written or deregistered before the call
+  /// returns.
   [[nodiscard]] operation_result fetch_and_add(
-      const sink& before, const remote_region& target, std::uint64_t addend, deadline until,
+      const sink& before, const remote_region& target, std::uint64_t addend, abort_at limit = {},
       std::source_location posted = std::source_location::current());
 
-  /// Calls `body` with a scope; operations posted in it are over when scope() returns, by whatever
-  /// way `body` ends. It waits until `until`; then the channel is flushed. The result has what
-  /// `body` returned (a value, a result<T> or nothing), and every failure that `body` has not
-  /// looked at: operation_scope.hpp.
+  /// Calls `body` with a scope; its operations have completed when scope() returns.
+  ///
+  /// scope() waits for them also if `body` fails or throws. The result has the value of `body` (a
+  /// value, a result<T> or void), and every failure that `body` did not inspect.
   template <std::invocable<operation_scope&> Body>
-  auto scope(deadline until, Body&& body) {
-    operation_scope opened(core(), until, operation_scope::policy::collect);
+  auto scope(abort_at limit, Body&& body) {
+    operation_scope opened(core(), limit, operation_scope::policy::collect);
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
       std::invoke(std::forward<Body>(body), opened);
@@ -155,13 +179,20 @@ class [[nodiscard]] channel {
       return scope_result<detail::value_of_body<returned>>(std::move(outcome), opened.finish());
     }
   }
-  /// As scope(), for a body that looks at each operation itself: returns what `body` returns. When
-  /// it succeeds and leaves an operation that nobody looked at, the program stops, after the
-  /// operations are over, with the place of that post. When it fails, by a result with an error or
-  /// an exception, they are over when it leaves, and their failures are added to the error's text.
+  /// Calls `body` with a scope that waits until all operations have completed.
   template <std::invocable<operation_scope&> Body>
-  auto manual_scope(deadline until, Body&& body) -> std::invoke_result_t<Body, operation_scope&> {
-    operation_scope opened(core(), until, operation_scope::policy::demand);
+  auto scope(Body&& body) {
+    return scope(abort_at(), std::forward<Body>(body));
+  }
+  /// Calls `body`, which inspects every operation itself, and returns the value of `body`.
+  ///
+  /// If `body` succeeds and has not inspected an operation, the program stops with the place of
+  /// that post, after the operations have completed. If `body` fails, by a result with an error or
+  /// by an exception, manual_scope() waits for the operations and appends their failures to the
+  /// text of the error.
+  template <std::invocable<operation_scope&> Body>
+  auto manual_scope(abort_at limit, Body&& body) -> std::invoke_result_t<Body, operation_scope&> {
+    operation_scope opened(core(), limit, operation_scope::policy::demand);
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
       std::invoke(std::forward<Body>(body), opened);
@@ -178,131 +209,140 @@ class [[nodiscard]] channel {
       return outcome;
     }
   }
+  /// Calls `body` with a manual scope that waits until all operations have completed.
+  template <std::invocable<operation_scope&> Body>
+  auto manual_scope(Body&& body) -> std::invoke_result_t<Body, operation_scope&> {
+    return manual_scope(abort_at(), std::forward<Body>(body));
+  }
 
-  /// Posts a message of what `part` says of `memory`. The channel has the buffer until the message
-  /// is over; the handle gives it back. Never blocks.
+  /// Posts a message of the bytes that `part` names. Never blocks.
   ///
-  /// *Contract.* Nothing but the buffer: copies of its bytes() are not used until it is back.
+  /// The operation owns the buffer until the adapter is done with it; take_buffer() of the handle
+  /// returns it, also if the post was refused.
+  ///
+  /// *Contract.* Copies of `memory.bytes()` are not used before the buffer is back.
   [[nodiscard]] pending_operation post_send(
-      buffer&& memory, const buffer_part& part = {}, const operation_options& options = {},
+      buffer&& memory, const buffer_slice& part = {}, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
-  /// Posts a receive for one message.
-  ///
-  /// *Contract.* As above.
+  /// Posts a receive for one message. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_receive(
-      buffer&& memory, const buffer_part& part = {},
+      buffer&& memory, const buffer_slice& part = {},
       std::source_location posted = std::source_location::current());
-  /// Posts a write to the beginning of `to`.
-  ///
-  /// *Contract.* As above.
+  /// Posts a write to the beginning of `to`. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_write(
-      buffer&& memory, const remote_region& to, const buffer_part& part = {},
+      buffer&& memory, const remote_region& to, const buffer_slice& part = {},
       const operation_options& options = {},
       std::source_location posted = std::source_location::current());
-  /// Posts a read of the beginning of `from`.
-  ///
-  /// *Contract.* As above.
+  /// Posts a read of the beginning of `from`. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_read(
-      buffer&& memory, const remote_region& from, const buffer_part& part = {},
+      buffer&& memory, const remote_region& from, const buffer_slice& part = {},
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic comparison; what the 8 bytes were is then at the beginning of the buffer.
-  ///
-  /// *Contract.* As above.
+  /// Posts an atomic comparison. The previous value of the 8 bytes goes to the beginning of the
+  /// buffer. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_compare_and_swap(
       buffer&& before, const remote_region& target, compare_and_swap_operands operands,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic addition; what the 8 bytes were is then at the beginning of the buffer.
-  ///
-  /// *Contract.* As above.
+  /// Posts an atomic addition. The previous value of the 8 bytes goes to the beginning of the
+  /// buffer. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_fetch_and_add(
       buffer&& before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
-  /// Polls once: what has completed is delivered to its handle, also those of other channels of the
-  /// same completion_hub. Never blocks.
+  /// Polls once and delivers completions to their handles. Never blocks.
+  ///
+  /// On a completion_hub it also delivers the completions of the other channels.
   void progress() { core().progress(); }
-  /// Operations in flight.
+  /// Returns the number of operations in flight.
   [[nodiscard]] std::uint32_t in_flight() const { return core().in_flight(); }
-  /// Sends, writes, reads and atomics that could be posted now.
+  /// Returns how many sends, writes, reads and atomics can be posted now.
   [[nodiscard]] std::uint32_t free_sends() const { return core().free_sends(); }
-  /// Receives that could be posted now.
+  /// Returns how many receives can be posted now.
   [[nodiscard]] std::uint32_t free_receives() const { return core().free_receives(); }
-  /// Failures of operations whose handles were dropped before they ended.
+  /// Returns how many operations failed after their handles were destroyed.
   [[nodiscard]] std::uint64_t unseen_failures() const { return core().unseen_failures(); }
-  /// The first of them; nullptr if there is none.
+  /// Returns the first of the unseen failures; nullptr if there is none.
   [[nodiscard]] const operation_result* first_unseen_failure() const {
     return core().first_unseen_failure();
   }
 
-  /// What the device says that the options are: of what was not given, what was chosen; depths and
-  /// pieces as granted, read depth and MTU as agreed with the peer. May block in the kernel.
-  /// Errors: the errno of ibv_query_qp(3); ENOTCONN when the channel lost its queue pair.
+  /// Returns the effective options, including granted capacities and negotiated values. May block
+  /// in the kernel.
+  ///
+  /// Errors: the errno of ibv_query_qp(3); ENOTCONN if the channel has no queue pair.
   [[nodiscard]] result<channel_options> query() const;
-  /// The failure of an operation of this channel, with what only the channel knows: to which peer
-  /// it was, what the device says, the usual causes. Asks the device. Precondition: !failed.ok().
+  /// Explains a failed operation of this channel: peer, state of the device, usual causes.
+  ///
+  /// Queries the device. Precondition: the operation failed.
   [[nodiscard]] error describe(const operation_result& failed) const;
-  /// Ends what is in flight: moves the queue pair to its error state and waits until the adapter
-  /// has let go of all memory. Every handle has then ended, and every buffer is back. Blocks for
-  /// 5 s at most.
+  /// Ends the connection: moves the queue pair to the error state and waits for the flush.
+  ///
+  /// Afterwards every operation has ended and every buffer is back. Blocks for at most 5 s.
   void flush() { core().flush(); }
 
-  /// Why the connection is of no more use, as far as operations that ended have shown it; nullptr
-  /// if they have not. The first cause stays until reconnect().
+  /// Returns why the connection ended, or nullptr if no operation has shown a failure yet. The
+  /// first cause stays until reconnect().
   [[nodiscard]] const channel_failure* failure() const { return core().failure(); }
-  /// The same in words, with what only the channel knows: to which peer it was, what the device
-  /// says, whether the port is down now. Asks the device. Precondition: failure() != nullptr.
+  /// Explains failure(): peer, state of the device, and whether the port is down now.
+  ///
+  /// Queries the device. Precondition: failure() != nullptr.
   [[nodiscard]] error describe_failure() const;
 
-  /// Gives the channel a new connection to the peer at the other end of `peer`, who calls this too,
-  /// or prepared_channel::connect() if it was started anew. What is in flight is flushed first, the
-  /// old queue pair is destroyed, and its completions are taken: each handle of the old connection
-  /// has its result, and none of the new connection can be taken for it. The protection domain, its
-  /// regions and buffers, the completion queue or hub and the options stay; sequence numbers, the
-  /// entry of the GID table and the path MTU are chosen anew, unless the options gave the latter
-  /// two. A GID that the options gave by its index is looked for where it is now. A port that is
-  /// down may come back within `options.port_patience`.
+  /// Replaces the queue pair by a new one that is connected over `peer`.
   ///
-  /// Errors: those of prepared_channel::connect() and of prepare_again(). The channel is then
-  /// without a connection, posts are refused as refusal::not_connected, and it can be tried again
-  /// with a stream that was connected anew. Blocks and allocates.
+  /// The peer calls reconnect() too, or prepared_channel::connect() if its program was restarted.
+  /// First the operations in flight are flushed and the old queue pair is destroyed: each handle of
+  /// the old connection has its result, and no late completion is taken for one of the new
+  /// connection. The protection domain, regions, buffers, completion queue or hub and options are
+  /// kept. Packet sequence numbers, GID index and path MTU are chosen again, unless the options set
+  /// the latter two; a GID that the options set by index is searched at its present index. A port
+  /// that is down is waited for, at most `options.port_timeout`.
+  ///
+  /// Errors: those of prepared_channel::connect() and of prepare_reconnect(). The channel then has
+  /// no connection and refuses posts as refusal::not_connected; reconnect() can be called again
+  /// with a new stream. Blocks and allocates.
   [[nodiscard]] result<reconnection> reconnect(bringup::stream& peer, deadline until,
                                                const bringup::negotiation_options& options = {});
-  /// The same by the connection manager, as prepared_channel::connect() does it. The peer answers
-  /// by reconnect_by(), or by prepared_channel::accept() if it was started anew. The two sides know
-  /// each other again if neither had private data of its own in `options`, now and when they were
-  /// connected first: continuations travel there. `peer` is on the device and port of the channel.
+  /// Reconnects with the connection manager, as the active side.
   ///
-  /// Errors: those of cm::connector::connect() and of protection_domain::create_queue_pair(). The
-  /// channel has then no connection, what `prepare` posted is lost, and reconnecting may be tried
-  /// again with another connector.
+  /// `peer` is on the device and port of the channel. The peer calls accept_reconnect(), or
+  /// prepared_channel::accept() if its program was restarted. The resume tokens travel as private
+  /// data; the two sides recognize each other if `options` had no private data, now and when they
+  /// first connected.
+  ///
+  /// Errors: those of cm::connector::connect() and of protection_domain::create_qp(). The channel
+  /// then has no connection, what `prepare` posted is lost, and reconnect() can be called again
+  /// with another connector.
   [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
                                                const cm::connection_options& options,
                                                deadline until,
                                                const channel_preparation& prepare = {});
-  /// Grants a request of the peer that connects again: the same for
-  /// cm::connection_request::accept().
-  [[nodiscard]] result<reconnection> reconnect_by(cm::connection_request&& request,
-                                                  const cm::connection_options& options,
-                                                  deadline until,
-                                                  const channel_preparation& prepare = {});
-  /// The first half of that for who exchanges endpoints by other means; handshake() of what comes
-  /// back is the second. Blocks for 5 s at most, and allocates.
+  /// Reconnects with the connection manager, as the passive side. Errors: those of
+  /// cm::connection_request::accept(); see reconnect().
+  [[nodiscard]] result<reconnection> accept_reconnect(cm::connection_request&& request,
+                                                      const cm::connection_options& options,
+                                                      deadline until,
+                                                      const channel_preparation& prepare = {});
+  /// Prepares a new queue pair, for programs that exchange endpoints themselves.
   ///
-  /// Errors: those of protection_domain::create_queue_pair(), as `unavailable` while the port is
-  /// down; `unavailable`, too, when the port has no more the address that the options chose.
-  [[nodiscard]] result<prepared_reconnection> prepare_again();
+  /// handshake() of the returned object connects it. Blocks for at most 5 s, and allocates.
+  ///
+  /// Errors: those of protection_domain::create_qp(), as `unavailable` while the port is down;
+  /// `unavailable` also if the port no longer has the GID that the options chose.
+  [[nodiscard]] result<prepared_reconnection> prepare_reconnect();
 
-  /// The protection domain that its memory has to be of.
+  /// Returns the protection domain that memory of operations must belong to.
   [[nodiscard]] const protection_domain& domain() const { return core().domain(); }
-  /// The queue pair, for what this class does not offer; nullptr if it was lost. What is posted to
-  /// it there must not be signaled: the channel polls its completions.
-  [[nodiscard]] queue_pair<rc>* queue() {
-    auto& queue = core().queue();
+  /// Returns the queue pair, for features that this class lacks; nullptr if it was destroyed.
+  ///
+  /// Requests that are posted to it must not be signaled, since the channel polls the completions.
+  [[nodiscard]] queue_pair<rc>* qp() {
+    auto& queue = core().qp();
     return queue ? &*queue : nullptr;
   }
-  /// The connection that it was made from, which lives as long as the channel; nullptr if it was
-  /// connected without a connection manager. When its is_disconnected() says so, flush() ends what
-  /// is in flight.
+  /// Returns the connection of the connection manager; nullptr without one.
+  ///
+  /// It lives as long as the channel. After its is_disconnected(), flush() ends the operations in
+  /// flight.
   [[nodiscard]] cm::connection* connection() { return core().connection(); }
 
  private:
@@ -312,13 +352,13 @@ class [[nodiscard]] channel {
     VERBENA_ASSERT(core_ != nullptr, "a moved-from channel must not be used");
     return *core_;
   }
-  [[nodiscard]] operation_result run(const detail::operation_description& what, deadline until,
+  [[nodiscard]] operation_result run(const detail::operation_description& what, abort_at limit,
                                      std::source_location posted);
-  // Lets the program post while the channel has the queue pair, and takes that back.
+  // Gives the queue pair to the channel while `prepare` posts to it, and takes it back.
   [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected,
                                   const channel_preparation& prepare);
-  // What was lent is connected; what the peer said of itself.
-  std::optional<continuation> take_over(cm::connection&& connected);
+  // Takes the connected queue pair; returns the resume token of the peer.
+  std::optional<resume_token> take_over(cm::connection&& connected);
   template <class Bring>
   [[nodiscard]] result<reconnection> reconnect_managed(const cm::connection_options& options,
                                                        const channel_preparation& prepare,

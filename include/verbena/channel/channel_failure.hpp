@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Why a channel is of no more use.
+// Why the connection of a channel ended.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,42 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What ended the connection of a channel.
+/// The event that ended the connection of a channel.
 enum class failure_cause : std::uint8_t {
-  operation,  ///< an operation failed: channel_failure::first says which and how
-  /// Operations were flushed, and none of them was to blame: the adapter or the peer ended it. The
-  /// asynchronous events of the context may tell more.
+  operation,  ///< an operation failed: see channel_failure::first
+  /// Operations were flushed although none of them failed: the adapter or the peer ended the
+  /// connection. The asynchronous events of the context may say more.
   connection,
-  deadline,  ///< a deadline passed, and what was in flight was flushed; `first` waited for it
-  program,   ///< channel::flush() or channel::reconnect() was called
-  adapter,   ///< it could not be polled or flushed: `code` is the errno, and the queue pair is gone
+  aborted,  ///< an abort_at passed, and the operations in flight were flushed; `first` is one
+  program,  ///< channel::flush() or channel::reconnect() was called
+  adapter,  ///< polling or flushing failed with `code`, and the queue pair was destroyed
 };
-/// `an operation failed`, `the connection ended`, `a deadline passed`, …
+/// Returns the cause in words: `an operation failed`, `the program flushed the channel`, …
 [[nodiscard]] std::string to_string(failure_cause of);
 
-/// How many operations of a connection did not succeed, by what is known of them: see
-/// operation_result::delivery().
+/// Counts the operations of a connection that did not succeed, by operation_result::delivery().
 struct operation_fates {
-  std::uint64_t not_done = 0;  ///< what did certainly not happen, receives apart
-  std::uint64_t unknown = 0;   ///< what may have happened at the peer, or not
-  std::uint64_t receives = 0;  ///< receives that brought nothing
+  std::uint64_t not_done = 0;  ///< operations without effect, except receives
+  std::uint64_t unknown = 0;   ///< operations that may have taken effect at the peer
+  std::uint64_t receives = 0;  ///< receives without a message
 
   friend bool operator==(const operation_fates&, const operation_fates&) noexcept = default;
 };
 
-/// `2 not done, 5 unknown, 16 receives without a message`, or `none`.
+/// Returns `2 not done, 5 unknown, 16 receives without a message`, or `none`.
 [[nodiscard]] std::string to_string(const operation_fates& of);
 
-/// Why a channel is of no more use, until channel::reconnect(). What failed first is kept: what was
-/// flushed because of it does not hide it. Threads: one thread at a time.
+/// Why the connection of a channel ended; valid until channel::reconnect(). Keeps the first
+/// failure, not the operations flushed because of it. Threads: one thread at a time.
 struct channel_failure {
-  failure_cause cause = failure_cause::connection;  ///< what came first
-  /// The operation that failed first, or waited when a deadline passed: with its completion, its
-  /// vendor error and the place of its post. Nothing if none was in flight.
+  failure_cause cause = failure_cause::connection;  ///< the first cause
+  /// The operation that failed first, or that the call with the passed abort_at waited for;
+  /// nullopt if none was in flight.
   std::optional<operation_result> first = {};
-  int code = 0;                ///< of `adapter`: the errno, or 0
-  operation_fates fates = {};  ///< of operations that ended since; grows while they are reaped
+  int code = 0;                ///< the errno if `cause` is `adapter`, or 0
+  operation_fates fates = {};  ///< grows while flushed operations are polled
 
-  /// All of it in words. channel::describe_failure() knows more. Allocates.
+  /// Returns the failure in words. channel::describe_failure() adds peer and port. Allocates.
   [[nodiscard]] verbena::error error() const;
 };
 

@@ -12,20 +12,24 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// One completion queue for several channels: whichever of them polls, the completions of all are
-/// delivered. Each channel reserves an entry for each operation that it can have in flight, so the
-/// queue cannot overrun. Copies share the queue; channels keep it alive.
-/// Threads: a hub, its channels and their handles are used by one thread at a time, together.
+/// One completion queue for several channels. If one of them polls, the completions of all are
+/// delivered.
+///
+/// Each channel reserves an entry for each operation that it can have in flight, so the queue
+/// cannot overrun. Copies share the queue; channels keep it alive. Threads: a hub, its channels and
+/// their handles are used by one thread at a time, together.
 class completion_hub {
  public:
-  /// A hub with room for `operations` in flight, over all channels: for each channel its
-  /// `max_send_wr + max_recv_wr`. Allocates; may block in the kernel. Errors: `invalid_argument`
-  /// for 0; the errno of ibv_create_cq(3), with the device's limit.
+  /// Creates a hub for `operations` in flight on all channels together: the sum of their
+  /// `max_send_wr + max_recv_wr`.
+  ///
+  /// Errors: `invalid_argument` for 0; the errno of ibv_create_cq(3), with the limit of the device.
+  /// Allocates; may block in the kernel.
   [[nodiscard]] static result<completion_hub> create(const context& of, std::uint32_t operations);
 
-  /// Operations that channels to come can still have in flight.
+  /// Returns the number of operations that no channel has reserved.
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return table_->unreserved(); }
-  /// The queue. Only channels may poll it; it can be armed, and asked for its channel.
+  /// Returns the queue. Only channels may poll it.
   [[nodiscard]] const completion_queue& cq() const noexcept { return table_->cq(); }
 
  private:

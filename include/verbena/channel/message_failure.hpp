@@ -8,31 +8,22 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What of a message_channel failed.
+/// The part of a message_channel that failed.
 enum class failed_part : std::uint8_t {
   message,       ///< a message: `message` is its number
-  credit_write,  ///< a write of the channel itself
+  credit_write,  ///< an RDMA write of the channel itself
   receive,       ///< a receive
   polling,       ///< ibv_poll_cq(3), with `code`; the queue pair was destroyed
   posting,       ///< ibv_post_recv(3), or ibv_post_send(3) of the channel itself, with `code`
-  flush,         ///< nothing: message_channel::flush() was called
+  flush,         ///< none: message_channel::flush() was called
 };
 
-/// Why a message_channel ended: the first failure; those that only follow from it are not told.
-/// Threads: immutable value.
+/// The first failure of a message_channel. Threads: immutable value.
 struct message_failure {
-  failed_part part = failed_part::message;  ///< what failed
-  std::uint64_t message = 0;                ///< the message that failed; 0: none
-  int code = 0;                             ///< the errno of the verb; 0: none failed
-  std::optional<completion> done = {};      ///< all that the completion said, if there was one
-};
-
-/// Consecutive messages. Threads: immutable value.
-struct message_range {
-  std::uint64_t first = 0;  ///< number of the first one
-  std::uint64_t count = 0;  ///< how many
-
-  friend bool operator==(message_range, message_range) noexcept = default;
+  failed_part part = failed_part::message;  ///< the part that failed
+  std::uint64_t message = 0;                ///< number of the failed message; 0: none
+  int code = 0;                             ///< errno of the verb; 0: none failed
+  std::optional<completion> done = {};      ///< the completion, if there was one
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How an operation of a channel ended: one type for what a verb, a completion or the channel itself
-// says, which loses nothing that they said.
+// The result of an operation of a channel: a completion, the errno of a verb, or a refusal of the
+// channel itself.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ class channel_core;
 
 /// How an operation ended.
 enum class operation_end : std::uint8_t {
-  success,  ///< it did what it was to do
-  failed,   ///< its completion says how it failed: completion()
-  refused,  ///< it was not posted, nothing happened: refusal(), code()
-  /// A deadline passed; the channel was put into its error state to get the memory back, and this
-  /// was flushed. Whether the peer has seen something of it is unknown.
-  deadline,
-  /// The channel lost its queue pair before the completion came. The adapter is done with the
-  /// memory; whether the peer has seen something of it is unknown. code() is the errno of the
-  /// poll that failed, or 0.
+  success,  ///< completed successfully
+  failed,   ///< completed with an error: completion()
+  refused,  ///< was not posted: refusal(), code()
+  /// An abort_at passed: the channel moved its queue pair to the error state to get the memory
+  /// back, and the operation was flushed. It may have taken effect at the peer.
+  aborted,
+  /// The queue pair was destroyed before the completion arrived. The adapter no longer accesses the
+  /// memory; the operation may have taken effect at the peer. code() is the errno of the failed
+  /// poll, or 0.
   lost,
 };
 
@@ -38,58 +38,56 @@ enum class operation_end : std::uint8_t {
 enum class refusal : std::uint8_t {
   none,            ///< it was posted
   verb,            ///< ibv_post_send(3) or ibv_post_recv(3) refused it with code()
-  queue_full,      ///< as many operations are in flight as the channel has places: ENOMEM
-  foreign_domain,  ///< memory of another protection domain than the channel's: EINVAL
-  /// More pieces of memory than `max_send_sge` or `max_recv_sge`, or than the device reads into at
-  /// once: EINVAL.
-  too_many_pieces,
-  remote_bounds,  ///< more bytes than the peer's region has: EINVAL
-  atomic_shape,   ///< an atomic operation on other than 8 aligned bytes: EINVAL
-  not_connected,  ///< the channel has lost its queue pair: ENOTCONN
+  queue_full,      ///< the send queue or the receive queue is full: ENOMEM
+  foreign_domain,  ///< the memory belongs to another protection domain than the channel: EINVAL
+  /// More slices than `max_send_sge` or `max_recv_sge`, or than one read of the device fills:
+  /// EINVAL.
+  too_many_slices,
+  remote_bounds,  ///< the operation exceeds the remote region: EINVAL
+  atomic_shape,   ///< an atomic operation on anything but 8 aligned bytes: EINVAL
+  not_connected,  ///< the channel has no connection: ENOTCONN
 };
 
-/// Where an operation was posted: by itself the place of the call. Threads: immutable value.
+/// The source location of a post; by default that of the call. Threads: immutable value.
 class place_of_post {
  public:
-  /// The place `at`.
-  // NOLINTNEXTLINE(google-explicit-constructor): std::source_location::current() is its default
+  /// Holds the location `at`.
+  // NOLINTNEXTLINE(google-explicit-constructor): std::source_location::current() is the default
   constexpr place_of_post(std::source_location at) noexcept : at_(at) {}
-  /// The place.
+  /// Returns the location.
   [[nodiscard]] constexpr std::source_location at() const noexcept { return at_; }
 
  private:
   std::source_location at_;
 };
 
-/// What is known of what an operation was to do.
+/// Whether an operation has taken effect.
 enum class delivery : std::uint8_t {
-  done,      ///< it was done, once
-  not_done,  ///< it was not, and will never be: doing it again does it once
-  unknown,   ///< it may have been done, in whole or in part: doing it again may do it twice
+  done,      ///< it took effect exactly once
+  not_done,  ///< it has not taken effect and never will: it can be repeated safely
+  unknown,   ///< it may have taken effect, in whole or in part: a repetition may be the second
 };
 
-/// How an operation ended, and what it brought. On success cheap to make and to copy; the words of
-/// a failure are made when error() is asked. Threads: immutable value.
-class [[nodiscard("an operation can fail: check it, or call value()")]] operation_result {
+/// The result of an operation. Cheap to create and to copy; the text of a failure is created by
+/// error(). Threads: immutable value.
+class [[nodiscard("an operation can fail: check the result, or call value()")]] operation_result {
  public:
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): the completion is there if posted
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): done_ is valid if completed_
   operation_result() noexcept = default;
 
-  /// Ended with a completion. `flushed_by_deadline`: the channel flushed it because one passed.
-  [[nodiscard]] static operation_result of(const verbena::completion& done,
-                                           bool flushed_by_deadline,
+  /// Creates the result of a completed operation. `aborting`: an abort_at of the channel passed.
+  [[nodiscard]] static operation_result of(const verbena::completion& done, bool aborting,
                                            std::source_location posted) noexcept {
     operation_result made;
     made.done_ = done;
     made.posted_ = posted;
     made.completed_ = true;
-    made.end_ = done.ok() ? operation_end::success
-                : flushed_by_deadline && done.status() == completion_status::flushed
-                    ? operation_end::deadline
-                    : operation_end::failed;
+    made.end_ = done.ok()                                                 ? operation_end::success
+                : aborting && done.status() == completion_status::flushed ? operation_end::aborted
+                                                                          : operation_end::failed;
     return made;
   }
-  /// Not posted.
+  /// Creates the result of an operation that was not posted.
   [[nodiscard]] static operation_result refuse(verbena::refusal why, int code,
                                                std::source_location posted) noexcept {
     operation_result made;
@@ -99,7 +97,7 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
     made.posted_ = posted;
     return made;
   }
-  /// Its completion will never be known.
+  /// Creates the result of an operation whose completion is lost.
   [[nodiscard]] static operation_result lose(int code, std::source_location posted) noexcept {
     operation_result made;
     made.number_ = code;
@@ -108,66 +106,67 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
     return made;
   }
 
-  /// How it ended.
+  /// Returns how the operation ended.
   [[nodiscard]] operation_end end() const noexcept { return end_; }
-  /// Whether it did what it was to do.
-  [[nodiscard]] bool ok() const noexcept { return end_ == operation_end::success; }
-  /// As ok().
-  explicit operator bool() const noexcept { return ok(); }
+  /// Returns true if the operation succeeded.
+  [[nodiscard]] bool has_value() const noexcept { return end_ == operation_end::success; }
+  /// Returns true if the operation succeeded.
+  explicit operator bool() const noexcept { return has_value(); }
+  /// Returns byte_length(). Precondition: has_value().
+  [[nodiscard]] std::uint32_t operator*() const { return byte_length(); }
 
-  /// Bytes received or read. Precondition: ok(). Of sends and writes it means nothing.
+  /// Returns the number of bytes received or read; unspecified for sends and writes.
+  /// Precondition: has_value().
   [[nodiscard]] std::uint32_t byte_length() const {
-    VERBENA_ASSERT(ok(), "byte_length() is of an operation that succeeded");
+    VERBENA_ASSERT(has_value(),
+                   "byte_length() of an operation that failed: check the result first");
     return done_.byte_length();
   }
-  /// The number that the sender added to what was received, in host order.
+  /// Returns the immediate data of a received message, in host byte order; nullopt without any.
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
     return completed_ ? done_.immediate() : std::nullopt;
   }
 
-  /// All that the completion says; nullptr if there was none.
+  /// Returns the completion; nullptr if there was none.
   [[nodiscard]] const verbena::completion* completion() const noexcept {
     return completed_ ? &done_ : nullptr;
   }
-  /// Why it was not posted.
+  /// Returns why the operation was not posted.
   [[nodiscard]] verbena::refusal refusal() const noexcept { return why_; }
-  /// Of what was refused or lost: the errno, or 0.
+  /// Returns the errno of a refused or lost operation; otherwise 0.
   [[nodiscard]] int code() const noexcept { return completed_ ? 0 : number_; }
-  /// What is known of what it was to do.
+  /// Returns whether the operation has taken effect.
   ///
-  /// Success is `done`: the peer's adapter has the message, or its memory the bytes; whether the
-  /// peer's program has looked at it only that program can say. What was not posted is `not_done`.
-  /// So are a read that failed, which changes nothing at the peer, a receive whose completion says
-  /// that it failed, which brought nothing here, and a message that the peer refused
-  /// (`rnr_retries_exceeded`, `remote_*`) or that this side could not read
-  /// (`local_protection_error`, `local_length_error`). Everything else is `unknown`. When a
-  /// connection ends without an answer
-  /// (`retries_exceeded`), the request may have been lost, or the acknowledgement was; of what was
-  /// `flushed` behind it the same is true, since several requests are on their way at once. Writes
-  /// are executed packet by packet: also one that was refused may have written some bytes. What was
-  /// lost with the queue pair (operation_end::lost) has no completion that could tell. On iWARP,
-  /// messages and writes are `done` when the connection has taken them: it may still lose them when
-  /// it ends, before the peer has answered anything that came behind.
-  /// channel::reconnect() can turn `unknown` into what the peer knows: reconnection::settle().
-  /// Source: enum ibv_wc_status of verbs.h and ibv_poll_cq(3); check_resource() of the kernel's
-  /// rxe_resp.c, which looks for a receive per packet.
+  /// `done`: the operation succeeded. The adapter of the peer has the message, or its memory has
+  /// the bytes; only the program of the peer can say whether it has processed them. `not_done`: the
+  /// operation was not posted; a read failed; a receive completed with an error; a message was
+  /// refused by the peer (`rnr_retries_exceeded`, `remote_*`) or could not be read here
+  /// (`local_protection_error`, `local_length_error`).
+  /// `unknown`: all other failures. After `retries_exceeded` either the request or its
+  /// acknowledgement was lost; requests flushed behind it may have arrived as well. Writes take
+  /// effect packet by packet, so a refused write may have written some bytes.
+  ///
+  /// On iWARP, messages and writes are `done` when the connection has accepted them; they may be
+  /// lost if the connection ends before the peer answers a later request.
+  /// reconnection::reconcile() resolves `unknown` with the knowledge of the peer.
+  /// Source: enum ibv_wc_status of verbs.h, ibv_poll_cq(3), check_resource() of rxe_resp.c.
   [[nodiscard]] verbena::delivery delivery() const noexcept;
-  /// Where it was posted.
+  /// Returns the source location of the post.
   [[nodiscard]] std::source_location posted() const noexcept { return posted_; }
 
-  /// The failure in words, with the number and the place of the post. channel::describe() knows
-  /// more. Precondition: !ok(). Allocates.
+  /// Returns the failure in words, with code and source location. channel::describe() adds the
+  /// state of peer and device. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const;
-  /// Bytes received or read, or raises error().
+  /// Returns the number of bytes received or read, or raises error().
   std::uint32_t value() const {
-    if (!ok()) raise(error());
+    if (!has_value()) raise(error());
     return done_.byte_length();
   }
 
  private:
   friend class detail::channel_core;
   friend class reconnection;
-  // A completion that was polled to where it belongs.
+  // Marks a completion that was polled into done_ as a success.
   void succeeded(std::source_location posted) noexcept {
     posted_ = posted;
     end_ = operation_end::success;
@@ -179,13 +178,13 @@ class [[nodiscard("an operation can fail: check it, or call value()")]] operatio
 
   verbena::completion done_;
   std::source_location posted_;
-  // In this order, and with nothing between them, so that one store makes them of a success.
+  // Adjacent and in this order, so that one store initializes them on success.
   operation_end end_ = operation_end::refused;
   bool completed_ = false;
   verbena::refusal why_ = verbena::refusal::none;
   detail::operation_kind kind_ = detail::operation_kind::send;  // of a failure
-  // code(); of a message that completed and failed, its number among those of the channel, modulo
-  // 2^32.
+  // code(); for a message that completed with an error: its number among the failed messages of the
+  // channel, modulo 2^32.
   int number_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The scoped level of a channel: operations on memory that the program owns, which are over when
-// the scope is.
+// The scoped level of a channel: operations on memory of the program, which have completed when the
+// scope ends.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
@@ -36,42 +37,59 @@ template <class T>
 struct value_of_body_of<result<T>> {
   using type = T;
 };
-/// What is inside of what the body of a scope returns.
+/// The value type of a body: T for T and for result<T>.
 template <class T>
 using value_of_body = typename value_of_body_of<T>::type;
 
-/// `why` with what else failed.
+/// Appends the messages of `failures` to the text of `why`.
 [[nodiscard]] error with_failures(error why, std::span<const operation_result> failures);
-/// Several failures of which none has a better right to be the error.
+/// Combines failures of equal rank: the first is the error, the others are appended to its text.
 [[nodiscard]] error from_failures(std::span<const operation_result> failures);
 
 }  // namespace detail
 
-/// What a scope came to: what its body returned, and the failures of operations that the body has
-/// not looked at. Threads: one thread at a time.
+/// The value that the body of a scope returned, and the failures that the body did not inspect.
+/// Threads: one thread at a time.
 template <class T>
 class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result {
  public:
-  /// Of what the body returned, and what was found when the scope was drained.
+  /// Combines the result of the body with the failures found at the end of the scope.
   scope_result(result<T> body, std::vector<operation_result> drained)
       : body_(std::move(body)), drained_(std::move(drained)) {}
 
-  /// Whether the body succeeded, and every operation that it has not looked at.
+  /// Returns true if the body and all operations that it did not inspect succeeded.
   [[nodiscard]] bool has_value() const noexcept { return body_.has_value() && drained_.empty(); }
-  /// As has_value().
+  /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
-  /// What the body returned.
+  /// Returns the value of the body. Precondition: has_value().
+  [[nodiscard]] decltype(auto) operator*() const& noexcept
+    requires(!std::is_void_v<T>)
+  {
+    return *body_;
+  }
+  /// Returns the value of the body, to be moved from. Precondition: has_value().
+  [[nodiscard]] decltype(auto) operator*() && noexcept
+    requires(!std::is_void_v<T>)
+  {
+    return *std::move(body_);
+  }
+  /// Returns the result of the body.
   [[nodiscard]] const result<T>& body() const& noexcept { return body_; }
-  /// What the body returned, to be moved from.
+  /// Returns the result of the body, to be moved from.
   [[nodiscard]] result<T>&& body() && noexcept { return std::move(body_); }
-  /// How operations failed that the body has not looked at, in the order in which that was found.
+  /// Returns the failures of operations that the body did not inspect, in the order of discovery.
   [[nodiscard]] std::span<const operation_result> drained() const noexcept { return drained_; }
-  /// The body's error if it failed, else the first failure of an operation; all others are added to
-  /// its text. Precondition: !has_value(). Allocates.
+  /// Returns the error of the body if it failed, else the first failure of an operation. The other
+  /// failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
     return body_ ? detail::from_failures(drained_) : detail::with_failures(body_.error(), drained_);
   }
-  /// What the body returned, or raises error().
+  /// Returns the value of the body, or raises error().
+  decltype(auto) value() const& {
+    if (!has_value()) raise(error());
+    return body_.value();
+  }
+  /// Returns the value of the body, or raises error().
   T value() && {
     if (!has_value()) raise(error());
     return std::move(body_).value();
@@ -82,15 +100,18 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   std::vector<operation_result> drained_;
 };
 
-/// An operation that was posted in a scope. It may be dropped: the scope waits for it all the same.
-/// Its result can be read again and again, also after the scope; a sink comes back with it.
+/// An operation that was posted in a scope.
+///
+/// The handle may be destroyed early: the scope still waits for the operation. The result can be
+/// read repeatedly, also after the scope; the sink comes back with it.
 /// Threads: one thread at a time, together with the channel.
-class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_operation
+class [[nodiscard(
+    "inspect the result, or leave that to the scope with a cast to void")]] scoped_operation
     : private detail::operation_waiter {
  public:
-  /// Takes over the operation of `other`.
+  /// Takes the operation of `other`.
   scoped_operation(scoped_operation&& other) noexcept;
-  /// Drops its own operation and takes over that of `other`.
+  /// Drops its own operation and takes that of `other`.
   scoped_operation& operator=(scoped_operation&& other) noexcept;
   scoped_operation(const scoped_operation&) = delete;
   scoped_operation& operator=(const scoped_operation&) = delete;
@@ -99,23 +120,28 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
       let_go();
   }
 
-  /// How it ended; nullptr while it is in flight. Polls once if it is. Never blocks.
+  /// Polls once; returns the result, or nullptr if the operation is in flight. Never blocks.
   [[nodiscard]] const operation_result* poll();
-  /// Waits until it has ended, at most until the deadline of the scope: then the channel is
-  /// flushed.
+  /// Waits until the operation has completed. If the abort_at of the scope passes, ends the
+  /// connection.
   [[nodiscard]] const operation_result& wait();
-  /// The sink, once the operation has ended, to be posted again; an empty one if there was none or
-  /// it was taken. Precondition: poll() or wait() gave a result.
+  /// Waits until the operation has completed; returns nullptr if `until` passes first.
+  ///
+  /// The operation then stays in flight, the connection is unaffected, and wait() can be called
+  /// again.
+  [[nodiscard]] const operation_result* wait(deadline until);
+  /// Returns the sink, to be posted again; an empty one if there is none or it was taken.
+  /// Precondition: poll() or wait() returned a result.
   [[nodiscard]] sink take_sink();
-  /// The sinks of a scattered operation; as above.
+  /// Returns the sinks of a scattered operation. Precondition: poll() or wait() returned a result.
   [[nodiscard]] std::vector<sink> take_sinks();
 
  private:
   friend class operation_scope;
   friend void detail::ended_in(operation_scope& scope, detail::operation_waiter* handle) noexcept;
-  // Of a post that the device refused with `code`.
+  // A post that the device refused with `code`.
   scoped_operation(operation_scope& scope, int code, sink&& into, place_of_post posted) noexcept;
-  // Of what channel_core::submit_usual() has posted.
+  // An operation that channel_core::submit_usual() has posted.
   [[gnu::always_inline]] inline scoped_operation(operation_scope& scope,
                                                  detail::operation_kind kind,
                                                  place_of_post posted) noexcept;
@@ -138,19 +164,20 @@ class [[nodiscard("nobody looks at its result; the scope then does")]] scoped_op
   void link() noexcept;
   void unlink_from(operation_scope& scope) noexcept;
 
-  operation_scope* scope_;                  // nullptr: over, and looked at
+  operation_scope* scope_;                  // nullptr: completed and inspected
   detail::operation_slot* slot_ = nullptr;  // while in flight
-  scoped_operation* before_;                // of those that have ended before anybody looked
-  scoped_operation* behind_;                // there only while the handle is one of them
+  // Neighbours in the list of completed operations that were not inspected; valid only inside it.
+  scoped_operation* before_;
+  scoped_operation* behind_;
   std::variant<std::monostate, sink, std::vector<sink>> sinks_;
 };
 
-/// Where operations are posted that are over when the scope is. channel::scope() and
-/// channel::manual_scope() make it and give it to their body.
+/// Posts operations that complete before the scope ends. channel::scope() and
+/// channel::manual_scope() create it and pass it to their body.
 ///
-/// *Contract of all posts.* The memory outlives the scope. Until the operation has ended, sources
-/// are not written, and sinks neither read nor written. A handle says when it has; memory can then
-/// be used again, within the same scope.
+/// *Contract of all posts.* The memory outlives the scope. Until the operation has completed,
+/// sources are not written, and sinks are neither read nor written. After poll() or wait() has
+/// returned the result, the memory can be used again within the scope.
 /// Threads: one thread at a time, together with the channel.
 class operation_scope {
  public:
@@ -164,7 +191,7 @@ class operation_scope {
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation send(const source& data,
                                       place_of_post posted = std::source_location::current());
-  /// The same for all that a message can be made of, and with options.
+  /// Posts a message from several slices, from inline data, or with options.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation send(
@@ -175,7 +202,7 @@ class operation_scope {
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation receive(
       sink&& into, std::source_location posted = std::source_location::current());
-  /// The same, scattered over several pieces.
+  /// Posts a receive for one message into several slices, which are filled in order.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation receive(
@@ -185,7 +212,7 @@ class operation_scope {
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation write(const source& data, const remote_region& to,
                                        place_of_post posted = std::source_location::current());
-  /// The same for all that a write can be made of, and with options.
+  /// Posts a write from several slices, from inline data, or with options.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation write(
@@ -197,30 +224,30 @@ class operation_scope {
   [[nodiscard]] scoped_operation read(
       sink&& into, const remote_region& from,
       std::source_location posted = std::source_location::current());
-  /// The same, scattered over several pieces.
+  /// Posts a read into several slices, which are filled in order.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation read(
       std::vector<sink> into, const remote_region& from,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic comparison; what the 8 bytes were is then in `before`.
+  /// Posts an atomic comparison. The previous value of the 8 bytes goes to `before`.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation compare_and_swap(
       sink before, const remote_region& target, compare_and_swap_operands operands,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic addition; what the 8 bytes were is then in `before`.
+  /// Posts an atomic addition. The previous value of the 8 bytes goes to `before`.
   ///
   /// *Contract.* That of all posts.
   [[nodiscard]] scoped_operation fetch_and_add(
       sink before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
-  /// When the scope stops waiting.
-  [[nodiscard]] deadline until() const noexcept { return until_; }
-  /// The protection domain that memory has to be of.
+  /// Returns when the scope ends the connection to get the memory back.
+  [[nodiscard]] abort_at limit() const noexcept { return limit_; }
+  /// Returns the protection domain that memory of operations must belong to.
   [[nodiscard]] const protection_domain& domain() const noexcept { return core_.domain(); }
-  /// Operations of the scope that are in flight.
+  /// Returns the number of operations of the scope that are in flight.
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
 
  private:
@@ -229,30 +256,30 @@ class operation_scope {
   friend class detail::channel_core;
   friend void detail::ended_in(operation_scope& scope, detail::operation_waiter* handle) noexcept;
 
-  // What happens to operations that nobody looked at.
+  // Handling of operations that the body did not inspect.
   enum class policy : std::uint8_t { collect, demand };
 
-  operation_scope(detail::channel_core& core, deadline until, policy what) noexcept;
-  // Waits until all is over, and says what failed that nobody looked at.
+  operation_scope(detail::channel_core& core, abort_at limit, policy what) noexcept;
+  // Waits until nothing is in flight; returns the failures that were not inspected.
   [[nodiscard]] std::vector<operation_result> finish();
-  // The same; stops the program if there is an operation that nobody looked at.
+  // Waits until nothing is in flight; stops the program if an operation was not inspected.
   void finish_demanding();
-  // What the device refused with `code`.
+  // A post that the device refused with `code`.
   [[gnu::cold, gnu::noinline]] scoped_operation refused(int code, sink&& into,
                                                         place_of_post posted);
-  // What is not usual: channel_core::is_usual().
+  // Posts a receive or read for which channel_core::is_usual() does not hold.
   [[gnu::cold, gnu::noinline]] scoped_operation fill(detail::operation_kind kind, sink&& into,
                                                      const remote_region& from,
                                                      place_of_post posted);
-  // Of an operation whose handle is gone.
+  // Records the result of an operation whose handle is destroyed.
   void ended_unseen(const operation_result& how);
-  void never_looked_at(std::source_location posted) noexcept;
+  void not_inspected(std::source_location posted) noexcept;
 
   detail::channel_core& core_;  // held
-  deadline until_;
+  abort_at limit_;
   std::vector<operation_result> failures_;
-  std::optional<std::source_location> unseen_;  // the first post that nobody looked at
-  scoped_operation* first_ = nullptr;           // handles that ended before anybody looked
+  std::optional<std::source_location> unseen_;  // the first post that was not inspected
+  scoped_operation* first_ = nullptr;           // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;
   policy policy_;
   bool over_ = false;
@@ -343,7 +370,9 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
 }
 
 [[gnu::always_inline]] inline sink scoped_operation::take_sink() {
-  VERBENA_ASSERT(ended, "a sink is the adapter's until poll() or wait() gave a result");
+  VERBENA_ASSERT(ended,
+                 "take_sink() of an operation in flight: call it after poll() or wait() has "
+                 "returned a result");
   auto* const one = std::get_if<sink>(&sinks_);
   return one != nullptr ? std::move(*one) : sink();
 }

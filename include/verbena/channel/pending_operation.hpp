@@ -1,40 +1,48 @@
 // SPDX-License-Identifier: MIT
-// The unpolled level of a channel: a buffer goes into an operation and comes back when it is over.
+// The owned level of a channel: an operation takes a buffer and returns it with the result.
 #pragma once
 
 #include <source_location>
 
 #include "verbena/base/deadline.hpp"
-#include "verbena/channel/buffer_part.hpp"
+#include "verbena/channel/buffer_slice.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// An operation that owns its buffer while it is in flight, and gives it back. It may be dropped or
-/// forgotten at any time, and may outlive its channel: neither blocks, and the memory is freed no
-/// earlier than the adapter has let go of it. The failure of an operation whose handle was dropped
-/// is counted by channel::unseen_failures().
+/// An operation that owns its buffer while it is in flight.
+///
+/// The handle may be destroyed at any time and may outlive its channel. Destroying it does not
+/// block: the buffer returns to its pool when the adapter is done with it. If the operation then
+/// fails, channel::unseen_failures() counts it.
 /// Threads: one thread at a time, together with the channel.
-class [[nodiscard("dropping it gives the buffer up")]] pending_operation
+class [[nodiscard("destroying the handle gives up buffer and result")]] pending_operation
     : private detail::buffer_waiter {
  public:
-  /// Takes over the operation of `other`, which must not be used afterwards.
+  /// Takes the operation of `other`, which must not be used afterwards.
   pending_operation(pending_operation&& other) noexcept;
-  /// Drops its own operation and takes over that of `other`.
+  /// Destroys its own handle and takes the operation of `other`.
   pending_operation& operator=(pending_operation&& other) noexcept;
   pending_operation(const pending_operation&) = delete;
   pending_operation& operator=(const pending_operation&) = delete;
   ~pending_operation();
 
-  /// How it ended; nullptr while it is in flight. Polls once if it is. Can be asked again and
-  /// again. Never blocks.
+  /// Polls once; returns the result, or nullptr if the operation is in flight. Never blocks. Can be
+  /// called again after it has returned the result.
   [[nodiscard]] const operation_result* poll();
-  /// How it ended; nullptr if it is still in flight when `until` passes. Polls all the time.
+  /// Polls until the operation has completed; returns the result.
+  ///
+  /// A receive completes when a message arrives or the connection fails.
+  [[nodiscard]] const operation_result& wait() { return *wait(deadline::never()); }
+  /// Polls until the operation has completed; returns nullptr if `until` passes first.
+  ///
+  /// The operation then stays in flight, the connection is unaffected, and wait() can be called
+  /// again.
   [[nodiscard]] const operation_result* wait(deadline until);
-  /// The buffer, once the operation has ended; an empty one if it was taken already.
-  /// Precondition: poll() or wait() gave a result.
+  /// Returns the buffer; an empty one if it was taken already.
+  /// Precondition: poll() or wait() returned a result.
   [[nodiscard]] buffer take_buffer();
 
  private:

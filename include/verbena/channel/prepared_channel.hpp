@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Channels are made in two steps, like queue pairs:
+// Channels are created in two steps, like queue pairs:
 //
-//   auto prepared = pd.create_channel({.max_send_wr = 8}).value();
+//   auto prepared = pd.create_channel({.queues = {.max_send_wr = 8}}).value();
 //   send_to_peer(prepared.endpoint().encode());
 //   auto channel = std::move(prepared).handshake(endpoint::decode(from_peer()).value()).value();
 //
-// or, by the connection manager (cm/connector.hpp, cm/listener.hpp),
+// or with the connection manager (cm/connector.hpp, cm/listener.hpp):
 //
-//   auto channel = std::move(prepared).connect(peer, {}, until).value();     // the side that asks
-//   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // the other
+//   auto channel = std::move(prepared).connect(peer, {}, until).value();     // active side
+//   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // passive
+//   side
 #pragma once
 
 #include <memory>
@@ -22,54 +23,56 @@
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/completion_hub.hpp"
-#include "verbena/channel/continuation.hpp"
+#include "verbena/channel/resume_token.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A channel that has no peer yet; protection_domain::create_channel() makes it. When it is
-/// dropped, or when connecting fails, its queue pair is destroyed.
+/// A channel without a peer, created by protection_domain::create_channel(). If it is destroyed, or
+/// if connecting fails, its queue pair is destroyed.
 /// Threads: one thread at a time.
 class [[nodiscard]] prepared_channel {
  public:
-  /// What the peer needs to connect to this side.
+  /// Returns the endpoint of this side, for the peer.
   [[nodiscard]] verbena::endpoint endpoint() const { return queue_.endpoint(); }
-  /// The options that it was created with.
+  /// Returns the options that the channel was created with.
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
 
-  /// What lets the peer know this side again after channel::reconnect(): its bytes may go to it
-  /// along with the endpoint's.
-  [[nodiscard]] const verbena::continuation& continuation() const noexcept { return continuation_; }
+  /// Returns the token by which the peer recognizes this channel after channel::reconnect(). Send
+  /// it along with the endpoint.
+  [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return continuation_; }
 
-  /// Connects to the peer, whose endpoint came by other means, and its continuation if it has one:
-  /// its own endpoint connects it to itself. The peer may not be ready by then: see
-  /// prepared_queue_pair::handshake(), whose errors these are. May block in the kernel while the
-  /// peer's address is resolved.
+  /// Connects to an endpoint that the program has exchanged; `told` is the token of the peer.
+  ///
+  /// Its own endpoint connects the channel to itself. The peer may not be ready when the call
+  /// returns: see prepared_queue_pair::handshake(), also for the errors. May block in the kernel
+  /// while the address of the peer is resolved.
   [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote,
-                                          const std::optional<verbena::continuation>& told = {}) &&;
+                                          const std::optional<verbena::resume_token>& told = {}) &&;
 
-  /// Connects to the peer at the other end of `peer`, who calls this too, or channel::reconnect();
-  /// what is offered, decided and tried is what bringup::negotiate_queue_pair() says, and so are
-  /// the errors. The message of `options` is replaced by the continuation. When it comes back,
-  /// both sides are ready. Blocks and allocates.
+  /// Connects over `peer`, as bringup::negotiate_queue_pair(), which lists the errors.
+  ///
+  /// The peer calls connect() or channel::reconnect(). The message of `options` is replaced by the
+  /// resume token. When the call returns, both sides are ready. Blocks and allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
 
-  /// Asks `peer` for a connection, by the connection manager: the way of cm::connector::connect(),
-  /// whose errors these are; `prepare` is called before the peer knows that it may send, and its
-  /// error ends the connection. The channel is made in a protection domain of `peer.context()`,
-  /// with `peer.port()`. Closing the channel closes the connection. Blocks and allocates.
+  /// Connects with the connection manager, as cm::connector::connect(), which lists the errors.
   ///
-  /// On iWARP there is no other way, and no retry for a message that finds no receive: `prepare`
-  /// posts them, and where both sides may send first, both say cm::first_sender::answering.
+  /// `prepare` posts receives before the peer may send; if it fails, the connection ends. The
+  /// protection domain belongs to `peer.context()`, and the port is `peer.port()`. Destroying the
+  /// channel closes the connection. Blocks and allocates.
   ///
-  /// Private data of `options` is the program's. Without any, 56 bytes that say who this channel is
-  /// are sent for channel::reconnect().
+  /// iWARP supports no other way, and does not retry a message without a receive: post the receives
+  /// in `prepare`. If both sides may send first, both set cm::first_sender::passive.
+  ///
+  /// If `options` has no private data, the resume token of 56 bytes is sent for
+  /// channel::reconnect().
   [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
                                         deadline until, const channel_preparation& prepare = {}) &&;
-  /// Grants a request: the same for cm::connection_request::accept().
+  /// Accepts a request, as cm::connection_request::accept(); otherwise as connect().
   [[nodiscard]] result<channel> accept(cm::connection_request&& request,
                                        const cm::connection_options& options, deadline until,
                                        const channel_preparation& prepare = {}) &&;
@@ -88,7 +91,7 @@ class [[nodiscard]] prepared_channel {
       const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected,
-                             const std::optional<verbena::continuation>& told) &&;
+                             const std::optional<verbena::resume_token>& told) &&;
   template <class Bring>
   [[nodiscard]] static result<channel> manage(prepared_channel self,
                                               const cm::connection_options& options,
@@ -101,7 +104,7 @@ class [[nodiscard]] prepared_channel {
   std::uint32_t max_read_sge_ = 1;
   std::optional<gid_entry> chosen_gid_;
   detail::connection_book book_;
-  verbena::continuation continuation_;
+  verbena::resume_token continuation_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -4,33 +4,39 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "verbena/memory/buffer.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A message that arrived, in the buffer that the adapter wrote it to. Move-only. It may be kept as
-/// long as needed, also when its channel is gone, and dropped on any thread: that gives the buffer
-/// back, and the channel posts it again when it next polls.
-/// Threads: one thread at a time, any.
+/// A received message in its receive buffer. Move-only.
+///
+/// It may outlive its channel and be destroyed on any thread. Its buffer then returns to the pool,
+/// and the channel posts it as a receive when it polls next.
+/// Threads: one thread at a time.
 class [[nodiscard]] received_message {
  public:
-  /// The message `number` of the peer: `length` bytes at the beginning of `memory`.
+  /// Holds message `number` of the peer: the first `length` bytes of `memory`.
   received_message(buffer&& memory, std::uint32_t length, std::uint64_t number) noexcept
       : memory_(std::move(memory)), length_(length), number_(number) {}
 
-  /// What the peer sent; may be empty. They are yours to change.
+  /// Returns the bytes of the message, which may be empty and may be changed.
   [[nodiscard]] std::span<std::byte> bytes() noexcept { return memory_.bytes().first(length_); }
-  /// The same.
+  /// Returns the bytes of the message, which may be empty.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
     return std::span<const std::byte>(memory_.bytes()).first(length_);
   }
-  /// How many bytes.
+  /// Returns the bytes of the message as characters.
+  [[nodiscard]] std::string_view text() const noexcept {
+    return {reinterpret_cast<const char*>(memory_.bytes().data()), length_};
+  }
+  /// Returns the number of bytes.
   [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
-  /// Its number: what send_result::number() told the peer.
+  /// Returns the number of the message; the sender knows it as send_result::number().
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
-  /// The buffer, whose first length() bytes are the message: to send it on, for example.
+  /// Returns the buffer, whose first length() bytes are the message, for example to forward it.
   [[nodiscard]] buffer take_buffer() && noexcept { return std::move(memory_); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that operations of a channel write: receives, reads, and what atomics found.
+// Memory that operations of a channel write: receives, reads, and the old values of atomics.
 #pragma once
 
 #include <cstddef>
@@ -13,45 +13,47 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A piece of registered memory that one operation may write. It is consumed when it is posted in a
-/// scope, so that it cannot be posted twice, and comes back with the completion. Who makes two
-/// sinks of the same bytes says that their uses do not overlap; split() cannot go wrong.
+/// A slice of registered memory that one operation may write.
 ///
-/// It does not keep the memory alive: its region or buffer has to outlive it, and the scope or the
-/// call that it is given to. While it is posted, nobody may read or write the memory.
+/// Posting in a scope consumes the sink, so that it cannot be posted twice; the completion returns
+/// it. A program that makes two sinks of the same bytes must not post both at once; split() makes
+/// disjoint sinks.
+///
+/// A sink does not keep the memory alive: the region or buffer must outlive it, and the scope or
+/// call that it is passed to. While it is posted, the program neither reads nor writes the memory.
 /// Threads: one thread at a time.
 class [[nodiscard]] sink {
  public:
-  /// Nothing: cannot be posted.
+  /// Creates an empty sink, which cannot be posted.
   sink() noexcept = default;
-  /// The whole of `region`. Preconditions: it was registered with local_write; length() <=
+  /// Names all of `region`. Preconditions: it was registered with local_write; length() <=
   /// local_slice::max_length.
   explicit sink(const memory_region& region VERBENA_LIFETIMEBOUND)
-      : sink(region.slice(), region.native()->pd, region.rights()) {}
-  /// The part of `length` bytes at `offset`. Preconditions: the region was registered with
-  /// local_write; the part lies inside, and is not empty.
+      : sink(region.slice(), region.native()->pd, region.access()) {}
+  /// Names `length` bytes at `offset`. Preconditions: the region was registered with local_write;
+  /// the bytes lie inside; 1 <= length.
   sink(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
-      : sink(region.slice(offset, length), region.native()->pd, region.rights()) {}
-  /// A whole buffer. Preconditions: it is not empty; its pool has local_write.
+      : sink(region.slice(offset, length), region.native()->pd, region.access()) {}
+  /// Names a whole buffer. Preconditions: it is not empty; its pool has local_write.
   explicit sink(const buffer& memory VERBENA_LIFETIMEBOUND)
-      : sink(memory.slice(), memory.domain_identity(), memory.rights()) {}
-  /// The part of `length` bytes at `offset`. Preconditions: as above; the part lies inside, and is
-  /// not empty.
+      : sink(memory.slice(), memory.native_pd(), memory.access()) {}
+  /// Names `length` bytes at `offset`. Preconditions: the buffer is not empty; its pool has
+  /// local_write; the bytes lie inside; 1 <= length.
   sink(const buffer& memory VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
-      : sink(memory.slice(offset, length), memory.domain_identity(), memory.rights()) {}
-  /// Memory that is gone with the expression cannot be written later.
+      : sink(memory.slice(offset, length), memory.native_pd(), memory.access()) {}
+  /// Refuses a temporary region, which is destroyed before the operation.
   explicit sink(memory_region&&) = delete;
-  /// As above.
+  /// Refuses a temporary region, which is destroyed before the operation.
   sink(memory_region&&, std::size_t, std::size_t) = delete;
-  /// As above.
+  /// Refuses a temporary buffer, which is destroyed before the operation.
   explicit sink(buffer&&) = delete;
-  /// As above.
+  /// Refuses a temporary buffer, which is destroyed before the operation.
   sink(buffer&&, std::size_t, std::size_t) = delete;
 
-  /// Takes what `other` was; `other` is then empty.
+  /// Takes the slice of `other`, which is empty afterwards.
   sink(sink&& other) noexcept
       : slice_(other.slice_), domain_(std::exchange(other.domain_, nullptr)) {}
-  /// As above; what it was is forgotten.
+  /// Replaces its slice by that of `other`, which is empty afterwards.
   sink& operator=(sink&& other) noexcept {
     slice_ = other.slice_;
     domain_ = std::exchange(other.domain_, nullptr);
@@ -61,19 +63,19 @@ class [[nodiscard]] sink {
   sink& operator=(const sink&) = delete;
   ~sink() = default;
 
-  /// True for a sink that was posted, moved from, or made of nothing.
+  /// Returns true for a sink that was posted, moved from or default-constructed.
   [[nodiscard]] bool empty() const noexcept { return domain_ == nullptr; }
-  /// Bytes; 0 if empty.
+  /// Returns the number of bytes; 0 if empty.
   [[nodiscard]] std::size_t length() const noexcept { return empty() ? 0 : slice_.length(); }
-  /// As verbs name it. Precondition: !empty().
+  /// Returns the scatter/gather element. Precondition: !empty().
   [[nodiscard]] const local_slice& slice() const {
     VERBENA_ASSERT(!empty(), "a sink that was posted or moved from must not be used");
     return slice_;
   }
-  /// The protection domain in the C API, by which a channel knows its own memory.
+  /// Returns the native protection domain of the memory.
   [[nodiscard]] const ibv_pd* domain() const noexcept { return domain_; }
 
-  /// Cuts off what begins at `offset` and returns it; this sink keeps what lies before.
+  /// Splits at `offset`: keeps the bytes before it and returns a sink of the others.
   /// Precondition: 0 < offset < length().
   [[nodiscard]] sink split(std::size_t offset) {
     VERBENA_ASSERT(offset != 0 && offset < length(),
@@ -86,13 +88,13 @@ class [[nodiscard]] sink {
   }
 
  private:
-  sink(const local_slice& slice, const ibv_pd* domain, access_flags rights)
+  sink(const local_slice& slice, const ibv_pd* domain, access_flags access)
       : slice_(slice), domain_(domain) {
-    VERBENA_ASSERT(rights.contains(access::local_write),
+    VERBENA_ASSERT(access.contains(access::local_write),
                    "a sink is memory that was registered with local_write");
   }
 
-  local_slice slice_{0, 1, local_key(0)};  // means nothing if empty
+  local_slice slice_{0, 1, local_key(0)};  // invalid if empty
   const ibv_pd* domain_ = nullptr;
 };
 

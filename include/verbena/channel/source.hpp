@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that operations of a channel read: what is sent and what is written.
+// Memory that operations of a channel read: the data of sends and writes.
 #pragma once
 
 #include <array>
@@ -15,42 +15,43 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A piece of registered memory that operations may read. Several operations may read the same
-/// piece at once; meanwhile nobody may write it. It does not keep the memory alive: its region or
-/// buffer has to outlive it, and the scope or the call that it is given to.
+/// A slice of registered memory that operations read. Several operations may read it at once.
+///
+/// While an operation reads it, the program does not write it. A source does not keep the memory
+/// alive: the region or buffer must outlive it, and the scope or call that it is passed to.
 /// Threads: immutable value.
 class source {
  public:
-  /// The whole of `region`. Precondition: length() <= local_slice::max_length.
+  /// Names all of `region`. Precondition: length() <= local_slice::max_length.
   explicit source(const memory_region& region VERBENA_LIFETIMEBOUND)
       : slice_(region.slice()), domain_(region.native()->pd) {}
-  /// The part of `length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+  /// Names `length` bytes at `offset`. Preconditions: they lie inside; 1 <= length.
   source(const memory_region& region VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
       : slice_(region.slice(offset, length)), domain_(region.native()->pd) {}
-  /// A whole buffer. Precondition: not empty().
+  /// Names a whole buffer. Precondition: not empty().
   explicit source(const buffer& memory VERBENA_LIFETIMEBOUND)
-      : slice_(memory.slice()), domain_(memory.domain_identity()) {}
-  /// The part of `length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+      : slice_(memory.slice()), domain_(memory.native_pd()) {}
+  /// Names `length` bytes at `offset`. Preconditions: they lie inside; 1 <= length.
   source(const buffer& memory VERBENA_LIFETIMEBOUND, std::size_t offset, std::size_t length)
-      : slice_(memory.slice(offset, length)), domain_(memory.domain_identity()) {}
-  /// Memory that is gone with the expression cannot be read later.
+      : slice_(memory.slice(offset, length)), domain_(memory.native_pd()) {}
+  /// Refuses a temporary region, which is destroyed before the operation.
   explicit source(memory_region&&) = delete;
-  /// As above.
+  /// Refuses a temporary region, which is destroyed before the operation.
   source(memory_region&&, std::size_t, std::size_t) = delete;
-  /// As above.
+  /// Refuses a temporary buffer, which is destroyed before the operation.
   explicit source(buffer&&) = delete;
-  /// As above.
+  /// Refuses a temporary buffer, which is destroyed before the operation.
   source(buffer&&, std::size_t, std::size_t) = delete;
 
-  /// The part of `length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+  /// Returns a source of `length` bytes at `offset`. Preconditions: they lie inside; 1 <= length.
   [[nodiscard]] source part(std::size_t offset, std::size_t length) const {
     return {slice_.slice(offset, length), domain_};
   }
-  /// As verbs name it.
+  /// Returns the scatter/gather element.
   [[nodiscard]] const local_slice& slice() const noexcept { return slice_; }
-  /// Bytes; at least 1.
+  /// Returns the number of bytes; at least 1.
   [[nodiscard]] std::size_t length() const noexcept { return slice_.length(); }
-  /// The protection domain in the C API, by which a channel knows its own memory.
+  /// Returns the native protection domain of the memory.
   [[nodiscard]] const ibv_pd* domain() const noexcept { return domain_; }
 
  private:
@@ -61,33 +62,32 @@ class source {
   const ibv_pd* domain_;
 };
 
-/// What a message or a write is made of, as a parameter of functions: a source, a list of sources,
-/// bytes that travel inside the request, or nothing. It names what it was made from, and does not
-/// copy it: make it in the call. Threads: immutable value.
+/// The data of a message or write, as a parameter type: a source, a list of sources, inline data,
+/// or no bytes. It refers to its argument: construct it in the call. Threads: immutable value.
 class outgoing {
  public:
-  /// A message without bytes.
+  /// Creates an empty message.
   outgoing() noexcept = default;
-  /// One piece of memory.
-  // NOLINTNEXTLINE(google-explicit-constructor): a parameter takes what it is made of
+  /// Refers to one source.
+  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(const source& one) noexcept : sources_(&one, 1) {}
-  /// Several, gathered one after the other. Precondition of operations: at most `max_send_sge`.
-  // NOLINTNEXTLINE(google-explicit-constructor): as above
+  /// Refers to several sources, gathered in order; operations accept at most `max_send_sge`.
+  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(std::span<const source> list) noexcept : sources_(list) {}
-  /// As above.
-  // NOLINTNEXTLINE(google-explicit-constructor): as above
+  /// Refers to several sources, gathered in order.
+  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(const std::vector<source>& list) noexcept : sources_(list) {}
-  /// As above.
+  /// Refers to several sources, gathered in order.
   template <std::size_t Count>
-  // NOLINTNEXTLINE(google-explicit-constructor): as above
+  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(const std::array<source, Count>& list) noexcept : sources_(list) {}
-  /// Bytes of any memory, copied when the operation is posted: at most `max_inline_data`.
-  // NOLINTNEXTLINE(google-explicit-constructor): as above
+  /// Refers to bytes of any memory, copied when posted; at most `max_inline_data`.
+  // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(const inline_data& bytes) noexcept : bytes_(&bytes) {}
 
-  /// The pieces of memory; empty for inline bytes.
+  /// Returns the sources; an empty span for inline data.
   [[nodiscard]] std::span<const source> sources() const noexcept { return sources_; }
-  /// The inline bytes; nullptr for memory.
+  /// Returns the inline data; nullptr for sources.
   [[nodiscard]] const inline_data* inlined() const noexcept { return bytes_; }
 
  private:

@@ -24,9 +24,9 @@ inline constexpr bool enabled = true;
 /// exist already stay watched. Thread-safe.
 void switch_off() noexcept;
 
-/// Tells the checker that requests of a queue pair, or of a shared receive queue, are also posted
-/// by functions of the C API: completions of requests that it does not know are then no mistake.
-/// `native_queue` is what native() of the queue gave. Thread-safe.
+/// Notifies the checker that requests of a queue pair, or of a shared receive queue, are also
+/// posted by functions of the C API: completions of requests that it does not know are then no
+/// mistake. `native_queue` is what native() of the queue gave. Thread-safe.
 void posted_elsewhere(const void* native_queue);
 
 #else
@@ -34,7 +34,7 @@ void posted_elsewhere(const void* native_queue);
 /// Whether this build has the checker.
 inline constexpr bool enabled = false;
 
-/// Nobody counts them in this build. Thread-safe.
+/// This build does not count them. Thread-safe.
 [[nodiscard]] inline std::size_t requests_in_flight() noexcept { return 0; }
 
 /// Nothing, in this build. Thread-safe.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Looking up hosts and services for the connection manager.
+// Name resolution by the connection manager: rdma_getaddrinfo(3).
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// What to look up. Source: rdma_getaddrinfo(3). Threads: immutable value.
+/// The host and service to resolve. Source: rdma_getaddrinfo(3). Threads: immutable value.
 struct address_query {
   std::string node;                    ///< a name or an address; empty for any address of this host
   std::string service;                 ///< a port number or a name of services(5); empty for none
-  port_space space = port_space::tcp;  ///< the space that the addresses are for
-  bool passive = false;                ///< whether to listen there: the answer is in `source`
-  bool numeric_host = false;       ///< whether `node` must be an address: no name server is asked
-  bool no_route = false;           ///< whether to leave out the route
-  std::optional<int> family = {};  ///< AF_INET, AF_INET6 or AF_IB alone
-  std::optional<socket_address> source = {};  ///< the address of this host to use
+  port_space space = port_space::tcp;  ///< port space of the addresses
+  bool passive = false;                ///< to listen: the result is in `source`
+  bool numeric_host = false;           ///< `node` must be an address; no name server is queried
+  bool no_route = false;               ///< do not resolve the route
+  std::optional<int> family = {};      ///< only AF_INET, AF_INET6 or AF_IB
+  std::optional<socket_address> source = {};  ///< local address to use
 };
 
-/// One way to reach it. Threads: immutable value.
+/// One result of a resolution. Threads: immutable value.
 struct address_info {
-  std::optional<socket_address> source;       ///< of this host
-  std::optional<socket_address> destination;  ///< of the peer
-  port_space space = port_space::tcp;         ///< the space that the addresses are for
-  std::string canonical_name;                 ///< of the peer; empty if it was not asked for
-  /// An InfiniBand route, as rdma_set_option(3) takes it for RDMA_OPTION_IB_PATH; mostly empty.
+  std::optional<socket_address> source;       ///< local address
+  std::optional<socket_address> destination;  ///< address of the peer
+  port_space space = port_space::tcp;         ///< port space of the addresses
+  std::string canonical_name;                 ///< of the peer; empty if not requested
+  /// An InfiniBand route for rdma_set_option(3), RDMA_OPTION_IB_PATH; usually empty.
   std::vector<std::byte> route;
 };
 
-/// The ways to reach what `query` describes, best first. Blocks while a name server is asked.
-/// Errors: `unavailable` with the words of getaddrinfo(3) for what cannot be found; those of
+/// Resolves `query`. Returns the results, preferred ones first. Blocks during the resolution.
+/// Errors: `unavailable` with the text of gai_strerror(3) if the name cannot be resolved; those of
 /// cm_functions() and rdma_getaddrinfo(3).
-[[nodiscard]] result<std::vector<address_info>> look_up(const address_query& query,
+[[nodiscard]] result<std::vector<address_info>> resolve(const address_query& query,
                                                         const verbena::provider& from);
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A connected queue pair that the connection manager watches over. It comes from connector.hpp or
-// listener.hpp.
+// A connected queue pair with its connection manager identifier. connector.hpp and listener.hpp
+// create it.
 #pragma once
 
 #include <cstddef>
@@ -22,75 +22,74 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// Which side's program sends the first message. On iWARP the answering side may not send before it
-/// has received, and the library sees to that: see connection_options::first.
+/// The side that sends the first message. On iWARP the passive side must not send before it has
+/// received; see connection_options::first.
 enum class first_sender : std::uint8_t {
-  asking,     ///< the connector's
-  answering,  ///< the listener's
+  active,   ///< the connector
+  passive,  ///< the listener
 };
 
-/// Posts the receives that the peer's first messages need, to a queue pair that takes them already
-/// while the peer cannot send yet.
+/// Posts the receives for the peer's first messages, before the peer can send.
 using receive_poster = std::function<result<void>(queue_pair<rc>&)>;
 
-/// How to answer or to ask. Threads: immutable value.
+/// How to connect or to accept. Threads: immutable value.
 struct connection_options {
-  /// Bytes for the peer's program: of a request at most 56, of an answer at most 196.
+  /// Private data for the peer: at most 56 bytes in a request, 196 in a reply.
   std::span<const std::byte> private_data = {};
-  /// Reads and atomics of the peer that this side answers at once. Not given: `read_depth` of the
-  /// queue pair's options, reduced to what the device can and the peer asks for.
+  /// Reads and atomics of the peer that this side serves at once. If not set: `read_depth` of the
+  /// queue pair's options, reduced to the limit of the device and the request of the peer.
   std::optional<std::uint8_t> responder_resources = {};
-  /// Reads and atomics that this side has under way at once. Not given: the same.
+  /// Reads and atomics that this side may have in flight. If not set: as `responder_resources`.
   std::optional<std::uint8_t> initiator_depth = {};
-  /// Both sides have to say the same. With `answering` on iWARP, accept() returns when this side
-  /// may send: connect() has written 8 bytes to the peer three times within 50 ms, with three
-  /// places in its send queue until the next signaled request has completed. The answer has room
-  /// for 21 bytes less of private data.
-  first_sender first = first_sender::asking;
+  /// Both sides must set equal values. With `passive` on iWARP, accept() returns when the passive
+  /// side may send. To permit that, connect() writes 8 bytes to the peer three times within 50 ms;
+  /// the writes occupy three entries of its send queue until the next signaled request completes.
+  /// The private data of the reply may then have 21 bytes less.
+  first_sender first = first_sender::active;
 };
 
-/// A reliable connection. Dropping it closes the connection at once, also when other handles keep
-/// the identifier alive; requests outstanding are flushed. Threads: one thread at a time.
+/// A reliable connection. Destroying it closes the connection, also if other handles keep the
+/// identifier alive, and flushes outstanding requests. Threads: one thread at a time.
 class [[nodiscard]] connection {
  public:
-  /// Takes over the connection of the other, which must not be used afterwards.
+  /// Moves the connection; the other object must not be used afterwards.
   connection(connection&&) noexcept = default;
-  /// Closes its own connection and takes over the other's.
+  /// Closes this connection and moves the other one.
   connection& operator=(connection&& other) noexcept;
   ~connection();
 
-  /// The queue pair, ready for everything. On iWARP the side that asked sends first, and the other
-  /// one must not send before it has received, but for connection_options::first.
-  [[nodiscard]] queue_pair<rc>& queue() noexcept { return queue_; }
-  /// Hands the queue pair to an owner who destroys it before this connection goes, and who flushes
-  /// it: disconnect() and is_disconnected() then do not. queue() must not be used afterwards.
-  [[nodiscard]] queue_pair<rc> take_queue() noexcept {
+  /// Returns the queue pair, in the state RTS. On iWARP the active side sends first, and the
+  /// passive side must not send before it has received, except with connection_options::first.
+  [[nodiscard]] queue_pair<rc>& qp() noexcept { return queue_; }
+  /// Moves the queue pair to a new owner, which must destroy it before this connection and must
+  /// flush it: disconnect() and is_disconnected() no longer do so. qp() must not be used
+  /// afterwards.
+  [[nodiscard]] queue_pair<rc> take_qp() noexcept {
     owns_queue_ = false;
     return std::move(queue_);
   }
-  /// What the peer said in its request or its answer, filled up with zeros by the transport.
+  /// Returns the private data of the peer's request or reply, padded with zeros by the transport.
   [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
-  /// The address of this side.
+  /// Returns the local address.
   [[nodiscard]] std::optional<socket_address> local_address() const { return id_.local_address(); }
-  /// The address of the peer.
+  /// Returns the address of the peer.
   [[nodiscard]] std::optional<socket_address> peer_address() const { return id_.peer_address(); }
-  /// The identifier, for what this class does not offer.
+  /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }
 
-  /// Readable when the connection has something to say: then call is_disconnected().
-  [[nodiscard]] int event_fd() const { return channel_.fd(); }
-  /// Whether either side closed the connection. Takes what the connection manager has to say, and
-  /// flushes the queue pair when it is the end. Never blocks. Errors: as
-  /// event_channel::poll_event().
+  /// Returns a descriptor for poll(2), readable if there are events: then call is_disconnected().
+  [[nodiscard]] int fd() const { return channel_.fd(); }
+  /// Returns whether either side closed the connection. Processes pending events; if the connection
+  /// is closed, flushes the queue pair. Never blocks. Errors: those of event_channel::poll_event().
   [[nodiscard]] result<bool> is_disconnected();
-  /// Waits until either side closes the connection; false when the deadline passes. Blocks.
+  /// Waits until either side closes the connection. Returns false if the deadline passes. Blocks.
   [[nodiscard]] result<bool> wait_disconnected(deadline until);
 
-  /// Closes the connection: the requests outstanding are flushed, and the peer is told. Does not
-  /// wait for the peer; wait_disconnected() does. A second call does nothing.
+  /// Closes the connection: flushes outstanding requests and notifies the peer. Does not wait for
+  /// the peer; wait_disconnected() does. A second call has no effect.
   [[nodiscard]] result<void> disconnect();
-  /// Takes the connection for established when the queue pair reports `communication_established`:
-  /// see identifier::notify().
+  /// Treats the connection as established after the queue pair's event
+  /// `communication_established`: see identifier::notify().
   [[nodiscard]] result<void> notify_established() {
     return id_.notify(async_event_kind::communication_established);
   }
@@ -110,54 +109,50 @@ class [[nodiscard]] connection {
   event_channel channel_;
   identifier id_;
   std::vector<std::byte> said_;
-  bool closed_ = false;                    // this side closed it
-  bool disconnected_ = false;              // the connection manager said so
-  bool owns_queue_ = true;                 // nobody took it
-  queue_pair<rc> queue_;                   // goes before the identifier
-  std::optional<memory_region> go_ahead_;  // the word of first_sender; goes before all
+  bool closed_ = false;                      // this side closed it
+  bool disconnected_ = false;                // reported by the connection manager
+  bool owns_queue_ = true;                   // take_qp() was not called
+  queue_pair<rc> queue_;                     // destroyed before the identifier
+  std::optional<memory_region> ready_word_;  // for first_sender; destroyed first
 };
 
-namespace detail {
-
-/// What an asking and an asked side have in common before they are connected: a device is known.
-/// Threads: one thread at a time.
-class bound {
+/// A connection that is not established yet: the device that reaches the peer is known. Base of
+/// connector and connection_request. Threads: one thread at a time.
+class pending_connection {
  public:
-  /// The device: make the protection domain, the completion queues and the memory from it.
+  /// Returns the device, to create protection domain, completion queues and memory.
   [[nodiscard]] result<verbena::context> context() const { return id_.context(); }
-  /// The port of the device that the connection goes by.
+  /// Returns the port of the device that the connection uses.
   [[nodiscard]] port_number port() const { return id_.port().value_or(port_number(1)); }
-  /// The address of this side.
+  /// Returns the local address.
   [[nodiscard]] std::optional<socket_address> local_address() const { return id_.local_address(); }
-  /// The address of the peer.
+  /// Returns the address of the peer.
   [[nodiscard]] std::optional<socket_address> peer_address() const { return id_.peer_address(); }
-  /// The identifier, for what this class does not offer.
+  /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }
 
-  /// A queue pair at the port of the connection; arguments and errors as of
-  /// protection_domain::create_queue_pair().
-  [[nodiscard]] result<prepared_queue_pair<rc>> create_queue_pair(
+  /// Creates a queue pair at the port of the connection; arguments and errors as for
+  /// protection_domain::create_qp().
+  [[nodiscard]] result<prepared_queue_pair<rc>> create_qp(
       const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
       queue_pair_options<rc> options = {}) const {
-    options.port = port();
-    return pd.create_queue_pair<rc>(send, receive, options);
+    options.route.port = port();
+    return pd.create_qp<rc>(send, receive, options);
   }
-  /// The same with the receives of a shared queue.
-  [[nodiscard]] result<prepared_queue_pair<rc>> create_queue_pair(
+  /// Creates a queue pair that uses a shared receive queue.
+  [[nodiscard]] result<prepared_queue_pair<rc>> create_qp(
       const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
       const shared_receive_queue& shared, queue_pair_options<rc> options = {}) const {
-    options.port = port();
-    return pd.create_queue_pair<rc>(send, receive, shared, options);
+    options.route.port = port();
+    return pd.create_qp<rc>(send, receive, shared, options);
   }
 
  protected:
-  bound(event_channel channel, identifier id) noexcept
+  pending_connection(event_channel channel, identifier id) noexcept
       : channel_(std::move(channel)), id_(std::move(id)) {}
 
   event_channel channel_;
   identifier id_;
 };
-
-}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI::cm

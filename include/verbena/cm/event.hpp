@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the connection manager has to say. event_channel::poll_event() and wait_event() deliver it.
+// Events of the connection manager. event_channel::poll_event() and wait_event() return them.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -18,92 +18,97 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// What happened. Values as in `rdma_cm_event_type`; unknown ones are kept.
+/// Types of events. Values as in `rdma_cm_event_type`; unknown values are kept.
 /// Source: rdma_get_cm_event(3).
 enum class event_kind : std::uint32_t {
-  address_resolved = RDMA_CM_EVENT_ADDR_RESOLVED,     ///< resolve_address() found the device
-  address_error = RDMA_CM_EVENT_ADDR_ERROR,           ///< resolve_address() failed
-  route_resolved = RDMA_CM_EVENT_ROUTE_RESOLVED,      ///< resolve_route() found the way
-  route_error = RDMA_CM_EVENT_ROUTE_ERROR,            ///< resolve_route() failed
-  connect_request = RDMA_CM_EVENT_CONNECT_REQUEST,    ///< a peer asks; take_request() gives it
+  address_resolved = RDMA_CM_EVENT_ADDR_RESOLVED,  ///< resolve_address() found the device
+  address_error = RDMA_CM_EVENT_ADDR_ERROR,        ///< resolve_address() failed
+  route_resolved = RDMA_CM_EVENT_ROUTE_RESOLVED,   ///< resolve_route() found the route
+  route_error = RDMA_CM_EVENT_ROUTE_ERROR,         ///< resolve_route() failed
+  connect_request =
+      RDMA_CM_EVENT_CONNECT_REQUEST,  ///< a peer requests a connection: take_request()
   connect_response = RDMA_CM_EVENT_CONNECT_RESPONSE,  ///< the peer accepted; establish() is next
   connect_error = RDMA_CM_EVENT_CONNECT_ERROR,        ///< connecting failed on this side
   unreachable = RDMA_CM_EVENT_UNREACHABLE,            ///< the peer does not answer
-  rejected = RDMA_CM_EVENT_REJECTED,                  ///< the peer refused; rejection() says why
-  established = RDMA_CM_EVENT_ESTABLISHED,            ///< the connection stands
-  disconnected = RDMA_CM_EVENT_DISCONNECTED,          ///< the connection was closed, by either side
-  device_removal = RDMA_CM_EVENT_DEVICE_REMOVAL,      ///< the device is gone: drop the identifier
-  multicast_join = RDMA_CM_EVENT_MULTICAST_JOIN,      ///< a group was joined
-  multicast_error = RDMA_CM_EVENT_MULTICAST_ERROR,    ///< a group cannot be joined, or was lost
-  address_change = RDMA_CM_EVENT_ADDR_CHANGE,         ///< the network interface has another address
-  timewait_exit = RDMA_CM_EVENT_TIMEWAIT_EXIT,  ///< a closed connection's queue pair is free again
-  address_info_resolved = 16,  ///< RDMA_CM_EVENT_ADDRINFO_RESOLVED, of newer rdma-core
-  address_info_error = 17,     ///< RDMA_CM_EVENT_ADDRINFO_ERROR, of newer rdma-core
-  user = 18,                   ///< RDMA_CM_EVENT_USER, of newer rdma-core
-  internal = 19,               ///< RDMA_CM_EVENT_INTERNAL, of newer rdma-core
+  rejected = RDMA_CM_EVENT_REJECTED,          ///< the peer rejected; rejected() has the reason
+  established = RDMA_CM_EVENT_ESTABLISHED,    ///< the connection is established
+  disconnected = RDMA_CM_EVENT_DISCONNECTED,  ///< the connection was closed, by either side
+  device_removal =
+      RDMA_CM_EVENT_DEVICE_REMOVAL,  ///< the device was removed: destroy the identifier
+  multicast_join = RDMA_CM_EVENT_MULTICAST_JOIN,    ///< the group was joined
+  multicast_error = RDMA_CM_EVENT_MULTICAST_ERROR,  ///< the group cannot be joined, or was lost
+  address_change = RDMA_CM_EVENT_ADDR_CHANGE,       ///< the network interface has another address
+  timewait_exit =
+      RDMA_CM_EVENT_TIMEWAIT_EXIT,  ///< the queue pair of a closed connection may be reused
+  address_info_resolved = 16,       ///< RDMA_CM_EVENT_ADDRINFO_RESOLVED, of newer rdma-core
+  address_info_error = 17,          ///< RDMA_CM_EVENT_ADDRINFO_ERROR, of newer rdma-core
+  user = 18,                        ///< RDMA_CM_EVENT_USER, of newer rdma-core
+  internal = 19,                    ///< RDMA_CM_EVENT_INTERNAL, of newer rdma-core
 };
 
-/// `ADDR_RESOLVED`: the name of rdma_cma.h without `RDMA_CM_EVENT_`; `unknown (77)` for others.
+/// Returns `ADDR_RESOLVED`: the name of rdma_cma.h without `RDMA_CM_EVENT_`; `unknown (77)` for
+/// others.
 [[nodiscard]] std::string to_string(event_kind kind);
-/// Whether it ends a step by failure: ADDR_ERROR, ROUTE_ERROR, CONNECT_ERROR, UNREACHABLE,
-/// REJECTED, DEVICE_REMOVAL, MULTICAST_ERROR, ADDRINFO_ERROR.
+/// Returns whether the event reports the failure of a step: ADDR_ERROR, ROUTE_ERROR, CONNECT_ERROR,
+/// UNREACHABLE, REJECTED, DEVICE_REMOVAL, MULTICAST_ERROR, ADDRINFO_ERROR.
 [[nodiscard]] bool is_failure(event_kind kind) noexcept;
 
-/// Why a peer refused. Threads: one thread at a time.
+/// The rejection of a request by the peer. Threads: one thread at a time.
 struct rejection {
-  /// The status that programs give by reject(), on InfiniBand and RoCE.
+  /// The status after reject() of the peer's program, on InfiniBand and RoCE.
   static constexpr int by_the_program = 28;
-  /// The status when nothing listens at the port, on InfiniBand and RoCE.
+  /// The status if no program listens at the port, on InfiniBand and RoCE.
   static constexpr int no_listener = 8;
 
-  /// On InfiniBand and RoCE the reason of the REJ message, on iWARP a negated errno; 0: none.
+  /// On InfiniBand and RoCE the reason of the REJ message, on iWARP a negative errno; 0: none.
   int status = 0;
-  /// What the peer gave to reject(), filled up with zeros.
+  /// The private data of reject(), padded with zeros.
   std::vector<std::byte> private_data;
 
-  /// Whether the peer's program refused, not its connection manager.
+  /// Returns whether the peer's program rejected, not its connection manager.
   [[nodiscard]] bool is_by_the_program() const noexcept;
 };
-/// `28, the peer's program refused`; what a status means in words.
+/// Returns the meaning of a status: `28, the peer's program rejected the request`.
 [[nodiscard]] std::string describe_rejection(int status);
 
-/// One event: a copy, acknowledged before it was delivered, so that dropping an identifier never
-/// waits for it. A connect_request owns the new identifier until it is taken: dropping the event
-/// then rejects the request. Threads: one thread at a time.
+/// A copy of an event. The event was acknowledged, so destroying an identifier does not wait for
+/// it. A connect_request owns the new identifier until take_request(): destroying the event before
+/// rejects the request. Threads: one thread at a time.
 class event {
  public:
-  /// Takes over what the other has, its request included.
+  /// Moves the event with its request.
   event(event&&) noexcept = default;
-  /// Rejects a request that is still inside, then takes over the other's.
+  /// Rejects the request of this event, if not taken, and moves the other event.
   event& operator=(event&& other) noexcept;
   ~event();
 
-  /// What happened.
+  /// Returns the type of the event.
   [[nodiscard]] event_kind kind() const noexcept { return kind_; }
-  /// 0, a negated errno, or what the transport says: see describe_rejection().
+  /// Returns 0, a negative errno, or a status of the transport: see describe_rejection().
   [[nodiscard]] int status() const noexcept { return status_; }
-  /// True when it is of `id`; a connect_request also when `id` is the one that listens. Events
-  /// concern no identifier that was made after they were taken.
+  /// Returns whether the event belongs to `id`; a connect_request also belongs to the listening
+  /// identifier. Do not compare with identifiers that were created after the event was taken.
   [[nodiscard]] bool concerns(const identifier& id) const;
-  /// What it is about, as messages call it.
+  /// Returns the name of the identifier in error messages.
   [[nodiscard]] const std::string& object() const noexcept { return object_; }
 
-  /// The new identifier of a connect_request, which can be accepted or rejected; its events go to
-  /// the listener's channel. Errors: `invalid_argument` for another kind, or when it was taken.
+  /// Returns the new identifier of a connect_request, to accept or reject it. Its events go to the
+  /// listener's channel. Errors: `invalid_argument` for another kind, or if it was taken before.
   [[nodiscard]] result<identifier> take_request();
 
-  /// Of connected port spaces, for connect_request, connect_response and established.
+  /// Returns the parameters of connect_request, connect_response and established, in connected port
+  /// spaces.
   [[nodiscard]] std::optional<connection_parameters> connection() const noexcept;
-  /// Of datagram port spaces, for established; and for multicast_join.
+  /// Returns the address of established, in datagram port spaces, and of multicast_join.
   [[nodiscard]] const std::optional<datagram_parameters>& datagram() const noexcept {
     return datagram_;
   }
-  /// The peer's bytes, filled up with zeros by the transport; they live as long as the event.
+  /// Returns the private data of the peer, padded with zeros; valid as long as the event.
   [[nodiscard]] std::span<const std::byte> private_data() const noexcept { return private_data_; }
-  /// Why the peer refused; nothing for other kinds than `rejected`.
+  /// Returns the rejection; `nullopt` for other kinds than `rejected`.
   [[nodiscard]] std::optional<rejection> rejected() const;
 
-  /// The error that it means for `call`, with cause and remedy. Precondition: is_failure(kind()).
+  /// Returns the error of `call`, with cause and remedy. Precondition: is_failure(kind()).
   [[nodiscard]] error failure(std::string_view call) const;
 
  private:
@@ -122,7 +127,7 @@ class event {
   std::optional<identifier> request_;
 };
 
-/// `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, the peer's program refused`.
+/// Returns `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, …`.
 [[nodiscard]] std::string to_string(const event& of);
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -14,33 +14,33 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// Where identifiers report. Copies share one channel; identifiers keep it alive.
-/// Threads: thread-safe; of several threads each event reaches one.
+/// The event channel of identifiers. Copies share one channel; identifiers keep it alive.
+/// Threads: thread-safe; each event is returned to one thread.
 class event_channel {
  public:
-  /// A channel of the system's connection manager if there is RDMA hardware that it serves, else of
-  /// the software device's; VERBENA_SOFTDEV=only takes the latter, =off the former. All channels of
-  /// a process are then of one kind. Errors: as cm_functions(); those of
-  /// rdma_create_event_channel(3) with a remedy.
+  /// Creates a channel. Uses the system's connection manager if it serves an RDMA device, otherwise
+  /// that of the software device. VERBENA_SOFTDEV=only selects the software device, =off the
+  /// system. All channels of a process use one provider. Errors: those of cm_functions() and
+  /// rdma_create_event_channel(3).
   [[nodiscard]] static result<event_channel> create();
-  /// A channel of one provider.
+  /// Creates a channel of one provider.
   [[nodiscard]] static result<event_channel> create(const verbena::provider& from);
 
-  /// The descriptor to put into poll(2), epoll(7) or an event loop: readable when there is an
-  /// event. Non-blocking; it stays the channel's.
+  /// Returns the descriptor for poll(2), epoll(7) or an event loop: readable if there is an event.
+  /// It is non-blocking; the channel keeps ownership.
   [[nodiscard]] int fd() const;
-  /// Takes one event, or nothing if there is none. Never blocks.
+  /// Returns one event, or `nullopt` if there is none. Never blocks.
   /// Errors: the errno of rdma_get_cm_event(3).
   [[nodiscard("an event comes only once: look at it")]] result<std::optional<event>> poll_event()
       const;
-  /// Waits for an event until the deadline and not shorter; nothing when it passes. Blocks.
+  /// Waits for an event. Returns `nullopt` if the deadline passes. Blocks.
   /// Errors: the errno of poll(2) or rdma_get_cm_event(3).
   [[nodiscard("an event comes only once: look at it")]] result<std::optional<event>> wait_event(
       deadline until) const;
 
-  /// The object of the C API; it stays owned by this library.
+  /// Returns the object of the C API; this library keeps ownership.
   [[nodiscard]] rdma_event_channel* native() const;
-  /// Who executes the calls.
+  /// Returns the provider that executes the calls.
   [[nodiscard]] const verbena::provider& provider() const;
 
  private:
@@ -52,7 +52,7 @@ class event_channel {
   std::shared_ptr<detail::channel_state> state_;
 };
 
-/// The provider that event_channel::create() takes. Errors: as there.
+/// Returns the provider that event_channel::create() uses. Errors: those of create().
 [[nodiscard]] result<const verbena::provider*> default_provider();
 
 }  // namespace verbena::inline VERBENA_ABI::cm

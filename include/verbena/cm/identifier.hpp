@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An identifier of the connection manager: what a socket is to TCP. Every call returns at once; how
-// it went comes as an event on the channel (event_channel.hpp). The usual way to connect is
-// shorter: connector.hpp and listener.hpp.
+// An identifier of the connection manager (struct rdma_cm_id). No call blocks; the result of a step
+// is an event on the channel (event_channel.hpp). connector.hpp and listener.hpp are the blocking,
+// shorter interface.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -29,114 +29,114 @@ namespace verbena::inline VERBENA_ABI::cm {
 
 class event_channel;
 
-/// How a queue pair takes part in a multicast group. Source: rdma_join_multicast_ex(3).
+/// The membership of a queue pair in a multicast group. Source: rdma_join_multicast_ex(3).
 enum class membership : std::uint32_t {
   full = RDMA_MC_JOIN_FLAG_FULLMEMBER,                ///< sends and receives
   send_only = RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,  ///< sends
 };
 
-/// An identifier. Copies share it; it is destroyed when the last one is gone, which ends what is
-/// under way: a request that was not answered is rejected, a connection is closed.
+/// An identifier. Copies share it. When the last copy is destroyed, a pending request is rejected
+/// and a connection is closed.
 ///
-/// No call blocks or waits for the peer; steps that take time are ended by an event of the kind
-/// that the call names. Errors are the errno of the C function, with what usually stands behind it.
-/// Source: rdma_cm(7). Threads: one thread at a time.
+/// No call waits for the peer; a step ends with an event of the kind that its comment names. Errors
+/// are the errno of the C function, with its usual cause. Source: rdma_cm(7). Threads: one thread
+/// at a time.
 class identifier {
  public:
-  /// A new identifier whose events go to `channel`: rdma_create_id(3).
+  /// Creates an identifier whose events go to `channel`: rdma_create_id(3).
   [[nodiscard]] static result<identifier> create(const event_channel& channel,
                                                  port_space space = port_space::tcp);
 
-  /// Gives it an address of this host, which binds it to a device unless the address is any: port 0
-  /// for any free one. Errors: ENODEV, EADDRNOTAVAIL, EADDRINUSE, EACCES with a remedy.
+  /// Binds to a local address, and to its device unless the address is the wildcard. Port 0 means
+  /// any free port. Errors: ENODEV, EADDRNOTAVAIL, EADDRINUSE, EACCES with a remedy.
   [[nodiscard]] result<void> bind(const socket_address& to);
-  /// Takes requests from now on; each comes as `connect_request`. Binds it to any address when it
-  /// is not bound yet.
+  /// Listens for requests; each one is an event `connect_request`. Binds to the wildcard address if
+  /// the identifier is not bound.
   [[nodiscard]] result<void> listen(int backlog = 128);
 
-  /// Finds the device and the address for packets to `to`, optionally from an address of this host.
-  /// Ends by `address_resolved` or `address_error`, at the latest after `timeout`.
+  /// Resolves the device and the address for packets to `to`, optionally from a local address.
+  /// Ends with `address_resolved` or `address_error`, at the latest after `timeout`.
   [[nodiscard]] result<void> resolve_address(const socket_address& to,
                                              std::chrono::milliseconds timeout,
                                              const std::optional<socket_address>& from = {});
-  /// Finds the way to the address. Ends by `route_resolved` or `route_error`.
+  /// Resolves the route to the address. Ends with `route_resolved` or `route_error`.
   [[nodiscard]] result<void> resolve_route(std::chrono::milliseconds timeout);
 
-  /// Asks the peer for a connection of the queue pair that `with` names, or for the queue pair of a
-  /// datagram service. Ends by `connect_response` (then the queue pair is to be made ready, and
-  /// establish() called) or on iWARP and for datagrams by `established`; or by `rejected`,
-  /// `unreachable` or `connect_error`. Errors: `invalid_argument` for too much private data, with
-  /// the limit.
+  /// Requests a connection for the queue pair in `with`, or the address of a datagram service. Ends
+  /// with `connect_response`: bring the queue pair to RTS and call establish(). On iWARP and for
+  /// datagrams it ends with `established`. Failures: `rejected`, `unreachable`, `connect_error`.
+  /// Errors: `invalid_argument` for too much private data.
   [[nodiscard]] result<void> connect(const connection_parameters& with);
-  /// Grants a request. The queue pair must be ready to receive and, but for iWARP, to send. Ends by
-  /// `established`; datagrams need no more.
+  /// Accepts a request. The queue pair must be in RTR, and except on iWARP in RTS. Ends with
+  /// `established`, except for datagrams.
   [[nodiscard]] result<void> accept(const connection_parameters& with);
-  /// Refuses a request, or a response on the active side. Errors: as connect().
+  /// Rejects a request, or a response on the active side. Errors: as connect().
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {});
-  /// The same because of ECE options that this side cannot accept: rdma_reject_ece(3).
+  /// Rejects because of ECE options that this side does not support: rdma_reject_ece(3).
   [[nodiscard]] result<void> reject_ece(std::span<const std::byte> private_data = {});
-  /// Tells the peer that the connection stands, after `connect_response`: rdma_establish(3).
+  /// Completes the connection after `connect_response`: rdma_establish(3).
   [[nodiscard]] result<void> establish();
-  /// Closes the connection. Both sides get `disconnected`. The queue pair is the caller's: requests
-  /// outstanding are flushed when it is brought to the state error.
+  /// Closes the connection. Both sides get `disconnected`. The caller owns the queue pair and
+  /// brings it to the error state to flush outstanding requests.
   [[nodiscard]] result<void> disconnect();
-  /// Tells it of an asynchronous event of its queue pair. After `communication_established` it
-  /// takes the connection for established although the peer's last message was lost:
-  /// rdma_notify(3).
+  /// Reports an asynchronous event of the queue pair: rdma_notify(3). After
+  /// `communication_established` the connection is established even if the peer's last connection
+  /// message was lost.
   [[nodiscard]] result<void> notify(async_event_kind kind);
 
-  /// The type of service of the packets; on RoCE it becomes the traffic class. Before resolving.
+  /// Sets the type of service of the packets; on RoCE the traffic class. Call it before resolving.
   [[nodiscard]] result<void> set_type_of_service(std::uint8_t value);
-  /// Lets bind() take an address that another identifier with this option has. Before bind().
+  /// Permits bind() to an address of another identifier with this option. Call it before bind().
   [[nodiscard]] result<void> allow_address_reuse();
-  /// Keeps an IPv6 address from taking IPv4 requests too. Before bind().
+  /// Excludes IPv4 requests from an IPv6 address. Call it before bind().
   [[nodiscard]] result<void> limit_to_address_family();
-  /// How long queue pairs wait for an acknowledgement, in what attributes() gives. Before
-  /// connect().
+  /// Sets the ACK timeout that attributes() returns. Call it before connect().
   [[nodiscard]] result<void> set_ack_timeout(ack_timeout timeout);
 
-  /// What a queue pair of this connection needs to go to `state`: rdma_init_qp_attr(3). Complete
-  /// for the states init, ready_to_receive and ready_to_send in that order; on iWARP the last two
-  /// are empty, and the connection manager does them.
+  /// Returns the attributes that bring a queue pair of this connection to `state`:
+  /// rdma_init_qp_attr(3). Call it for init, ready_to_receive and ready_to_send in this order; on
+  /// iWARP the last two are empty, as the connection manager performs them.
   [[nodiscard]] result<queue_pair_attributes> attributes(queue_pair_state state) const;
 
-  /// Lets its events go to another channel from now on: rdma_migrate_id(3).
+  /// Moves the identifier to another event channel: rdma_migrate_id(3).
   [[nodiscard]] result<void> migrate(const event_channel& to);
 
-  /// Joins a group. Ends by `multicast_join`, whose datagram() says how the group is addressed, or
-  /// by `multicast_error`. The queue pair is attached by whoever made it.
+  /// Joins a multicast group. Ends with `multicast_join`, whose datagram() is the address of the
+  /// group, or with `multicast_error`. The caller attaches the queue pair.
   [[nodiscard]] result<void> join_multicast(const socket_address& group,
                                             membership as = membership::full);
-  /// Leaves a group. Errors: EADDRNOTAVAIL for one that it did not join.
+  /// Leaves a multicast group. Errors: EADDRNOTAVAIL for a group that it has not joined.
   [[nodiscard]] result<void> leave_multicast(const socket_address& group);
 
-  /// Offers options of enhanced connection establishment to the peer. Before connect() or accept().
+  /// Offers ECE options to the peer. Call it before connect() or accept().
   [[nodiscard]] result<void> set_local_ece(const ece& offered);
-  /// What the peer offered, after `connect_request` or `connect_response`.
+  /// Returns the ECE options of the peer, after `connect_request` or `connect_response`.
   [[nodiscard]] result<ece> remote_ece() const;
 
-  /// Whether it has an identifier; false once it was moved from.
+  /// Returns whether the object has an identifier: false after a move.
   [[nodiscard]] bool is_valid() const noexcept { return state_ != nullptr; }
-  /// The port space that it was created in.
+  /// Returns the port space.
   [[nodiscard]] port_space space() const;
-  /// The address of this side, once it is known.
+  /// Returns the local address, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<socket_address> local_address() const;
-  /// The address of the peer, once it is known.
+  /// Returns the address of the peer, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
-  /// The port of the device, once it is known.
+  /// Returns the port of the device, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<port_number> port() const;
-  /// Whether the connection manager moves the queue pair by itself, as on iWARP.
+  /// Returns whether the device is iWARP, where the connection manager changes the state of the
+  /// queue pair.
   [[nodiscard]] bool is_iwarp() const;
-  /// The device. It is the connection manager's, open for as long as the process runs: objects may
-  /// outlive the identifier. Errors: `unavailable` while none is bound.
+  /// Returns the device. The connection manager keeps it open until the process ends, so objects
+  /// may outlive the identifier. Errors: `unavailable` if no device is bound.
   [[nodiscard]] result<verbena::context> context() const;
 
-  /// The object of the C API, for calls that this library does not cover. It stays owned by this
-  /// library. Neither rdma_create_qp(3) nor synchronous calls go with it.
+  /// Returns the object of the C API, for calls that this library does not cover. This library
+  /// keeps ownership. rdma_create_qp(3) and synchronous calls are not supported.
   [[nodiscard]] rdma_cm_id* native() const;
-  /// Who executes the calls.
+  /// Returns the provider that executes the calls.
   [[nodiscard]] const verbena::provider& provider() const;
-  /// How messages call it: `connection 10.0.0.1:40000 -> 10.0.0.2:7471`.
+  /// Returns the name for messages: `connection 10.0.0.1:40000 -> 10.0.0.2:7471 on
+  /// mlx5_0`.
   [[nodiscard]] std::string name() const;
 
  private:

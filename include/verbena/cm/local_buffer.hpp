@@ -12,61 +12,60 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-namespace detail {
-class session_side;
-}
+class session_base;
 
-/// Memory that a buffer was made of, given back. Threads: one thread at a time.
+/// The memory of a released buffer. Threads: one thread at a time.
 struct released_memory {
-  /// The memory; empty when it was the library's and is freed.
+  /// The memory; empty if the library allocated it and has freed it.
   std::span<std::byte> bytes = {};
-  /// What owns `bytes` when the buffer did; empty when they are the caller's.
+  /// The owner of `bytes` if the buffer owned a vector; otherwise empty.
   std::vector<std::byte> storage = {};
 };
 
-/// Registered memory of this side, made by a session, its caller or its client: memory of the
-/// library, of the caller, or a vector that it owns. It may outlive the session, and every session
-/// with the same protection domain can use it. Dropping it deregisters; no request that names it
-/// may be outstanding then, and no peer that was told of it may still use it.
-/// Threads: one thread at a time; the bytes are shared with the device and perhaps with the peer.
+/// Registered memory of this side, created by a session: memory of the library, of the caller, or a
+/// vector that it owns. It may outlive the session, and all sessions of its protection domain can
+/// use it. Destroying it deregisters the memory; no request may use it then, and no peer may access
+/// it. Threads: one thread at a time; device and peer may access the bytes at the same time.
 class [[nodiscard]] local_buffer {
  public:
-  /// Takes over the buffer of the other, which must not be used afterwards.
+  /// Moves the buffer; the other object must not be used afterwards.
   local_buffer(local_buffer&&) noexcept = default;
-  /// Drops its own buffer and takes over the other's.
+  /// Destroys this buffer and moves the other one.
   local_buffer& operator=(local_buffer&& other) noexcept {
-    region_ = std::move(other.region_);  // before its memory
+    region_ = std::move(other.region_);  // before its memory is destroyed
     bytes_ = std::exchange(other.bytes_, {});
     storage_ = std::move(other.storage_);
     return *this;
   }
   ~local_buffer() = default;
 
-  /// The memory, for reading and writing by the program.
+  /// Returns the memory.
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
-  /// Bytes of it.
+  /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return bytes_.size(); }
-  /// All of it, for requests.
+  /// Returns the whole buffer as a slice.
   [[nodiscard]] local_slice slice() const { return region_.slice(); }
-  /// The part of `part_length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+  /// Returns the slice of `part_length` bytes at `offset`. Precondition: it is inside the buffer
+  /// and not empty.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const {
     return region_.slice(offset, part_length);
   }
-  /// The region, for what this class does not offer.
+  /// Returns the memory region, for calls that this class does not offer.
   [[nodiscard]] const memory_region& region() const noexcept { return region_; }
 
-  /// Deregisters, frees what is the library's, and gives back what is not. Errors: the errno of
-  /// ibv_dereg_mr(3), as while memory windows are bound to it; the buffer is then as before.
+  /// Deregisters the memory; frees memory of the library and returns other memory. Errors: the
+  /// errno of ibv_dereg_mr(3), for example while memory windows are bound; the buffer is then
+  /// unchanged.
   [[nodiscard]] result<released_memory> release() &&;
 
  private:
-  friend class detail::session_side;
+  friend class session_base;
   local_buffer(memory_region region, std::span<std::byte> bytes, std::vector<std::byte> storage)
       : storage_(std::move(storage)), bytes_(bytes), region_(std::move(region)) {}
 
   std::vector<std::byte> storage_;
   std::span<std::byte> bytes_;
-  memory_region region_;  // goes before the memory
+  memory_region region_;  // destroyed before the memory
 };
 
 }  // namespace verbena::inline VERBENA_ABI::cm

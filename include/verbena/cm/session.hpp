@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A connection with what a program needs to use it: queues, completions, buffers, and buffers of
-// the peer. It comes from caller.hpp on the side that asks, and from server.hpp on the other.
+// A connection with its queues, completions, buffers, and the advertised buffers of the peer.
+// session_connector.hpp creates it on the active side, session_listener.hpp on the passive side.
 //
 //   auto inbox = session.create_buffer(4096).value();
 //   session.receive({.id = 1}, inbox.slice()).value();
 //   session.send({.id = 2, .signaled = true}, outbox.slice(0, 5)).value();
-//   session.await(cm::session_queue::send, 1, deadline::after(1s)).value();
+//   session.wait(cm::session_queue::send, 1, deadline::after(1s)).value();
 #pragma once
 
 #include <cstddef>
@@ -19,54 +19,52 @@
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/advertisement.hpp"
 #include "verbena/cm/connection.hpp"
-#include "verbena/cm/detail/session_side.hpp"
+#include "verbena/cm/session_base.hpp"
 #include "verbena/cm/session_options.hpp"
 #include "verbena/verbs/completion.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-/// A buffer of the peer, from session::wait_advertisement(); or described by other means, with the
-/// number 0: address, length, key and rights.
+/// A buffer of the peer, from session::wait_advertisement(). A buffer that the program describes
+/// itself has the number 0.
 using remote_buffer = bringup::advertised_buffer;
 
-/// A reliable connection with queues, buffers and completions; it takes the events of all of them
-/// itself. Both ends are sessions if they advertise buffers, and on iWARP in any case; else the
-/// peer may be any program. Dropping it closes the connection.
+/// A reliable connection with queues, buffers and completions; it processes their events itself.
+/// Both ends must be sessions if buffers are advertised, and always on iWARP; otherwise the peer
+/// may be any program. Destroying it closes the connection.
 ///
-/// Threads: thread-safe, but for moving and dropping it: no other call may be under way then.
-/// Posting takes a lock; no call but await() and those that wait blocks. Of threads that wait, one
-/// looks after the device for all, and disconnect() wakes each.
-class [[nodiscard]] session : public detail::session_side {
+/// Threads: thread-safe, except for moves and destruction, during which no other call may run.
+/// Posting takes a lock. Only the functions whose names begin with `wait` block; one of the waiting
+/// threads watches the device for all, and disconnect() wakes all of them.
+class [[nodiscard]] session : public session_base {
  public:
-  /// Takes over the session of the other, which must not be used afterwards.
+  /// Moves the session; the other object must not be used afterwards.
   session(session&&) noexcept = default;
-  /// Closes its own session and takes over the other's.
+  /// Closes this session and moves the other one.
   session& operator=(session&&) noexcept = default;
   ~session() = default;
 
-  /// Posts a message for the peer's next receive: a slice or a list of slices, or an empty list for
-  /// a message without bytes. The memory must not change until the completion of this request or of
-  /// a later one was there. Only those that are `.signaled` complete when they succeed; among as
-  /// many as the queue holds, one must be. Does not block.
-  /// Errors: as receive().
+  /// Posts a send: a slice, a list of slices, or an empty list for a message without bytes. The
+  /// memory must not change until this request or a later one completes. A successful request
+  /// generates a completion only if it is `.signaled`; at least one of `max_send_wr` requests must
+  /// be signaled. Does not block. Errors: as receive().
   template <class Data>
     requires memory_slices<const Data&>
   [[nodiscard]] result<void> send(send_request request, const Data& data) {
     return post_send(request, detail::as_list(data));
   }
-  /// Posts a write of `data` to `offset` in `to`. Otherwise as send(). Errors: `invalid_argument`
-  /// when it does not fit into `to`, or `to` must not be written; ENOENT when the peer wanted `to`
-  /// back.
+  /// Posts a write of `data` to `offset` in `to`; as send(). Errors: `invalid_argument` if the data
+  /// exceeds `to`, or `to` does not permit writes; ENOENT if the peer revoked `to`.
   template <class Data>
     requires memory_slices<const Data&>
   [[nodiscard]] result<void> write(send_request request, const Data& data, const remote_buffer& to,
                                    std::uint64_t offset = 0) {
     return post_write(request, detail::as_list(data), to, offset);
   }
-  /// Posts a read from `offset` in `from` that fills `into`, which must be left alone until the
-  /// completion of this request or of a later one was there. A device that takes fewer slices for a
-  /// read, as iWARP does, gets several reads, each of which takes a place in the queue.
-  /// Errors: as write().
+  /// Posts a read from `offset` in `from` into all of `into`. The program must not access the
+  /// memory until this request or a later one completes. If the device supports fewer slices per
+  /// read, as on iWARP, several reads are posted, each with an entry in the queue. Errors: as
+  /// write().
   template <class Data>
     requires memory_slices<const Data&>
   [[nodiscard]] result<void> read(send_request request, const Data& into, const remote_buffer& from,
@@ -74,62 +72,61 @@ class [[nodiscard]] session : public detail::session_side {
     return post_read(request, detail::as_list(into), from, offset);
   }
 
-  /// Waits until all of `out` are completions of `queue`, oldest first. Blocks until `until`.
+  /// Waits for `out.size()` completions of `queue`, oldest first. Blocks until `until`.
   ///
-  /// Errors: that of the first request that failed, with its id and the device's reason; why the
-  /// connection is over, when no more can come: ECONNRESET when the peer closed it, ECONNABORTED
-  /// when this side did; `timed_out`; the device's. Completions of other requests stay for later.
-  [[nodiscard]] result<void> await(session_queue queue, std::span<completion> out, deadline until);
-  /// The same for `count` of them. Allocates.
-  [[nodiscard]] result<std::vector<completion>> await(session_queue queue, std::size_t count,
-                                                      deadline until);
+  /// Errors: that of the first failed request, with its id and the reason of the device; ECONNRESET
+  /// if the peer closed the connection, ECONNABORTED if this side did; `timed_out`; those of
+  /// polling. Other completions remain for later calls.
+  [[nodiscard]] result<void> wait(session_queue queue, std::span<completion> out, deadline until);
+  /// Waits for `count` completions and returns them. Allocates.
+  [[nodiscard]] result<std::vector<completion>> wait(session_queue queue, std::size_t count,
+                                                     deadline until);
 
-  /// Tells the peer of a buffer, with the rights that it has there and a name of up to 44 printable
-  /// characters, which may be empty. The message goes into the peer's next receive, which must be
-  /// one of expect_advertisement(). Returns the number of the buffer, which must stay until the
-  /// peer gave it back or the connection is over. Does not block.
-  /// Errors: those of bringup::advertisement_book::advertise(); ENOBUFS when as many messages are
-  /// outstanding as session_options::max_messages says; as send().
-  [[nodiscard]] result<std::uint32_t> advertise(const local_buffer& buffer, access_flags rights,
+  /// Advertises a buffer to the peer, with access flags and a name of at most 44 printable
+  /// characters, which may be empty. The message consumes the peer's next receive, which must be
+  /// one of expect_advertisement(). Returns the number of the buffer. The buffer must exist until
+  /// the peer releases it or the connection ends. Does not block. Errors: those of
+  /// bringup::advertisement_table::advertise(); ENOBUFS if session_options::max_messages are
+  /// outstanding; as send().
+  [[nodiscard]] result<std::uint32_t> advertise(const local_buffer& buffer, access_flags access,
                                                 std::string_view name = {});
-  /// Asks the peer to give a buffer of this side back. Does not block. Errors: as
-  /// bringup::advertisement_book::revoke(), and as advertise().
+  /// Revokes a buffer of this side: requests that the peer releases it. Does not block. Errors: as
+  /// bringup::advertisement_table::revoke(), and as advertise().
   [[nodiscard]] result<void> revoke(std::uint32_t number);
-  /// Gives a buffer back, whether the peer asked for it or not; no request to it may be
-  /// outstanding. Does not block. Errors: ENOENT for one that this side does not have; as
-  /// advertise().
-  [[nodiscard]] result<void> give_back(const remote_buffer& buffer);
-  /// Whether the peer has this buffer of this side and did not give it back.
-  [[nodiscard]] bool is_lent(std::uint32_t number) const;
-  /// Whether requests to a buffer of the peer may be begun: the peer did not want it back.
+  /// Releases a buffer of the peer, revoked or not. No request to it may be outstanding. Does not
+  /// block. Errors: ENOENT for an unknown buffer; as advertise().
+  [[nodiscard]] result<void> release(const remote_buffer& buffer);
+  /// Returns whether the peer has not released this buffer of this side.
+  [[nodiscard]] bool is_advertised(std::uint32_t number) const;
+  /// Returns whether new requests may use this buffer: the peer has not revoked it.
   [[nodiscard]] bool is_usable(const remote_buffer& buffer) const;
-  /// A buffer of the peer by its name, if it was told of by now.
+  /// Returns the advertised buffer of this name, or `nullopt`.
   [[nodiscard]] std::optional<remote_buffer> find(std::string_view name) const;
 
-  /// The next buffer of the peer that was not handed out yet. Blocks until `until`.
-  /// Errors: ENOMSG when none is there and no expect_advertisement() is outstanding; `protocol`
-  /// when the message was not about buffers; otherwise as await().
+  /// Waits for the next advertised buffer of the peer. Blocks until `until`.
+  /// Errors: ENOMSG if there is none and no expect_advertisement() is outstanding; `protocol` if
+  /// the message is not an advertisement message; otherwise as wait().
   [[nodiscard]] result<remote_buffer> wait_advertisement(deadline until);
-  /// The next message of the peer about a buffer that is known: it wants one of its own back, or
-  /// gives one of this side back. Blocks until `until`. Errors: as wait_advertisement().
-  [[nodiscard]] result<bringup::advertisement_news> wait_news(deadline until);
+  /// Waits until the peer revokes one of its buffers, or releases one of this side. Blocks until
+  /// `until`. Errors: as wait_advertisement().
+  [[nodiscard]] result<bringup::advertisement_update> wait_update(deadline until);
 
-  /// Closes the connection: what is outstanding is flushed, the peer is told, and every call that
-  /// waits ends. A second call does nothing. Errors: as connection::disconnect().
+  /// Closes the connection: flushes outstanding requests, notifies the peer and ends all waiting
+  /// calls. A second call has no effect. Errors: those of connection::disconnect().
   [[nodiscard]] result<void> disconnect();
-  /// Waits until either side closes the connection; false when the deadline passes. Blocks.
+  /// Waits until either side closes the connection. Returns false if the deadline passes. Blocks.
   [[nodiscard]] result<bool> wait_disconnected(deadline until);
 
-  /// What the peer said in its request or its answer, filled up with zeros by the transport.
+  /// Returns the private data of the peer's request or reply, padded with zeros by the transport.
   [[nodiscard]] std::span<const std::byte> peer_private_data() const;
-  /// The connection, for what this class does not offer. Not thread-safe: no other call of the
-  /// session may be under way while it is used.
+  /// Returns the connection, for calls that this class does not offer. Not thread-safe: no other
+  /// call of the session may run while it is used.
   [[nodiscard]] cm::connection& connection();
 
  private:
-  friend class caller;
-  friend class client;
-  using session_side::session_side;
+  friend class session_connector;
+  friend class session_request;
+  using session_base::session_base;
   [[nodiscard]] result<void> post_send(send_request request, std::span<const local_slice> data);
   [[nodiscard]] result<void> post_write(send_request request, std::span<const local_slice> data,
                                         const remote_buffer& to, std::uint64_t offset);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What verbs say about the devices, and whether a message really goes through each: gathered once.
+// Facts about devices, read once with verbs, and the result of a test message through each port.
 #pragma once
 
 #include <optional>
@@ -14,11 +14,11 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// A port, and what happened when it was tried.
+/// Describes a port and the result of its test message.
 struct port_facts {
-  port_attributes attributes;   ///< what the port said when it was asked
+  port_attributes attributes;   ///< attributes of ibv_query_port(3)
   std::vector<gid_entry> gids;  ///< of this port
-  /// Why a message from the port to itself did not arrive; nothing: it did, or it was not tried.
+  /// Why the test message did not arrive; nullopt if it arrived or was not sent.
   std::optional<error> trial_failure = {};
   bool tried = false;  ///< whether a message was sent to itself
 };
@@ -32,7 +32,7 @@ struct device_facts {
   std::vector<port_facts> ports = {};  ///< in their order; empty when it cannot be opened
 };
 
-/// What one provider lists.
+/// The devices of one provider.
 struct side_facts {
   bool hidden = false;                     ///< VERBENA_SOFTDEV says so
   std::optional<error> failure = {};       ///< why it cannot be loaded, or cannot list

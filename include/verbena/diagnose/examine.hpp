@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Judges facts: what they mean, and what to do. Pure functions; the same facts give the same words.
+// Derives findings from facts: what the facts mean, and the remedy. Pure functions of the facts.
 #pragma once
 
 #include <cstdint>
@@ -14,43 +14,43 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// What executes verbs, from least to most.
+/// The kind of a device, in ascending order of preference.
 enum class device_kind : std::uint8_t {
   soft,      ///< soft0
-  kernel,    ///< rxe or siw: software of the kernel's
+  kernel,    ///< rxe or siw: a software device of the kernel
   hardware,  ///< an adapter
 };
 /// `software device`, `software device of the kernel`, `hardware`.
 [[nodiscard]] const char* to_string(device_kind of) noexcept;
 
-/// A device and port on which RDMA works here.
+/// Names a device and port on which RDMA works.
 struct usable_port {
   std::string device;                    ///< its name
   port_number port;                      ///< of the device
-  device_kind kind = device_kind::soft;  ///< what executes its verbs
+  device_kind kind = device_kind::soft;  ///< kind of the device
 };
 
-/// The best port that works; nothing if none does. Hardware comes before rxe and siw, these before
+/// Returns the best working port, or nullopt. Hardware is preferred to rxe and siw, and these to
 /// soft0.
 [[nodiscard]] std::optional<usable_port> best_usable(const host_facts& host,
                                                      const devices_facts& devices);
 
-/// The kernel's side: modules, devices, their files, drivers of libibverbs.
+/// Checks the kernel: modules, devices, device files, drivers of libibverbs.
 [[nodiscard]] std::vector<finding> examine_kernel(const host_facts& host,
                                                   const devices_facts& devices);
-/// Each device and port: state, GID, MTU, the message that was tried.
+/// Checks each device and port: state, GID, MTU, test message.
 [[nodiscard]] std::vector<finding> examine_ports(const host_facts& host,
                                                  const devices_facts& devices);
-/// Limits of this process: locked memory, files, control groups, containers, fork.
+/// Checks the limits of this process: locked memory, files, control groups, containers, fork.
 [[nodiscard]] std::vector<finding> examine_process(const host_facts& host);
-/// The software device, and how to attach rxe or siw to this host's interfaces.
+/// Checks the software device, and how to attach rxe or siw to the interfaces of this host.
 [[nodiscard]] std::vector<finding> examine_software(const host_facts& host,
                                                     const devices_facts& devices);
-/// What the peer's endpoint means for the best port here.
+/// Checks the endpoint of a peer against the best port of this host.
 [[nodiscard]] std::vector<finding> examine_peer(const host_facts& host,
                                                 const devices_facts& devices, const endpoint& peer);
 
-/// All of these but the peer's, in this order.
+/// Runs all checks except examine_peer(), in the order of their declarations.
 [[nodiscard]] std::vector<finding> examine(const host_facts& host, const devices_facts& devices);
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose

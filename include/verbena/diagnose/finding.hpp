@@ -9,25 +9,25 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// How much a finding matters, from least to most.
+/// Orders findings by importance, the least important first.
 enum class severity : std::uint8_t {
-  ok,       ///< as it should be
-  note,     ///< good to know
-  warning,  ///< works, but not well or not for ever
-  problem,  ///< what it is about does not work
+  ok,       ///< no fault
+  note,     ///< information
+  warning,  ///< works, but poorly or unreliably
+  problem,  ///< the subject does not work
 };
 
 /// `ok`, `note`, `warning`, `problem`.
 [[nodiscard]] const char* to_string(severity of) noexcept;
 
-/// One thing that was looked at. Threads: one thread at a time.
+/// Describes the result of one check. Threads: one thread at a time.
 struct finding {
   std::string topic;                  ///< a fixed word, for programs: `memlock`, `gid`
-  severity level = severity::ok;      ///< how much it matters
-  std::string subject;                ///< what it is about: `soft0 port 1`; may be empty
-  std::string looked_at;              ///< the file, the limit or the call
-  std::string meaning;                ///< in words
-  std::vector<std::string> commands;  ///< what to type to change it; may be empty
+  severity level = severity::ok;      ///< importance
+  std::string subject;                ///< the object: `soft0 port 1`; may be empty
+  std::string looked_at;              ///< the file, limit or call that was checked
+  std::string meaning;                ///< the result and its consequence
+  std::vector<std::string> commands;  ///< shell commands that fix it; may be empty
 };
 
 }  // namespace verbena::inline VERBENA_ABI::diagnose

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Buffers of a few sizes over one registration.
+// Pools of buffers.
 #pragma once
 
 #include <cstddef>
@@ -20,44 +20,43 @@ namespace detail {
 struct pool_home;
 }
 
-/// So many buffers of one size.
+/// A number of buffers of one size.
 struct size_class {
-  std::size_t bytes = 4096;  ///< of each: 1 to local_slice::max_length
-  std::uint32_t count = 64;  ///< of them: 1 to buffer_pool::max_count
+  std::size_t bytes = 4096;  ///< of each buffer: 1 to local_slice::max_length
+  std::uint32_t count = 64;  ///< of buffers: 1 to buffer_pool::max_count
 };
 
-/// What a pool consists of.
+/// Options of a pool.
 struct buffer_pool_options {
   /// The sizes, 1 to buffer_pool::max_classes of them, in any order.
   std::vector<size_class> classes = {size_class{}};
-  access_flags rights = access::local_write;  ///< of all its memory; `zero_based` is refused
-  verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< of what the memory consists
-  numa_placement placement = {};  ///< on which NUMA node it is: anywhere, if not said
+  access_flags access = access::local_write;                 ///< of all buffers; not `zero_based`
+  verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< whether to use huge pages
+  numa_placement placement = {};                             ///< NUMA node; default: anywhere
 };
 
-/// Buffers of a few sizes, cut from memory that the library allocated and registered once. Buffers
-/// of 4 KiB or more begin on a multiple of that, smaller ones on one of 64 bytes; no two share a
-/// cache line.
+/// Buffers of one or more sizes in memory that is allocated and registered once.
 ///
-/// A cheap handle: copies share the pool. Memory and registration live until the last handle and
-/// the last buffer are gone. Threads: thread-safe, but for assignment to a handle.
+/// Buffers of 4 KiB or more are aligned to 4 KiB, smaller ones to 64 bytes; no two buffers share a
+/// cache line. A cheap handle: copies share the pool. Memory and registration live until the last
+/// handle and the last buffer are destroyed. Threads: thread-safe, except assignment to a handle.
 class buffer_pool {
  public:
-  /// The most classes of a pool.
+  /// The maximum number of classes of a pool.
   static constexpr std::size_t max_classes = 64;
-  /// The most buffers of one class.
+  /// The maximum number of buffers of one class.
   static constexpr std::uint32_t max_count = (1U << 26U) - 1;
 
-  /// Allocates the memory in `domain`, registers it, and cuts it into buffers.
+  /// Allocates and registers the memory of a pool in `domain`.
   ///
-  /// Errors: `invalid_argument` for options out of their ranges and for more memory than there are
-  /// addresses; otherwise those of allocate_placed(). Allocates; blocks in the kernel.
+  /// Errors: `invalid_argument` for options out of range and for more memory than the address space
+  /// has; otherwise those of allocate_placed(). Allocates; blocks in the kernel.
   [[nodiscard]] static result<buffer_pool> create(const protection_domain& domain,
                                                   const buffer_pool_options& options);
 
-  /// A handle of the same pool.
+  /// Creates another handle of the pool.
   buffer_pool(const buffer_pool& other) noexcept;
-  /// Takes over the handle of `other`, which must not be used afterwards.
+  /// Takes the handle of `other`, which must not be used afterwards.
   buffer_pool(buffer_pool&& other) noexcept : home_(std::exchange(other.home_, nullptr)) {}
   /// Becomes a handle of the pool of `other`.
   buffer_pool& operator=(buffer_pool other) noexcept {
@@ -66,23 +65,24 @@ class buffer_pool {
   }
   ~buffer_pool();
 
-  /// A buffer of at least `bytes`: of the smallest size that fits, or of larger ones if those are
-  /// all taken; nothing if they are, too, or if no size fits. Does not block, lock, allocate or
+  /// Returns a buffer of at least `bytes`, or nullopt if none is free or no size fits.
+  ///
+  /// Takes the smallest size that fits and has a free buffer. Does not block, lock, allocate or
   /// call the kernel.
   [[nodiscard]] std::optional<buffer> take(std::size_t bytes) const;
 
-  /// The size of the largest buffers.
+  /// Returns the size of the largest buffers.
   [[nodiscard]] std::size_t largest() const;
-  /// How many buffers there are in all.
+  /// Returns the number of buffers.
   [[nodiscard]] std::size_t count() const;
-  /// How many of them are taken at this moment.
+  /// Returns the number of buffers in use.
   [[nodiscard]] std::size_t taken() const;
-  /// Bytes of the registration.
+  /// Returns the number of registered bytes.
   [[nodiscard]] std::size_t registered_bytes() const;
-  /// What the memory was registered with.
-  [[nodiscard]] access_flags rights() const;
-  /// The protection domain of its buffers, to be compared with protection_domain::native().
-  [[nodiscard]] const ibv_pd* domain_identity() const;
+  /// Returns the access flags of the registration.
+  [[nodiscard]] access_flags access() const;
+  /// Returns the protection domain, for comparison with protection_domain::native().
+  [[nodiscard]] const ibv_pd* native_pd() const;
 
  private:
   explicit buffer_pool(detail::pool_home* home) noexcept : home_(home) {}

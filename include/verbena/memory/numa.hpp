@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory and threads near the adapter: on which NUMA node of the host they are.
+// NUMA placement of memory and threads.
 #pragma once
 
 #include <cstddef>
@@ -16,41 +16,41 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Whether a NUMA node is a wish or a condition.
+/// Whether a NUMA node is preferred or required.
 enum class numa_binding : std::uint8_t {
-  /// On the node while it has memory to spare, then on the nearest that has. If the host does not
-  /// have the node, or the kernel does not let this process choose it, memory is where the kernel
-  /// puts it, and the log hook gets a warning that says why.
+  /// On the node while it has free memory, then on the nearest node that has. If the node does not
+  /// exist or the kernel refuses, the kernel chooses, and the log hook gets a warning with the
+  /// reason.
   preferred,
-  strict,  ///< on the node and nowhere else, or an error
+  strict,  ///< on the node, or an error
 };
 
-/// On which NUMA node of the host memory shall be. Threads: immutable.
+/// The NUMA node for memory. Threads: immutable.
 ///
-/// Anything but anywhere() needs a library that was built with hwloc, unless there is no node to go
-/// to.
+/// Anything except anywhere() needs a library that was built with hwloc, unless the adapter has no
+/// node.
 class numa_placement {
  public:
-  /// Wherever the kernel puts it: on the node of the thread that touches it first.
+  /// Lets the kernel choose: usually the node of the thread that touches the memory first.
   constexpr numa_placement() noexcept = default;
-  /// The same, by name.
+  /// Lets the kernel choose the node.
   [[nodiscard]] static constexpr numa_placement anywhere() noexcept { return {}; }
-  /// On the node that the adapter is attached to: numa_node_of(). With an adapter that is attached
-  /// to none (soft0, the kernel's software adapters, hosts with one node) this is anywhere(), and
-  /// that is no error, with either binding.
+  /// Chooses the node that the adapter is attached to: numa_node_of(). If there is none (soft0, the
+  /// software adapters of the kernel, hosts with one node), this is anywhere(), with either
+  /// binding.
   [[nodiscard]] static constexpr numa_placement near_adapter(numa_binding how) noexcept {
     return {kind::adapter, 0, how};
   }
-  /// On the node with the kernel's number `node`, as in /sys/devices/system/node/online.
+  /// Chooses the node with number `node` of /sys/devices/system/node/online.
   [[nodiscard]] static constexpr numa_placement on_node(unsigned node, numa_binding how) noexcept {
     return {kind::node, node, how};
   }
 
-  /// The node for memory that the adapter of `near` uses; nothing if it may be anywhere.
+  /// Returns the node for memory of the adapter of `near`; nullopt for anywhere().
   [[nodiscard]] std::optional<unsigned> node(const context& near) const;
-  /// Whether that is a wish or a condition.
+  /// Returns whether the node is preferred or required.
   [[nodiscard]] constexpr numa_binding binding() const noexcept { return how_; }
-  /// Whether they say the same.
+  /// Compares two placements.
   friend constexpr bool operator==(const numa_placement&, const numa_placement&) = default;
 
  private:
@@ -63,58 +63,61 @@ class numa_placement {
   unsigned node_ = 0;
 };
 
-/// How to allocate memory in a place.
+/// Options of allocate_placed().
 struct placed_options {
-  numa_placement placement;                                  ///< where it is
-  verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< of what it consists
+  numa_placement placement;                                  ///< NUMA node
+  verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< whether to use huge pages
 };
 
-/// As protection_domain::allocate(), on a NUMA node. Strictly bound memory is there, every page of
-/// it, before it is registered; other memory comes to be when the device or a thread needs it.
+/// Allocates and registers memory on a NUMA node, as protection_domain::allocate().
+///
+/// All pages of strictly bound memory are on the node before registration; other pages are
+/// allocated when the device or a thread needs them.
 ///
 /// Errors: those of protection_domain::allocate(); `not_supported` in a library that was built
-/// without hwloc; `unavailable` when hwloc cannot look at this host. With numa_binding::strict also
-/// `invalid_argument` for a node that the host does not have or this process may not use; ENOMEM or
-/// EIO when the node has not as much to spare; the errno of mbind(2) when the kernel refuses (EPERM
-/// in containers without CAP_SYS_NICE). Allocates; blocks in the kernel, which clears and perhaps
-/// moves the pages of strictly bound memory.
+/// without hwloc; `unavailable` if hwloc cannot read the topology of this host. With
+/// numa_binding::strict also `invalid_argument` for a node that the host does not have or this
+/// process may not use; ENOMEM or EIO if the node has too little free memory; the errno of mbind(2)
+/// when the kernel refuses (EPERM in containers without CAP_SYS_NICE). Allocates; blocks in the
+/// kernel, which clears and perhaps moves the pages of strictly bound memory.
 [[nodiscard]] result<memory_region> allocate_placed(const protection_domain& domain,
-                                                    std::size_t bytes, access_flags rights,
+                                                    std::size_t bytes, access_flags access,
                                                     placed_options options);
 
-/// The NUMA node that the adapter behind `adapter` is attached to; nothing where sysfs does not
-/// say: see device::numa_node(). Reads a file; does not need hwloc.
+/// Returns the NUMA node of the adapter; nullopt if sysfs has none: see device::numa_node(). Reads
+/// a file; does not need hwloc.
 [[nodiscard]] std::optional<unsigned> numa_node_of(const context& adapter);
 
-/// The NUMA nodes of the host that this process may use, in ascending order, as they were when
-/// Verbena first asked. The first call in a process takes some milliseconds.
+/// Returns the NUMA nodes that this process may use, in ascending order, as of the first call in
+/// the process, which takes some milliseconds.
 ///
 /// Errors: `not_supported` in a library that was built without hwloc; `unavailable` when hwloc
-/// cannot look at this host. Thread-safe. Allocates.
+/// cannot read the topology of this host. Thread-safe. Allocates.
 [[nodiscard]] result<std::vector<unsigned>> numa_nodes();
 
-/// The NUMA nodes that the pages of `memory` are on, in ascending order; pages that nobody has
-/// touched are on none. Asks the kernel about each page: for tests and diagnosis.
+/// Returns the NUMA nodes of the pages of `memory`, in ascending order; untouched pages have none.
+/// Queries the kernel for each page: for tests and diagnosis.
 ///
 /// Errors: the errno of move_pages(2). Does not need hwloc. Thread-safe. Allocates.
 [[nodiscard]] result<std::vector<unsigned>> numa_nodes_of(std::span<const std::byte> memory);
 
-/// Binds the calling thread to a NUMA node: it runs on the node's processors alone, and what it
-/// touches first comes from the node: with numa_binding::strict from nowhere else (the kernel kills
-/// somebody when the node is full), else preferably. Threads that it starts inherit both.
+/// Binds the calling thread to a NUMA node: to its processors and, for new pages, to its memory.
+///
+/// With numa_binding::strict, pages come only from the node; if it is full, the OOM killer of the
+/// kernel ends a process. Threads that the calling thread starts inherit the binding.
 ///
 /// Errors: `invalid_argument` for a node that the host does not have, that this process may not use
 /// or that has no processors; those of numa_nodes(); otherwise the errno of sched_setaffinity(2) or
 /// set_mempolicy(2). After an error the thread runs where it ran before.
 [[nodiscard]] result<void> bind_thread_to_numa_node(unsigned node, numa_binding how);
 
-/// Binds the calling thread to the node of the adapter, and returns it. Nothing happens, and
-/// nothing is returned, if the adapter is attached to none. Errors: as bind_thread_to_numa_node().
+/// Binds the calling thread to the node of the adapter and returns the node. Returns nullopt and
+/// has no effect if the adapter has no node. Errors: those of bind_thread_to_numa_node().
 [[nodiscard]] result<std::optional<unsigned>> bind_thread_near(const context& adapter,
                                                                numa_binding how);
 
-/// Lets the calling thread run on all processors that this process may use, and takes memory from
-/// wherever the kernel sees fit: not as it was before a binding, but as a process starts.
+/// Removes the binding of the calling thread: it may use all processors of the process, and the
+/// kernel chooses the nodes of new pages. An earlier binding is not restored.
 ///
 /// Errors: those of numa_nodes(); the errno of sched_setaffinity(2) or set_mempolicy(2).
 [[nodiscard]] result<void> unbind_thread_from_numa_node();

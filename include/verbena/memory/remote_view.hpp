@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory of a peer with a type: its fields and elements as regions of exactly their size. Nothing
-// here reads or writes it; requests do, with region().
+// Typed views of remote memory: fields and elements as remote regions of exactly their size.
+// Requests access them with region().
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A type whose bytes mean the same to a peer that was compiled with the same declaration:
-/// trivially copyable, of standard layout, neither const nor volatile nor a reference.
+/// A type with equal layout on both sides: trivially copyable, of standard layout, neither const
+/// nor volatile nor a reference.
 template <class T>
 concept remote_layout = std::is_object_v<T> && std::is_trivially_copyable_v<T> &&
                         std::is_standard_layout_v<T> && std::same_as<T, std::remove_cv_t<T>>;
@@ -43,22 +43,22 @@ struct remote_part<std::array<T, Count>> {
   using type = remote_array<T>;
 };
 
-/// A pointer to a member of T, or of a class that T is derived from.
+/// A pointer to a member of T or of a base class of T.
 template <class Pointer, class T>
 concept field_of =
     std::is_member_object_pointer_v<Pointer> && requires(Pointer field, T& of) { of.*field; };
 
-/// Where a field lies in T. The C++ ABI of g++ and clang says that the pointer is that number, and
-/// -1 if it is null. Source: Itanium C++ ABI, 2.3.1 "Data Member Pointers".
+/// Returns the offset of a field in T: the representation of the member pointer, which is -1 if it
+/// is null. Source: Itanium C++ ABI, 2.3.1 "Data Member Pointers".
 template <class T, class Field, class Class>
 [[nodiscard]] std::uint64_t offset_of(Field Class::* field) {
   Field T::* const own = field;
   static_assert(sizeof(own) == sizeof(std::ptrdiff_t));
-  VERBENA_ASSERT(own != nullptr, "a pointer to a member that names a field is not null");
+  VERBENA_ASSERT(own != nullptr, "the member pointer of a field is null");
   return static_cast<std::uint64_t>(std::bit_cast<std::ptrdiff_t>(own));
 }
 
-/// The part of `bytes` bytes at `offset`, if it lies inside.
+/// Returns `bytes` bytes at `offset`, or nullopt if they do not lie inside.
 [[nodiscard]] constexpr std::optional<remote_region> part_of(const remote_region& whole,
                                                              std::uint64_t offset,
                                                              std::uint64_t bytes) {
@@ -68,22 +68,22 @@ template <class T, class Field, class Class>
 
 }  // namespace detail
 
-/// How a field or element of type T is seen: an array as remote_array, all else as remote_view.
+/// The view of a field or element of type T: remote_array for arrays, otherwise remote_view.
 template <class T>
 using remote_part = typename detail::remote_part<T>::type;
 
-/// One T in memory of a peer. Its region is sizeof(T) bytes long, never more.
+/// One T in remote memory. Its region has exactly sizeof(T) bytes.
 /// Threads: immutable value.
 template <remote_layout T>
 class remote_view {
  public:
-  /// What is there.
+  /// The type of the object.
   using value_type = T;
-  /// Bytes of it.
+  /// The size of the object.
   static constexpr std::size_t size_bytes = sizeof(T);
 
-  /// The T that begins `offset` bytes into `whole`; nothing if it does not lie inside. Whether the
-  /// address is aligned is not looked at: only atomics need it.
+  /// Returns the T at `offset` of `whole`, or nullopt if it does not lie inside. Does not check the
+  /// alignment, which only atomics need.
   [[nodiscard]] static constexpr std::optional<remote_view> of(const remote_region& whole,
                                                                std::uint64_t offset = 0) {
     const auto part = detail::part_of(whole, offset, size_bytes);
@@ -91,11 +91,11 @@ class remote_view {
     return remote_view(*part);
   }
 
-  /// The bytes, for requests.
+  /// Returns the remote region, for requests.
   [[nodiscard]] constexpr const remote_region& region() const noexcept { return region_; }
 
-  /// A field, `view.field(&header::length)`; one that is an array is a remote_array. It lies
-  /// inside, since the whole does. Precondition: `member` is not null.
+  /// Returns a field, `view.field(&header::length)`; a remote_array for an array. Precondition:
+  /// `member` is not null.
   template <class Member, class Class>
     requires detail::field_of<Member Class::*, T>
   [[nodiscard]] auto field(Member Class::* member) const -> remote_part<Member> {
@@ -110,18 +110,18 @@ class remote_view {
   remote_region region_;
 };
 
-/// Several T, one after the other, in memory of a peer. Threads: immutable value.
+/// Consecutive T in remote memory. Threads: immutable value.
 template <remote_layout T>
 class remote_array {
  public:
-  /// What an element is.
+  /// The type of the elements.
   using value_type = T;
 
-  /// As many T as fit into `whole`; its region leaves out what remains.
+  /// Returns as many T as fit into `whole`.
   [[nodiscard]] static constexpr std::optional<remote_array> of(const remote_region& whole) {
     return of(whole, 0, whole.length() / sizeof(T));
   }
-  /// The `count` T that begin `offset` bytes into `whole`; nothing if they do not lie inside.
+  /// Returns `count` T at `offset` of `whole`, or nullopt if they do not lie inside.
   [[nodiscard]] static constexpr std::optional<remote_array> of(const remote_region& whole,
                                                                 std::uint64_t offset,
                                                                 std::uint64_t count) {
@@ -131,25 +131,26 @@ class remote_array {
     return remote_array(*part);
   }
 
-  /// The bytes, for requests.
+  /// Returns the remote region, for requests.
   [[nodiscard]] constexpr const remote_region& region() const noexcept { return region_; }
-  /// How many elements there are.
+  /// Returns the number of elements.
   [[nodiscard]] constexpr std::uint64_t size() const noexcept {
     return region_.length() / sizeof(T);
   }
 
-  /// One element; nothing if there is none of that index.
+  /// Returns one element, or nullopt if `index` is out of range.
   [[nodiscard]] constexpr auto element(std::uint64_t index) const -> std::optional<remote_part<T>> {
     if (index >= size()) return std::nullopt;
     return remote_part<T>::of(region_.slice(index * sizeof(T), sizeof(T)));
   }
-  /// The `count` elements from `first` on; nothing if some are not there.
+  /// Returns `count` elements from `first` on, or nullopt if the range is out of bounds.
   [[nodiscard]] constexpr std::optional<remote_array> elements(std::uint64_t first,
                                                                std::uint64_t count) const {
     if (first > size() || count > size() - first) return std::nullopt;
     return remote_array(region_.slice(first * sizeof(T), count * sizeof(T)));
   }
-  /// A field of one element, `table.field(7, &slot::version)`; nothing if there is no such element.
+  /// Returns a field of one element, `table.field(7, &slot::version)`, or nullopt if `index` is out
+  /// of range.
   template <class Member, class Class>
     requires detail::field_of<Member Class::*, T>
   [[nodiscard]] auto field(std::uint64_t index, Member Class::* member) const

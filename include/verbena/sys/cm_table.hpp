@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The functions of librdmacm that this library calls. Those that make queue pairs, endpoints and
-// messages are not here: the library makes its own, and the calls of rdma_verbs.h are verbs.
+// The functions of librdmacm that this library calls. The functions for queue pairs, endpoints and
+// messages are not in the table, because this library uses verbs for them.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -15,7 +15,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 /// Functions of one librdmacm, real or software. Source: rdma_cm(7).
 /// Threads: immutable once filled.
 struct cm_table {
-  /// Short for the lines below.
+  /// Abbreviation for the members below.
   using f = failure;
 
   // event channels

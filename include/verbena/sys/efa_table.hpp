@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of libefa that this library calls. Its header is not needed to have the table.
+// The functions of libefa that this library calls. The table does not need the header of libefa.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,10 +18,10 @@ struct efadv_qp_init_attr;
 
 namespace verbena::inline VERBENA_ABI::sys {
 
-/// Functions of one libefa, real or software. Each takes the size of its last structure, so that
-/// library and header may be of different ages. Source: efadv(7). Threads: immutable once filled.
+/// Functions of one libefa, real or software. Each takes the size of its last structure, so library
+/// and header may have different versions. Source: efadv(7). Threads: immutable once filled.
 struct efa_table {
-  /// Short for the lines below.
+  /// Abbreviation for the members below.
   using f = failure;
 
   verb<"efadv_query_device", f::positive_errno,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A provider that forwards to another and makes one chosen call fail: for tests of what happens
-// when any verb of a set-up path is refused.
+// A provider that forwards to another provider and makes selected calls fail, for tests.
 #pragma once
 
 #include <atomic>
@@ -11,29 +10,30 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Wraps a provider. At most one exists at a time. Counting starts at construction; only functions
-/// that can fail are counted. It must outlive every object made through it.
+/// Wraps a provider and makes selected calls fail. Counts calls of functions that can fail, from
+/// construction on. At most one exists at a time. It must outlive every object made through it.
 /// Threads: thread-safe.
 class failing_provider {
  public:
-  /// Wraps `wrapped`, which must outlive it. Precondition: there is no other one.
+  /// Wraps `wrapped`, which must outlive it. Precondition: no other failing_provider exists.
   explicit failing_provider(const provider& wrapped);
   failing_provider(const failing_provider&) = delete;
   failing_provider& operator=(const failing_provider&) = delete;
   ~failing_provider();
 
-  /// The provider to make objects through; lives as long as this.
+  /// Returns the provider to make objects through.
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  /// Lets the `n`-th countable call from now (1 is the next) fail with `code` without being
-  /// forwarded; 0 lets none fail. Resets the count and the name of the failed call.
+  /// Makes the `n`-th counted call from now fail with `code`; 1 is the next call, 0 is no call. The
+  /// call is not forwarded. Resets calls() and failed_verb().
   void fail_call(std::size_t n, int code) noexcept;
-  /// The same for every call of the verb `name` ("ibv_destroy_cq"). Precondition: there is one.
+  /// Makes every call of the verb `name` ("ibv_destroy_cq") fail with `code`.
+  /// Precondition: a table has a verb with this name.
   void fail_verb(std::string_view name, int code) noexcept;
 
-  /// Countable calls since construction or the last fail_call().
+  /// Returns the number of counted calls since construction or the last fail_call().
   [[nodiscard]] std::size_t calls() const noexcept { return calls_.load(); }
-  /// The verb that was made to fail; empty if none was yet.
+  /// Returns the last verb that was made to fail; empty if there is none.
   [[nodiscard]] std::string_view failed_verb() const noexcept;
 
  private:
@@ -41,7 +41,7 @@ class failing_provider {
   struct thunk;
   template <class Verb>
   void wrap(Verb& member);
-  // The errno to fail this call with, or 0.
+  // Returns the errno for this call, or 0.
   int decide(std::string_view name) noexcept;
 
   provider provider_;

@@ -1,61 +1,76 @@
 // SPDX-License-Identifier: MIT
-// Who executes verbs: the system's libibverbs with its drivers, or the software device. Every
-// context refers to one provider; objects of one provider are never handed to another.
+// Providers: the implementations of the verbs, which are libibverbs with its drivers and the
+// software device. Each context belongs to one provider. Objects of one provider are never passed
+// to the functions of another.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "verbena/base/result.hpp"
 #include "verbena/base/soft_entry.hpp"
-#include "verbena/sys/cm_table.hpp"
-#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/verbs_table.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Where a provider's functions come from.
+namespace sys {
+struct cm_table;
+struct efa_table;
+}  // namespace sys
+
+/// The origin of a provider's functions.
 enum class provider_origin : std::uint8_t {
   system,  ///< libibverbs.so.1, loaded at run time
   linked,  ///< a static libibverbs, linked into the program by the target `verbena::linked`
   soft,    ///< libverbena-soft.so: the software device
 };
 
-/// An immutable set of function tables. Providers of the process live for ever; a wrapping one must
-/// outlive every object made through it. Threads: immutable.
+/// An immutable set of function tables. The providers of the library exist until the process ends;
+/// any other provider must outlive every object made through it. Threads: immutable.
 struct provider {
-  provider_origin origin = provider_origin::system;  ///< where the functions come from
+  provider_origin origin = provider_origin::system;  ///< the origin of the functions
   sys::verbs_table verbs;                            ///< the functions of libibverbs
-  sys::cm_table cm;    ///< those of librdmacm; ask cm_functions() whether they can be called
-  sys::efa_table efa;  ///< those of libefa; ask efa_functions() whether they can be called
+  /// The functions of librdmacm, or nullptr. cm_functions() returns whether they can be called.
+  std::shared_ptr<const sys::cm_table> cm = {};
+  /// The functions of libefa, or nullptr. efa_functions() returns whether they can be called.
+  std::shared_ptr<const sys::efa_table> efa = {};
 
-  /// What only the software device has; nullptr elsewhere.
+  /// Functions of the software device; nullptr in other providers.
   verbena_soft_allocate_function soft_allocate = nullptr;
-  verbena_soft_free_function soft_free = nullptr;        ///< the same
-  verbena_soft_explain_function soft_explain = nullptr;  ///< the same
-  verbena_soft_provoke_function soft_provoke = nullptr;  ///< the same
+  verbena_soft_free_function soft_free = nullptr;                  ///< see soft_allocate
+  verbena_soft_explain_function soft_explain = nullptr;            ///< see soft_allocate
+  verbena_soft_inject_event_function soft_inject_event = nullptr;  ///< see soft_allocate
 };
 
-/// The provider of the system's adapters: the linked libibverbs if the program has one, else
-/// libibverbs.so.1 (or VERBENA_LIBIBVERBS). Errors: `unavailable`; the message names the package.
-/// Thread-safe; loads at the first call and remembers success.
+/// Returns the provider of the system's adapters: the linked libibverbs if the program has one,
+/// else libibverbs.so.1 (or the file that VERBENA_LIBIBVERBS names).
+///
+/// Errors: `unavailable`; the message names the package. Loads the library at the first call and
+/// keeps it; after a failure the next call tries again. Thread-safe.
 [[nodiscard]] result<const provider*> system_provider();
 
-/// The software device's provider. Errors: `unavailable` when libverbena-soft.so cannot be loaded
-/// or is of another version. Thread-safe; loads at the first call and remembers success.
+/// Returns the provider of the software device.
+///
+/// Errors: `unavailable` if libverbena-soft.so cannot be loaded or has another version. Loads the
+/// library at the first call and keeps it; after a failure the next call tries again. Thread-safe.
 [[nodiscard]] result<const provider*> soft_provider();
 
-/// The functions of libefa that go with `from`. The system provider loads libefa.so.1 (or
-/// VERBENA_LIBEFA) now, if nobody did. Errors: `unavailable` when it cannot be loaded; the message
-/// names the package; `not_supported` for a provider that came without them. Thread-safe.
+/// Returns the functions of libefa that belong to `from`. For the system provider, loads
+/// libefa.so.1 (or the file that VERBENA_LIBEFA names) if it is not loaded yet.
+///
+/// Errors: `unavailable` if it cannot be loaded; the message names the package; `not_supported` for
+/// a provider without these functions. Thread-safe.
 [[nodiscard]] result<const sys::efa_table*> efa_functions(const provider& from);
 
-/// The functions of librdmacm that go with `from`. The system provider loads librdmacm.so.1 (or
-/// VERBENA_LIBRDMACM) now, if nobody did. Errors: `unavailable` when it cannot be loaded; the
-/// message names the package; `not_supported` for a provider that came without them. Thread-safe.
+/// Returns the functions of librdmacm that belong to `from`. For the system provider, loads
+/// librdmacm.so.1 (or the file that VERBENA_LIBRDMACM names) if it is not loaded yet.
+///
+/// Errors: `unavailable` if it cannot be loaded; the message names the package; `not_supported` for
+/// a provider without these functions. Thread-safe.
 [[nodiscard]] result<const sys::cm_table*> cm_functions(const provider& from);
 
-/// `system`, `linked`, `soft`.
+/// Returns `system`, `linked` or `soft`.
 [[nodiscard]] const char* to_string(provider_origin origin) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI

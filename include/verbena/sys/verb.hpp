@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One C function of a provider: its name, how it reports failure, and where it is.
+// One C function of a provider: name, error convention and pointer.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -14,22 +13,24 @@
 
 namespace verbena::inline VERBENA_ABI::sys {
 
-/// How a C function says that it failed. Source: the functions' man pages.
+/// The error convention of a C function. Source: the man pages of the functions.
 enum class failure : std::uint8_t {
   null_and_errno,       ///< returns NULL and sets errno (not always)
   positive_errno,       ///< returns the errno itself
   minus_one_and_errno,  ///< returns -1 and sets errno (not always)
   negative_errno,       ///< returns a count, or the negated errno
-  cannot_fail,          ///< returns nothing, or something that is never an error
+  cannot_fail,          ///< returns void, or a value that is never an error
 };
 
 /// Text as a template argument.
 template <std::size_t Size>
 struct fixed_text {
-  /// Of a literal, whose terminating zero is part of Size.
+  /// Copies a literal. Size includes the terminating zero.
   // NOLINTNEXTLINE(google-explicit-constructor): a literal is the text
-  consteval fixed_text(const char (&text)[Size]) { std::copy_n(text, Size, characters.begin()); }
-  /// The text without the terminating zero.
+  consteval fixed_text(const char (&text)[Size]) {
+    for (std::size_t at = 0; at < Size; ++at) characters[at] = text[at];
+  }
+  /// Returns the text without the terminating zero.
   [[nodiscard]] constexpr std::string_view view() const noexcept {
     return {characters.data(), Size - 1};
   }
@@ -39,33 +40,33 @@ struct fixed_text {
 template <fixed_text Name, failure Convention, class Signature>
 class verb;
 
-/// A C function by pointer. A function that the run-time library lacks is replaced by one that
-/// reports EOPNOTSUPP in the function's own convention, so calling is always defined.
+/// A pointer to a C function. If the loaded library does not have the function, the pointer is to
+/// one that reports EOPNOTSUPP in the convention of the function, so every call is defined.
 /// Threads: immutable once its table is filled.
 template <fixed_text Name, failure Convention, class Return, class... Arguments>
 class verb<Name, Convention, Return(Arguments...)> {
  public:
-  /// The C function's type.
+  /// The type of the C function.
   using function = Return (*)(Arguments...);
-  /// How it says that it failed.
+  /// The error convention.
   static constexpr failure convention = Convention;
-  /// Whether it can fail at all.
+  /// Whether the function can fail.
   static constexpr bool can_fail = Convention != failure::cannot_fail;
 
-  /// As in its man page: `ibv_reg_mr`.
+  /// Returns the name as in the man page: `ibv_reg_mr`.
   [[nodiscard]] static constexpr std::string_view name() noexcept { return Name.view(); }
 
-  /// Calls it. What it returns and sets is the C function's.
+  /// Calls the function. Return value and errno are those of the C function.
   Return operator()(Arguments... arguments) const { return function_(arguments...); }
 
-  /// Whether the run-time library has it.
+  /// Returns whether the loaded library has the function.
   [[nodiscard]] bool available() const noexcept { return function_ != &report_missing; }
-  /// The C function, or one that reports EOPNOTSUPP.
+  /// Returns the C function, or one that reports EOPNOTSUPP.
   [[nodiscard]] function get() const noexcept { return function_; }
-  /// Fills the table; nullptr: the library lacks it.
+  /// Sets the pointer. nullptr: the loaded library does not have the function.
   void set(function to) noexcept { function_ = to != nullptr ? to : &report_missing; }
 
-  /// Reports `code` as this function would.
+  /// Reports `code` in the convention of the function.
   static Return fail(int code) noexcept {
     errno = code;
     if constexpr (std::is_void_v<Return>) {

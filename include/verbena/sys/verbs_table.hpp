@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The functions of libibverbs that this library calls. Members are named without the prefix `ibv_`,
-// because several of those names are macros of verbs.h. Data-path calls are not here: they use the
-// pointers that the provider put into its own objects.
+// The functions of libibverbs that this library calls. The names have no prefix `ibv_`, because
+// some of those names are macros of verbs.h. The functions of the data path are not in the table:
+// they are pointers in the provider's own objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,7 +12,7 @@ namespace verbena::inline VERBENA_ABI::sys {
 
 /// Functions of one libibverbs, real or software. Threads: immutable once filled.
 struct verbs_table {
-  /// Short for the lines below.
+  /// Abbreviation for the members below.
   using f = failure;
 
   // devices
@@ -87,8 +87,8 @@ struct verbs_table {
   verb<"ibv_detach_mcast", f::positive_errno, int(ibv_qp*, const ibv_gid*, std::uint16_t)>
       detach_mcast;
 
-  // Inline functions of verbs.h, done here on the context's own table: they never come from a
-  // library, and are members so that they can be made to fail like the others.
+  // Inline functions of verbs.h, implemented on the context's own table. They are members so that
+  // failing_provider can make them fail too.
   verb<"ibv_query_port", f::positive_errno, int(ibv_context*, std::uint8_t, ibv_port_attr*)>
       query_port;
   verb<"ibv_query_device_ex", f::positive_errno, int(ibv_context*, ibv_device_attr_ex*)>
@@ -117,7 +117,7 @@ struct verbs_table {
         get_cq_event, ack_cq_events, create_qp, qp_to_qp_ex, modify_qp, query_qp, destroy_qp,
         attach_mcast, detach_mcast);
   }
-  /// Calls `visit(member)` for every function done on the context's own table.
+  /// Calls `visit(member)` for every function that uses the context's own table.
   template <class Visitor>
   void for_each_inline(Visitor&& visit) {
     const auto all = [&](auto&... verbs) { (visit(verbs), ...); };

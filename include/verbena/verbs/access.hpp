@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who may do what to memory: the rights of memory regions and queue pairs.
+// Access flags of memory regions and queue pairs.
 #pragma once
-
-#include <infiniband/verbs.h>
 
 #include <cstdint>
 #include <string>
@@ -11,31 +9,31 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A right to memory. The values are those of `ibv_access_flags`. Source: ibv_reg_mr(3).
+/// An access flag. The values are those of `ibv_access_flags`. Source: ibv_reg_mr(3).
 enum class access : std::uint32_t {
-  local_write = IBV_ACCESS_LOCAL_WRITE,      ///< the device may write: receives, reads, atomics
-  remote_write = IBV_ACCESS_REMOTE_WRITE,    ///< peers may write; needs local_write
-  remote_read = IBV_ACCESS_REMOTE_READ,      ///< peers may read
-  remote_atomic = IBV_ACCESS_REMOTE_ATOMIC,  ///< peers may do atomics; needs local_write
-  memory_window_bind = IBV_ACCESS_MW_BIND,   ///< memory windows may be bound to it
-  zero_based = IBV_ACCESS_ZERO_BASED,        ///< addressed by offsets from its beginning
-  on_demand = IBV_ACCESS_ON_DEMAND,          ///< pages are brought in when needed, not pinned
-  huge_pages = IBV_ACCESS_HUGETLB,           ///< the memory consists of huge pages
-  flush_global = 1U << 8,      ///< IBV_ACCESS_FLUSH_GLOBAL: peers may flush to visibility
-  flush_persistent = 1U << 9,  ///< IBV_ACCESS_FLUSH_PERSISTENT: peers may flush to persistence
-  relaxed_ordering = IBV_ACCESS_RELAXED_ORDERING,  ///< the bus may reorder; ignored if unknown
+  local_write = 1U << 0,         ///< the adapter may write: receives, READs, atomics
+  remote_write = 1U << 1,        ///< peers may write; needs local_write
+  remote_read = 1U << 2,         ///< peers may read
+  remote_atomic = 1U << 3,       ///< atomics of peers; needs local_write
+  memory_window_bind = 1U << 4,  ///< memory windows may be bound to it
+  zero_based = 1U << 5,          ///< addresses are offsets from the first byte
+  on_demand = 1U << 6,           ///< pages are faulted in on access, not pinned
+  huge_pages = 1U << 7,          ///< the memory consists of huge pages
+  flush_global = 1U << 8,        ///< IBV_ACCESS_FLUSH_GLOBAL: peers may flush to visibility
+  flush_persistent = 1U << 9,    ///< IBV_ACCESS_FLUSH_PERSISTENT: peers may flush to persistence
+  relaxed_ordering = 1U << 20,   ///< the bus may reorder; ignored if unknown
 };
 template <>
 inline constexpr bool enable_flags<access> = true;
 
-/// A set of rights. The empty set lets the device read, for sending, and nothing else.
+/// A set of access flags. With the empty set the adapter may only read the memory, for sending.
 using access_flags = flags<access>;
 
-/// The rights of peers to reads, writes and atomics.
-inline constexpr access_flags rights_of_peers =
+/// The access flags for READs, WRITEs and atomics of peers.
+inline constexpr access_flags remote_access =
     access::remote_read | access::remote_write | access::remote_atomic;
 
-/// `local_write | remote_read | 0x40000000`: names, unknown bits in hexadecimal; `none` if empty.
-[[nodiscard]] std::string to_string(access_flags rights);
+/// Returns `local_write | remote_read | 0x40000000`. Unknown bits are hexadecimal; empty: `none`.
+[[nodiscard]] std::string to_string(access_flags set);
 
 }  // namespace verbena::inline VERBENA_ABI

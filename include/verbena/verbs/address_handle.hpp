@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where datagrams go: the way to a port, which is resolved once, and the queue pair there.
+// Destinations of datagrams: a resolved address and a queue pair.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,19 +21,19 @@ namespace verbena::inline VERBENA_ABI {
 
 class protection_domain;
 
-/// To whom a datagram goes, laid out as in `ibv_send_wr::wr.ud`. It borrows the address handle, for
-/// as long as requests that name it are under way. Threads: immutable value.
+/// The destination of a datagram, with the layout of `ibv_send_wr::wr.ud`. The address handle must
+/// exist while requests that name the destination are outstanding. Threads: immutable value.
 class destination {
  public:
-  /// By a handle of the C API.
+  /// Makes a destination from an address handle of the C API.
   destination(ibv_ah* way, queue_pair_number number, queue_key key) noexcept
       : way_(way), number_(number), key_(key) {}
 
-  /// The way to the port.
+  /// Returns the address handle.
   [[nodiscard]] ibv_ah* native() const noexcept { return way_; }
-  /// The queue pair at the end of the way.
+  /// Returns the number of the destination queue pair.
   [[nodiscard]] queue_pair_number number() const noexcept { return number_; }
-  /// The key that the datagram carries.
+  /// Returns the Q_Key of the datagram.
   [[nodiscard]] queue_key key() const noexcept { return key_; }
 
  private:
@@ -44,7 +44,7 @@ class destination {
 static_assert(std::is_standard_layout_v<destination> && std::is_trivially_copyable_v<destination>);
 
 namespace detail {
-/// The rule of addressed requests that checked builds hold.
+/// Checks a rule of addressed requests in checked builds.
 inline void check_same_domain([[maybe_unused]] const destination& to,
                               [[maybe_unused]] const ibv_qp* queue) {
   VERBENA_CHECK(to.native() != nullptr && to.native()->pd == queue->pd,
@@ -53,29 +53,30 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
 }
 }  // namespace detail
 
-/// The way to a port, made by protection_domain::create_address_handle. A cheap handle: copies
-/// share the native object, which is destroyed when the last one goes; it keeps its protection
-/// domain alive. It serves all datagram queue pairs of that domain.
-/// Threads: one handle by one thread at a time; copies may be used by several.
+/// An address handle, made by protection_domain::create_ah(). It serves all datagram queue pairs of
+/// its protection domain, and keeps the domain alive.
+///
+/// Copies share the native object, which is destroyed with the last copy.
+/// Threads: thread-safe for const use; other members by one thread at a time.
 class address_handle : public detail::handle<detail::address_handle_state> {
  public:
-  /// Takes over or borrows a handle that the C API made from `pd`.
+  /// Adopts an address handle of the C API. Precondition: it belongs to `pd`.
   [[nodiscard]] static address_handle adopt(ibv_ah* native, const protection_domain& pd,
                                             ownership owner);
 
-  /// The queue pair `number` at the end of this way, which lets in datagrams with its own `key`. A
-  /// key with the top bit set stands for the key of the queue pair that sends.
+  /// Returns the destination of datagrams for queue pair `number`, which accepts those with its own
+  /// Q_Key. If the top bit of `key` is set, the adapter sends the Q_Key of the sending queue pair.
   ///
-  /// *Contract.* The handle must outlive the requests that are sent there: until the completion of
-  /// each, or of a later one of its queue, was polled.
+  /// *Contract.* The handle must outlive the requests to the destination: until the completion of
+  /// each request, or of a later request of its queue, was polled.
   [[nodiscard]] verbena::destination destination(queue_pair_number number, queue_key key) const& {
     return {native(), number, key};
   }
-  /// A temporary handle is gone before the request is sent.
+  /// Deleted: a temporary handle is destroyed before the request is sent.
   verbena::destination destination(queue_pair_number number, queue_key key) const&& = delete;
 
-  /// Destroys the native object now. Hands the handle back when it is shared, or when the verb
-  /// refuses.
+  /// Destroys the native object. If the handle is shared, or if the verb fails, returns the handle
+  /// with the error.
   [[nodiscard]] close_result<address_handle> close() && { return close_handle(std::move(*this)); }
 
  private:

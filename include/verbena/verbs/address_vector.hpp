@@ -10,13 +10,13 @@
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/verbs/route.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A limit of how fast packets go out, where the device can hold it. Values as in enum ibv_rate;
-/// others are kept.
+/// A static rate limit. Values as in enum ibv_rate; unknown values are preserved.
 enum class static_rate : std::uint8_t {
-  unlimited = IBV_RATE_MAX,        ///< as fast as the port is
+  unlimited = IBV_RATE_MAX,        ///< the rate of the port
   gbps_2_5 = IBV_RATE_2_5_GBPS,    ///< 2.5 Gbit/s
   gbps_5 = IBV_RATE_5_GBPS,        ///< 5 Gbit/s
   gbps_10 = IBV_RATE_10_GBPS,      ///< 10 Gbit/s
@@ -42,31 +42,40 @@ enum class static_rate : std::uint8_t {
   gbps_1200 = IBV_RATE_1200_GBPS,  ///< 1200 Gbit/s
 };
 
-/// The way to a peer. Source: struct ibv_ah_attr, ibv_create_ah(3). Threads: immutable value.
+/// The address of a peer, and the attributes of packets to it.
+/// Source: struct ibv_ah_attr, ibv_create_ah(3). Threads: immutable value.
 struct address_vector {
   verbena::lid lid = {};                 ///< of the peer's port, on InfiniBand
-  std::optional<verbena::gid> gid = {};  ///< of the peer; needed on Ethernet
-  verbena::gid_index source_gid = {};    ///< of this side, if `gid` is given
-  port_number port = port_number(1);     ///< of this side
+  std::optional<verbena::gid> gid = {};  ///< of the peer; required on Ethernet
+  verbena::gid_index source_gid = {};    ///< index of the local GID, if `gid` is set
+  port_number port = port_number(1);     ///< the local port
   std::uint8_t service_level = 0;        ///< at most 15
-  std::uint8_t traffic_class = 0;        ///< of the packets; on RoCE: DSCP in the upper six bits
-  std::uint8_t hop_limit = 64;           ///< of the packets
-  std::uint32_t flow_label = 0;          ///< 20 bits; on RoCE v2 it may choose the UDP source port
-  std::uint8_t source_path_bits = 0;     ///< 7 bits, added to the port's LID, on InfiniBand
+  std::uint8_t traffic_class = 0;        ///< on RoCE, the upper six bits are the DSCP
+  std::uint8_t hop_limit = 64;           ///< routers that a packet may pass
+  std::uint32_t flow_label = 0;          ///< 20 bits; on RoCE v2 it may select the UDP source port
+  std::uint8_t source_path_bits = 0;     ///< 7 bits; low bits of the source LID on InfiniBand
   static_rate rate =
-      static_rate::unlimited;  ///< of this way; what the device cannot hold, it may round or refuse
+      static_rate::unlimited;  ///< devices may round or refuse rates that they do not support
+
+  /// Returns the attributes of packets on `via`, without the address of a peer.
+  [[nodiscard]] static address_vector along(const route& via) {
+    return {.port = via.port,
+            .service_level = via.service_level,
+            .traffic_class = via.traffic_class,
+            .hop_limit = via.hop_limit};
+  }
 
   friend bool operator==(const address_vector&, const address_vector&) noexcept = default;
 };
 
-/// `lid 0x12, gid ::ffff:192.0.2.1 by gid index 1, port 1`; what is at its default is left out.
+/// Returns `lid 0x12, gid ::ffff:192.0.2.1 by gid index 1, port 1`, without fields at defaults.
 [[nodiscard]] std::string to_string(const address_vector& way);
 
 namespace detail {
-/// Success, or which field is out of its range; `call` and `object` go into the error.
+/// Checks that all fields are in range. `call` and `object` are for the error.
 [[nodiscard]] result<void> check_address(const address_vector& way, std::string_view call,
                                          const std::string& object);
-/// In the form of the C API. Fields out of their ranges stop the program with the rule.
+/// Converts to the C API. Precondition: all fields are in range.
 [[nodiscard]] ibv_ah_attr native_address(const address_vector& way);
 [[nodiscard]] address_vector from_native(const ibv_ah_attr& native) noexcept;
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a device reports on its own: failing queues, ports that go up and down, tables that change.
-// context::poll_event() and context::wait_event() deliver it.
+// Asynchronous events: errors of queues, and changes of ports and their tables.
+// context::poll_event() and context::wait_event() return them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,44 +16,44 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What happened. Values as in `ibv_event_type`; unknown ones are kept.
+/// The kind of an asynchronous event. Values as in `ibv_event_type`; unknown values are preserved.
 /// Source: ibv_get_async_event(3).
 enum class async_event_kind : std::uint32_t {
-  cq_error = IBV_EVENT_CQ_ERR,    ///< a completion queue overflowed or broke
-  qp_fatal = IBV_EVENT_QP_FATAL,  ///< a queue pair failed and cannot say it by a completion
+  cq_error = IBV_EVENT_CQ_ERR,    ///< a completion queue overran or failed
+  qp_fatal = IBV_EVENT_QP_FATAL,  ///< a queue pair failed and cannot generate a completion
   qp_request_error = IBV_EVENT_QP_REQ_ERR,  ///< a peer's request was invalid; the queue pair failed
   qp_access_error =
-      IBV_EVENT_QP_ACCESS_ERR,  ///< a peer tried what it may not; the queue pair failed
+      IBV_EVENT_QP_ACCESS_ERR,  ///< a peer violated the access flags; the queue pair failed
   communication_established =
-      IBV_EVENT_COMM_EST,  ///< a first message came before the queue pair was ready to send
-  send_queue_drained = IBV_EVENT_SQ_DRAINED,  ///< what was under way has ended, in the state SQD
-  path_migrated = IBV_EVENT_PATH_MIG,         ///< a connection goes on by its alternate path
+      IBV_EVENT_COMM_EST,  ///< the first packet arrived while the queue pair was in RTR
+  send_queue_drained = IBV_EVENT_SQ_DRAINED,  ///< in SQD: all outstanding messages are complete
+  path_migrated = IBV_EVENT_PATH_MIG,         ///< a connection uses its alternate path
   path_migration_error =
-      IBV_EVENT_PATH_MIG_ERR,             ///< a connection could not change to its alternate path
-  device_fatal = IBV_EVENT_DEVICE_FATAL,  ///< the device works no more
+      IBV_EVENT_PATH_MIG_ERR,             ///< a connection could not migrate to its alternate path
+  device_fatal = IBV_EVENT_DEVICE_FATAL,  ///< the device no longer works
   port_active = IBV_EVENT_PORT_ACTIVE,    ///< a port came up
   port_error = IBV_EVENT_PORT_ERR,        ///< a port went down
-  lid_change = IBV_EVENT_LID_CHANGE,      ///< the subnet manager gave a port another LID
-  pkey_change = IBV_EVENT_PKEY_CHANGE,    ///< a port's table of P_Keys changed
-  sm_change = IBV_EVENT_SM_CHANGE,        ///< there is another subnet manager
+  lid_change = IBV_EVENT_LID_CHANGE,      ///< the LID of a port changed
+  pkey_change = IBV_EVENT_PKEY_CHANGE,    ///< the P_Key table of a port changed
+  sm_change = IBV_EVENT_SM_CHANGE,        ///< the subnet manager changed
   srq_error = IBV_EVENT_SRQ_ERR,          ///< a shared receive queue failed
-  srq_limit_reached = IBV_EVENT_SRQ_LIMIT_REACHED,  ///< fewer receives are left than were armed for
-  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,  ///< a failed queue pair takes nothing more
-                                                        ///< from its shared receive queue
+  srq_limit_reached = IBV_EVENT_SRQ_LIMIT_REACHED,  ///< the number of receives is below the limit
+  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,  ///< a failed queue pair takes no more
+                                                        ///< receives from its SRQ
   client_reregister =
-      IBV_EVENT_CLIENT_REREGISTER,    ///< the subnet manager asks for all subscriptions again
-  gid_change = IBV_EVENT_GID_CHANGE,  ///< a port's GID table changed
+      IBV_EVENT_CLIENT_REREGISTER,    ///< the subnet manager requests all registrations again
+  gid_change = IBV_EVENT_GID_CHANGE,  ///< the GID table of a port changed
   wq_fatal = IBV_EVENT_WQ_FATAL,      ///< a work queue failed
   device_speed_change = 20,           ///< IBV_EVENT_DEVICE_SPEED_CHANGE, of newer rdma-core
 };
 
-/// `SRQ_LIMIT_REACHED`: the name of verbs.h without `IBV_EVENT_`; `unknown (77)` for other values.
+/// Returns the name of verbs.h without `IBV_EVENT_`: `SRQ_LIMIT_REACHED`; else `unknown (77)`.
 [[nodiscard]] std::string to_string(async_event_kind kind);
-/// What it means and what is to be done, in words; empty for unknown values.
+/// Returns the meaning and the remedy in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(async_event_kind kind) noexcept;
 
-/// A handle of something that raises events: queue pairs, completion queues and shared receive
-/// queues. Ports and devices are not objects; async_event::port() and kind() tell of them.
+/// A handle of a queue pair, completion queue or shared receive queue. For events of ports and
+/// devices see async_event::port() and kind().
 template <class Object>
 concept raises_async_events = requires(const Object& object) {
   { object.native() } -> std::same_as<ibv_qp*>;
@@ -63,39 +63,39 @@ concept raises_async_events = requires(const Object& object) {
   { object.native() } -> std::same_as<ibv_srq*>;
 };
 
-/// One event: a copy, made before the event was acknowledged and delivered. libibverbs does not
-/// destroy an object as long as an event of it is not acknowledged; since all are, no close() and
-/// no destructor ever waits for an event that somebody holds.
+/// An asynchronous event, copied from the event of the C API before that was acknowledged.
 ///
-/// What it costs: the object may be gone by the time the event is looked at, and a later one may
-/// have its address. So ask concerns() of handles that exist since before the event was taken.
-/// Threads: immutable value.
+/// libibverbs does not destroy an object while one of its events is not acknowledged. The copy lets
+/// the library acknowledge at once, so no close() and no destructor waits for an event. However,
+/// the object may be destroyed before the program reads the event, and a new object may get its
+/// address. Use concerns() only with handles that existed before the event was taken. Threads:
+/// immutable value.
 class async_event {
  public:
-  /// A copy of `pending`, which is not yet acknowledged, of the device called `device`: for
+  /// Copies `pending`, an event of the device named `device` that is not acknowledged yet. For
   /// programs that call ibv_get_async_event(3) themselves.
   async_event(const ibv_async_event& pending, std::string_view device);
 
-  /// What happened.
+  /// Returns the kind of the event.
   [[nodiscard]] async_event_kind kind() const noexcept {
     return enum_from_bits<async_event_kind>(native_.event_type);
   }
-  /// The port, for what happens to ports: PORT_ACTIVE, PORT_ERR, LID_CHANGE, PKEY_CHANGE,
-  /// SM_CHANGE, GID_CHANGE, CLIENT_REREGISTER; nothing for other kinds.
+  /// Returns the port of PORT_ACTIVE, PORT_ERR, LID_CHANGE, PKEY_CHANGE, SM_CHANGE, GID_CHANGE and
+  /// CLIENT_REREGISTER; `nullopt` for other kinds.
   [[nodiscard]] std::optional<port_number> port() const noexcept;
-  /// The queue pair's number, for what happens to queue pairs; nothing for other kinds.
+  /// Returns the number of the queue pair; `nullopt` for events of other objects.
   [[nodiscard]] std::optional<queue_pair_number> queue_pair() const noexcept { return queue_pair_; }
-  /// What it is about, as messages call it: `queue pair 0x11 on soft0`, `port 1 of soft0`, `soft0`.
+  /// Returns the name of the object: `queue pair 0x11 on soft0`, `port 1 of soft0`, `soft0`.
   [[nodiscard]] const std::string& object() const noexcept { return object_; }
 
-  /// True when it is about `object`, by the object's address in the C API. Events of unknown kinds
-  /// concern no object.
+  /// Returns whether the event is one of `object`, by the address of the native object. Events of
+  /// unknown kinds concern no object.
   template <raises_async_events Object>
   [[nodiscard]] bool concerns(const Object& object) const {
     return is_about(object.native());
   }
 
-  /// The event of the C API. Its pointers are to be compared, since the objects may be gone.
+  /// Returns the event of the C API. Do not dereference its pointers: the objects may not exist.
   [[nodiscard]] const ibv_async_event& native() const noexcept { return native_; }
 
  private:
@@ -108,7 +108,7 @@ class async_event {
   std::string object_;
 };
 
-/// `QP_ACCESS_ERR of queue pair 0x11 on soft0: a peer tried what it may not …`.
+/// Returns `QP_ACCESS_ERR of queue pair 0x11 on soft0: …`, with describe().
 [[nodiscard]] std::string to_string(const async_event& event);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The classic interface of a queue pair, as queue_pair::with_poster hands it to a loop.
+// The classic interface of a queue pair, for queue_pair::with_poster.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,34 +10,37 @@
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/send_batch.hpp"
+#include "verbena/verbs/single_operations.hpp"
 #include "verbena/verbs/transport.hpp"
 #include "verbena/verbs/work_request.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Posts to a queue pair by its classic interface. The lists of its batches lie in `lists`, which
-/// the caller has, and not in the batches: compilers do not inline a loop that has kilobytes of its
-/// own on the stack. Threads: one thread at a time, together with its queue pair.
+/// Posts to a queue pair with the classic interface.
+///
+/// The lists of its batches are in `lists`, which the caller owns, and not in the batches:
+/// compilers do not inline a loop that has kilobytes of its own on the stack.
+/// Threads: one thread at a time, together with its queue pair.
 template <transport Transport>
-class classic_poster {
+class classic_poster : public single_operations<classic_poster<Transport>, Transport> {
  public:
-  /// Requests of one batch.
+  /// The number of requests that a batch can hold.
   static constexpr std::size_t capacity = 16;
 
   /// An open batch of send requests.
   using send_batch_type = send_batch<Transport, capacity, detail::send_storage<capacity>&>;
-  /// Where the list of a receive batch lies.
+  /// The memory of a receive batch.
   using receive_storage = detail::request_storage<ibv_recv_wr, capacity>;
   /// An open batch of receive requests.
   using receive_batch_type = receive_batch<capacity, receive_storage&>;
 
-  /// The lists of one send batch and one receive batch; left uninitialised.
+  /// The lists of one send batch and one receive batch; not initialised.
   struct lists {
-    detail::send_storage<capacity> sends;  ///< of the send batch
-    receive_storage receives;              ///< of the receive batch
+    detail::send_storage<capacity> sends;  ///< list of the send batch
+    receive_storage receives;              ///< list of the receive batch
   };
 
-  /// Posts to `queue` with the lists in `in`; both must outlive it.
+  /// Posts to `queue` with the lists in `in`; both must outlive the poster.
   classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
   classic_poster(const classic_poster&) = delete;
   classic_poster& operator=(const classic_poster&) = delete;
@@ -45,23 +48,25 @@ class classic_poster {
 
   /// Opens a batch of up to 16 send requests.
   ///
-  /// *Contract.* No other send batch of the poster is open, and none is opened before this one
-  /// ended; checked builds stop. On the thread that uses the queue pair.
+  /// *Contract.* No other send batch of the poster is open, and none is opened before this batch
+  /// ends. Checked builds stop the program otherwise. Call it on the thread that uses the queue
+  /// pair.
   [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send(
       call_site where = call_site::here()) {
     return send_batch_type(queue_, lists_.sends, where);
   }
   /// Opens a batch of up to 16 receive requests.
   ///
-  /// *Contract.* As start_send(), with other receive batches.
+  /// *Contract.* No other receive batch of the poster is open, and none is opened before this batch
+  /// ends. Checked builds stop the program otherwise. Call it on the thread that uses the queue
+  /// pair.
   [[nodiscard]] [[gnu::always_inline]] inline receive_batch_type start_receive(
       call_site where = call_site::here()) {
     return receive_batch_type(queue_, lists_.receives, where);
   }
-  /// Posts one receive request: room for one message. Never blocks, never allocates.
+  /// Posts one receive request. Does not block or allocate.
   ///
-  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled. On the thread that uses the queue pair.
+  /// *Contract.* That of queue_pair::post_receive.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {
@@ -69,6 +74,13 @@ class classic_poster {
   }
 
  private:
+  friend class single_operations<classic_poster<Transport>, Transport>;
+  using storage_of_one = detail::send_storage<1, 16>;
+  [[gnu::always_inline]] inline send_batch<Transport, 1, storage_of_one> start_one(
+      call_site /*where*/) {
+    return send_batch<Transport, 1, storage_of_one>(queue_);
+  }
+
   ibv_qp* queue_;
   lists& lists_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What close() returns: done, or an error together with the object, which is still usable.
+// The result of close(): success, or an error and the object.
 #pragma once
 
 #include <optional>
@@ -10,38 +10,40 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Success, or the reason why an object could not be closed and the object itself. Dropping it
-/// drops the object, whose destructor then tries again and reports a second refusal to the log.
+/// Success, or an error and the object that could not be closed, which is still usable.
+///
+/// If the result is discarded, the destructor of the object tries again; if that fails too, it
+/// reports the error to the log hook.
 /// Threads: one thread at a time.
 template <class T>
-class [[nodiscard("closing can be refused; the object is then inside")]] close_result {
+class [[nodiscard("if closing fails, the result contains the object")]] close_result {
  public:
   close_result() noexcept = default;
-  /// A refusal: the reason, and the object.
+  /// Makes a failure.
   close_result(verbena::error why, T object)
-      : refused_(std::in_place, std::move(why), std::move(object)) {}
+      : outcome_(std::move(why)), object_(std::move(object)) {}
 
-  /// Whether it was closed.
-  [[nodiscard]] bool has_value() const noexcept { return !refused_.has_value(); }
-  /// As has_value().
+  /// Returns whether the object was closed.
+  [[nodiscard]] bool has_value() const noexcept { return outcome_.has_value(); }
+  /// Calls has_value().
   explicit operator bool() const noexcept { return has_value(); }
-  /// Why it was refused. Precondition: it was.
+  /// Returns the error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const {
-    VERBENA_ASSERT(refused_.has_value(), "error() is asked of a close_result only after a refusal");
-    return refused_->first;
+    VERBENA_ASSERT(!outcome_.has_value(),
+                   "error() is asked of a close_result only after a refusal");
+    return outcome_.error();
   }
-  /// The object that could not be closed. Precondition: it was refused.
+  /// Returns the object that could not be closed. Precondition: !has_value().
   [[nodiscard]] T object() && {
-    VERBENA_ASSERT(refused_.has_value(), "a closed object cannot be taken back");
-    return std::move(refused_->second);
+    VERBENA_ASSERT(object_.has_value(), "a closed object cannot be taken back");
+    return *std::move(object_);
   }
-  /// Raises the error if closing was refused.
-  void value() const {
-    if (refused_) raise(refused_->first);
-  }
+  /// Raises the error if closing failed.
+  void value() const { outcome_.value(); }
 
  private:
-  std::optional<std::pair<verbena::error, T>> refused_;
+  result<void> outcome_;
+  std::optional<T> object_;  // if closing failed
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -18,108 +18,109 @@
 namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
-/// What a failed completion reports; nothing else of it is defined.
+/// The defined members of a failed completion.
 struct failed_completion {
   std::uint64_t id;
   completion_status status;
   queue_pair_number queue_pair;
   std::uint32_t vendor_error;
 };
-/// The error that says so in words; out of line, so that callers stay small.
+/// Returns the error of a failed completion; out of line, so that callers stay small.
 [[nodiscard]] result<void> completion_failure(const failed_completion& failed);
 }  // namespace detail
 
-/// The end of one work request, as `completion_queue::poll` writes it. It has the layout of ibv_wc
-/// and is left uninitialised until it is polled: arrays of it cost nothing to make.
+/// The completion of one work request, written by `completion_queue::poll`.
 ///
-/// When the request failed, only id(), status(), queue_pair() and vendor_error() are defined
-/// (ibv_poll_cq(3)).
+/// It has the layout of ibv_wc. A default-initialised completion is not initialised, so arrays cost
+/// nothing; `completion{}` is zero. If the request failed, only id(), status(), queue_pair() and
+/// vendor_error() are defined (ibv_poll_cq(3)).
 /// Threads: one thread at a time.
 class completion {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): poll() writes it
   completion() noexcept = default;
-  /// The same thing in the C API.
+  /// Copies a completion of the C API.
   // NOLINTNEXTLINE(google-explicit-constructor): the same thing in the C API
   completion(const ibv_wc& native) noexcept : wc_(native) {}
 
-  /// The number that the work request was posted with.
+  /// Returns the id of the work request.
   [[nodiscard]] std::uint64_t id() const noexcept { return wc_.wr_id; }
-  /// Whether the request succeeded.
+  /// Returns whether the request succeeded.
   [[nodiscard]] bool ok() const noexcept { return status() == completion_status::success; }
-  /// How the request ended.
+  /// Returns the status of the request.
   [[nodiscard]] completion_status status() const noexcept {
     return enum_from_bits<completion_status>(wc_.status);
   }
-  /// The queue pair of this side.
+  /// Returns the class of the status.
+  [[nodiscard]] completion_status_class status_class() const noexcept { return class_of(status()); }
+  /// Returns the number of the local queue pair.
   [[nodiscard]] queue_pair_number queue_pair() const {
     return queue_pair_number(wc_.qp_num & queue_pair_number::max);
   }
-  /// What the device says about a failure, in its own numbers.
+  /// Returns the vendor error of a failure, a number defined by the device.
   [[nodiscard]] std::uint32_t vendor_error() const noexcept { return wc_.vendor_err; }
 
-  /// What the request did. Defined if ok().
+  /// Returns the operation of the request. Defined if ok().
   [[nodiscard]] completion_opcode opcode() const noexcept {
     check_defined();
     return enum_from_bits<completion_opcode>(wc_.opcode);
   }
-  /// True for the completion of a receive. Defined if ok().
+  /// Returns whether a receive completed. Defined if ok().
   [[nodiscard]] bool is_receive() const noexcept {
     return (static_cast<std::uint32_t>(opcode()) & IBV_WC_RECV) != 0;
   }
-  /// Bytes received, or moved by a read or an atomic. Defined if ok() and not a send or write.
+  /// Returns the number of bytes of a receive, read or atomic. Defined if ok() and of these.
   [[nodiscard]] std::uint32_t byte_length() const noexcept {
     check_defined();
     return wc_.byte_len;
   }
-  /// What else it says. Defined if ok().
+  /// Returns the flags. Defined if ok().
   [[nodiscard]] completion_flags flags() const noexcept {
     return completion_flags::from_mask(wc_.wc_flags);
   }
-  /// The number that the sender added, in host order; nothing if it added none or if !ok().
+  /// Returns the immediate data in host byte order; nullopt if there is none or if !ok().
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
     if (!ok() || (wc_.wc_flags & IBV_WC_WITH_IMM) == 0) return std::nullopt;
     return network_order(wc_.imm_data);
   }
 
-  /// The key of the window or region that the sender's message took away here; nothing if it took
-  /// none or if !ok().
+  /// Returns the rkey that a SEND with invalidate invalidated; nullopt if none or if !ok().
   [[nodiscard]] std::optional<remote_key> invalidated_key() const noexcept {
     if (!ok() || (wc_.wc_flags & IBV_WC_WITH_INV) == 0) return std::nullopt;
     return remote_key(wc_.invalidated_rkey);
   }
 
-  /// The sender of a datagram. This and what follows is defined if ok(), for receives of datagrams.
+  /// Returns the queue pair that sent a datagram. Defined if ok(), for receives of datagrams.
   [[nodiscard]] queue_pair_number source_queue_pair() const {
     return queue_pair_number(wc_.src_qp & queue_pair_number::max);
   }
-  /// True when the first 40 bytes of the received datagram are a global route header.
+  /// Returns whether the first 40 bytes of a received datagram are a GRH. Defined if ok().
   [[nodiscard]] bool has_global_route_header() const noexcept {
     return (wc_.wc_flags & IBV_WC_GRH) != 0;
   }
-  /// Where it came from on InfiniBand; 0 on Ethernet.
+  /// Returns the LID of the sender of a datagram on InfiniBand; 0 on Ethernet.
   [[nodiscard]] lid source_lid() const noexcept { return lid(wc_.slid); }
-  /// The service level that it came with, on InfiniBand.
+  /// Returns the service level of a received datagram on InfiniBand.
   [[nodiscard]] std::uint8_t service_level() const noexcept { return wc_.sl; }
-  /// The low bits of the LID that it was sent to, for ports with several.
+  /// Returns the low bits of the destination LID of a datagram, for ports with several LIDs.
   [[nodiscard]] std::uint8_t destination_path_bits() const noexcept { return wc_.dlid_path_bits; }
-  /// Where the partition key lies in the port's table.
+  /// Returns the P_Key index of a received datagram.
   [[nodiscard]] std::uint16_t pkey_index() const noexcept { return wc_.pkey_index; }
 
-  /// Success, or an error with the request, the status, the vendor error and the likely cause.
+  /// Returns success, or an error with request, status, vendor error and likely cause.
   [[nodiscard]] verbena::result<void> result() const {
     if (ok()) return {};
     return detail::completion_failure({id(), status(), queue_pair(), vendor_error()});
   }
 
-  /// The completion of the C API.
+  /// Returns the completion of the C API.
   [[nodiscard]] const ibv_wc& native() const noexcept { return wc_; }
 
  private:
   void check_defined() const noexcept {
     VERBENA_CHECK(ok(),
-                  "what a request did is asked of a completion that succeeded: one that failed has "
-                  "its number, status, queue pair and vendor error alone");
+                  "a member of a failed completion was read that is not defined; a failed "
+                  "completion defines only id, status, queue pair and vendor error");
   }
 
   ibv_wc wc_;
@@ -128,7 +129,7 @@ class completion {
 static_assert(sizeof(completion) == sizeof(ibv_wc) && alignof(completion) == alignof(ibv_wc));
 static_assert(std::is_standard_layout_v<completion> && std::is_trivially_copyable_v<completion>);
 
-/// One line: `work request 2 on queue pair 0x11: SEND of 5 bytes`, or how it failed.
+/// `work request 2 on queue pair 0x11: SEND of 5 bytes`, or the message of the failure.
 [[nodiscard]] std::string to_string(const completion& done);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How work requests end, and what they were. Values of newer devices are kept as they are.
+// Statuses, opcodes and flags of completions. Values unknown to this library are kept.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -7,47 +7,54 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 
+#include "verbena/base/error.hpp"
 #include "verbena/base/flags.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// How a work request ended. Source: enum ibv_wc_status of verbs.h.
+/// The status of a completed work request. Source: enum ibv_wc_status of verbs.h.
 enum class completion_status : std::uint32_t {
-  success = IBV_WC_SUCCESS,  ///< it did what it was to do
-  local_length_error =
-      IBV_WC_LOC_LEN_ERR,  ///< a message too long for the receive, or a request with a wrong length
+  success = IBV_WC_SUCCESS,                 ///< the request succeeded
+  local_length_error = IBV_WC_LOC_LEN_ERR,  ///< a message longer than the receive, or a request
+                                            ///< with an invalid length
   local_queue_pair_operation_error =
-      IBV_WC_LOC_QP_OP_ERR,  ///< the device found an inconsistency of the queue pair
-  local_ee_context_operation_error = IBV_WC_LOC_EEC_OP_ERR,  ///< the same of an end-to-end context
-  local_protection_error =
-      IBV_WC_LOC_PROT_ERR,        ///< a slice names memory that the key does not let the device use
-  flushed = IBV_WC_WR_FLUSH_ERR,  ///< the queue pair had failed before
-  memory_window_bind_error = IBV_WC_MW_BIND_ERR,  ///< binding a memory window was not allowed
-  bad_response = IBV_WC_BAD_RESP_ERR,             ///< the peer answered what makes no sense
-  local_access_error =
-      IBV_WC_LOC_ACCESS_ERR,  ///< a remote write met local memory that it may not write
+      IBV_WC_LOC_QP_OP_ERR,  ///< the device found the queue pair inconsistent
+  local_ee_context_operation_error =
+      IBV_WC_LOC_EEC_OP_ERR,                      ///< the device found the EE context inconsistent
+  local_protection_error = IBV_WC_LOC_PROT_ERR,   ///< the key of a slice does not permit the access
+  flushed = IBV_WC_WR_FLUSH_ERR,                  ///< the queue pair was in the error state
+  memory_window_bind_error = IBV_WC_MW_BIND_ERR,  ///< the memory window must not be bound
+  bad_response = IBV_WC_BAD_RESP_ERR,             ///< the response of the peer is invalid
+  local_access_error = IBV_WC_LOC_ACCESS_ERR,  ///< a remote write to local memory was not permitted
   remote_invalid_request = IBV_WC_REM_INV_REQ_ERR,  ///< the peer found the request invalid
-  remote_access_error = IBV_WC_REM_ACCESS_ERR,      ///< the peer's memory may not be used like that
-  remote_operation_error = IBV_WC_REM_OP_ERR,       ///< the peer could not do it
-  retries_exceeded = IBV_WC_RETRY_EXC_ERR,          ///< the peer did not answer
+  remote_access_error =
+      IBV_WC_REM_ACCESS_ERR,  ///< the memory of the peer does not permit the access
+  remote_operation_error = IBV_WC_REM_OP_ERR,       ///< the peer could not complete the request
+  retries_exceeded = IBV_WC_RETRY_EXC_ERR,          ///< the peer did not acknowledge a packet
   rnr_retries_exceeded = IBV_WC_RNR_RETRY_EXC_ERR,  ///< the peer had no receive posted
   local_rdd_violation =
-      IBV_WC_LOC_RDD_VIOL_ERR,  ///< another reliable datagram domain than the queue pair's
+      IBV_WC_LOC_RDD_VIOL_ERR,  ///< the reliable datagram domain is not that of the queue pair
   remote_invalid_rd_request =
-      IBV_WC_REM_INV_RD_REQ_ERR,          ///< a reliable datagram that the peer found invalid
-  remote_aborted = IBV_WC_REM_ABORT_ERR,  ///< the peer gave the request up
-  invalid_ee_context_number = IBV_WC_INV_EECN_ERR,      ///< there is no such end-to-end context
-  invalid_ee_context_state = IBV_WC_INV_EEC_STATE_ERR,  ///< an end-to-end context in a wrong state
+      IBV_WC_REM_INV_RD_REQ_ERR,          ///< the peer found the reliable datagram invalid
+  remote_aborted = IBV_WC_REM_ABORT_ERR,  ///< the peer aborted the request
+  invalid_ee_context_number = IBV_WC_INV_EECN_ERR,      ///< the EE context does not exist
+  invalid_ee_context_state = IBV_WC_INV_EEC_STATE_ERR,  ///< the EE context is in a wrong state
   fatal = IBV_WC_FATAL_ERR,                             ///< the device failed
-  response_timeout = IBV_WC_RESP_TIMEOUT_ERR,           ///< an answer was begun and did not end
-  general_error = IBV_WC_GENERAL_ERR,                   ///< anything else
-  tag_matching_error = IBV_WC_TM_ERR,                   ///< matching a tag failed
+  response_timeout = IBV_WC_RESP_TIMEOUT_ERR,  ///< a response was incomplete at its timeout
+  general_error = IBV_WC_GENERAL_ERR,          ///< another error
+  tag_matching_error = IBV_WC_TM_ERR,          ///< tag matching failed
   tag_matching_rendezvous_incomplete =
-      IBV_WC_TM_RNDV_INCOMPLETE,  ///< a matched message is to be fetched by software
+      IBV_WC_TM_RNDV_INCOMPLETE,  ///< software must fetch the matched message
 };
 
-/// What a completed work request did. Source: enum ibv_wc_opcode of verbs.h.
+/// Returns `status` as a code of completion_category(). Its condition is operation_canceled for
+/// `flushed` and timed_out for statuses that mean that the peer did not answer.
+[[nodiscard]] std::error_code make_error_code(completion_status status) noexcept;
+
+/// The operation of a completed work request. Source: enum ibv_wc_opcode of verbs.h.
 enum class completion_opcode : std::uint32_t {
   send = IBV_WC_SEND,                   ///< a message was sent
   write = IBV_WC_RDMA_WRITE,            ///< peer memory was written
@@ -55,48 +62,66 @@ enum class completion_opcode : std::uint32_t {
   compare_and_swap = IBV_WC_COMP_SWAP,  ///< peer memory was compared, and perhaps changed
   fetch_and_add = IBV_WC_FETCH_ADD,     ///< peer memory was added to
   bind_memory_window = IBV_WC_BIND_MW,  ///< a memory window was bound
-  local_invalidate = IBV_WC_LOCAL_INV,  ///< a key was taken away here
-  segmented_send = IBV_WC_TSO,          ///< a message was sent, cut into segments
+  local_invalidate = IBV_WC_LOCAL_INV,  ///< a local key was invalidated
+  segmented_send = IBV_WC_TSO,          ///< a message was sent in segments
   flush = 8,              ///< IBV_WC_FLUSH, which headers before rdma-core 45 do not name
   atomic_write = 9,       ///< IBV_WC_ATOMIC_WRITE
   receive = IBV_WC_RECV,  ///< a message was received
   receive_write_with_immediate =
-      IBV_WC_RECV_RDMA_WITH_IMM,      ///< a peer wrote with immediate data, and a receive was taken
-  tag_added = IBV_WC_TM_ADD,          ///< a receive with a tag was added
-  tag_deleted = IBV_WC_TM_DEL,        ///< a receive with a tag was taken away
-  tag_synchronised = IBV_WC_TM_SYNC,  ///< software and device agree on the list of tags
-  tag_received = IBV_WC_TM_RECV,      ///< a message met its tag
-  tag_missed = IBV_WC_TM_NO_TAG,      ///< a message met no tag
-  driver1 = IBV_WC_DRIVER1,           ///< what the driver defines
-  driver2 = IBV_WC_DRIVER2,           ///< what the driver defines
-  driver3 = IBV_WC_DRIVER3,           ///< what the driver defines
+      IBV_WC_RECV_RDMA_WITH_IMM,      ///< an RDMA WRITE with immediate data consumed a receive
+  tag_added = IBV_WC_TM_ADD,          ///< a tagged receive was added
+  tag_deleted = IBV_WC_TM_DEL,        ///< a tagged receive was removed
+  tag_synchronised = IBV_WC_TM_SYNC,  ///< software and device synchronised the tag list
+  tag_received = IBV_WC_TM_RECV,      ///< a message matched a tag
+  tag_missed = IBV_WC_TM_NO_TAG,      ///< a message matched no tag
+  driver1 = IBV_WC_DRIVER1,           ///< defined by the driver
+  driver2 = IBV_WC_DRIVER2,           ///< defined by the driver
+  driver3 = IBV_WC_DRIVER3,           ///< defined by the driver
 };
 
-/// What else a completion says. Source: enum ibv_wc_flags of verbs.h.
+/// A flag of a completion. Source: enum ibv_wc_flags of verbs.h.
 enum class completion_flag : std::uint32_t {
-  global_route_header = IBV_WC_GRH,   ///< a datagram's first 40 bytes are a header
-  with_immediate = IBV_WC_WITH_IMM,   ///< the sender added a number
-  checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the device found the IP checksum right
-  with_invalidate = IBV_WC_WITH_INV,  ///< the sender took a key away here
+  global_route_header = IBV_WC_GRH,   ///< the first 40 bytes of the datagram are a GRH
+  with_immediate = IBV_WC_WITH_IMM,   ///< the message has immediate data
+  checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the IP checksum is correct
+  with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated a local key
   tag_synchronisation_requested =
-      IBV_WC_TM_SYNC_REQ,                 ///< the device wants the list of tags synchronised
-  tag_matched = IBV_WC_TM_MATCH,          ///< a tag was met
+      IBV_WC_TM_SYNC_REQ,                 ///< the device requests synchronisation of the tag list
+  tag_matched = IBV_WC_TM_MATCH,          ///< the message matched a tag
   tag_data_valid = IBV_WC_TM_DATA_VALID,  ///< the data of a matched message is in place
 };
 template <>
 inline constexpr bool enable_flags<completion_flag> = true;
-/// A set of them.
+/// A set of completion flags.
 using completion_flags = flags<completion_flag>;
 
+/// Classes of completion statuses, by the side that can remedy the failure.
+enum class completion_status_class : std::uint8_t {
+  success,         ///< the request succeeded
+  flushed,         ///< WR_FLUSH_ERR: an earlier failure of the queue pair is the cause
+  local_error,     ///< the request or the local memory or queue pair is wrong
+  remote_error,    ///< the peer refused the request or could not complete it
+  retry_exceeded,  ///< the peer did not respond, or had no receive posted (RNR)
+  device_error,    ///< the device failed, or the status is unknown
+};
+/// Returns the class of a status.
+[[nodiscard]] completion_status_class class_of(completion_status status) noexcept;
+
+/// `retry exceeded`: the name of the class in words.
+[[nodiscard]] std::string_view to_string(completion_status_class which) noexcept;
 /// `RETRY_EXC_ERR`: the name of verbs.h without `IBV_WC_`; `unknown (77)` for other values.
 [[nodiscard]] std::string to_string(completion_status status);
-/// What the status means, in words; empty for unknown values.
+/// Returns the meaning of the status in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(completion_status status) noexcept;
-/// The usual causes and remedies, in words; empty when there are none to name.
+/// Returns the usual causes and remedies; empty if none are known.
 [[nodiscard]] std::string_view likely_cause(completion_status status) noexcept;
 /// `RDMA_WRITE`: the name of verbs.h without `IBV_WC_`; `unknown (77)` for other values.
 [[nodiscard]] std::string to_string(completion_opcode opcode);
-/// `WITH_IMM | 0x80`: names, and what has none in hexadecimal; `none` for no flags.
+/// `WITH_IMM | 0x80`: names, and unknown flags in hexadecimal; `none` for no flags.
 [[nodiscard]] std::string to_string(completion_flags set);
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Lets a completion_status be compared with a std::error_code.
+template <>
+struct std::is_error_code_enum<verbena::completion_status> : std::true_type {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An open device: what it can do, what its ports look like, and the objects made from it.
+// An open device: queries, asynchronous events, and creation of objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -31,83 +31,87 @@ class extended_completion_queue;
 struct extended_completion_queue_options;
 class protection_domain;
 
-/// A partition key of InfiniBand; its top bit says full membership.
+/// A partition key. The top bit indicates full membership.
 using partition_key = strong_id<struct partition_key_tag, std::uint16_t>;
 
-/// An open device, made by device::open() or open_device(). A cheap handle: copies share the
-/// device, which is closed when the last handle and everything made from it are gone.
+/// An open device, made by device::open() or open_device(). Copies share the device, which is
+/// closed after the last copy and all objects made from it are destroyed.
 ///
-/// Queries and creations call the kernel or the software device: they may block shortly and
-/// allocate. Their errors carry the verb's errno, and name the device and where it applies the
-/// port. Threads: one handle by one thread at a time; copies may be used by several.
+/// Queries and creations call the kernel or the software device: they may block briefly and
+/// allocate. Their errors have the errno of the verb, and name the device and, if it applies, the
+/// port. Threads: thread-safe for const use; other members by one thread at a time.
 class context : public detail::handle<detail::context_state> {
  public:
-  /// A context that the C API opened. `from` must be the provider that opened it.
+  /// Adopts a context of the C API. Precondition: the provider `from` opened it.
   [[nodiscard]] static context adopt(ibv_context* native, const verbena::provider& from,
                                      ownership owner);
-  /// A context that somebody else closes, kept alive by `keep_alive`.
+  /// Borrows a context that the owner of `keep_alive` closes.
   [[nodiscard]] static context borrow(ibv_context* native, const verbena::provider& from,
                                       std::shared_ptr<const void> keep_alive);
 
-  /// How many completion vectors (interrupts) completion queues can be spread over; at least 0.
+  /// Returns the number of completion vectors.
   [[nodiscard]] std::uint32_t completion_vectors() const;
 
-  /// What the device can do: ibv_query_device(3).
+  /// Queries the attributes of the device: ibv_query_device(3).
   [[nodiscard]] result<device_attributes> query() const;
-  /// What ibv_query_device_ex(3) adds. A provider without it yields the basic attributes, the rest
-  /// zero.
+  /// Queries the extended attributes: ibv_query_device_ex(3). If the provider does not support it,
+  /// all but the basic attributes are zero.
   [[nodiscard]] result<extended_device_attributes> query_extended() const;
-  /// A port, in whatever state it is. Ports count from 1.
+  /// Queries a port: ibv_query_port(3). Ports count from 1.
   [[nodiscard]] result<port_attributes> query_port(port_number port) const;
 
-  /// All valid entries of the GID tables of all ports, in the device's order.
+  /// Returns the valid GIDs of all ports, in the order of the device.
   [[nodiscard]] result<std::vector<gid_entry>> gid_table() const;
-  /// One entry. Errors: ENODATA for an empty one.
+  /// Returns one entry of a GID table. Errors: ENODATA for an empty entry.
   [[nodiscard]] result<gid_entry> query_gid(port_number port, gid_index index) const;
-  /// The entry of `port` that most likely reaches other hosts: RoCE v2 with an IPv4 address (no
-  /// loopback address if there is another), then RoCE v2 with a routable IPv6 address, then the
-  /// first one. Errors: `unavailable` when the port has none.
+  /// Returns the GID of `port` that most likely reaches other hosts; choose_routable() has the
+  /// order of preference. Errors: `unavailable` if the port has no GID.
   [[nodiscard]] result<gid_entry> routable_gid(port_number port) const;
-  /// The P_Key at a place of the port's table.
+  /// Returns an entry of the P_Key table of a port.
   [[nodiscard]] result<partition_key> query_pkey(port_number port, std::uint16_t index) const;
 
-  /// What the device's clock shows, the one of completion timestamps: ibv_query_rt_values_ex(3).
-  /// Does not block. Errors: `not_supported` for a device without a clock that can be read.
+  /// Reads the clock of completion timestamps: ibv_query_rt_values_ex(3). Does not block.
+  ///
+  /// Errors: `not_supported` if the device has no readable clock.
   [[nodiscard]] result<device_clock_time> read_clock() const;
 
-  /// The descriptor to put into poll(2), epoll(7) or an event loop: readable when there is an
-  /// asynchronous event. It stays the context's. Made non-blocking once, at the first call of these
-  /// three functions, also for contexts that were adopted or borrowed.
-  [[nodiscard]] int event_fd() const;
-  /// Takes one event, or nothing if there is none. The event is acknowledged before it is returned:
-  /// see async_event. Never blocks. Thread-safe: of several threads each event reaches one.
-  /// Errors: the errno of ibv_get_async_event(3); EIO when the device is gone.
-  [[nodiscard("an event comes only once: look at it")]] result<std::optional<async_event>>
+  /// Returns the descriptor for poll(2) and epoll(7). It is readable if there is an asynchronous
+  /// event. The context owns it. The first call of async_fd(), poll_event() or wait_event() makes
+  /// it non-blocking, also for an adopted or borrowed context.
+  [[nodiscard]] int async_fd() const;
+  /// Takes one event, or returns `nullopt` if there is none. The event is acknowledged before it is
+  /// returned: see async_event. Never blocks. Thread-safe: each event is returned to one thread.
+  ///
+  /// Errors: the errno of ibv_get_async_event(3); EIO if the device was removed.
+  [[nodiscard(
+      "each event is returned only once: use the result")]] result<std::optional<async_event>>
   poll_event() const;
-  /// Waits for an event until the deadline and not shorter; nothing when it passes. Signals and
-  /// events that another thread takes are waited out. Blocks. Thread-safe.
+  /// Waits for an event until the deadline. If the deadline passes, returns `nullopt`. Signals, and
+  /// events that another thread takes, do not end the wait. Blocks. Thread-safe.
+  ///
   /// Errors: the errno of poll(2) or ibv_get_async_event(3).
-  [[nodiscard("an event comes only once: look at it")]] result<std::optional<async_event>>
+  [[nodiscard(
+      "each event is returned only once: use the result")]] result<std::optional<async_event>>
   wait_event(deadline until) const;
 
-  /// A new protection domain: ibv_alloc_pd(3).
+  /// Allocates a protection domain: ibv_alloc_pd(3).
   [[nodiscard]] result<protection_domain> allocate_pd() const;
 
-  /// A new completion queue of at least `capacity` entries: see completion_queue.hpp.
+  /// Creates a completion queue of at least `capacity` entries: see completion_queue.hpp.
   [[nodiscard]] result<completion_queue> create_cq(std::uint32_t capacity) const;
-  /// The same with options.
+  /// Creates a completion queue with options.
   [[nodiscard]] result<completion_queue> create_cq(std::uint32_t capacity,
                                                    const completion_queue_options& options) const;
-  /// A new completion queue with lazy reads: see extended_completion_queue.hpp.
+  /// Creates an extended completion queue: see extended_completion_queue.hpp.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(std::uint32_t capacity) const;
-  /// The same with options.
+  /// Creates an extended completion queue with options.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(
       std::uint32_t capacity, const extended_completion_queue_options& options) const;
-  /// A new completion channel: see completion_channel.hpp.
+  /// Creates a completion channel: see completion_channel.hpp.
   [[nodiscard]] result<completion_channel> create_completion_channel() const;
 
-  /// Closes the device now. Hands the context back when it is shared, by copies or by objects made
-  /// from it, or when the verb refuses.
+  /// Closes the device. If copies or objects made from it exist, or if the verb fails, returns the
+  /// context with the error.
   close_result<context> close() && { return close_handle(std::move(*this)); }
 
  private:

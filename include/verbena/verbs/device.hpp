@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A device that is there and not yet opened.
+// An entry of the list of devices.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,54 +16,55 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The family of protocols that a device speaks. RoCE adapters say InfiniBand. Values as in
-/// `ibv_transport_type`; unknown ones are kept.
+/// The protocol family of a device. RoCE adapters report InfiniBand. Values as in
+/// `ibv_transport_type`; unknown values are preserved.
 enum class transport_type : std::int8_t {
-  unknown = -1,  ///< the provider does not say
+  unknown = -1,  ///< not reported
   infiniband,    ///< InfiniBand and RoCE
   iwarp,         ///< iWARP
   usnic,         ///< Cisco's usNIC
   usnic_udp,     ///< usNIC over UDP
-  unspecified,   ///< one of its own, as EFA's
+  unspecified,   ///< another protocol, for example EFA
 };
 
-/// `InfiniBand`, `iWARP`, …; `unknown (7)`.
+/// Returns `InfiniBand`, `iWARP`, … or `unknown (7)`.
 [[nodiscard]] std::string to_string(transport_type type);
 
-/// One entry of list_devices(). Keeps the list that it came from, and so `native()`, alive.
-/// Threads: immutable; copying is cheap, and moving copies.
+/// A device, from list_devices(). It keeps the list, and thereby native(), alive. Copies are cheap.
+/// Threads: immutable; thread-safe for const use.
 class device {
  public:
-  /// Shares the list.
+  /// Copies the entry. Both share the list.
   device(const device&) = default;
-  /// Shares the list of the other.
+  /// Copies the entry. Both share the list.
   device& operator=(const device&) = default;
   ~device() = default;
 
-  /// A device of the C API. `keep_alive` holds what `native` lives in, if anything does.
+  /// Borrows a device of the C API. `keep_alive` owns the list that contains `native`, if any.
   [[nodiscard]] static device borrow(ibv_device* native, const verbena::provider& from,
                                      std::shared_ptr<const void> keep_alive);
 
-  /// The kernel's name of it: `mlx5_0`; the software device is `soft0`.
+  /// Returns the kernel's name of the device: `mlx5_0`. The software device is `soft0`.
   [[nodiscard]] std::string name() const;
-  /// Its identifier; reserved (all zero) when the device has none.
+  /// Returns the GUID; the reserved GUID (all zero) if the device has none.
   [[nodiscard]] verbena::guid guid() const;
-  /// The kernel's index of it, stable while it exists; nothing where it is not known.
+  /// Returns the kernel's index of the device, or `nullopt` if it is not known.
   [[nodiscard]] std::optional<std::uint32_t> index() const;
-  /// The family of its protocols.
+  /// Returns the protocol family.
   [[nodiscard]] transport_type transport() const noexcept;
-  /// The NUMA node of the host that it is attached to; nothing where sysfs does not say.
+  /// Returns the NUMA node of the device, or `nullopt` if sysfs does not report it.
   [[nodiscard]] std::optional<unsigned> numa_node() const;
-  /// Whose it is: the system's or the software device's.
+  /// Returns the origin of the provider.
   [[nodiscard]] provider_origin origin() const noexcept { return provider_->origin; }
 
-  /// Opens it: ibv_open_device(3). May block while the driver sets itself up. Errors: EACCES and
-  /// EPERM come with what to do about /dev/infiniband.
+  /// Opens the device: ibv_open_device(3). May block while the driver initialises the device.
+  ///
+  /// Errors: the errno of the verb; for EACCES and EPERM the message has a remedy.
   [[nodiscard]] result<context> open() const;
 
-  /// The device of the C API; lives as long as this or a copy of it.
+  /// Returns the device of the C API. It is valid while this entry or a copy exists.
   [[nodiscard]] ibv_device* native() const noexcept { return native_; }
-  /// Who executes its verbs.
+  /// Returns the provider.
   [[nodiscard]] const verbena::provider& provider() const noexcept { return *provider_; }
 
  private:
@@ -75,7 +76,7 @@ class device {
   std::shared_ptr<const void> keep_alive_;
 };
 
-/// `mlx5_0 (InfiniBand, 0002:c903:00a0:7c8e, system)`.
+/// Returns `mlx5_0 (InfiniBand, 0002:c903:00a0:7c8e, system)`.
 [[nodiscard]] std::string to_string(const device& of);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a device can do: its identity and its limits.
+// Device attributes: identity, capabilities and limits.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,220 +16,221 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// How far atomic operations are atomic. Values as in `ibv_atomic_cap`; unknown ones are kept.
+/// The scope of atomicity. Values as in `ibv_atomic_cap`; unknown values are preserved.
 enum class atomic_scope : std::uint8_t {
   none,    ///< no atomic operations
   device,  ///< among the queue pairs of this device
-  global,  ///< also with the host's processors
+  global,  ///< also with the processors of the host
 };
 
-/// `none`, `device`, `global`, `unknown (7)`.
+/// Returns `none`, `device`, `global` or `unknown (7)`.
 [[nodiscard]] std::string to_string(atomic_scope scope);
 
-/// What context::query() found. Threads: immutable value.
+/// The result of context::query(). Threads: immutable value.
 class device_attributes {
  public:
-  /// From the C API.
+  /// Converts from the C API.
   explicit device_attributes(const ibv_device_attr& native) noexcept : native_(native) {}
 
-  /// The device's identifier.
+  /// Returns the node GUID.
   [[nodiscard]] guid node_guid() const noexcept {
     return guid::from_network_order(native_.node_guid);
   }
-  /// The identifier of the system that it is part of; shared by the devices of one adapter.
+  /// Returns the system image GUID, which the devices of one adapter share.
   [[nodiscard]] guid system_image_guid() const noexcept {
     return guid::from_network_order(native_.sys_image_guid);
   }
-  /// What the vendor calls this version; bytes outside printable ASCII become `?`.
+  /// Returns the firmware version. Bytes outside printable ASCII are `?`.
   [[nodiscard]] std::string firmware_version() const;
-  /// Who made it, by the number that IEEE gave the vendor.
+  /// Returns the vendor ID (IEEE OUI).
   [[nodiscard]] std::uint32_t vendor_id() const noexcept { return native_.vendor_id; }
-  /// Which product it is, by the vendor's number.
+  /// Returns the part ID of the vendor.
   [[nodiscard]] std::uint32_t vendor_part_id() const noexcept { return native_.vendor_part_id; }
-  /// The version of the hardware, by the vendor's number.
+  /// Returns the hardware version.
   [[nodiscard]] std::uint32_t hardware_version() const noexcept { return native_.hw_ver; }
-  /// Ports, which count from 1.
+  /// Returns the number of ports. Ports count from 1.
   [[nodiscard]] std::uint8_t port_count() const noexcept { return native_.phys_port_cnt; }
 
-  /// Queue pairs at once.
+  /// Returns the maximum number of queue pairs.
   [[nodiscard]] int max_queue_pairs() const noexcept { return native_.max_qp; }
-  /// Requests that may be outstanding in one send or receive queue.
+  /// Returns the maximum number of outstanding work requests of a send or receive queue.
   [[nodiscard]] int max_work_requests() const noexcept { return native_.max_qp_wr; }
-  /// Slices of one request, except those of a read.
+  /// Returns the maximum number of slices of a work request other than an RDMA READ.
   [[nodiscard]] int max_slices() const noexcept { return native_.max_sge; }
-  /// Completion queues at once.
+  /// Returns the maximum number of completion queues.
   [[nodiscard]] int max_completion_queues() const noexcept { return native_.max_cq; }
-  /// Completions that one completion queue can hold.
+  /// Returns the maximum number of entries of a completion queue.
   [[nodiscard]] int max_completions() const noexcept { return native_.max_cqe; }
-  /// Memory regions at once.
+  /// Returns the maximum number of memory regions.
   [[nodiscard]] int max_memory_regions() const noexcept { return native_.max_mr; }
-  /// Bytes of the largest memory region.
+  /// Returns the maximum size of a memory region in bytes.
   [[nodiscard]] std::uint64_t max_memory_region_bytes() const noexcept {
     return native_.max_mr_size;
   }
-  /// Protection domains at once.
+  /// Returns the maximum number of protection domains.
   [[nodiscard]] int max_protection_domains() const noexcept { return native_.max_pd; }
-  /// Reads and atomics that a queue pair may have in flight towards it.
+  /// Returns the maximum responder resources of a queue pair: outstanding reads and atomics of its
+  /// peer.
   [[nodiscard]] int max_reads_as_target() const noexcept { return native_.max_qp_rd_atom; }
-  /// Reads and atomics that a queue pair may have in flight as their origin.
+  /// Returns the maximum initiator depth of a queue pair: its own outstanding reads and atomics.
   [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
-  /// Reads and atomics in flight towards all queue pairs of the device together.
+  /// Returns the maximum responder resources of all queue pairs together.
   [[nodiscard]] int max_reads_towards_device() const noexcept { return native_.max_res_rd_atom; }
-  /// How far atomic operations are atomic.
+  /// Returns the scope of atomicity.
   [[nodiscard]] atomic_scope atomics() const noexcept {
     return enum_from_bits<atomic_scope>(native_.atomic_cap);
   }
-  /// The lower 32 capabilities; extended_device_attributes::capabilities() has all.
+  /// Returns the lower 32 capability bits. extended_device_attributes::capabilities() has all bits.
   [[nodiscard]] flags<device_capability> capabilities() const noexcept {
     return flags<device_capability>::from_mask(native_.device_cap_flags);
   }
-  /// Slices of an RDMA read.
+  /// Returns the maximum number of slices of an RDMA READ.
   [[nodiscard]] int max_read_slices() const noexcept { return native_.max_sge_rd; }
-  /// Bit n is set if memory can be registered with pages of 2^n bytes.
+  /// Returns the supported page sizes: bit n is set for pages of 2^n bytes.
   [[nodiscard]] std::uint64_t page_sizes() const noexcept { return native_.page_size_cap; }
-  /// Memory windows at once.
+  /// Returns the maximum number of memory windows.
   [[nodiscard]] int max_memory_windows() const noexcept { return native_.max_mw; }
-  /// Address handles at once.
+  /// Returns the maximum number of address handles.
   [[nodiscard]] int max_address_handles() const noexcept { return native_.max_ah; }
-  /// Shared receive queues at once.
+  /// Returns the maximum number of shared receive queues.
   [[nodiscard]] int max_shared_receive_queues() const noexcept { return native_.max_srq; }
-  /// Receives that may be outstanding in one shared receive queue.
+  /// Returns the maximum number of outstanding receives of a shared receive queue.
   [[nodiscard]] int max_shared_receives() const noexcept { return native_.max_srq_wr; }
-  /// Slices of one such receive.
+  /// Returns the maximum number of slices of a receive of a shared receive queue.
   [[nodiscard]] int max_shared_receive_slices() const noexcept { return native_.max_srq_sge; }
-  /// Multicast groups at once.
+  /// Returns the maximum number of multicast groups.
   [[nodiscard]] int max_multicast_groups() const noexcept { return native_.max_mcast_grp; }
-  /// Queue pairs in one multicast group.
+  /// Returns the maximum number of queue pairs in one multicast group.
   [[nodiscard]] int max_group_members() const noexcept { return native_.max_mcast_qp_attach; }
-  /// Queue pairs in all multicast groups together.
+  /// Returns the maximum number of queue pairs in all multicast groups together.
   [[nodiscard]] int max_members_of_all_groups() const noexcept {
     return native_.max_total_mcast_qp_attach;
   }
-  /// Partitions that a port may be a member of.
+  /// Returns the maximum number of partitions of a port.
   [[nodiscard]] std::uint16_t max_pkeys() const noexcept { return native_.max_pkeys; }
-  /// How long the device may take to acknowledge: 4.096 µs · 2^n, of the five bits of
+  /// Returns the local CA ACK delay: 4.096 µs · 2^n for the lower five bits of
   /// `local_ca_ack_delay`.
   [[nodiscard]] std::chrono::nanoseconds ack_delay() const noexcept {
     return std::chrono::nanoseconds(std::int64_t{4096} << (native_.local_ca_ack_delay & 31U));
   }
 
-  /// Every field, as ibv_query_device(3) filled it.
+  /// Returns the structure of ibv_query_device(3).
   [[nodiscard]] const ibv_device_attr& native() const noexcept { return native_; }
 
  private:
   ibv_device_attr native_;
 };
 
-/// Several lines, one limit each.
+/// Returns several lines, each with one limit.
 [[nodiscard]] std::string to_string(const device_attributes& device);
 
-/// What context::query_extended() found. Threads: immutable value.
+/// The result of context::query_extended(). Threads: immutable value.
 class extended_device_attributes {
  public:
-  /// From the C API.
+  /// Converts from the C API.
   explicit extended_device_attributes(const ibv_device_attr_ex& native) noexcept
       : native_(native) {}
 
-  /// What the basic query says.
+  /// Returns the basic attributes.
   [[nodiscard]] device_attributes basic() const noexcept {
     return device_attributes(native_.orig_attr);
   }
-  /// The bits that completion timestamps count in; 0 if the device has none.
+  /// Returns the mask of the timestamp bits; 0 if the device has no completion timestamps.
   [[nodiscard]] std::uint64_t completion_timestamp_mask() const noexcept {
     return native_.completion_timestamp_mask;
   }
-  /// Ticks of completion timestamps in a millisecond; 0 if unknown.
+  /// Returns the frequency of completion timestamps in kHz; 0 if unknown.
   [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
-  /// How long so many ticks take, rounded towards zero; nothing if clock_khz() is unknown. What is
-  /// too long for the type is its longest.
+  /// Converts ticks to a duration, rounded towards zero. If clock_khz() is unknown, returns
+  /// `nullopt`. A duration that is too long for the type becomes its maximum.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration_of(
       device_ticks ticks) const noexcept;
-  /// All capabilities, also from providers that fill only the lower 32.
+  /// Returns all capabilities, including those of providers that fill only the lower 32 bits.
   [[nodiscard]] flags<device_capability> capabilities() const noexcept {
     return basic().capabilities() |
            flags<device_capability>::from_mask(native_.device_cap_flags_ex);
   }
-  /// Whether memory may be registered with access::on_demand.
+  /// Returns whether memory can be registered with access::on_demand.
   [[nodiscard]] bool has_on_demand_paging() const noexcept {
     return on_demand().contains(on_demand_capability::support);
   }
-  /// What can be registered on demand.
+  /// Returns the general capabilities of on-demand paging.
   [[nodiscard]] flags<on_demand_capability> on_demand() const noexcept {
     return flags<on_demand_capability>::from_mask(native_.odp_caps.general_caps);
   }
-  /// What queue pairs of RC can do with such memory.
+  /// Returns the operations of RC queue pairs on such memory.
   [[nodiscard]] flags<on_demand_operation> on_demand_rc() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.rc_odp_caps);
   }
-  /// What queue pairs of UC can do with such memory.
+  /// Returns the operations of UC queue pairs on such memory.
   [[nodiscard]] flags<on_demand_operation> on_demand_uc() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.uc_odp_caps);
   }
-  /// What queue pairs of UD can do with such memory.
+  /// Returns the operations of UD queue pairs on such memory.
   [[nodiscard]] flags<on_demand_operation> on_demand_ud() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.ud_odp_caps);
   }
-  /// What queue pairs of XRC can do with such memory.
+  /// Returns the operations of XRC queue pairs on such memory.
   [[nodiscard]] flags<on_demand_operation> on_demand_xrc() const noexcept {
     return operations(native_.xrc_odp_caps);
   }
-  /// What raw packet queues can do.
+  /// Returns the capabilities of raw packet queues.
   [[nodiscard]] flags<raw_packet_capability> raw_packet_capabilities() const noexcept {
     return flags<raw_packet_capability>::from_mask(native_.raw_packet_caps);
   }
-  /// Operand sizes of the additions that the device can do atomically on the PCI bus.
+  /// Returns the operand sizes of fetch-and-add on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_fetch_add() const noexcept {
     return flags<atomic_size>::from_mask(native_.pci_atomic_caps.fetch_add);
   }
-  /// The same of swaps.
+  /// Returns the operand sizes of swap on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_swap() const noexcept {
     return flags<atomic_size>::from_mask(native_.pci_atomic_caps.swap);
   }
-  /// The same of comparing swaps.
+  /// Returns the operand sizes of compare-and-swap on the PCI bus.
   [[nodiscard]] flags<atomic_size> pci_compare_swap() const noexcept {
     return flags<atomic_size>::from_mask(native_.pci_atomic_caps.compare_swap);
   }
-  /// What packets can be spaced out to, in kilobits per second; zero if they cannot.
+  /// Packet pacing rates in kilobits per second; zero if pacing is not supported.
   struct pacing {
     std::uint32_t min_kbps = 0;          ///< the slowest rate
     std::uint32_t max_kbps = 0;          ///< the fastest rate
-    flags<queue_pair_kind> queue_pairs;  ///< that can be paced
+    flags<queue_pair_kind> queue_pairs;  ///< the types of queue pairs that support pacing
   };
-  /// How packets can be spaced out.
+  /// Returns the limits of packet pacing.
   [[nodiscard]] pacing packet_pacing() const noexcept {
     const auto& caps = native_.packet_pacing_caps;
     return {.min_kbps = caps.qp_rate_limit_min,
             .max_kbps = caps.qp_rate_limit_max,
             .queue_pairs = flags<queue_pair_kind>::from_mask(caps.supported_qpts)};
   }
-  /// The largest message that is cut into segments on the way; 0 if none is.
+  /// Returns the largest message for TCP segmentation offload; 0 if it is not supported.
   [[nodiscard]] std::uint32_t max_segmented_bytes() const noexcept {
     return native_.tso_caps.max_tso;
   }
-  /// The queue pairs whose messages can be cut into segments.
+  /// Returns the types of queue pairs that support TCP segmentation offload.
   [[nodiscard]] flags<queue_pair_kind> segmenting_queue_pairs() const noexcept {
     return flags<queue_pair_kind>::from_mask(native_.tso_caps.supported_qpts);
   }
-  /// How far completion_queue::moderate() can go; zero if it cannot.
+  /// Limits of completion_queue::moderate(); zero if it is not supported.
   struct moderation {
-    std::uint16_t completions = 0;  ///< the most that share one notification
-    std::chrono::microseconds period =
-        std::chrono::microseconds(0);  ///< the longest that one is held back
+    std::uint16_t completions = 0;  ///< maximum number of completions for one event
+    std::chrono::microseconds period = std::chrono::microseconds(0);  ///< maximum delay of an event
   };
-  /// How far notifications can be held back.
+  /// Returns the limits of completion moderation.
   [[nodiscard]] moderation max_moderation() const noexcept {
     return {.completions = native_.cq_mod_caps.max_cq_count,
             .period = std::chrono::microseconds(native_.cq_mod_caps.max_cq_period)};
   }
-  /// Bytes of memory on the device; 0 if it has none.
+  /// Returns the size of the device memory in bytes.
   [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }
-  /// Ports, also where there are more than 255.
+  /// Returns the number of ports, which may be more than 255.
   [[nodiscard]] std::uint32_t port_count() const noexcept {
     return native_.phys_port_cnt_ex != 0 ? native_.phys_port_cnt_ex
                                          : native_.orig_attr.phys_port_cnt;
   }
 
-  /// Every field, as ibv_query_device_ex(3) filled it; zero where the provider did not.
+  /// Returns the structure of ibv_query_device_ex(3). Fields that the provider did not fill are
+  /// zero.
   [[nodiscard]] const ibv_device_attr_ex& native() const noexcept { return native_; }
 
  private:
@@ -240,7 +241,7 @@ class extended_device_attributes {
   ibv_device_attr_ex native_;
 };
 
-/// Several lines: the basic attributes, then what the extended query adds.
+/// Returns several lines: the basic attributes, then the extended ones.
 [[nodiscard]] std::string to_string(const extended_device_attributes& device);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What devices say they can do, as typed sets of bits.
-// Enumerators have the names of verbs.h in lower case; bits of newer rdma-core than the
-// oldest supported one are written as numbers.
+// Capabilities of devices, as typed sets of flags.
+// Enumerators have the names of verbs.h in lower case. Flags that the oldest supported rdma-core
+// does not define are written as numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What a device can do, `IBV_DEVICE_…` of `ibv_device_attr::device_cap_flags` (bits 0 to 31) and
-/// of `ibv_device_attr_ex::device_cap_flags_ex` (all).
+/// Capabilities of a device, `IBV_DEVICE_…` of `ibv_device_attr::device_cap_flags` (bits 0 to 31)
+/// and of `ibv_device_attr_ex::device_cap_flags_ex` (all).
 enum class device_capability : std::uint64_t {
   resize_max_wr = std::uint64_t{1} << 0,           ///< work queues can be resized
   bad_pkey_cntr = std::uint64_t{1} << 1,           ///< counts wrong P_Keys
@@ -47,7 +47,7 @@ enum class device_capability : std::uint64_t {
 template <>
 inline constexpr bool enable_flags<device_capability> = true;
 
-/// What a transport can do with memory that is registered on demand, `IBV_ODP_SUPPORT_…`.
+/// Operations of a transport on memory with on-demand paging, `IBV_ODP_SUPPORT_…`.
 enum class on_demand_operation : std::uint32_t {
   send = 1U << 0,          ///< send from it
   recv = 1U << 1,          ///< receive into it
@@ -61,7 +61,7 @@ enum class on_demand_operation : std::uint32_t {
 template <>
 inline constexpr bool enable_flags<on_demand_operation> = true;
 
-/// What can be registered on demand, `ibv_odp_general_caps`: ranges, and a whole address space.
+/// General capabilities of on-demand paging, `ibv_odp_general_caps`.
 enum class on_demand_capability : std::uint64_t {
   support = std::uint64_t{1} << 0,   ///< ranges of memory
   implicit = std::uint64_t{1} << 1,  ///< a whole address space
@@ -69,7 +69,7 @@ enum class on_demand_capability : std::uint64_t {
 template <>
 inline constexpr bool enable_flags<on_demand_capability> = true;
 
-/// What raw packet queues can do, `IBV_RAW_PACKET_CAP_…`.
+/// Capabilities of raw packet queues, `IBV_RAW_PACKET_CAP_…`.
 enum class raw_packet_capability : std::uint32_t {
   cvlan_stripping = 1U << 0,  ///< takes the VLAN tag off, and reports it
   scatter_fcs = 1U << 1,      ///< delivers the frame check sequence
@@ -79,7 +79,7 @@ enum class raw_packet_capability : std::uint32_t {
 template <>
 inline constexpr bool enable_flags<raw_packet_capability> = true;
 
-/// What received packets are distributed by, `IBV_RX_HASH_…`.
+/// Header fields for receive side scaling, `IBV_RX_HASH_…`.
 enum class receive_hash_field : std::uint64_t {
   src_ipv4 = std::uint64_t{1} << 0,      ///< the sender's IPv4 address
   dst_ipv4 = std::uint64_t{1} << 1,      ///< the receiver's IPv4 address
@@ -95,9 +95,9 @@ enum class receive_hash_field : std::uint64_t {
 template <>
 inline constexpr bool enable_flags<receive_hash_field> = true;
 
-/// How the fields are hashed, `IBV_RX_HASH_FUNC_…`.
+/// Hash functions for receive side scaling, `IBV_RX_HASH_FUNC_…`.
 enum class receive_hash_function : std::uint8_t {
-  toeplitz = 1U << 0,  ///< Toeplitz's
+  toeplitz = 1U << 0,  ///< the Toeplitz hash
 };
 template <>
 inline constexpr bool enable_flags<receive_hash_function> = true;
@@ -123,14 +123,14 @@ enum class atomic_size : std::uint16_t {
 template <>
 inline constexpr bool enable_flags<atomic_size> = true;
 
-/// What matches tags, `IBV_TM_CAP_…`.
+/// Capabilities of tag matching, `IBV_TM_CAP_…`.
 enum class tag_matching_capability : std::uint32_t {
   rc = 1U << 0,  ///< on reliable connections
 };
 template <>
 inline constexpr bool enable_flags<tag_matching_capability> = true;
 
-/// `xrc | mem_window | 0x8000`: names, unknown bits in hexadecimal; `none` if empty.
+/// Returns `xrc | mem_window | 0x8000`. Unknown bits are hexadecimal; empty: `none`.
 /// @{
 [[nodiscard]] std::string to_string(flags<device_capability> set);
 [[nodiscard]] std::string to_string(flags<on_demand_operation> set);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which devices there are, and opening one of them.
+// The list of devices, and opening one of them.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -12,31 +13,40 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// All devices: hardware first, in the kernel's order, then the software device; each once, even if
-/// it is known to the system's library and to the software device's own.
+/// Returns all devices: hardware in the kernel's order, then the software device. A device that
+/// both libibverbs and the software device's library list appears once.
 ///
-/// The environment variable VERBENA_SOFTDEV decides about the software device: `on` (the default)
-/// lists it last, `off` never, `only` lists nothing else. A side that is not there (no libibverbs,
-/// no kernel module, no libverbena-soft.so) is left out, with a debug line to the log hook.
+/// The environment variable VERBENA_SOFTDEV selects the software device: `on` (the default) lists
+/// it last, `off` omits it, `only` omits all others. If libibverbs, the kernel modules or
+/// libverbena-soft.so are missing, their devices are omitted, with a line at debug level.
 ///
-/// Errors: `invalid_argument` for another value of VERBENA_SOFTDEV; `unavailable` when no side that
-/// was asked for is there; the message names the libraries and packages. An empty list is a
-/// success. Blocks while libraries are loaded, at the first call. Thread-safe.
+/// Errors: `invalid_argument` for another value of VERBENA_SOFTDEV; `unavailable` if no library can
+/// be used; the message names the libraries and packages. An empty list is not an error. Blocks
+/// while the libraries are loaded, at the first call. Thread-safe.
 [[nodiscard]] result<std::vector<device>> list_devices();
 
-/// The devices of one provider: ibv_get_device_list(3). Thread-safe.
+/// Returns the devices of one provider: ibv_get_device_list(3). Thread-safe.
 [[nodiscard]] result<std::vector<device>> list_devices(const provider& from);
 
-/// Opens the best device: hardware that has an ACTIVE port; else the software device; else the
-/// first hardware that can be opened. Passing over hardware is a warning to the log hook.
-///
-/// Errors: those of list_devices(), `unavailable` when there is no device, or that of the last
-/// device that could not be opened. Thread-safe.
-[[nodiscard]] result<context> open_device();
+/// The devices that open_device() may choose from.
+enum class devices : std::uint8_t {
+  any,            ///< hardware; if no adapter has an active port, the software device
+  hardware_only,  ///< adapters; neither soft0 nor the kernel's rxe and siw
+};
 
-/// Opens the device of this name: `soft0`, `mlx5_0`.
+/// Opens a device: the first adapter with an active port. If there is none and `accepted` is `any`,
+/// opens the software device. If there is no software device, opens the first adapter.
 ///
-/// Errors: `unavailable` with ENODEV when there is none; the message names those that are there.
+/// If the software device is opened although VERBENA_SOFTDEV is not `only`, or if the port of the
+/// adapter is not active, the log hook gets the reason at warning level, once per process.
+///
+/// Errors: those of list_devices(); `unavailable` if there is no accepted device; the error of the
+/// last device that could not be opened. Thread-safe.
+[[nodiscard]] result<context> open_device(devices accepted = devices::any);
+
+/// Opens the device with this name: `soft0`, `mlx5_0`.
+///
+/// Errors: `unavailable` with ENODEV if there is none; the message lists the existing devices.
 /// Otherwise those of list_devices() and device::open(). Thread-safe.
 [[nodiscard]] result<context> open_device(std::string_view name);
 

@@ -15,34 +15,43 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What a peer has to know to connect to a queue pair. Exchange it out of band: `encode()` on one
-/// side, `decode()` on the other. Threads: immutable value.
+/// Identifies a queue pair to its peer. The sides exchange their endpoints by other means: encode()
+/// on one side, decode() on the other. Threads: immutable value.
 struct endpoint {
   /// Bytes of the wire format, version 1, integers in network order: version (1), flags (1: bit 0
-  /// says that the GID is there), MTU (1, as in enum ibv_mtu), read depth (1), queue pair number
-  /// (4), first sequence number (4), LID (2), GID (16, zero if it is not there).
+  /// is set if there is a GID), MTU (1, as in enum ibv_mtu), read depth (1), queue pair number (4),
+  /// first packet sequence number (4), LID (2), GID (16, zero if there is none).
   static constexpr std::size_t encoded_size = 30;
   /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;
 
-  queue_pair_number queue_pair = {};      ///< its number on this side's device
+  queue_pair_number queue_pair = {};      ///< the number of the queue pair
   packet_sequence_number first_psn = {};  ///< of the first packet that this side sends
   verbena::lid lid = {};                  ///< of the port on InfiniBand; 0 on Ethernet
-  std::optional<verbena::gid> gid = {};   ///< always there on Ethernet
-  /// The largest packet of this side's port; the connection uses the smaller of the two.
+  std::optional<verbena::gid> gid = {};   ///< always set on Ethernet
+  /// The path MTU of this side. The connection uses the smaller value of both sides.
   verbena::mtu mtu = verbena::mtu::bytes_1024;
-  std::uint8_t read_depth = 0;  ///< reads and atomics that this side can answer at once
+  std::uint8_t read_depth = 0;  ///< responder resources: reads and atomics of the peer
 
-  /// The wire format, for the peer.
+  /// Returns the wire format, for the peer.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Reads the wire format. Errors: `protocol` for a wrong size, an unknown version or flag, a
-  /// number of more than 24 bits, an MTU that does not exist, or bytes where there should be none.
+  /// Reads the wire format.
+  ///
+  /// Errors: `protocol` for a wrong size, an unknown version or flag, a number of more than 24
+  /// bits, an unknown MTU, or a GID that the flags do not announce.
   [[nodiscard]] static result<endpoint> decode(std::span<const std::byte> bytes);
 
   friend bool operator==(const endpoint&, const endpoint&) noexcept = default;
 };
 
-/// `queue pair 0x1a2b, psn 0x3c4d5e, gid ::ffff:192.0.2.1, mtu 1024, read depth 16`.
+/// Returns `queue pair 0x1a2b, psn 0x3c4d5e, gid ::ffff:192.0.2.1, mtu 1024, read depth 16`.
 [[nodiscard]] std::string to_string(const endpoint& of);
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes all members.
+template <>
+struct std::hash<verbena::endpoint> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::endpoint& of) const noexcept;
+};

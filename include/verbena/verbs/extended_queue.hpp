@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The same vocabulary over ibv_wr_*(3), which builds requests in the device's own format, without a
-// list in between. It costs less where the provider has it, and some operations exist only here.
+// Posting with ibv_wr_*(3), which builds requests in the format of the device without a list in
+// between. It takes fewer instructions if the provider implements it, and some operations exist
+// only here.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "verbena/base/assert.hpp"
@@ -18,20 +20,25 @@
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
+#include "verbena/verbs/single_operations.hpp"
 #include "verbena/verbs/transport.hpp"
 #include "verbena/verbs/work_request.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Send requests of one queue pair, from `extended_queue::start_send`. The queue pair is occupied
-/// until submit() or until the batch is dropped, which takes back what was added. There is no limit
-/// but the queue's. All or nothing: when submit() fails, no request was accepted.
-/// Threads: one thread at a time, together with its queue pair; providers may hold a lock of the
-/// queue from the beginning of the batch to its end.
-template <transport Transport>
+/// A batch of up to `Capacity` send requests, from `extended_queue::start_send`.
+///
+/// The batch occupies the queue pair until submit() or until it is destroyed, which discards the
+/// requests. submit() posts all requests or none. If more than `Capacity` requests are added,
+/// submit() posts none of them and returns ENOBUFS.
+/// Threads: one thread at a time, together with its queue pair; a provider may hold a lock of the
+/// queue for the life of the batch.
+template <transport Transport, std::size_t Capacity = 16>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
+  static_assert(Capacity > 0 && Capacity <= std::numeric_limits<std::uint16_t>::max());
+
  public:
-  /// Begins a batch of the queue pair `queue`, which must outlive it.
+  /// Opens a batch of the queue pair `queue`, which must outlive the batch.
   explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
     detail::open_alone(queue, "a queue pair has one open batch of the extended interface at a time",
                        where);
@@ -45,11 +52,20 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     detail::end_alone(queue_);
   }
 
-  /// Adds a message for the peer's next receive.
+  /// Returns the number of requests that the batch can hold.
+  [[nodiscard]] static constexpr std::size_t capacity() noexcept { return Capacity; }
+  /// Returns the number of requests in the batch; at most capacity().
+  [[nodiscard]] std::size_t size() const noexcept {
+    return count_ < Capacity ? static_cast<std::size_t>(count_) : Capacity;
+  }
+  /// Returns whether the batch has no room for another request.
+  [[nodiscard]] bool full() const noexcept { return count_ >= Capacity; }
+
+  /// Adds a SEND: a message for the next receive of the peer.
   ///
-  /// *Contract.* The memory that slices name must stay registered and unchanged until the request's
-  /// completion was polled, or that of a later request of this queue; lists and inline bytes must
-  /// stay until this returned. On the thread that uses the queue pair.
+  /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
+  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
+  /// must stay valid until this function returns. Call it on the thread that uses the queue pair.
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
@@ -57,9 +73,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_send(queue_);
     put(detail::normalised(data));
   }
-  /// Adds a message with a number of 32 bits, which arrives in the completion of the receive.
+  /// Adds a SEND with immediate data, which the completion of the peer's receive carries.
   ///
-  /// *Contract.* As send().
+  /// *Contract.* That of send().
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -68,9 +84,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(detail::normalised(data));
   }
-  /// Adds a datagram. It goes into one packet: it has at most as many bytes as the port's MTU.
+  /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* As send() above; the address handle of `to` must live until then, too.
+  /// *Contract.* That of send(); the address handle of `to` must live as long as the memory.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
@@ -80,9 +96,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(to);
     put(detail::normalised(data));
   }
-  /// Adds a datagram with a number of 32 bits, which arrives in the completion of the receive.
+  /// Adds a datagram with immediate data, which the completion of the peer's receive carries.
   ///
-  /// *Contract.* As the datagram's send().
+  /// *Contract.* That of send() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -93,9 +109,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(to);
     put(detail::normalised(data));
   }
-  /// Adds a write of `data` to the beginning of `to`; the peer's program does not notice.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
   ///
-  /// *Contract.* As send(). The peer must keep `to` registered until then, else the request fails.
+  /// *Contract.* That of send(). If the peer deregisters `to` earlier, the request fails.
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -105,9 +121,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
   }
-  /// Adds a write that uses up a receive of the peer and tells it a number of 32 bits.
+  /// Adds an RDMA WRITE with immediate data. It consumes a receive of the peer.
   ///
-  /// *Contract.* As write().
+  /// *Contract.* That of write().
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
@@ -119,9 +135,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
-  /// Adds a write of `data` to the beginning of `to`, which is memory of the peer at `at`.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`, memory of the peer at `at`.
   ///
-  /// *Contract.* As the datagram's send(). The peer must keep `to` registered until then, too.
+  /// *Contract.* That of send() with a destination. If the peer deregisters `to` earlier, the
+  /// request fails.
   template <message_data Data>
     requires datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -132,10 +149,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(at);
     put(detail::normalised(data));
   }
-  /// Adds a write to the peer at `at` that uses up a receive there and tells it a number of 32
-  /// bits.
+  /// Adds an RDMA WRITE with immediate data to the peer at `at`. It consumes a receive there.
   ///
-  /// *Contract.* As write().
+  /// *Contract.* That of write() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
@@ -149,11 +165,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(at);
     put(detail::normalised(data));
   }
-  /// Adds a read of the beginning of `from` into `into`, which it fills.
+  /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
-  /// *Contract.* `into` must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled, or that of a later request of this queue;
-  /// a list must stay until this returned. On the thread that uses the queue pair.
+  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of this request, or of a later request of this send queue, was
+  /// polled. A list must stay valid until this function returns. Call it on the thread that uses
+  /// the queue pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -163,9 +180,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
   }
-  /// Adds a read of the beginning of `from`, which is memory of the peer at `at`, into `into`.
+  /// Adds an RDMA READ that fills `into` from the beginning of `from`, memory of the peer at `at`.
   ///
-  /// *Contract.* As read() above; the address handle of `at` must live until then, too.
+  /// *Contract.* That of read(); the address handle of `at` must live as long as the memory.
   template <memory_slices Data>
     requires datagram_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -176,11 +193,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(at);
     put(detail::normalised(into));
   }
-  /// Adds an atomic comparison of the 8 bytes at the beginning of `target`: if they are
-  /// `operands.expected`, they become `operands.desired`. What they were before is stored, in host
-  /// order, in `before`.
+  /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///
-  /// *Contract.* As read(), for `before`.
+  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
+  /// value in host byte order.
+  ///
+  /// *Contract.* That of read(), for `before`.
   [[gnu::always_inline]] inline void compare_and_swap(send_request request,
                                                       const local_slice& before,
                                                       const remote_region& target,
@@ -193,10 +211,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                           operands.desired);
     put(before);
   }
-  /// Adds an atomic addition to the 8 bytes at the beginning of `target`. What they were before is
-  /// stored, in host order, in `before`.
+  /// Adds an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
   ///
-  /// *Contract.* As read(), for `before`.
+  /// `before` receives their old value in host byte order.
+  ///
+  /// *Contract.* That of read(), for `before`.
   [[gnu::always_inline]] inline void fetch_and_add(send_request request, const local_slice& before,
                                                    const remote_region& target,
                                                    std::uint64_t addend)
@@ -208,33 +227,51 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(before);
   }
 
-  /// Hands the requests to the device. Never blocks, never allocates. All or nothing: on failure
-  /// none was accepted. ENOMEM: the queue has no room for all of them.
+  /// Posts all requests or none, with one doorbell.
   ///
-  /// *Contract.* The contract of each request runs from here.
+  /// Errors: ENOBUFS if requests were added beyond the capacity. ENOMEM (rxe: ENOSPC) if the send
+  /// queue has no room for all of them. Otherwise the errno of ibv_wr_complete(3). Does not block
+  /// or allocate.
+  ///
+  /// *Contract.* If it succeeds, the contract of each request begins here.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
     VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
+    if (count_ > Capacity) [[unlikely]] {
+      constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
+      const std::size_t excess = count_ - Capacity;
+      return post_status(
+          overfull_batch{.capacity = static_cast<std::uint16_t>(Capacity),
+                         .excess = static_cast<std::uint16_t>(excess < most ? excess : most),
+                         .verb = posting_verb::wr_complete,
+                         .queue_pair = queue_->qp_base.qp_num});
+    }
     ibv_qp_ex* const queue = queue_;
     queue_ = nullptr;
     detail::end_alone(queue);
     flights_.depart(&queue->qp_base, where);
     const int code = ibv_wr_complete(queue);
     flights_.complete(&queue->qp_base, code, where);
-    return {code, 0};
+    if (code != 0) [[unlikely]]
+      return post_status(refused_post{
+          .code = code, .verb = posting_verb::wr_complete, .queue_pair = queue->qp_base.qp_num});
+    return {};
   }
 
  private:
-  // Providers leave out what the queue pair was not created for.
+  // Begins a request. The provider implements only the operations that the queue pair was created
+  // for. A request beyond the capacity is handed to the provider, which bounds its own queue;
+  // submit() then refuses the batch, and ibv_wr_abort discards it.
   template <ibv_wr_opcode Opcode, class Operation>
   [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
                                            [[maybe_unused]] Operation operation) {
     VERBENA_CHECK(queue_ != nullptr, "nothing is added to a batch after submit()");
     VERBENA_CHECK(queue_->*operation != nullptr,
-                  "an operation of the extended interface is one that the queue pair was created "
-                  "for: see its .operations");
+                  "the queue pair was not created for this operation of the extended interface; "
+                  "add it to .operations");
+    ++count_;
     queue_->wr_id = request.id;
-    // Providers that emulate the interface look for the flag; the others ignore it.
+    // Providers that emulate the interface need the flag; the others ignore it.
     queue_->wr_flags = detail::send_flags(request) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
     flights_.add(request.id, queue_->wr_flags, Opcode);
   }
@@ -246,7 +283,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void put(const local_slice& slice) {
     ibv_wr_set_sge(queue_, slice.key().value(), slice.address(),
                    static_cast<std::uint32_t>(slice.length()));
-    flights_.put({&slice.native(), 1});
+    const ibv_sge native = slice.native();
+    flights_.put({&native, 1});
   }
   [[gnu::always_inline]] inline void put(std::span<const local_slice> list) {
     const auto [first, count] = detail::as_sge_list(list);
@@ -262,45 +300,54 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
 
   ibv_qp_ex* queue_;
+  std::uint32_t count_ = 0;
   [[no_unique_address]] detail::open_flights flights_;
 };
 
-/// A queue pair by its extended interface, from `queue_pair::extended`. It does not own: it must
-/// not outlive the queue pair, and is not used while a batch of the queue pair is open. Threads:
-/// one thread at a time, together with its queue pair.
+/// Posts to a queue pair with the extended interface; from `queue_pair::extended`.
+///
+/// It does not own the queue pair and must not outlive it. While a batch is open, nothing else may
+/// be posted. Threads: one thread at a time, together with its queue pair.
 template <transport Transport>
-class extended_queue {
+class extended_queue : public single_operations<extended_queue<Transport>, Transport> {
  public:
   /// Posts to `queue`, which must outlive it.
   explicit extended_queue(ibv_qp_ex* queue) noexcept : queue_(queue) {}
 
-  /// Opens a batch of send requests.
+  /// Opens a batch of up to `Capacity` send requests.
   ///
-  /// *Contract.* No other batch of the queue pair is open, and none is opened before this one
-  /// ended; a thread that does stops in checked builds.
-  [[nodiscard]] extended_batch<Transport> start_send(call_site where = call_site::here()) {
-    return extended_batch<Transport>(queue_, where);
+  /// *Contract.* No other batch of the queue pair is open, and none is opened before this batch
+  /// ends. Checked builds stop the program otherwise.
+  template <std::size_t Capacity = 16>
+  [[nodiscard]] [[gnu::always_inline]] inline extended_batch<Transport, Capacity> start_send(
+      call_site where = call_site::here()) {
+    return extended_batch<Transport, Capacity>(queue_, where);
   }
-  /// Opens a batch of receive requests.
+  /// Opens a batch of up to `Capacity` receive requests.
   ///
-  /// *Contract.* As receive_batch.
+  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
+  /// pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] receive_batch<Capacity> start_receive() noexcept {
     return receive_batch<Capacity>(&queue_->qp_base);
   }
-  /// Posts one receive request: room for one message. Never blocks, never allocates.
+  /// Posts one receive request. Does not block or allocate.
   ///
-  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled. On the thread that uses the queue pair.
+  /// *Contract.* That of queue_pair::post_receive.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {
     return detail::post_one_receive(&queue_->qp_base, request, into, where);
   }
-  /// The queue pair of the C API.
+  /// Returns the queue pair of the C API.
   [[nodiscard]] ibv_qp_ex* native() const noexcept { return queue_; }
 
  private:
+  friend class single_operations<extended_queue<Transport>, Transport>;
+  [[gnu::always_inline]] inline extended_batch<Transport, 1> start_one(call_site where) {
+    return extended_batch<Transport, 1>(queue_, where);
+  }
+
   ibv_qp_ex* queue_;
 };
 

@@ -1,65 +1,115 @@
 // SPDX-License-Identifier: MIT
-// A piece of registered memory, as work requests name it.
+// A contiguous range of registered memory, as work requests name it.
 #pragma once
 
-#include <infiniband/verbs.h>
-
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/ids.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/verbs/detail/slice_bounds.hpp"
+
+struct ibv_sge;
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Address, length and local key of at least one byte of registered memory; laid out as `ibv_sge`,
-/// so an array of slices is a gather or scatter list. It does not keep the memory alive: the region
-/// must outlive every work request that names the slice. Threads: immutable value.
+/// A scatter/gather element: address, length and local key of at least one byte.
+///
+/// It has the layout of `ibv_sge`, so an array of slices is a scatter/gather list. A slice does not
+/// keep the memory alive: the region must outlive every work request that names the slice.
+/// Threads: immutable value.
 class local_slice {
  public:
-  /// The most that one slice can cover: verbs count its bytes in 32 bits.
+  /// The largest length of a slice: `ibv_sge` has 32 bits for it.
   static constexpr std::size_t max_length = 0xffff'ffff;
 
-  /// A slice of memory at `address` (or, in a zero-based region, at that offset).
+  /// Makes a slice of `length` bytes at `address`. In a zero-based region `address` is an offset.
   /// Precondition: 1 <= length <= max_length.
   constexpr local_slice(std::uint64_t address, std::size_t length, local_key key)
-      : sge_{address, static_cast<std::uint32_t>(length), key.value()} {
+      : address_(address), length_(static_cast<std::uint32_t>(length)), key_(key.value()) {
     VERBENA_ASSERT(length != 0,
                    "a slice has at least one byte; a message without bytes has no slices");
     VERBENA_ASSERT(length <= max_length, "a slice has at most 4 GiB - 1 byte");
   }
-  /// The slice that `sge` describes. Precondition: sge.length >= 1.
-  [[nodiscard]] static constexpr local_slice from_native(const ibv_sge& sge) {
+  /// Makes a slice from the C API. Precondition: sge.length >= 1.
+  template <std::same_as<ibv_sge> Native>  // this header does not include <infiniband/verbs.h>
+  [[nodiscard]] static constexpr local_slice from_native(const Native& sge) {
     return {sge.addr, sge.length, local_key(sge.lkey)};
   }
 
-  /// The first byte, as work requests name it.
-  [[nodiscard]] constexpr std::uint64_t address() const noexcept { return sge_.addr; }
-  /// Bytes; at least 1.
-  [[nodiscard]] constexpr std::size_t length() const noexcept { return sge_.length; }
-  /// The key of the region that it lies in.
-  [[nodiscard]] constexpr local_key key() const noexcept { return local_key(sge_.lkey); }
-  /// The same as verbs take it.
-  [[nodiscard]] constexpr const ibv_sge& native() const noexcept { return sge_; }
+  /// Returns the address of the first byte, as work requests name it.
+  [[nodiscard]] constexpr std::uint64_t address() const noexcept { return address_; }
+  /// Returns the number of bytes, at least 1.
+  [[nodiscard]] constexpr std::size_t length() const noexcept { return length_; }
+  /// Returns the local key of the region.
+  [[nodiscard]] constexpr local_key key() const noexcept { return local_key(key_); }
+  /// Returns the scatter/gather element of the C API.
+  template <std::same_as<ibv_sge> Native = ibv_sge>
+  [[nodiscard]] constexpr Native native() const noexcept {
+    return {address_, length_, key_};
+  }
 
-  /// The part of `part_length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+  /// Returns the part of `part_length` bytes at `offset`.
+  /// Precondition: the part is inside the slice and not empty; try_slice() checks it.
   [[nodiscard]] constexpr local_slice slice(std::size_t offset, std::size_t part_length) const {
-    VERBENA_ASSERT(offset <= length() && part_length <= length() - offset,
-                   "a part of a slice lies inside the slice");
+    detail::check_slice({offset, part_length}, length(), outside);
     return {address() + offset, part_length, key()};
   }
-  /// The part from `offset` to the end. Precondition: offset < length().
+  /// Returns the part from `offset` to the end. Precondition: offset < length().
   [[nodiscard]] constexpr local_slice slice(std::size_t offset) const {
-    VERBENA_ASSERT(offset < length(), "a part of a slice lies inside the slice");
+    detail::check_slice({offset, 1}, length(), outside);
     return {address() + offset, length() - offset, key()};
+  }
+  /// Returns `count` elements of type T from element `index`, counted from the first byte.
+  /// Precondition: the elements are inside the slice, and `count` is not 0.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] constexpr local_slice element(std::size_t index, std::size_t count = 1) const {
+    const auto part = detail::range_of_elements(index, count, sizeof(T));
+    detail::check_slice(part, length(), outside);
+    return {address() + part.offset, part.length, key()};
+  }
+
+  /// Returns the part of `part_length` bytes at `offset`, or an error.
+  ///
+  /// Errors: `invalid_argument` if the part is empty or exceeds the slice.
+  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const;
+  /// Returns `count` elements of type T from element `index`, or an error. Errors: see try_slice().
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
+    const auto part = detail::range_of_elements(index, count, sizeof(T));
+    return try_slice(part.offset, part.length);
+  }
+
+  /// Returns whether address, length and key are equal.
+  friend constexpr bool operator==(const local_slice& a, const local_slice& b) noexcept {
+    return a.address() == b.address() && a.length() == b.length() && a.key() == b.key();
   }
 
  private:
-  ibv_sge sge_;
+  static constexpr const char* outside = "slice [{}, {}) exceeds the slice of {} bytes";
+
+  std::uint64_t address_;
+  std::uint32_t length_;
+  std::uint32_t key_;
 };
 
-static_assert(sizeof(local_slice) == sizeof(ibv_sge) && alignof(local_slice) == alignof(ibv_sge));
 static_assert(std::is_standard_layout_v<local_slice> && std::is_trivially_copyable_v<local_slice>);
+
+namespace detail {
+/// Memory that a slice is taken from.
+struct sliced_memory {
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  local_key key;
+};
+/// Returns `part` of the memory, or an error with the text `outside` if it exceeds the memory.
+[[nodiscard]] result<local_slice> try_local_slice(const sliced_memory& of, slice_range part,
+                                                  const char* outside);
+}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI

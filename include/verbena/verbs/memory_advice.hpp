@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a program intends to do with registered memory, told to the device.
+// Advice about registered memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,19 +14,19 @@ namespace verbena::inline VERBENA_ABI {
 /// Advice for memory that was registered with access::on_demand. Values as in
 /// `ib_uverbs_advise_mr_advice`. Source: ibv_advise_mr(3).
 enum class memory_advice : std::uint32_t {
-  prefetch = 0,           ///< bring the pages in, to be read
-  prefetch_write = 1,     ///< bring the pages in, to be written
-  prefetch_no_fault = 2,  ///< let the device know the pages that are in; bring in no others
+  prefetch = 0,           ///< fault the pages in for reading
+  prefetch_write = 1,     ///< fault the pages in for writing
+  prefetch_no_fault = 2,  ///< map the pages that are present; fault in no others
 };
 
-/// How advice is given.
+/// Options of protection_domain::advise().
 struct advise_options {
-  /// Return when the advice was followed, and say whether it was; else it is followed later, or
-  /// not.
+  /// Whether to wait until the device has followed the advice, and to return its error. Otherwise
+  /// the device may follow the advice later, or not at all.
   bool wait = false;
 };
 
-/// `prefetch`; `unknown (7)`.
+/// Returns `prefetch` or `unknown (7)`.
 [[nodiscard]] std::string to_string(memory_advice advice);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that the device may access.
+// Memory that is registered with a protection domain.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,15 +9,18 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/ids.hpp"
+#include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/close_result.hpp"
 #include "verbena/verbs/detail/flights.hpp"
 #include "verbena/verbs/detail/handle.hpp"
+#include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -38,23 +41,31 @@ struct native_traits<ibv_mr> {
 };
 struct memory_region_parents {
   std::shared_ptr<protection_domain_state> pd;
-  std::shared_ptr<const memory_block> memory;  ///< null when the memory is the caller's
+  std::shared_ptr<const memory_block> memory;  ///< null if the memory is the caller's
 };
 using memory_region_state = native_state<ibv_mr, memory_region_parents>;
+/// How a region was registered.
+struct region_attributes {
+  access_flags access;
+  std::optional<std::uint64_t> base_address = {};
+  bool is_mapped = true;  ///< false for a dma-buf: the process has no pointer to the memory
+};
 
 }  // namespace detail
 
-/// Registered memory, made by protection_domain::allocate() (the library's memory) or
-/// register_memory() (the caller's). Move-only: the last owner deregisters, and only then is memory
-/// of the library freed. No work request that names the region may be outstanding by then.
+/// Registered memory, made by protection_domain::allocate() (memory of the library) or
+/// register_memory() (memory of the caller).
 ///
-/// Threads: one thread at a time; the bytes are shared with the device and perhaps with peers.
+/// A region has one owner and can be moved. Its destructor deregisters the memory and then frees
+/// memory of the library. No work request that names the region may be outstanding at that time.
+/// Threads: thread-safe for const use; other members by one thread at a time. The adapter and peers
+/// access the bytes concurrently.
 class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_state> {
  public:
   /// Takes over the region of `other`, which must not be used afterwards.
   memory_region(memory_region&& other) noexcept
       : handle(static_cast<handle&&>(other)), view_(std::exchange(other.view_, {})) {}
-  /// Drops its own region and takes over that of `other`, which must not be used afterwards.
+  /// Destroys its region and takes over that of `other`, which must not be used afterwards.
   memory_region& operator=(memory_region&& other) noexcept {
     handle::operator=(static_cast<handle&&>(other));
     view_ = std::exchange(other.view_, {});
@@ -64,54 +75,96 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
   memory_region& operator=(const memory_region&) = delete;
   ~memory_region() = default;
 
-  /// A region made by the C API from `pd`, whose memory is the caller's; `rights` are those it was
-  /// registered with, `base_address` the `iova` if it was given one. `region` must be of `pd`.
+  /// Adopts a region of the C API whose memory is the caller's. `access` are the flags that it was
+  /// registered with, `base_address` the `iova`, if any. Precondition: `region` belongs to `pd`.
   [[nodiscard]] static memory_region adopt(ibv_mr* region, const protection_domain& pd,
-                                           access_flags rights, ownership owner,
+                                           access_flags access, ownership owner,
                                            std::optional<std::uint64_t> base_address = {});
 
-  /// The memory, when the library allocated it. Reading it while the device or a peer writes it, or
-  /// writing it while they read it, is a data race that only the protocol between you can exclude.
-  /// Precondition: owns_memory().
+  /// Returns the memory that the library allocated. To read it while the adapter or a peer writes
+  /// it, or to write it while they access it, is a data race; the application's protocol must
+  /// exclude it. Precondition: owns_memory().
   [[nodiscard]] std::span<std::byte> bytes() const {
     VERBENA_ASSERT(owns_memory(), "bytes() is for memory that the library allocated");
     return {view_.memory, view_.length};
   }
-  /// True when the library allocated the memory; false when it is the caller's.
-  [[nodiscard]] bool owns_memory() const noexcept { return view_.memory != nullptr; }
-  /// Bytes of the region.
+  /// Returns whether the library allocated the memory.
+  [[nodiscard]] bool owns_memory() const noexcept { return view_.owned; }
+  /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return view_.length; }
 
-  /// The key that work requests here name it by.
+  /// Returns the key for local work requests.
   [[nodiscard]] verbena::local_key local_key() const noexcept { return view_.lkey; }
-  /// The key that peers name it by.
+  /// Returns the key for work requests of peers.
   [[nodiscard]] verbena::remote_key remote_key() const noexcept { return view_.rkey; }
-  /// What it was registered with.
-  [[nodiscard]] access_flags rights() const noexcept { return view_.rights; }
+  /// Returns the access flags that the region was registered with.
+  [[nodiscard]] access_flags access() const noexcept { return view_.access; }
 
-  /// The whole region, for work requests. Precondition: length() <= local_slice::max_length.
+  /// Returns a slice of the whole region. Precondition: length() <= local_slice::max_length.
   [[nodiscard]] local_slice slice() const {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return {view_.base, view_.length, view_.lkey};
   }
-  /// The part of `part_length` bytes at `offset`. Precondition: it lies inside, and is not empty.
+  /// Returns the part of `part_length` bytes at `offset`.
+  /// Precondition: the part is inside the region and not empty; try_slice() checks it.
   [[nodiscard]] local_slice slice(std::size_t offset, std::size_t part_length) const {
-    VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
-    VERBENA_ASSERT(offset <= view_.length && part_length <= view_.length - offset,
-                   "a slice lies inside its memory region");
-    return {view_.base + offset, part_length, view_.lkey};
+    return checked({offset, part_length});
   }
-  /// What a peer needs to reach the region, as far as rights() let it.
+  /// Returns the slice of `part`. Precondition: `part` is inside the registered memory and not
+  /// empty; the region is not one of a dma-buf.
+  [[nodiscard]] local_slice slice(std::span<const std::byte> part) const {
+    return checked(range_of(part.data(), part.data() + part.size()));
+  }
+  /// Returns the slice of the memory from `first` to `last`. Precondition: as for a span.
+  template <class T>
+  [[nodiscard]] local_slice slice(const T* first, const T* last) const {
+    return checked(range_of(first, last));
+  }
+  /// Returns `count` elements of type T from element `index`, counted from the first byte.
+  /// Precondition: the elements are inside the region, and `count` is not 0.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] local_slice element(std::size_t index, std::size_t count = 1) const {
+    return checked(detail::range_of_elements(index, count, sizeof(T)));
+  }
+
+  /// Returns the part of `part_length` bytes at `offset`, or an error.
+  ///
+  /// Errors: `invalid_argument` if the part is empty, longer than local_slice::max_length, or
+  /// exceeds the region.
+  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const {
+    return tried({offset, part_length});
+  }
+  /// Returns the slice of `part`, or an error. Errors: `invalid_argument`, see above.
+  [[nodiscard]] result<local_slice> try_slice(std::span<const std::byte> part) const {
+    return tried(range_of(part.data(), part.data() + part.size()));
+  }
+  /// Returns the slice of the memory from `first` to `last`, or an error. Errors:
+  /// `invalid_argument`, see above.
+  template <class T>
+  [[nodiscard]] result<local_slice> try_slice(const T* first, const T* last) const {
+    return tried(range_of(first, last));
+  }
+  /// Returns `count` elements of type T from element `index`, or an error. Errors:
+  /// `invalid_argument`, see above.
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
+    return tried(detail::range_of_elements(index, count, sizeof(T)));
+  }
+
+  /// Returns the description that a peer needs for one-sided operations. access() limits what the
+  /// peer can do.
   [[nodiscard]] remote_region remote() const {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return remote_region({.address = view_.base, .length = view_.length, .key = view_.rkey});
   }
 
-  /// The protection domain that the region belongs to.
+  /// Returns the protection domain of the region.
   [[nodiscard]] protection_domain domain() const;
 
-  /// Deregisters now, then frees memory of the library. Hands the region back when the verb
-  /// refuses. Blocks while peers are in the middle of an access.
+  /// Deregisters the memory, then frees memory of the library. If the verb fails, returns the
+  /// region. Blocks while a peer's access is in progress.
   close_result<memory_region> close([[maybe_unused]] call_site where = call_site::here()) && {
 #ifdef VERBENA_CHECKED
     const detail::closing_place place(where);
@@ -123,17 +176,33 @@ class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_
 
  private:
   friend struct detail::internals;
-  memory_region(std::shared_ptr<detail::memory_region_state> state, access_flags rights,
-                std::optional<std::uint64_t> base_address) noexcept;
+  memory_region(std::shared_ptr<detail::memory_region_state> state,
+                const detail::region_attributes& how) noexcept;
 
-  // What the data path needs, without a detour through the shared state.
+  static constexpr const char* outside = "slice [{}, {}) exceeds the region of {} bytes";
+
+  [[nodiscard]] detail::slice_range range_of(const void* first, const void* last) const noexcept {
+    return detail::range_of_pointers(view_.memory, first, last);
+  }
+  [[nodiscard]] local_slice checked(detail::slice_range part) const {
+    VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
+    detail::check_slice(part, view_.length, outside);
+    return {view_.base + part.offset, part.length, view_.lkey};
+  }
+  [[nodiscard]] result<local_slice> tried(detail::slice_range part) const {
+    return detail::try_local_slice(
+        {.address = view_.base, .length = view_.length, .key = view_.lkey}, part, outside);
+  }
+
+  // What the data path needs, without an indirection through the shared state.
   struct view {
-    std::uint64_t base = 0;  // what the first byte is called; 0 in a zero-based region
+    std::uint64_t base = 0;  // the address of the first byte in work requests
     std::size_t length = 0;
-    std::byte* memory = nullptr;  // of the library, or nullptr
+    std::byte* memory = nullptr;  // nullptr for a dma-buf
+    bool owned = false;           // the library allocated the memory
     verbena::local_key lkey;
     verbena::remote_key rkey;
-    access_flags rights;
+    access_flags access;
   };
 
   view view_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The largest packet on a path, as ports and queue pairs encode it.
+// Path MTU values.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Payload bytes of the largest packet. The values are those of `ibv_mtu`; unknown ones are kept.
+/// The largest payload of a packet. Values as in `ibv_mtu`; unknown values are preserved.
 enum class mtu : std::uint8_t {
   bytes_256 = 1,   ///< 256 bytes
   bytes_512 = 2,   ///< 512 bytes
@@ -18,13 +18,13 @@ enum class mtu : std::uint8_t {
   bytes_4096 = 5,  ///< 4096 bytes
 };
 
-/// Payload bytes of a packet; 0 for a value that is none of the enumerators.
+/// Returns the number of payload bytes; 0 for an unknown value.
 [[nodiscard]] constexpr std::uint32_t byte_count(mtu of) noexcept {
   const auto encoded = static_cast<std::uint8_t>(of);
   return encoded >= 1 && encoded <= 5 ? 128U << encoded : 0;
 }
 
-/// `4096`; `unknown (9)`.
+/// Returns `4096` or `unknown (9)`.
 [[nodiscard]] std::string to_string(mtu of);
 
 }  // namespace verbena::inline VERBENA_ABI

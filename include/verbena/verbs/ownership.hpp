@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who destroys a native object that was made elsewhere.
+// Ownership of adopted native objects.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What `adopt()` does with a native object.
+/// Who destroys an adopted native object.
 enum class ownership : std::uint8_t {
-  take,    ///< the new object destroys it
-  borrow,  ///< somebody else destroys it, after the new object and everything made from it are gone
+  take,    ///< the adopting handle
+  borrow,  ///< the caller, after the handle and all objects made from it
 };
 
 }  // namespace verbena::inline VERBENA_ABI

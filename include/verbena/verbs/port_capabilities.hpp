@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What ports say they can do, as typed sets of bits.
-// Enumerators have the names of verbs.h in lower case; bits of newer rdma-core than the
-// oldest supported one are written as numbers.
+// Capabilities of ports, as typed sets of flags.
+// Enumerators have the names of verbs.h in lower case. Flags that the oldest supported rdma-core
+// does not define are written as numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What a port's management can do, `IBV_PORT_…` of `ibv_port_attr::port_cap_flags`.
+/// Capabilities of a port, `IBV_PORT_…` of `ibv_port_attr::port_cap_flags`.
 enum class port_capability : std::uint32_t {
   sm = 1U << 1,                          ///< a subnet manager runs here
   notice_sup = 1U << 2,                  ///< notices
@@ -41,7 +41,7 @@ enum class port_capability : std::uint32_t {
 template <>
 inline constexpr bool enable_flags<port_capability> = true;
 
-/// More of it, of `ibv_port_attr::port_cap_flags2`. Filled on InfiniBand only.
+/// More capabilities of a port, of `ibv_port_attr::port_cap_flags2`. InfiniBand only.
 enum class port_capability2 : std::uint16_t {
   set_node_desc_sup = 1U << 0,            ///< the node's description can be set
   info_ext_sup = 1U << 1,                 ///< extended information on ports
@@ -55,14 +55,14 @@ enum class port_capability2 : std::uint16_t {
 template <>
 inline constexpr bool enable_flags<port_capability2> = true;
 
-/// How a port is to be used, `IBV_QPF_…` of `ibv_port_attr::flags`.
+/// Requirements of a port, `IBV_QPF_…` of `ibv_port_attr::flags`.
 enum class port_flag : std::uint8_t {
   grh_required = 1U << 0,  ///< every packet needs a global route header
 };
 template <>
 inline constexpr bool enable_flags<port_flag> = true;
 
-/// `xrc | mem_window | 0x8000`: names, unknown bits in hexadecimal; `none` if empty.
+/// Returns `xrc | mem_window | 0x8000`. Unknown bits are hexadecimal; empty: `none`.
 /// @{
 [[nodiscard]] std::string to_string(flags<port_capability> set);
 [[nodiscard]] std::string to_string(flags<port_capability2> set);

@@ -16,6 +16,7 @@
 #include "verbena/verbs/extended_queue.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/send_batch.hpp"
+#include "verbena/verbs/single_operations.hpp"
 #include "verbena/verbs/transport.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -23,19 +24,24 @@ namespace verbena::inline VERBENA_ABI {
 template <class Transport>
 class prepared_queue_pair;
 
-/// A queue pair: a send and a receive queue of one transport. It comes from
-/// `prepared_queue_pair::handshake`, keeps its protection domain and completion queues alive and
-/// destroys the native object when it goes; requests that are then outstanding end without
+/// A queue pair: a send queue and a receive queue of one transport.
+///
+/// It comes from `prepared_queue_pair::handshake` and keeps its protection domain and completion
+/// queues alive. Its destructor destroys the native object; outstanding requests then end without
 /// completions.
 ///
-/// Posting is the expert level: it costs what the C API costs, and nothing holds the memory that
-/// requests name. What must stay valid, and until when, stands under *Contract*.
-/// Threads: one thread at a time; it may move from thread to thread.
+/// Posting is the expert level: it costs the same as the C API, and the library does not keep the
+/// memory of requests alive. The paragraph *Contract* of each function says what must stay valid
+/// and until when.
+/// Threads: one thread at a time; a queue pair may move from thread to thread.
 template <class Transport>
-class queue_pair : public detail::queue_pair_base {
+class queue_pair : public detail::queue_pair_base,
+                   public single_operations<queue_pair<Transport>, Transport> {
  public:
-  /// Takes over or borrows a queue pair that the C API made from `pd`. Its completion queues must
-  /// outlive it. It has no extended() interface. Precondition: it is of this transport.
+  /// Takes over or borrows a queue pair that the C API created from `pd`.
+  ///
+  /// Its completion queues must outlive it. It has no extended() interface. Precondition: its
+  /// transport is `Transport`.
   [[nodiscard]] static queue_pair adopt(ibv_qp* native, const protection_domain& pd,
                                         ownership owner)
     requires classic_transport<Transport>
@@ -43,79 +49,93 @@ class queue_pair : public detail::queue_pair_base {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
-  /// The same for one that ibv_create_qp_ex(3) made with `send_ops_flags`: with extended().
+  /// Takes over or borrows a queue pair that ibv_create_qp_ex(3) created with `send_ops_flags`.
+  ///
+  /// It has the extended() interface. Its completion queues must outlive it. Precondition: its
+  /// transport is `Transport`.
   [[nodiscard]] static queue_pair adopt(ibv_qp_ex* native, const protection_domain& pd,
                                         ownership owner) {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
 
-  /// Opens a batch of up to `Capacity` send requests, of the classic interface: transports without
-  /// it are posted to by extended().
+  /// Opens a batch of up to `Capacity` send requests of the classic interface.
   ///
-  /// *Contract.* The queue pair must outlive the batch. On the thread that uses the queue pair.
+  /// If the transport has only the extended interface, use extended() instead.
+  ///
+  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
+  /// pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline send_batch<Transport, Capacity> start_send() &
     requires classic_transport<Transport>
   {
-    return send_batch<Transport, Capacity>(queue());
+    return send_batch<Transport, Capacity>(qp());
   }
 
-  /// Posts one receive request: room for one message, in a slice or in a list of slices that are
-  /// filled one after the other. Never blocks, never allocates. Errors: ENOMEM when the queue is
-  /// full, EINVAL before the queue pair is initialised or when it has too many slices.
+  /// Posts a receive for one message, which fills the slices one after the other.
   ///
-  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled. On the thread that uses the queue pair.
+  /// Errors: ENOMEM if the receive queue is full; EINVAL if the queue pair is in state RESET or if
+  /// the request has too many slices. Does not block or allocate.
+  ///
+  /// *Contract.* The memory must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of the request was polled. Call it on the thread that uses the
+  /// queue pair.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {
-    return detail::post_one_receive(queue(), request, into, where);
+    return detail::post_one_receive(qp(), request, into, where);
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///
-  /// *Contract.* The queue pair must outlive the batch. On the thread that uses the queue pair.
+  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
+  /// pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline receive_batch<Capacity> start_receive() & {
-    return receive_batch<Capacity>(queue());
+    return receive_batch<Capacity>(qp());
   }
 
-  /// The same queue pair by its extended interface; nothing where the provider has none, or when
-  /// `.extended = false` was asked. A transport without a classic interface always has it.
+  /// Returns the extended interface of the queue pair.
   ///
-  /// *Contract.* The queue pair must outlive what is returned.
+  /// Returns nullopt if the provider does not implement the interface, or if the queue pair was
+  /// created with `.extended = false`. A transport without a classic interface always has it.
+  ///
+  /// *Contract.* The queue pair must outlive the result.
   [[nodiscard]] std::optional<extended_queue<Transport>> extended() & noexcept {
     ibv_qp_ex* const found = extended_or_null();
     if (found == nullptr) return std::nullopt;
     return extended_queue<Transport>(found);
   }
 
-  /// Attaches the queue pair to a multicast group: from then on it gets what is sent to `group`
-  /// with its queue key, what it sends itself too. `where` is the group's LID on InfiniBand, as the
-  /// subnet manager gave it; cm::identifier::join_multicast tells both. A queue pair that is
-  /// attached already stays so. Source: ibv_attach_mcast(3).
+  /// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
   ///
-  /// Errors: EINVAL where `group` is no multicast GID, ENOMEM beyond
-  /// device_attributes::max_multicast_groups or max_group_members, `not_supported` where the device
-  /// has no groups. May block in the kernel.
+  /// The queue pair then receives datagrams to `group` that carry its Q_Key, its own included. On
+  /// InfiniBand, `where` is the LID of the group. cm::identifier::join_multicast returns GID and
+  /// LID. A queue pair that is attached already stays attached.
+  ///
+  /// Errors: EINVAL if `group` is not a multicast GID; ENOMEM beyond
+  /// device_attributes::max_multicast_groups or max_group_members; `not_supported` if the device
+  /// does not support multicast. May block in the kernel.
   [[nodiscard]] result<void> attach(const gid& group, lid where = {})
     requires std::same_as<Transport, ud>
   {
     return detail::attach_to_group(*this, group, where);
   }
-  /// Ends that. Until then the queue pair cannot be destroyed. Errors: EINVAL when it is not
-  /// attached.
+  /// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
+  ///
+  /// A queue pair that is attached to a group cannot be destroyed. Errors: EINVAL if it is not
+  /// attached to `group`.
   [[nodiscard]] result<void> detach(const gid& group, lid where = {})
     requires std::same_as<Transport, ud>
   {
     return detail::detach_from_group(*this, group, where);
   }
 
-  /// Calls `loop(poster)` with whatever posts best: the extended interface where the queue pair has
-  /// it, else the classic one. Both speak the vocabulary of poster.hpp; `loop` is compiled
-  /// for both, and the choice is made once, here.
+  /// Calls `loop(poster)` with the extended interface if the queue pair has it, else the classic.
   ///
-  /// *Contract.* The poster must not leave `loop`.
+  /// Both posters satisfy the concepts of poster.hpp. `loop` is compiled for both; the choice is
+  /// made once per call.
+  ///
+  /// *Contract.* The poster must not outlive the call of `loop`.
   template <class Loop>
     requires classic_transport<Transport>
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
@@ -124,10 +144,10 @@ class queue_pair : public detail::queue_pair_base {
       return std::forward<Loop>(loop)(poster);
     }
     typename classic_poster<Transport>::lists lists;
-    classic_poster<Transport> poster(queue(), lists);
+    classic_poster<Transport> poster(qp(), lists);
     return std::forward<Loop>(loop)(poster);
   }
-  /// The same for a transport that has the extended interface alone.
+  /// Calls `loop(poster)` with the extended interface, the only one of the transport.
   template <class Loop>
     requires(!classic_transport<Transport>)
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
@@ -136,12 +156,26 @@ class queue_pair : public detail::queue_pair_base {
     return std::forward<Loop>(loop)(poster);
   }
 
-  /// Destroys the queue pair now, or hands it back with the reason.
+  /// Destroys the queue pair now; if that fails, returns the queue pair and the error.
   [[nodiscard]] close_result<queue_pair> close() && { return close_handle(std::move(*this)); }
 
  private:
   friend struct detail::internals;
   friend class prepared_queue_pair<Transport>;
+  friend class single_operations<queue_pair<Transport>, Transport>;
+  using storage_of_one = detail::send_storage<1, 16>;
+
+  [[gnu::always_inline]] inline auto start_one(call_site /*where*/)
+    requires classic_transport<Transport>
+  {
+    return send_batch<Transport, 1, storage_of_one>(qp());
+  }
+  [[gnu::always_inline]] inline auto start_one(call_site where)
+    requires(!classic_transport<Transport>)
+  {
+    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair must not be used");
+    return extended_batch<Transport, 1>(extended_or_null(), where);
+  }
   explicit queue_pair(detail::created_queue_pair made) noexcept
       : queue_pair_base(std::move(made)) {}
   explicit queue_pair(detail::queue_pair_base&& made) noexcept : queue_pair_base(std::move(made)) {}

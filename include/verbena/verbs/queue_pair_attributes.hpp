@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of queue pairs, and what can be changed about it.
+// States and attributes of queue pairs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,143 +17,142 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Where a queue pair is in its life. Source: enum ibv_qp_state, ibv_modify_qp(3).
+/// The state of a queue pair. Source: enum ibv_qp_state, ibv_modify_qp(3).
 enum class queue_pair_state : std::uint32_t {
-  reset = IBV_QPS_RESET,             ///< new; nothing may be posted
+  reset = IBV_QPS_RESET,             ///< new; posting fails
   init = IBV_QPS_INIT,               ///< receives may be posted
-  ready_to_receive = IBV_QPS_RTR,    ///< answers its peer
-  ready_to_send = IBV_QPS_RTS,       ///< does everything
-  send_queue_drained = IBV_QPS_SQD,  ///< stops sending, and finishes what is under way
-  send_queue_error = IBV_QPS_SQE,    ///< of unreliable transports
-  error = IBV_QPS_ERR,               ///< all requests are flushed
+  ready_to_receive = IBV_QPS_RTR,    ///< receives; processes requests of the peer
+  ready_to_send = IBV_QPS_RTS,       ///< sends and receives
+  send_queue_drained = IBV_QPS_SQD,  ///< sends no new requests; completes outstanding ones
+  send_queue_error = IBV_QPS_SQE,    ///< UC and UD: the send queue failed
+  error = IBV_QPS_ERR,               ///< flushes all requests
 };
 
-/// One attribute; sets of them are the masks of ibv_modify_qp(3) and ibv_query_qp(3).
+/// An attribute. Sets of attributes are the masks of ibv_modify_qp(3) and ibv_query_qp(3).
 enum class queue_pair_attribute : std::uint32_t {
-  state = IBV_QP_STATE,              ///< the state to go to
-  current_state = IBV_QP_CUR_STATE,  ///< the state that it is assumed to be in
-  drained_notification =
-      IBV_QP_EN_SQD_ASYNC_NOTIFY,                ///< an event in SQD when the send queue is drained
-  access = IBV_QP_ACCESS_FLAGS,                  ///< what the peer may do
-  pkey_index = IBV_QP_PKEY_INDEX,                ///< the place of the partition key
-  port = IBV_QP_PORT,                            ///< the port
-  qkey = IBV_QP_QKEY,                            ///< what datagrams must carry
-  address = IBV_QP_AV,                           ///< the way to the peer
-  path_mtu = IBV_QP_PATH_MTU,                    ///< the largest packet
-  timeout = IBV_QP_TIMEOUT,                      ///< how long to wait for an acknowledgement
-  retry_count = IBV_QP_RETRY_CNT,                ///< how often to send again without an answer
-  rnr_retry_count = IBV_QP_RNR_RETRY,            ///< how often when the peer has no receive
-  receive_psn = IBV_QP_RQ_PSN,                   ///< of the first packet that comes
-  reads_as_initiator = IBV_QP_MAX_QP_RD_ATOMIC,  ///< reads and atomics that this side begins
-  alternate_path = IBV_QP_ALT_PATH,              ///< the way that migration changes to
-  min_rnr_timer = IBV_QP_MIN_RNR_TIMER,          ///< how long the peer is asked to wait
-  send_psn = IBV_QP_SQ_PSN,                      ///< of the first packet that is sent
-  reads_as_target = IBV_QP_MAX_DEST_RD_ATOMIC,   ///< reads and atomics that the peer begins
+  state = IBV_QP_STATE,                               ///< the next state
+  current_state = IBV_QP_CUR_STATE,                   ///< the assumed current state
+  drained_notification = IBV_QP_EN_SQD_ASYNC_NOTIFY,  ///< an event when the send queue is drained
+  access = IBV_QP_ACCESS_FLAGS,                       ///< access flags of the peer
+  pkey_index = IBV_QP_PKEY_INDEX,                     ///< index of the partition key
+  port = IBV_QP_PORT,                                 ///< the port
+  qkey = IBV_QP_QKEY,                                 ///< the Q_Key
+  address = IBV_QP_AV,                                ///< the address of the peer
+  path_mtu = IBV_QP_PATH_MTU,                         ///< the path MTU
+  timeout = IBV_QP_TIMEOUT,                           ///< the ACK timeout
+  retry_count = IBV_QP_RETRY_CNT,                ///< retransmissions without an acknowledgement
+  rnr_retry_count = IBV_QP_RNR_RETRY,            ///< retries after RNR NAKs
+  receive_psn = IBV_QP_RQ_PSN,                   ///< PSN of the first received packet
+  reads_as_initiator = IBV_QP_MAX_QP_RD_ATOMIC,  ///< initiator depth
+  alternate_path = IBV_QP_ALT_PATH,              ///< the alternate path
+  min_rnr_timer = IBV_QP_MIN_RNR_TIMER,          ///< the delay in RNR NAKs
+  send_psn = IBV_QP_SQ_PSN,                      ///< PSN of the first sent packet
+  reads_as_target = IBV_QP_MAX_DEST_RD_ATOMIC,   ///< responder resources
   path_migration = IBV_QP_PATH_MIG_STATE,        ///< the state of path migration
   capabilities = IBV_QP_CAP,                     ///< the sizes of the queues
-  destination = IBV_QP_DEST_QPN,                 ///< the number of the peer's queue pair
-  rate_limit = IBV_QP_RATE_LIMIT,                ///< how fast packets go out
+  destination = IBV_QP_DEST_QPN,                 ///< the number of the remote queue pair
+  rate_limit = IBV_QP_RATE_LIMIT,                ///< the rate limit
 };
 template <>
 inline constexpr bool enable_flags<queue_pair_attribute> = true;
-/// A set of them.
+/// A set of attributes.
 using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 
-/// `RESET`, `INIT`, `RTR`, `RTS`, `SQD`, `SQE`, `ERR`; `unknown (9)` for other values.
+/// Returns `RESET`, `INIT`, `RTR`, `RTS`, `SQD`, `SQE`, `ERR` or `unknown (9)`.
 [[nodiscard]] std::string to_string(queue_pair_state state);
-/// `STATE | PKEY_INDEX`: the names of verbs.h without `IBV_QP_`; `none` for no attribute.
+/// Returns the names of verbs.h without `IBV_QP_`: `STATE | PKEY_INDEX`; empty: `none`.
 [[nodiscard]] std::string to_string(queue_pair_attribute_mask mask);
 
-/// A set of attributes with values: what to change, or what was queried. Each setter records its
-/// attribute in mask(); each getter gives nothing for an attribute that is not in it.
+/// A set of attributes with values, for queue_pair modify() and query(). Each setter adds its
+/// attribute to mask(). The getters return `nullopt` for attributes that are not in mask().
 /// Threads: one thread at a time.
 class queue_pair_attributes {
  public:
-  /// What setters return, so that they can be chained.
+  /// The result of setters, for chaining.
   using self = queue_pair_attributes;
 
   queue_pair_attributes() noexcept = default;
-  /// From the C API.
+  /// Converts from the C API.
   queue_pair_attributes(const ibv_qp_attr& native, queue_pair_attribute_mask mask) noexcept
       : native_(native), mask_(mask) {}
 
-  /// The attributes that are in the set.
+  /// Returns the attributes of the set.
   [[nodiscard]] queue_pair_attribute_mask mask() const noexcept { return mask_; }
-  /// The values in the C API; those outside mask() mean nothing.
+  /// Returns the structure of the C API. Values outside mask() are unspecified.
   [[nodiscard]] const ibv_qp_attr& native() const noexcept { return native_; }
 
-  /// The state to go to.
+  /// Sets the next state.
   self& set_state(queue_pair_state state) noexcept;
-  /// The state that the queue pair is assumed to be in.
+  /// Sets the assumed current state.
   self& set_current_state(queue_pair_state state) noexcept;
-  /// Whether reaching the state SQD raises an event when the send queue is drained.
+  /// Sets whether an event reports that the send queue is drained in SQD.
   self& set_drained_notification(bool wanted) noexcept;
-  /// What the peer may do to memory by this queue pair.
+  /// Sets the access flags of the peer.
   self& set_access(access_flags access) noexcept;
-  /// The place of the partition key in the port's table.
+  /// Sets the index of the partition key.
   self& set_pkey_index(std::uint16_t index) noexcept;
-  /// The port to send and receive by.
+  /// Sets the port.
   self& set_port(port_number port) noexcept;
-  /// What datagrams must carry to be let in.
+  /// Sets the Q_Key.
   self& set_qkey(queue_key key) noexcept;
-  /// Precondition: the fields are in their ranges (address_vector.hpp).
+  /// Sets the address of the peer. Precondition: the fields are in range (address_vector.hpp).
   self& set_address(const address_vector& to);
-  /// The largest packet of the connection.
+  /// Sets the path MTU.
   self& set_path_mtu(mtu largest) noexcept;
-  /// How long to wait for an acknowledgement.
+  /// Sets the ACK timeout.
   self& set_timeout(ack_timeout timeout) noexcept;
-  /// Precondition: count <= 7.
+  /// Sets the retry count. Precondition: count <= 7.
   self& set_retry_count(std::uint8_t count);
-  /// Precondition: count <= 7; 7 means for ever.
+  /// Sets the RNR retry count; 7: no limit. Precondition: count <= 7.
   self& set_rnr_retry_count(std::uint8_t count);
-  /// The sequence number of the first packet that comes.
+  /// Sets the PSN of the first received packet.
   self& set_receive_psn(packet_sequence_number psn) noexcept;
-  /// The sequence number of the first packet that is sent.
+  /// Sets the PSN of the first sent packet.
   self& set_send_psn(packet_sequence_number psn) noexcept;
-  /// Reads and atomics in flight that this side begins.
+  /// Sets the initiator depth: outstanding reads and atomics of this side.
   self& set_reads_as_initiator(std::uint8_t count) noexcept;
-  /// Reads and atomics in flight that the peer begins.
+  /// Sets the responder resources: outstanding reads and atomics of the peer.
   self& set_reads_as_target(std::uint8_t count) noexcept;
-  /// How long the peer is asked to wait when no receive is posted.
+  /// Sets the delay in RNR NAKs.
   self& set_min_rnr_timer(rnr_timer timer) noexcept;
-  /// The number of the peer's queue pair.
+  /// Sets the number of the remote queue pair.
   self& set_destination(queue_pair_number peer) noexcept;
-  /// Takes an attribute out of the set.
+  /// Removes attributes from the set.
   self& remove(queue_pair_attribute_mask attributes) noexcept;
 
-  /// As set_state().
+  /// Returns the next state.
   [[nodiscard]] std::optional<queue_pair_state> state() const noexcept;
-  /// As set_current_state().
+  /// Returns the assumed current state.
   [[nodiscard]] std::optional<queue_pair_state> current_state() const noexcept;
-  /// As set_access().
+  /// Returns the access flags of the peer.
   [[nodiscard]] std::optional<access_flags> access() const noexcept;
-  /// As set_pkey_index().
+  /// Returns the index of the partition key.
   [[nodiscard]] std::optional<std::uint16_t> pkey_index() const noexcept;
-  /// As set_port().
+  /// Returns the port.
   [[nodiscard]] std::optional<port_number> port() const noexcept;
-  /// As set_qkey().
+  /// Returns the Q_Key.
   [[nodiscard]] std::optional<queue_key> qkey() const noexcept;
-  /// As set_address().
+  /// Returns the address of the peer.
   [[nodiscard]] std::optional<address_vector> address() const noexcept;
-  /// As set_path_mtu().
+  /// Returns the path MTU.
   [[nodiscard]] std::optional<mtu> path_mtu() const noexcept;
-  /// As set_timeout().
+  /// Returns the ACK timeout.
   [[nodiscard]] std::optional<ack_timeout> timeout() const;
-  /// As set_retry_count().
+  /// Returns the retry count.
   [[nodiscard]] std::optional<std::uint8_t> retry_count() const noexcept;
-  /// As set_rnr_retry_count().
+  /// Returns the RNR retry count.
   [[nodiscard]] std::optional<std::uint8_t> rnr_retry_count() const noexcept;
-  /// As set_receive_psn().
+  /// Returns the PSN of the first received packet.
   [[nodiscard]] std::optional<packet_sequence_number> receive_psn() const;
-  /// As set_send_psn().
+  /// Returns the PSN of the first sent packet.
   [[nodiscard]] std::optional<packet_sequence_number> send_psn() const;
-  /// As set_reads_as_initiator().
+  /// Returns the initiator depth.
   [[nodiscard]] std::optional<std::uint8_t> reads_as_initiator() const noexcept;
-  /// As set_reads_as_target().
+  /// Returns the responder resources.
   [[nodiscard]] std::optional<std::uint8_t> reads_as_target() const noexcept;
-  /// As set_min_rnr_timer().
+  /// Returns the delay in RNR NAKs.
   [[nodiscard]] std::optional<rnr_timer> min_rnr_timer() const;
-  /// As set_destination().
+  /// Returns the number of the remote queue pair.
   [[nodiscard]] std::optional<queue_pair_number> destination() const;
 
  private:

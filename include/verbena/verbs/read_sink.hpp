@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the bytes of an RDMA read go: what that memory, and the request, must be like on each
-// transport.
+// Requirements on the local memory of RDMA READs.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +10,17 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The rights that memory needs to be read into: `local_write`, and on iWARP `remote_write` too,
-/// since there the peer answers a read by writing. Its key goes to the peer with each read.
+/// Returns the access flags that the local memory of an RDMA READ needs: `local_write`, and on
+/// iWARP also `remote_write`, because the peer's response is a write with the rkey of this memory.
 /// Source: RFC 5040. Does not block.
 [[nodiscard]] access_flags read_sink_access(const context& device);
 
-/// That memory with these rights can be read into in so many slices by one request. Posting does
-/// not look: devices refuse such a request in its completion, if they do, and the connection ends.
+/// Checks that one RDMA READ can write to memory with these access flags and number of slices.
+/// Posting does not check this; the request fails later and breaks the connection.
 ///
-/// Errors: `invalid_argument` for a right that is missing, and for more slices than the device
-/// takes, which on iWARP is one; those of context::query(). May block shortly.
-[[nodiscard]] result<void> check_read_sink(const context& device, access_flags rights,
+/// Errors: `invalid_argument` for missing access flags, and for more slices than the device
+/// supports (one on iWARP); those of context::query(). May block briefly.
+[[nodiscard]] result<void> check_read_sink(const context& device, access_flags access,
                                            std::size_t slices = 1);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A list of receive requests that is handed to the device at once, by ibv_post_recv(3).
+// A list of receive requests that is posted with one call of ibv_post_recv(3) or
+// ibv_post_srq_recv(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,10 +15,12 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Up to `Capacity` receive requests of one queue pair, from `queue_pair::start_receive`, or of a
-/// shared receive queue. They reach the device with submit(); a batch that is dropped without
-/// submit() posts nothing. In checked builds, adding more than `Capacity`, or after submit(), stops
-/// the program. Threads: one thread at a time, together with its queue pair.
+/// A batch of up to `Capacity` receive requests, from `start_receive()` of a queue pair or SRQ.
+///
+/// submit() posts the requests. A batch that is destroyed without submit() posts nothing. If more
+/// than `Capacity` requests are added, submit() posts none of them and returns ENOBUFS. Checked
+/// builds stop the program if a request is added after submit().
+/// Threads: one thread at a time, together with its queue.
 template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>,
           class Queue = ibv_qp>
 class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
@@ -25,35 +28,42 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   using list = detail::request_list<ibv_recv_wr, Storage, Queue>;
 
  public:
-  /// Of a queue; with a reference as `Storage`, also of where the list lies.
+  /// Opens a batch of a queue; if `Storage` is a reference, with a list in that storage.
   using list::list;
 
-  /// Adds room for one message: a slice, or a list of slices that are filled one after the other.
+  using list::capacity;
+  using list::full;
+  using list::size;
+
+  /// Adds a receive for one message, which fills the slices one after the other.
   ///
-  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled; a list must stay until submit() returned.
-  /// On the thread that uses the queue pair.
+  /// *Contract.* The memory must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of the request was polled. A list must stay valid until
+  /// submit() returns. Call it on the thread that uses the queue.
   template <memory_slices Data>
   [[gnu::always_inline]] inline void receive(receive_request request, Data&& into) {
-    ibv_recv_wr& added = this->next(request.id);
-    detail::check_receives_go_to(this->queue());
-    this->put(added, detail::normalised(into));
-    this->take();
+    const auto at = this->add_request(request.id);
+    detail::check_receives_go_to(this->qp());
+    if (at.request != nullptr) [[likely]]
+      this->put(at, detail::normalised(into));
   }
 
-  /// Hands the requests to the device; an empty batch is a success. Never blocks, never allocates.
-  /// On failure the status says how many were accepted. ENOMEM: the queue is full.
+  /// Posts the requests with one call. An empty batch is a success.
   ///
-  /// *Contract.* The contract of each request that was accepted runs from here.
+  /// Errors: ENOBUFS if requests were added beyond the capacity; nothing was posted and every later
+  /// submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were posted.
+  /// Otherwise the errno of ibv_post_recv(3). Does not block or allocate.
+  ///
+  /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
     return this->hand_over(where);
   }
 };
 
 namespace detail {
-/// Posts one receive request. Never blocks, never allocates.
+/// Posts one receive request. Does not block or allocate.
 ///
-/// *Contract.* As receive_batch::receive.
+/// *Contract.* That of receive_batch::receive.
 template <class Queue, class Data>
 [[gnu::always_inline]] inline post_status post_one_receive(Queue* queue, receive_request request,
                                                            const Data& into,
@@ -74,7 +84,10 @@ template <class Queue, class Data>
   }
   ibv_recv_wr* refused;
   const int code = give_noted(queue, &posted, &refused, where);
-  return {code, 0};
+  if (code != 0) [[unlikely]]
+    return post_status(refused_post{
+        .code = code, .verb = verb_of<ibv_recv_wr, Queue>, .queue_pair = number_of(queue)});
+  return {};
 }
 }  // namespace detail
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Memory of a peer: what a peer hands out so that others can read or write its memory.
+// Memory of a peer, as one-sided operations name it.
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/verbs/detail/slice_bounds.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -24,8 +25,10 @@ struct remote_target {
 };
 }  // namespace detail
 
-/// Address, length and remote key of memory of a peer. It is a description, not a promise: the peer
-/// can take the memory away, and its device checks every access. Threads: immutable value.
+/// Address, length and remote key of memory of a peer.
+///
+/// It is a description, not a promise: the peer may deregister the memory at any time, and the
+/// peer's adapter checks every access. Threads: immutable value.
 class remote_region {
  public:
   /// Bytes of the wire format, version 1: version (1), address (8), length (8), key (4), integers
@@ -34,55 +37,88 @@ class remote_region {
   /// The version that encode() writes and decode() reads.
   static constexpr std::uint8_t wire_version = 1;
 
-  /// What a region consists of.
+  /// The parts of a remote region.
   struct parts {
-    std::uint64_t address = 0;  ///< the first byte, as the peer's device names it
-    std::uint64_t length = 0;   ///< bytes
-    remote_key key;             ///< the key of the peer's device
+    std::uint64_t address = 0;  ///< the first byte, as the peer's adapter names it
+    std::uint64_t length = 0;   ///< number of bytes
+    remote_key key;             ///< the key of the peer's adapter
   };
 
   constexpr remote_region() noexcept = default;
-  /// Precondition: the end of the region does not lie beyond 2^64.
+  /// Makes a region. Precondition: the region ends within the 64-bit address space; try_make()
+  /// checks it.
   constexpr explicit remote_region(parts of)
       : target_{of.address, of.key.value()}, length_(of.length) {
     VERBENA_ASSERT(fits(of), "a remote region ends within the 64-bit address space");
   }
+  /// Makes a region from values that a peer sent.
+  ///
+  /// Errors: `protocol` if the region ends beyond the address space, or is larger than this machine
+  /// can address.
+  [[nodiscard]] static result<remote_region> try_make(parts of);
 
-  /// The first byte, as the peer's device names it.
+  /// Returns the address of the first byte, as the peer's adapter names it.
   [[nodiscard]] constexpr std::uint64_t address() const noexcept { return target_.address; }
-  /// Bytes.
+  /// Returns the number of bytes.
   [[nodiscard]] constexpr std::uint64_t length() const noexcept { return length_; }
-  /// The key of the peer's device.
+  /// Returns the key of the peer's adapter.
   [[nodiscard]] constexpr remote_key key() const noexcept { return remote_key(target_.key); }
 
-  /// Address and key, as work requests have them.
+  /// Returns address and key as work requests have them.
   [[nodiscard]] constexpr const detail::remote_target& target() const noexcept { return target_; }
 
-  /// The part of `part_length` bytes at `offset`; it may be empty. Precondition: it lies inside.
+  /// Returns the part of `part_length` bytes at `offset`; it may be empty.
+  /// Precondition: the part is inside the region. For values that a peer sent use try_slice().
   [[nodiscard]] constexpr remote_region slice(std::uint64_t offset,
                                               std::uint64_t part_length) const {
-    VERBENA_ASSERT(offset <= length() && part_length <= length() - offset,
-                   "a part of a remote region lies inside the region");
+    detail::check_slice({offset, part_length}, length(), outside);
     return remote_region({.address = address() + offset, .length = part_length, .key = key()});
   }
-  /// The part from `offset` to the end. Precondition: offset <= length().
+  /// Returns the part from `offset` to the end. Precondition: offset <= length().
   [[nodiscard]] constexpr remote_region slice(std::uint64_t offset) const {
-    VERBENA_ASSERT(offset <= length(), "a part of a remote region lies inside the region");
+    detail::check_slice({offset, 0}, length(), outside);
     return slice(offset, length() - offset);
   }
+  /// Returns `count` elements of type T from element `index`, counted from the first byte.
+  /// Precondition: the elements are inside the region. For values that a peer sent use
+  /// try_element().
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] constexpr remote_region element(std::uint64_t index,
+                                                std::uint64_t count = 1) const {
+    const auto part = detail::range_of_elements(index, count, sizeof(T));
+    return slice(part.offset, part.length);
+  }
 
-  /// The wire format, for the peer.
+  /// Returns the part of `part_length` bytes at `offset`, or an error; it may be empty.
+  ///
+  /// Errors: `invalid_argument` if the part exceeds the region.
+  [[nodiscard]] result<remote_region> try_slice(std::uint64_t offset,
+                                                std::uint64_t part_length) const;
+  /// Returns `count` elements of type T from element `index`, or an error. Errors: see try_slice().
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] result<remote_region> try_element(std::uint64_t index,
+                                                  std::uint64_t count = 1) const {
+    const auto part = detail::range_of_elements(index, count, sizeof(T));
+    return try_slice(part.offset, part.length);
+  }
+
+  /// Returns the wire format, for the peer.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Reads the wire format. Errors: `protocol` for a wrong size, an unknown version, or a region
-  /// that ends beyond the address space or is larger than this machine can address.
+  /// Reads the wire format.
+  ///
+  /// Errors: `protocol` for a wrong size or an unknown version; those of try_make().
   [[nodiscard]] static result<remote_region> decode(std::span<const std::byte> bytes);
 
-  /// Whether address, length and key are the same.
+  /// Returns whether address, length and key are equal.
   friend constexpr bool operator==(const remote_region& a, const remote_region& b) noexcept {
     return a.address() == b.address() && a.length() == b.length() && a.key() == b.key();
   }
 
  private:
+  static constexpr const char* outside = "slice [{}, {}) exceeds the remote region of {} bytes";
+
   static constexpr bool fits(const parts& of) noexcept {
     return of.length <= std::numeric_limits<std::uint64_t>::max() - of.address;
   }
@@ -91,7 +127,14 @@ class remote_region {
   std::uint64_t length_ = 0;
 };
 
-/// `0x7f0012340000+4096 (rkey 0x1a2b)`.
+/// Returns `0x7f0012340000+4096 (rkey 0x1a2b)`.
 [[nodiscard]] std::string to_string(const remote_region& region);
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes address, length and key.
+template <>
+struct std::hash<verbena::remote_region> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::remote_region& of) const noexcept;
+};

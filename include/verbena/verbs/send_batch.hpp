@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A list of send requests that is handed to the device at once, by ibv_post_send(3), which every
-// provider has. The list lies in the batch itself; nothing is allocated.
+// A list of send requests that ibv_post_send(3) posts with one call. The list is a member of the
+// batch; nothing is allocated.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <span>
 
@@ -27,109 +26,124 @@
 namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
-// Lists of pieces of inline data are turned into slices in `pieces`.
-template <std::size_t Capacity>
+// Lists of inline data are converted to slices in `pieces`.
+template <std::size_t Capacity, std::size_t Pieces = Capacity>
 struct send_storage : request_storage<ibv_send_wr, Capacity> {
-  ibv_sge pieces[Capacity];
+  ibv_sge pieces[Pieces];
 };
 }  // namespace detail
 
-/// Up to `Capacity` send requests of one queue pair, from `queue_pair::start_send`. Requests are
-/// added one after the other and reach the device with submit(), in that order; a batch that is
-/// dropped without submit() posts nothing.
+/// A batch of up to `Capacity` send requests of one queue pair, from `queue_pair::start_send`.
 ///
-/// In checked builds these rules stop the program: at most `Capacity` requests are added, nothing
-/// is added after submit(), data fits into the remote region it is written to, atomics have 8 bytes
-/// at an address divisible by 8. Lists of inline data have `Capacity` pieces together, in all
-/// builds. Threads: one thread at a time, together with its queue pair.
+/// submit() posts the requests in the order in which they were added. A batch that is destroyed
+/// without submit() posts nothing. If more than `Capacity` requests are added, submit() posts none
+/// of them and returns ENOBUFS; so it does if the lists of inline data have more than `Capacity`
+/// pieces together.
+///
+/// Checked builds stop the program if a request is added after submit(), if data exceeds the remote
+/// region, and if an atomic operation does not have 8 bytes at a remote address divisible by 8.
+/// Threads: one thread at a time, together with its queue pair.
 template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
 class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     : private detail::request_list<ibv_send_wr, Storage> {
   static_assert(classic_transport<Transport>,
-                "queue pairs of this transport have the extended interface alone: use extended()");
+                "queue pairs of this transport have only the extended interface: use extended()");
   using list = detail::request_list<ibv_send_wr, Storage>;
 
  public:
-  /// Of a queue pair; with a reference as `Storage`, also of where the list lies.
+  /// Opens a batch of a queue pair; if `Storage` is a reference, with a list in that storage.
   using list::list;
 
-  /// Adds a message for the peer's next receive.
+  using list::capacity;
+  using list::full;
+  using list::size;
+
+  /// Adds a SEND: a message for the next receive of the peer.
   ///
-  /// *Contract.* The memory that slices name must stay registered and unchanged until the request's
-  /// completion was polled, or that of a later request of this queue; lists and inline bytes must
-  /// stay until submit() returned. On the thread that uses the queue pair.
+  /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
+  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
+  /// must stay valid until submit() returns. Call it on the thread that uses the queue pair.
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
-    add(request, IBV_WR_SEND, detail::normalised(data));
+    static_cast<void>(add(request, IBV_WR_SEND, detail::normalised(data)));
   }
-  /// Adds a message with a number of 32 bits, which arrives in the completion of the receive.
+  /// Adds a SEND with immediate data, which the completion of the peer's receive carries.
   ///
-  /// *Contract.* As send().
+  /// *Contract.* That of send().
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data) {
-    add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate);
+    static_cast<void>(add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate));
   }
-  /// Adds a datagram. It goes into one packet: it has at most as many bytes as the port's MTU.
+  /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* As send() above; the address handle of `to` must live until then, too.
+  /// *Contract.* That of send(); the address handle of `to` must live as long as the memory.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
                                           const destination& to) {
-    set_destination(add(request, IBV_WR_SEND, detail::normalised(data)), to);
+    if (ibv_send_wr* const added = add(request, IBV_WR_SEND, detail::normalised(data)))
+      set_destination(*added, to);
   }
-  /// Adds a datagram with a number of 32 bits, which arrives in the completion of the receive.
+  /// Adds a datagram with immediate data, which the completion of the peer's receive carries.
   ///
-  /// *Contract.* As the datagram's send().
+  /// *Contract.* That of send() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data,
                                                          const destination& to) {
-    set_destination(add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate), to);
+    if (ibv_send_wr* const added =
+            add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate))
+      set_destination(*added, to);
   }
-  /// Adds a write of `data` to the beginning of `to`; the peer's program does not notice.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
   ///
-  /// *Contract.* As send(). The peer must keep `to` registered until then, else the request fails.
+  /// *Contract.* That of send(). If the peer deregisters `to` earlier, the request fails.
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
     detail::check_fits(data, to);
-    set_remote(add(request, IBV_WR_RDMA_WRITE, detail::normalised(data)), to);
+    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_WRITE, detail::normalised(data)))
+      set_remote(*added, to);
   }
-  /// Adds a write that uses up a receive of the peer and tells it a number of 32 bits.
+  /// Adds an RDMA WRITE with immediate data. It consumes a receive of the peer.
   ///
-  /// *Contract.* As write().
+  /// *Contract.* That of write().
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
     detail::check_fits(data, to);
-    set_remote(add(request, IBV_WR_RDMA_WRITE_WITH_IMM, detail::normalised(data), immediate), to);
+    if (ibv_send_wr* const added =
+            add(request, IBV_WR_RDMA_WRITE_WITH_IMM, detail::normalised(data), immediate))
+      set_remote(*added, to);
   }
-  /// Adds a read of the beginning of `from` into `into`, which it fills.
+  /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
-  /// *Contract.* `into` must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled, or that of a later request of this queue;
-  /// a list must stay until submit() returned. On the thread that uses the queue pair.
+  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of this request, or of a later request of this send queue, was
+  /// polled. A list must stay valid until submit() returns. Call it on the thread that uses the
+  /// queue pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
                                           const remote_region& from) {
     detail::check_fits(into, from);
-    set_remote(add(request, IBV_WR_RDMA_READ, detail::normalised(into)), from);
+    if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_READ, detail::normalised(into)))
+      set_remote(*added, from);
   }
-  /// Adds an atomic comparison of the 8 bytes at the beginning of `target`: if they are
-  /// `operands.expected`, they become `operands.desired`. What they were before is stored, in host
-  /// order, in `before`.
+  /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///
-  /// *Contract.* As read(), for `before`.
+  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
+  /// value in host byte order.
+  ///
+  /// *Contract.* That of read(), for `before`.
   [[gnu::always_inline]] inline void compare_and_swap(send_request request,
                                                       const local_slice& before,
                                                       const remote_region& target,
@@ -137,49 +151,60 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    ibv_send_wr& added = add(request, IBV_WR_ATOMIC_CMP_AND_SWP, before);
-    added.wr.atomic.remote_addr = target.address();
-    added.wr.atomic.compare_add = operands.expected;
-    added.wr.atomic.swap = operands.desired;
-    added.wr.atomic.rkey = target.key().value();
+    ibv_send_wr* const added = add(request, IBV_WR_ATOMIC_CMP_AND_SWP, before);
+    if (added == nullptr) [[unlikely]]
+      return;
+    added->wr.atomic.remote_addr = target.address();
+    added->wr.atomic.compare_add = operands.expected;
+    added->wr.atomic.swap = operands.desired;
+    added->wr.atomic.rkey = target.key().value();
   }
-  /// Adds an atomic addition to the 8 bytes at the beginning of `target`. What they were before is
-  /// stored, in host order, in `before`.
+  /// Adds an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
   ///
-  /// *Contract.* As read(), for `before`.
+  /// `before` receives their old value in host byte order.
+  ///
+  /// *Contract.* That of read(), for `before`.
   [[gnu::always_inline]] inline void fetch_and_add(send_request request, const local_slice& before,
                                                    const remote_region& target,
                                                    std::uint64_t addend)
     requires connected_transport<Transport> && atomic_transport<Transport>
   {
     detail::check_atomic(before, target);
-    ibv_send_wr& added = add(request, IBV_WR_ATOMIC_FETCH_AND_ADD, before);
-    added.wr.atomic.remote_addr = target.address();
-    added.wr.atomic.compare_add = addend;
-    added.wr.atomic.rkey = target.key().value();
+    ibv_send_wr* const added = add(request, IBV_WR_ATOMIC_FETCH_AND_ADD, before);
+    if (added == nullptr) [[unlikely]]
+      return;
+    added->wr.atomic.remote_addr = target.address();
+    added->wr.atomic.compare_add = addend;
+    added->wr.atomic.rkey = target.key().value();
   }
 
-  /// Hands the requests to the device; an empty batch is a success. Never blocks, never allocates.
-  /// On failure the status says how many requests were accepted: those will complete, the others
-  /// are as if they had not been added. ENOMEM: the queue is full.
+  /// Posts the requests with one call. An empty batch is a success.
   ///
-  /// *Contract.* The contract of each request that was accepted runs from here.
+  /// Errors: ENOBUFS if requests were added beyond the capacity; nothing was posted and every later
+  /// submit() of the batch fails too. ENOMEM if the send queue is full; accepted() requests were
+  /// posted and complete, the others were not posted. Otherwise the errno of ibv_post_send(3). Does
+  /// not block or allocate.
+  ///
+  /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
     return this->hand_over(where);
   }
 
  private:
-  // The request at the end of the list, filled but for what its operation adds.
+  // Adds a request and fills it, except for the fields of its operation. Returns nullptr if the
+  // batch is full.
   template <class Data, std::same_as<std::uint32_t>... Immediate>
-  [[gnu::always_inline]] inline ibv_send_wr& add(send_request request, ibv_wr_opcode opcode,
+  [[gnu::always_inline]] inline ibv_send_wr* add(send_request request, ibv_wr_opcode opcode,
                                                  const Data& data, Immediate... immediate) {
-    ibv_send_wr& added = this->next(request.id);
-    put(added, data);
-    added.opcode = opcode;
-    added.send_flags = detail::send_flags(request) | data_flags<Data>;
-    ((added.imm_data = network_order(immediate)), ...);  // beside the flags: one store for both
-    this->take();
-    return added;
+    const auto at = this->add_request(request.id);
+    if (at.request == nullptr) [[unlikely]]
+      return nullptr;
+    put(at, data);
+    at.request->opcode = opcode;
+    at.request->send_flags = detail::send_flags(request) | data_flags<Data>;
+    // Next to the flags: one store for both.
+    ((at.request->imm_data = network_order(immediate)), ...);
+    return at.request;
   }
 
   template <class Data>
@@ -189,27 +214,27 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
           : 0U;
 
   using list::put;
-  [[gnu::always_inline]] inline void put(ibv_send_wr& added, const inline_data& data) {
-    ibv_sge& slice = this->slice_of_next();
-    set_slice(slice, data);
-    added.sg_list = &slice;
-    added.num_sge = data.length() != 0 ? 1 : 0;  // some devices take a length of 0 for 2^31
+  using place = typename list::place;
+  [[gnu::always_inline]] inline static void put(place at, const inline_data& data) {
+    set_slice(*at.slice, data);
+    at.request->sg_list = at.slice;
+    at.request->num_sge = data.length() != 0 ? 1 : 0;  // some devices treat length 0 as 2^31
   }
-  void put(ibv_send_wr& added, std::span<const inline_data> pieces) {
-    ibv_sge* next = free_pieces();
-    VERBENA_ASSERT(
-        pieces.size() <= static_cast<std::size_t>(std::end(this->storage().pieces) - next),
-        "a batch has room for its capacity of pieces of inline data; it is full");
-    added.sg_list = next;
+  void put(place at, std::span<const inline_data> pieces) {
+    ibv_sge* next = free_pieces(at.request);
+    at.request->sg_list = next;
+    at.request->num_sge = 0;
+    if (pieces.size() > static_cast<std::size_t>(std::end(this->storage().pieces) - next))
+      return this->refuse();
     for (const inline_data& piece : pieces)
       if (piece.length() != 0) set_slice(*next++, piece);
-    added.num_sge = static_cast<int>(next - added.sg_list);
+    at.request->num_sge = static_cast<int>(next - at.request->sg_list);
   }
-  // Found when needed, not kept: most batches have no such list.
-  [[nodiscard]] ibv_sge* free_pieces() {
+  // Searched for, not stored: most batches have no list of inline data.
+  [[nodiscard]] ibv_sge* free_pieces(const ibv_send_wr* of) {
     auto& storage = this->storage();
-    for (std::size_t i = this->count(); i-- > 0;) {
-      const ibv_send_wr& earlier = storage.requests[i];
+    while (of != storage.requests) {
+      const ibv_send_wr& earlier = *--of;
       const std::less<> before;
       if (!before(earlier.sg_list, std::begin(storage.pieces)) &&
           before(earlier.sg_list, std::end(storage.pieces)))
@@ -222,8 +247,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     if constexpr (std::endian::native == std::endian::little &&
                   sizeof(ibv_data_buf) == sizeof(ibv_sge) &&
                   offsetof(ibv_data_buf, length) == offsetof(ibv_sge, length)) {
-      // One move of 16 bytes: the key, which nobody reads, is the upper half of the length.
-      std::memcpy(&slice, &bytes, sizeof slice);
+      // One move of 16 bytes. The key, which inline data does not use, is the upper half of the
+      // length.
+      ibv_sge copy;
+      std::memcpy(&copy, &bytes, sizeof copy);
+      slice = copy;
     } else {
       slice = {reinterpret_cast<std::uintptr_t>(bytes.addr),
                static_cast<std::uint32_t>(bytes.length), 0};
@@ -231,7 +259,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
 
   [[gnu::always_inline]] inline void set_destination(ibv_send_wr& added, const destination& to) {
-    detail::check_same_domain(to, this->queue());
+    detail::check_same_domain(to, this->qp());
     static_assert(sizeof added.wr.ud == sizeof(destination));
     std::memcpy(&added.wr.ud, &to, sizeof(destination));  // one move of 16 bytes
   }

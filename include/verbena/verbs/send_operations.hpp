@@ -11,7 +11,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// An operation of the extended interface that a queue pair is created for.
+/// An operation of the extended interface.
 /// Source: enum ibv_qp_create_send_ops_flags, ibv_create_qp_ex(3).
 enum class send_operation : std::uint64_t {
   write = IBV_QP_EX_WITH_RDMA_WRITE,                          ///< write()
@@ -24,15 +24,15 @@ enum class send_operation : std::uint64_t {
 };
 template <>
 inline constexpr bool enable_flags<send_operation> = true;
-/// A set of them.
+/// A set of operations.
 using send_operations = flags<send_operation>;
 
-/// All that the transport has.
+/// The operations that the transport supports.
 template <transport Transport>
 inline constexpr send_operations operations_of =
     send_operations::from_mask(transport_traits<Transport>::send_operations);
 
-/// `SEND | RDMA_WRITE`: the names of verbs.h without `IBV_QP_EX_WITH_`; `none` for no operation.
+/// Returns the names of verbs.h without `IBV_QP_EX_WITH_`: `SEND | RDMA_WRITE`; empty: `none`.
 [[nodiscard]] std::string to_string(send_operations operations);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -23,7 +23,7 @@ namespace verbena::inline VERBENA_ABI {
 
 class protection_domain;
 
-/// What protection_domain::create_shared_receive_queue can be told. Source: ibv_create_srq(3).
+/// What protection_domain::create_srq can be told. Source: ibv_create_srq(3).
 struct shared_receive_queue_options {
   std::uint32_t max_wr = 64;  ///< receives that may be outstanding
   std::uint32_t max_sge = 1;  ///< slices that one receive may have
@@ -41,7 +41,7 @@ template <std::size_t Capacity = 16>
 using shared_receive_batch =
     receive_batch<Capacity, detail::request_storage<ibv_recv_wr, Capacity>, ibv_srq>;
 
-/// A shared receive queue, made by protection_domain::create_shared_receive_queue. A cheap handle:
+/// A shared receive queue, made by protection_domain::create_srq. A cheap handle:
 /// copies share the queue, which is destroyed when the last handle and the last queue pair that
 /// takes from it are gone; receives that are then outstanding end without completions. A receive
 /// completes into the completion queue of the queue pair that took it.
@@ -61,7 +61,7 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(
       receive_request request, Data&& into, call_site where = call_site::here()) const {
-    return detail::post_one_receive(queue(), request, into, where);
+    return detail::post_one_receive(qp(), request, into, where);
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///
@@ -69,7 +69,7 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline shared_receive_batch<Capacity> start_receive()
       const& {
-    return shared_receive_batch<Capacity>(queue());
+    return shared_receive_batch<Capacity>(qp());
   }
 
   template <std::size_t Capacity = 16>
@@ -99,7 +99,7 @@ class shared_receive_queue : public detail::handle<detail::shared_receive_queue_
   explicit shared_receive_queue(std::shared_ptr<detail::shared_receive_queue_state> state) noexcept
       : handle(std::move(state)), queue_(handle::native()) {}
 
-  [[nodiscard]] ibv_srq* queue() const noexcept {
+  [[nodiscard]] ibv_srq* qp() const noexcept {
     VERBENA_CHECK(queue_.get() != nullptr, "a moved-from shared receive queue must not be used");
     return queue_.get();
   }

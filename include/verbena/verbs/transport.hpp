@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kinds of queue pairs. A kind is a tag type; what it can do stands in transport_traits, which
-// other headers may specialise for tags of their own.
+// Transports of queue pairs. A transport is a tag type. transport_traits has its properties; other
+// headers may specialise it for their own tags.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,26 +15,26 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Reliable connection: one peer; messages arrive once and in order, or the queue pair fails.
 struct rc {};
-/// Unreliable connection: one peer; messages that get lost, or find no receive, are gone.
+/// Unreliable connection: one peer; lost messages, and messages without a receive, are dropped.
 struct uc {};
-/// Unreliable datagrams: each message has its own address; one packet each, and it may get lost.
+/// Unreliable datagrams: each message has an address and is one packet, which may be lost.
 struct ud {};
 
 /// Specialised for each tag:
 ///   type               enum ibv_qp_type
 ///   name               for messages
-///   is_connected       talks to one peer, chosen at bring-up
-///   has_destination    each request is addressed
+///   is_connected       has one peer
+///   has_destination    each request has an address
 ///   has_write, has_read, has_atomics   one-sided operations
-///   has_classic        is posted to by ibv_post_send(3), too; else by the extended interface alone
+///   has_classic        supports ibv_post_send(3); else only the extended interface
 ///   has_shared_receives  can take its receives from a shared receive queue
 ///   send_operations    mask of enum ibv_qp_create_send_ops_flags
-///   create             optional: what creates it, where that is not ibv_create_qp_ex(3)
+///   create             optional: the creator, if it is not ibv_create_qp_ex(3)
 ///                      (detail/queue_pair_request.hpp)
 template <class Transport>
 struct transport_traits;
 
-/// What reliable connections can do; transport_traits says what each member means.
+/// Properties of reliable connections: see transport_traits.
 template <>
 struct transport_traits<rc> {
   /// See transport_traits.
@@ -55,7 +55,7 @@ struct transport_traits<rc> {
   /// @}
 };
 
-/// What unreliable connections can do; transport_traits says what each member means.
+/// Properties of unreliable connections: see transport_traits.
 template <>
 struct transport_traits<uc> {
   /// See transport_traits.
@@ -75,7 +75,7 @@ struct transport_traits<uc> {
   /// @}
 };
 
-/// What unreliable datagrams can do; transport_traits says what each member means.
+/// Properties of unreliable datagrams: see transport_traits.
 template <>
 struct transport_traits<ud> {
   /// See transport_traits.
@@ -94,7 +94,7 @@ struct transport_traits<ud> {
   /// @}
 };
 
-/// A tag of a kind of queue pairs.
+/// A tag type with transport_traits.
 template <class T>
 concept transport = requires {
   { transport_traits<T>::type } -> std::convertible_to<ibv_qp_type>;
@@ -104,19 +104,19 @@ concept transport = requires {
 /// A transport whose queue pairs have one peer.
 template <class T>
 concept connected_transport = transport<T> && transport_traits<T>::is_connected;
-/// A transport whose requests are addressed one by one.
+/// A transport whose requests have addresses.
 template <class T>
 concept datagram_transport = transport<T> && transport_traits<T>::has_destination;
-/// A transport that can write the memory of a peer.
+/// A transport that supports RDMA WRITE.
 template <class T>
 concept writing_transport = transport<T> && transport_traits<T>::has_write;
-/// A transport that can read the memory of a peer.
+/// A transport that supports RDMA READ.
 template <class T>
 concept reading_transport = transport<T> && transport_traits<T>::has_read;
-/// A transport that can do atomic operations on the memory of a peer.
+/// A transport that supports atomics.
 template <class T>
 concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
-/// Posts by the classic interface; others by extended() alone.
+/// A transport that supports the classic interface.
 template <class T>
 concept classic_transport = transport<T> && transport_traits<T>::has_classic;
 /// A transport whose queue pairs can take their receives from a shared receive queue.

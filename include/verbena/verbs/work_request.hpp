@@ -7,7 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -61,7 +60,7 @@ namespace detail {
 template <class T, class Element>
 concept lasting_list =
     std::convertible_to<T, std::span<const Element>> &&
-    (std::is_lvalue_reference_v<T> || std::ranges::borrowed_range<std::remove_cvref_t<T>>);
+    (std::is_lvalue_reference_v<T> || std::ranges::enable_borrowed_range<std::remove_cvref_t<T>>);
 
 template <class T>
 concept one_slice = std::same_as<std::remove_cvref_t<T>, local_slice>;
@@ -85,6 +84,9 @@ concept message_data =
 namespace detail {
 
 // A list in the form of the C API. Slices have the layout of ibv_sge.
+static_assert(sizeof(local_slice) == sizeof(ibv_sge) && alignof(local_slice) == alignof(ibv_sge));
+static_assert(offsetof(ibv_sge, addr) == 0 && offsetof(ibv_sge, length) == 8 &&
+              offsetof(ibv_sge, lkey) == 12);
 struct sge_list {
   const ibv_sge* first;
   std::size_t count;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A post can be refused by the device; whoever ignores that waits for a completion that never
-// comes.
+// A post can be refused; ignoring its status hides the refusal.
 // expect: a post can fail: check it or call value\(\)
 #include "verbena/base/post_status.hpp"
 

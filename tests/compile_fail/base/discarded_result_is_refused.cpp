@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A result that nobody looks at may hide an error.
+// Ignoring a result hides its error.
 // expect: an error may be inside: check it, pass it on, or call value\(\)
 #include "verbena/base/result.hpp"
 

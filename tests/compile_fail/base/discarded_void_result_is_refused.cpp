@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A call that returns nothing but success or an error is checked like any other.
+// Ignoring a result without a value hides its error.
 // expect: an error may be inside: check it, pass it on, or call value\(\)
 #include "verbena/base/result.hpp"
 

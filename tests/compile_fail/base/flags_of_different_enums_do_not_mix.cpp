@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A set of flags takes flags of its own kind only.
+// A set of flags contains flags of one enumeration only.
 // expect-gcc: no match for .operator\|.
 // expect-clang: invalid operands to binary expression
 #include "verbena/base/flags.hpp"

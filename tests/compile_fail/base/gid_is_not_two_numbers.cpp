@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A GID is made of its bytes in the order of the wire, and not of two numbers in some order.
+// A GID is constructed from its bytes in network order, not from two numbers.
 // expect-gcc: no matching function for call to .*gid::gid
 // expect-clang: no matching constructor for initialization of .*gid
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An enumeration whose values are not single bits has no sets.
+// An enumeration whose values are not single bits has no sets of flags.
 // expect: constraint
 #include "verbena/base/flags.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A result does not turn into its value silently.
+// A result does not convert to its value implicitly.
 // expect-gcc: cannot convert
 // expect-clang: no viable conversion
 #include "verbena/base/result.hpp"

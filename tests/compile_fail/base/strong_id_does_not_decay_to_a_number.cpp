@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An identifier takes part in arithmetic only after value() was asked for.
+// An identifier takes part in arithmetic only through value().
 // expect-gcc: cannot convert
 // expect-clang: no viable conversion
 #include "verbena/base/ids.hpp"

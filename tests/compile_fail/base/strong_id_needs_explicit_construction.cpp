@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A bare number does not become an identifier by itself.
+// A number does not convert to an identifier implicitly.
 // expect-gcc: conversion from .int. to non-scalar type|cannot convert
 // expect-clang: no viable conversion
 #include "verbena/base/ids.hpp"

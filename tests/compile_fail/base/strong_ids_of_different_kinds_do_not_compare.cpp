@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two keys of different kinds are never equal by accident: they cannot be compared.
+// Keys of different kinds cannot be compared.
 // expect-gcc: no match for .operator==.
 // expect-clang: invalid operands to binary expression
 #include "verbena/base/ids.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file descriptor has one owner.
+// A file descriptor has one owner and cannot be copied.
 // expect-gcc: use of deleted function
 // expect-clang: call to implicitly-deleted copy constructor
 #include "verbena/base/fd.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A buffer is given up to the operation, and comes back from it.
+// A posted buffer is moved into its operation, which returns it.
 // expect-gcc: cannot bind rvalue reference
 // expect-clang: cannot bind to lvalue
 #include "verbena/channel/channel.hpp"

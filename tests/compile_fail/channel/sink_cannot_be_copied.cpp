@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A sink has one owner: what is posted twice would be written twice.
+// A sink cannot be copied: posting it twice would write its memory twice.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
 #include "verbena/channel/sink.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that is gone with the expression is neither a sink nor a source.
+// A temporary cannot be the memory of a sink or a source.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include "verbena/channel/sink.hpp"

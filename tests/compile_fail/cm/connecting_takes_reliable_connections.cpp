@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The connection manager connects reliable queue pairs; datagrams have services instead.
+// The connection manager connects only reliable queue pairs; datagrams use services.
 // expect-gcc: could not convert|cannot convert|cannot bind
 // expect-clang: no viable conversion|cannot bind|no known conversion
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An event of the connection manager comes only once: it must be looked at.
+// An event of the connection manager is delivered once and cannot be ignored.
 // expect-gcc: an event comes only once: look at it
 // expect-clang: an error may be inside
 #include "verbena/cm/event_channel.hpp"

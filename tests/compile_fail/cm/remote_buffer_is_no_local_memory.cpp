@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the peer lends is reached by reads and writes only: it cannot be sent from.
+// A remote buffer can be read and written, but cannot be the source of a send.
 // expect: constraints not satisfied|no matching
 #include "verbena/cm/session.hpp"
 

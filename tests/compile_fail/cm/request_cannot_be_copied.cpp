@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A request has one owner, who answers it or drops it, which rejects.
+// A request has one owner, which answers it or rejects it by destroying it.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Nobody waits for a peer without saying until when.
+// A call that waits for a peer has a deadline.
 // expect-gcc: no matching function|too few arguments
 // expect-clang: no matching|too few arguments
 #include "verbena/cm/connector.hpp"

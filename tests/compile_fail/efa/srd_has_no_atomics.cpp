@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scalable reliable datagrams write and read, and have no atomic operations.
+// SRD has no atomic operations.
 // expect: atomic_transport
 #include "verbena/efa/srd.hpp"
 

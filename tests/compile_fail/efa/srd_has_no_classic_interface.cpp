@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Requests of the classic interface have room for an address or for remote memory, not for both:
-// scalable reliable datagrams are posted by extended() alone.
+// SRD is posted only by extended(): a classic request has space for an address or for remote
+// memory, not for both.
 // expect: classic_transport
 #include "verbena/efa/srd.hpp"
 

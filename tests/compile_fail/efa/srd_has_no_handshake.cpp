@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair of scalable reliable datagrams talks to anybody: it is activated, not connected.
+// An SRD queue pair has no single peer: it is activated, not connected.
 // expect: no member named .handshake
 #include <utility>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs of scalable reliable datagrams have receive queues of their own.
+// SRD does not support shared receive queues.
 // expect: shared_receive_transport
 #include "verbena/efa/srd.hpp"
 
 auto use(const verbena::protection_domain& pd, const verbena::completion_queue& cq,
          const verbena::shared_receive_queue& shared) {
 #ifdef VERBENA_BAD
-  return pd.create_queue_pair<verbena::efa::srd>(cq, cq, shared);
+  return pd.create_qp<verbena::efa::srd>(cq, cq, shared);
 #else
   static_cast<void>(shared);
-  return pd.create_queue_pair<verbena::efa::srd>(cq, cq);
+  return pd.create_qp<verbena::efa::srd>(cq, cq);
 #endif
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// There is no choice of the interface where there is one interface.
+// SRD has no option to select the interface, because it has only one.
 // expect: no non-static data member named .extended|field designator .extended.
 #include "verbena/efa/srd.hpp"
 
@@ -7,6 +7,6 @@ auto use() {
 #ifdef VERBENA_BAD
   return verbena::queue_pair_options<verbena::efa::srd>{.extended = false};
 #else
-  return verbena::queue_pair_options<verbena::efa::srd>{.max_inline_data = 8};
+  return verbena::queue_pair_options<verbena::efa::srd>{.queues = {.max_inline_data = 8}};
 #endif
 }

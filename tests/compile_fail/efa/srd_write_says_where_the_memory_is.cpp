@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A key names memory of one peer: a write of scalable reliable datagrams says which peer that is.
+// A remote key belongs to one peer: an SRD write names its destination.
 // expect: connected_transport|requires 4 arguments|expects 4 arguments|candidate expects
 #include "verbena/efa/srd.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A buffer has one owner: it is moved, never copied.
+// A buffer has one owner: it can be moved, not copied.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
 #include "verbena/memory/buffer.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A buffer over a region takes the region over: it is given up with std::move.
+// A buffer takes over its region, which is passed by std::move.
 // expect: cannot bind (rvalue reference|to lvalue)
 #include "verbena/memory/buffer.hpp"
 

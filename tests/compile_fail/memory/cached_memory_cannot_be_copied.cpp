@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Memory of a registration cache has one owner, whose end ends its registrations.
+// Memory of a registered arena has one owner, and its destruction ends the registrations.
 // expect-gcc: use of deleted function
 // expect-clang: call to (implicitly-)?deleted
-#include "verbena/memory/registration_cache.hpp"
+#include "verbena/memory/registered_arena.hpp"
 
 verbena::cached_memory use(verbena::cached_memory& mine) {
 #ifdef VERBENA_BAD

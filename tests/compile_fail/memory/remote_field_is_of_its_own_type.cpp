@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A field of another type is no field of what a peer's memory is seen as.
+// A field of a remote view is a member of the view's type.
 // expect: no match|no matching
 #include "verbena/memory/remote_view.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a peer's memory is seen as has standard layout and is trivially copyable.
+// The type of a remote view has standard layout and is trivially copyable.
 // expect: constraints? (failure|not satisfied)|is_standard_layout
 #include "verbena/memory/remote_view.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A pool may be empty: what take() returns is looked at.
+// A pool may be empty: the result of take() cannot be ignored.
 // expect-gcc: ignoring return value
 // expect-clang: ignoring return value
 #include "verbena/memory/buffer_pool.hpp"

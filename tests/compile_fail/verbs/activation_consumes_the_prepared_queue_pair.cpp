@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// After the activation there is one owner: the queue pair that it returned.
+// Activation consumes the prepared queue pair.
 // expect: discards qualifiers|rvalue|lvalue
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// There is no queue key that everybody may send with.
+// Activation has no default Q_Key.
 // expect: no matching|too few arguments
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Addresses are parsed, which can fail, before they are used.
+// An address in text form is parsed, which can fail, before it is used.
 // expect: could not convert|no viable conversion|cannot convert|no known conversion
 #include "verbena/verbs/address_vector.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whoever adopts a native object says who destroys it: there is no default.
+// Adopting a C object states its owner: there is no default.
 // expect-gcc: no matching function|too few arguments
 // expect-clang: too few arguments|no matching function
 #include "verbena/verbs/protection_domain.hpp"

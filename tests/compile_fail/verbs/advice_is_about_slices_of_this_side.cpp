@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Advice is about memory that the own device knows by a local key; a peer's memory is none.
+// Advice applies to local memory, not to a peer's memory.
 // expect-gcc: could not convert|cannot convert|no matching function
 // expect-clang: no viable conversion|no matching member function
 #include <array>

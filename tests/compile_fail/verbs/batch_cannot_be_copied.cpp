@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The requests of a batch point at each other: it stays where it is.
+// The requests of a batch point to each other: a batch cannot be copied.
 // expect: use of deleted function|deleted (copy )?constructor
 #include "verbena/verbs/send_batch.hpp"
 

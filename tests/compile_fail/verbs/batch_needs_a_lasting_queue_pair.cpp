@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A batch of requests posts to its queue pair when it is submitted.
+// A batch posts to its queue pair at submit(): the queue pair cannot be a temporary.
 // expect-gcc: cannot convert .*queue_pair
 // expect-clang: rvalue|lvalue|no matching|r-value
 #include <utility>

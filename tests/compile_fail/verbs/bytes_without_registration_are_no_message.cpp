@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that is not registered travels inline or not at all: which of the two is said.
+// Unregistered memory is sent only as inline data, which the call states.
 // expect-gcc: no matching function for call to .*send
 // expect-clang: no matching member function for call to 'send'
 #include <array>

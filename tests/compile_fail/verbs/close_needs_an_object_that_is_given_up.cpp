@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// close() consumes its object: it is called on an rvalue only.
+// close() consumes its object and is called on an rvalue.
 // expect-gcc: discards qualifiers|as 'this' argument|cannot bind rvalue|passing .* as .this. argument
 // expect-clang: is an lvalue, but function has rvalue ref-qualifier
 #include <utility>

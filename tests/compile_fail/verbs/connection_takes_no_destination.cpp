@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A connection has one peer, chosen at bring-up: its messages are not addressed.
+// A connected queue pair has one peer: its messages have no destination.
 // expect: datagram_transport
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A connected queue pair is of no use without a peer.
+// A connected transport needs a peer: its queue pairs have no activate().
 // expect: no member named .activate|has no member named .activate
 #include <utility>
 

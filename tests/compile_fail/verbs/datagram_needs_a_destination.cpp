@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each datagram says where it goes: there is no peer to fall back to.
+// Each datagram names its destination: there is no default peer.
 // expect: connected_transport|expects 3 arguments|requires 3 arguments|no matching
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Code for connections does not address its messages, and so cannot post datagrams.
+// Code for connected transports cannot post datagrams, because it names no destinations.
 // expect: connected_poster
 #include "verbena/verbs/poster.hpp"
 #include "verbena/verbs/queue_pair.hpp"

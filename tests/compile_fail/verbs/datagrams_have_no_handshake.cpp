@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair of datagrams has no peer: it is activated.
+// A datagram queue pair has no peer: it has no handshake().
 // expect: no member named .handshake|has no member named .handshake
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An address handle is the way to a port; a datagram goes to a queue pair there.
+// An address handle is the route to a port; the destination of a datagram also names a queue pair.
 // expect: no matching (member )?function|no known conversion|cannot convert
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A destination borrows its address handle, which must be there when the request is executed.
+// A destination borrows its address handle, which cannot be a temporary.
 // expect: deleted
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -9,7 +9,7 @@ verbena::destination use(const verbena::protection_domain& pd, const verbena::ad
   const verbena::queue_key key(9);
 #ifdef VERBENA_BAD
   static_cast<void>(way);
-  return pd.create_address_handle({}).value().destination(number, key);
+  return pd.create_ah({}).value().destination(number, key);
 #else
   static_cast<void>(pd);
   return way.destination(number, key);

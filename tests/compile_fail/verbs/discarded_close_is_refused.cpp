@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Closing can be refused: what close() returns may not be dropped unseen.
-// expect: closing can be refused; the object is then inside
+// Closing can be refused: the result of close() cannot be ignored.
+// expect: if closing fails, the result contains the object
 #include <utility>
 
 #include "verbena/verbs/protection_domain.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Polled completions are gone from the queue: they must be looked at.
+// Polled completions are removed from the queue: the result cannot be ignored.
 // expect: polling can fail
 #include <array>
 

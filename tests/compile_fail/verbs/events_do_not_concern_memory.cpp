@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asynchronous events are about queues, ports and devices. Asking about anything else is a mistake.
+// Asynchronous events concern queues, ports and devices, not memory.
 // expect: raises_async_events
 #include "verbena/verbs/async_event.hpp"
 #include "verbena/verbs/completion_queue.hpp"

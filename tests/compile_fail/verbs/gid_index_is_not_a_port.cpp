@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ports and places in a GID table are different numbers: they cannot be swapped.
+// Port numbers and GID indexes are different types and cannot be swapped.
 // expect-gcc: cannot convert|could not convert
 // expect-clang: no viable conversion|no known conversion
 #include "verbena/verbs/context.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// After the handshake there is one owner: the queue pair that it returned.
+// The handshake consumes the prepared queue pair.
 // expect: discards qualifiers|rvalue|lvalue
 #include <utility>
 

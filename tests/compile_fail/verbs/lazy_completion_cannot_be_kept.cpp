@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A lazy completion is where the pass stands: with the next step it is another one. Keep what was
-// read.
+// A lazy completion is valid until the next step of its pass and cannot be copied.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A slice of local memory does not describe memory of a peer.
+// A slice of local memory does not name a peer's memory.
 // expect-gcc: invalid initialization of reference
 // expect-clang: no viable conversion|no known conversion
 #include "verbena/verbs/memory_region.hpp"

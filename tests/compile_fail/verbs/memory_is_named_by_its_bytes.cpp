@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What is registered is bytes: the address of an object that has them elsewhere is refused.
-// expect-gcc: cannot convert .* to .std::span<std::byte>
-// expect-clang: no matching constructor for initialization of 'std::span<std::byte>'
+// Memory is registered by its bytes, not by an object that points to them.
+// expect-gcc: no known conversion .* to .std::span<std::byte>
+// expect-clang: no matching member function for call to .register_memory
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A memory region has one owner: it is moved, never copied.
+// A memory region has one owner: it can be moved, not copied.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How long notifications are held back is a duration, not a number.
+// The moderation period is a duration, not a number.
 // expect-gcc: could not convert|cannot convert
 // expect-clang: no viable conversion
 #include "verbena/verbs/completion_queue.hpp"

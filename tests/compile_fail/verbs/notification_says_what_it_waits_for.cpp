@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arming with `true` would say nothing: the enumerators name what wakes the queue.
+// Arming names the kind of completions by an enumerator, not by a boolean.
 // expect-gcc: cannot convert|could not convert
 // expect-clang: cannot initialize a parameter|no viable conversion
 #include "verbena/verbs/completion_queue.hpp"

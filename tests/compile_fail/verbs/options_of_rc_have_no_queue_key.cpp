@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Options exist only on the transports that they mean something to.
+// Options exist only for transports that support them: RC has no Q_Key.
 // expect-gcc: could not convert
 // expect-clang: does not refer to any field
 #include "verbena/verbs/queue_pair_options.hpp"
 
 verbena::queue_pair_options<verbena::rc> use() {
 #ifdef VERBENA_BAD
-  return {.max_send_wr = 8, .qkey = 17};
+  return {.queues = {.max_send_wr = 8}, .qkey = 17};
 #else
-  return {.max_send_wr = 8, .retry_count = 3};
+  return {.queues = {.max_send_wr = 8}, .reliability = {.retry_count = 3}};
 #endif
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A datagram is not acknowledged: there is nothing to wait for.
+// Datagrams are not acknowledged: their options have no timeout.
 // expect-gcc: could not convert|has no (non-static )?data member
 // expect-clang: does not refer to any field
 #include "verbena/verbs/queue_pair_options.hpp"
 
 verbena::queue_pair_options<verbena::ud> use() {
 #ifdef VERBENA_BAD
-  return {.max_send_wr = 8, .timeout = {}};
+  return {.queues = {.max_send_wr = 8}, .reliability = {.timeout = {}}};
 #else
-  return {.max_send_wr = 8, .pkey_index = 1};
+  return {.queues = {.max_send_wr = 8}, .route = {.pkey_index = 1}};
 #endif
 }

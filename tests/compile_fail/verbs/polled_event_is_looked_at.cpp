@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An event that was taken comes only once: it must be looked at.
-// expect-gcc: an event comes only once: look at it
+// An asynchronous event is delivered once and cannot be ignored.
+// expect-gcc: each event is returned only once
 // expect-clang: an error may be inside
 #include "verbena/verbs/context.hpp"
 

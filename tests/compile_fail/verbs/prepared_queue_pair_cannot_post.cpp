@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair posts after its handshake.
+// A prepared queue pair cannot post.
 // expect: has no member|no member named
 #include "verbena/verbs/prepared_queue_pair.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The number of the queue pair comes first, its key second.
+// A Q_Key and a queue pair number are different types and cannot be swapped.
 // expect: no known conversion|could not convert|cannot convert|no viable conversion|no matching|non-const lvalue
 #include "verbena/verbs/address_handle.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair is used by one thread at a time: it has one handle.
+// One thread at a time uses a queue pair: it cannot be copied.
 // expect: use of deleted function|implicitly deleted|deleted constructor
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs are of a transport that has traits; other types are none.
+// The transport of a queue pair is a type with transport traits.
 // expect: transport<int>|transport.*int.*evaluated|constraint
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
@@ -9,5 +9,5 @@ using kind = int;
 using kind = verbena::rc;
 #endif
 auto use(const verbena::protection_domain& pd, const verbena::completion_queue& cq) {
-  return pd.create_queue_pair<kind>(cq, cq).has_value();
+  return pd.create_qp<kind>(cq, cq).has_value();
 }

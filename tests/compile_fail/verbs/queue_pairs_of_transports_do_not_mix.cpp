@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a handshake of one transport returns is no queue pair of another.
+// Queue pairs of different transports are different types.
 // expect: could not convert|conversion|cannot convert|no viable
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is read from a peer needs registered memory of this side.
+// The destination of a read is registered memory, not inline data.
 // expect: no matching (member )?function|constraint
 #include "verbena/base/bytes.hpp"
 #include "verbena/verbs/send_batch.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The peer is not told of a read, so there is no number to tell it.
+// A read generates no completion at the peer: it has no immediate data.
 // expect: no member named .read_with_immediate.
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A message arrives in registered memory: inline data only leaves.
+// A receive names registered memory, not inline data.
 // expect: memory_slices|no matching|constraint
 #include "verbena/verbs/shared_receive_queue.hpp"
 

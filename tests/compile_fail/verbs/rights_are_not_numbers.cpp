@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rights are a typed set: a plain mask is not one.
+// Access flags are a typed set, not a number.
 // expect-gcc: could not convert|cannot convert
 // expect-clang: no viable conversion|no known conversion
 #include "verbena/verbs/protection_domain.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory is never registered with rights that nobody wrote down.
+// Registration has no default access flags.
 // expect-gcc: no matching function|too few arguments
 // expect-clang: too few arguments|no matching function
 #include "verbena/verbs/protection_domain.hpp"

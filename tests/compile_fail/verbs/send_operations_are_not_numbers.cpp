@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations are named; numbers may mean anything.
+// Send operations are a typed set, not a number.
 // expect: could not convert|cannot convert|no viable conversion|no known conversion
 #include "verbena/verbs/queue_pair_options.hpp"
 

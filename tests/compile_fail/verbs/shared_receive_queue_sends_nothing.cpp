@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Only receives are shared; what is sent goes through a queue pair.
+// A shared receive queue takes receives, not sends.
 // expect: no member named .start_send|has no member named .start_send
 #include "verbena/verbs/shared_receive_queue.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Going to RTR tells a connection where its peer is; a queue pair of datagrams has none.
+// The transition to RTR of a datagram queue pair takes no peer.
 // expect: no matching|too many arguments|candidate expects 0
 #include "verbena/verbs/prepared_queue_pair.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A list of slices is read when the batch is submitted: it must not die before.
+// A list of slices is read at submit() and cannot be a temporary.
 // expect: no matching (member )?function|constraint
 #include <array>
 

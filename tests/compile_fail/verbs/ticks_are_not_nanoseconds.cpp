@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A device's clock counts in ticks of its own; only its attributes know how long one is.
+// Ticks of a device clock are not nanoseconds: the attributes of the device convert them.
 // expect-gcc: conversion from|cannot convert
 // expect-clang: no viable conversion
 #include <chrono>

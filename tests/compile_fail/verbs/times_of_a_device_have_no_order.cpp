@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A device's clock begins again at 0, so its times lie on a circle: `<` would be wrong once a wrap.
+// A device clock wraps around: its times have no `<`.
 // expect-gcc: no match for .operator<.
 // expect-clang: invalid operands to binary expression
 #include "verbena/verbs/device_clock.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an atomic operation has changed can only be known over a reliable connection.
+// UC has no atomics, because the result could be lost.
 // expect: atomic_transport
 #include "verbena/verbs/extended_queue.hpp"
 

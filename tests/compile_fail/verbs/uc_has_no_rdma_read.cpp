@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A read needs an answer, which an unreliable connection may lose.
+// UC has no reads, because the answer could be lost.
 // expect: reading_transport
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Datagrams only send: there is no peer whose memory could be written.
+// UD only sends: it has no writes.
 // expect: writing_transport|connected_transport
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Nobody guesses whether a number means seconds or milliseconds: a wait names its end.
+// A wait takes a deadline, not a number without a unit.
 // expect-gcc: could not convert|cannot convert
 // expect-clang: no viable conversion
 #include "verbena/verbs/context.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// in_flight CASE: touches memory while the adapter has it, or does the same legally. What a
-// sanitizer says of it is looked at by the tests; without one the mistakes do no harm here.
+// in_flight CASE: touches memory while the adapter has it, or accesses it legally. The tests
+// check the report of the sanitizer; without a sanitizer the mistakes do no harm here.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,9 +36,10 @@ struct adapter {
   queue_pair<rc> queue = connected();
 
   queue_pair<rc> connected() const {
-    auto prepared = pd.create_queue_pair<rc>(sends, receives,
-                                             {.access = access::remote_read, .rnr_retry_count = 7})
-                        .value();
+    auto prepared =
+        pd.create_qp<rc>(sends, receives,
+                         {.access = access::remote_read, .reliability = {.rnr_retry_count = 7}})
+            .value();
     const auto self = prepared.endpoint();
     return std::move(prepared).handshake(self).value();
   }
@@ -100,7 +101,7 @@ void free_during_receive() {
   with.take(with.receives);
 }
 
-// What is legal.
+// Legal accesses.
 
 void read_during_send() {
   adapter with;
@@ -144,7 +145,7 @@ void refused_and_reset() {
   with.receive();
   with.queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
   with.touch(2100);
-  if (with.queue.post_receive({}, with.region.slice()).ok()) std::abort();
+  if (with.queue.post_receive({}, with.region.slice()).has_value()) std::abort();
   with.touch(2100);
 }
 
@@ -169,7 +170,7 @@ void child_of_fork() {
     with.receive();
     with.send();
     with.take_both();
-    with.send();  // before its receive: what the runtime knows of the first one serves the other
+    with.send();  // before its receive: the runtime reuses the record of the first one
     with.receive();
     with.take_both();
     _exit(0);

@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import foreign  # noqa: E402
 
-# What the device says of itself that is the same on every host.
+# Attributes of the device that are equal on every host.
 DEVICE = {
     "hca_id": "soft0", "transport": "InfiniBand (0)", "vendor_id": "0x25642", "vendor_part_id": "1",
     "phys_port_cnt": "1", "max_mr_size": "0xffffffffffffffff", "page_size_cap": "0xfffffffffffff000",
@@ -29,7 +29,7 @@ SUBNET = {
     "link_layer": "InfiniBand", "pkey_tbl_len": "8", "active_width": "4X (2)", "active_speed": "25.0 Gbps (32)",
     "phys_state": "LINK_UP (5)", "subnet_timeout": "18",
 }
-# What is done to the device, and what ibv_asyncwatch says then.
+# Injected event of the device, and the resulting output of ibv_asyncwatch.
 HAPPENINGS = [
     ("port 1 down", "IBV_EVENT_PORT_ERR (10)", 1), ("port 1 up", "IBV_EVENT_PORT_ACTIVE (9)", 1),
     ("gid-change", "IBV_EVENT_GID_CHANGE (18)", 1), ("lid-change 9", "IBV_EVENT_LID_CHANGE (11)", 1),
@@ -110,7 +110,7 @@ class Devices(foreign.Case):
         self.assertEqual(gids, [f"fe80:0000:0000:0000:{fields(device)['node_guid']}"], done)
 
     def test_asyncwatch_tells_what_happens(self):
-        helper = foreign.Setting.libraries / "tests" / "libprovoke.so"
+        helper = foreign.Setting.libraries / "tests" / "libinject_event.so"
         commands = ";".join(command for command, _, _ in HAPPENINGS)
         with foreign.Setting.also(preload=[helper], PROVOKE=commands):
             done = foreign.run("ibv_asyncwatch", "-d", "soft0")

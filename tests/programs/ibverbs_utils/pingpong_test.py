@@ -35,7 +35,7 @@ UNRELIABLE = [
     ("ibv_ud_pingpong", ("-e",), 4096, 300),
 ]
 
-# The same as InfiniBand adapters: by LID alone, and with a GRH.
+# The programs on InfiniBand personas: addressed by LID only, and with a GRH.
 SUBNET_CASES = [
     ("ibv_rc_pingpong", ("-c",), 4096, 100),
     ("ibv_rc_pingpong", ("-c", "-g", "0"), 4096, 100),

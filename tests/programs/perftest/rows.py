@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What perftest's programs print: their rows of numbers, and whether these can be true."""
+"""Parses the rows of numbers that perftest's programs print, and checks that they are plausible."""
 import re
 
 MEBI = 1 << 20

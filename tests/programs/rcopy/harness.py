@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of rcopy share: a server in its own process, seeded files, and a client that says what it likes."""
+"""Shared code of the tests of rcopy: a server in its own process, files from a seed, and a client that sends any bytes."""
 import contextlib
 import os
 import pathlib
@@ -30,7 +30,7 @@ def rcopy(*words, before=(), **options):
 
 
 def leftovers():
-    """What processes could leave behind on this machine."""
+    """Returns the objects that processes could leave on this machine."""
     return {name for name in os.listdir("/dev/shm") if "verbena" in name or "soft" in name}
 
 
@@ -172,7 +172,7 @@ class RawClient:
         return kind, self.hear(length)
 
     def hear_end(self):
-        """What is still said until the other side closes."""
+        """Returns the bytes that arrive until the other side closes."""
         heard = b""
         with contextlib.suppress(ConnectionResetError):
             while piece := self.socket.recv(4096):

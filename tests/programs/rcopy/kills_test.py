@@ -90,7 +90,7 @@ class Kills(Case):
             client.stderr.close()
             self.assert_old_or_new(target)
         self.assert_serves(server)
-        # What a kill between completion and naming leaves goes with the next copy into that place.
+        # The next copy to that path removes the file that a kill between completion and renaming leaves.
         self.assert_done(rcopy("get", "new.bin", server.place, "-o", target))
         self.assertEqual([name for name in os.listdir(self.work) if name.startswith(".rcopy-")], [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What rcopy cannot do it says in one line, and leaves everything as it was."""
+"""rcopy refuses unsupported requests with one line of error and changes no file."""
 import os
 import socket
 import sys
@@ -90,7 +90,7 @@ class Refusals(Case):
     def test_a_server_that_is_something_else(self):
         with socket.create_server(("127.0.0.1", 0)) as other:
             place = f"127.0.0.1:{other.getsockname()[1]}"
-            self.assert_refused(rcopy("put", self.file("f", 1), place, "--timeout", "0.5"), "said nothing in time")
+            self.assert_refused(rcopy("put", self.file("f", 1), place, "--timeout", "0.5"), "sent no greeting in time")
 
     def test_a_device_that_is_not_there(self):
         server = self.serve()
@@ -101,7 +101,7 @@ class Refusals(Case):
 
     def test_a_port_that_is_taken(self):
         server = self.serve()
-        self.assert_refused(rcopy("serve", self.served, "--port", server.port), "another program listens there")
+        self.assert_refused(rcopy("serve", self.served, "--port", server.port), "another process uses this port")
 
     def test_a_directory_that_is_not_there(self):
         self.assert_refused(rcopy("serve", self.work / "missing"), "there is no such file")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """librdmacm's own programs: connections, datagrams, endpoints, timing, and what they say when nobody listens.
 
-What they print is checked line by line where it is data, since some of them exit 0 whatever happened.
+Lines with data are checked one by one, because some programs always exit with status 0.
 """
 import pathlib
 import re
@@ -81,7 +81,7 @@ class Connecting(foreign.Case):
                 port, ("rping", "-s", *words, *server_options), ("rping", "-c", *words, *options))
         self.assert_succeeded(server, client)
         for end, begin in ((server, "server ping data: "), (client, "ping data: ")):
-            # What else it says comes by another stream, in the middle of long lines.
+            # Its other output is in another stream, in the middle of long lines.
             said = re.sub("(server|client) DISCONNECT EVENT...\n|wait for RDMA_READ_ADV state 10\n", "", end.output)
             wanted = [begin + ping(number, size) for number in range(count)]
             self.assertTrue(said.splitlines() == wanted, end)
@@ -130,7 +130,7 @@ class Connecting(foreign.Case):
         count = 100 if foreign.Setting.full else 20
         with connections.port() as port:
             words = ("cmtime", "-c", count, "-p", port)
-            client = connections.client_of(port, words, (*words, "-s", HERE))  # its server serves for ever
+            client = connections.client_of(port, words, (*words, "-s", HERE))  # its server never exits
         self.assert_succeeded(client)
         for step in ("create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"):
             self.assertRegex(client.output, re.compile(rf"^{step} *:( +[\d.]+){{4}}$", re.MULTILINE))

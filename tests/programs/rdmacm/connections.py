@@ -7,7 +7,7 @@ import socket
 
 import foreign
 
-ACCEPTS = 0x10000  # in /proc/net/unix: somebody listens
+ACCEPTS = 0x10000  # in /proc/net/unix: a listening socket
 NAME = re.compile(r"@verbena-cm-port\.(\d+)\.[0-9a-f]+\.(\d+)")
 
 

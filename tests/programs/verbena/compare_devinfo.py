@@ -43,7 +43,7 @@ CONDITIONAL = {"fw_ver", "board_id", "max_map_per_fmr", "max_srq_wr", "max_srq_s
 
 
 def named_bits(mask, names, within=~0):
-    """What ibv_devinfo prints for a mask: the names it knows, and the rest as a number."""
+    """Returns the text that ibv_devinfo prints for a mask: the known names, and the other bits as a number."""
     mask &= within
     known = [name for bit, name in names.items() if mask >> bit & 1]
     unknown = mask & ~sum(1 << bit for bit in names)
@@ -51,7 +51,7 @@ def named_bits(mask, names, within=~0):
 
 
 def device_fields(ours):
-    """What ibv_devinfo ought to say about a device, from our JSON. Lists are the lines under a key."""
+    """Returns the expected output of ibv_devinfo for a device, from our JSON. Lists are the lines under a key."""
     limits = ours["limits"]
     fields = {key: limits[key] for key in LIMITS}
     fields |= {key: ours[key] for key in ("fw_ver", "node_guid", "sys_image_guid", "vendor_id", "vendor_part_id", "hw_ver",
@@ -79,7 +79,7 @@ def device_fields(ours):
 
 
 def group_fields(ours):
-    """The same for the groups of capabilities."""
+    """Returns the expected lines for the groups of capabilities."""
     tso, rss, pacing, tags, moderation = (
         ours[key] for key in ("tso_caps", "rss_caps", "packet_pacing_caps", "tm_caps", "cq_mod_caps"))
     fields = {f"{key}/supported_qp/": named_bits(ours[key]["supported_qpts"]["mask"], QUEUE_PAIRS)
@@ -98,7 +98,7 @@ def group_fields(ours):
 
 
 def port_fields(ours):
-    """What ibv_devinfo ought to say about a port."""
+    """Returns the expected output of ibv_devinfo for a port."""
     fields = {key: ours[key] for key in ("port", "max_mtu", "active_mtu", "sm_lid", "max_vl_num", "bad_pkey_cntr",
                                          "qkey_viol_cntr", "sm_sl", "pkey_tbl_len", "gid_tbl_len", "subnet_timeout",
                                          "init_type_reply")}
@@ -114,7 +114,7 @@ def port_fields(ours):
 
 
 class Theirs:
-    """ibv_devinfo's text as fields, named as above: one dictionary for the device, one for each port."""
+    """Returns ibv_devinfo's text as fields with ibv_devinfo's names: one dictionary for the device, one for each port."""
 
     def __init__(self, text):
         self.device = {}

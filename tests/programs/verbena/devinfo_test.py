@@ -12,7 +12,7 @@ import compare_devinfo
 import harness
 
 SCHEMA = json.loads((harness.ROOT / "docs/guide/devinfo.schema.json").read_text())
-# What ibv_devinfo -v prints for a device that has everything, on the lines that soft0 does not make it print.
+# Output of ibv_devinfo -v for a device with all features, on the lines that it does not print for soft0.
 RICH = """\tboard_id:\t\t\tMT_0000000008
 \t\t\t\t\tUnknown flags: 0x8000
 \tmax_map_per_fmr:\t\t255
@@ -176,7 +176,7 @@ class Table(harness.Case):
     def test_shows_one_port_or_says_that_it_is_not_there(self):
         self.assertEqual(len(document("soft0", "--port", "1")["devices"][0]["ports"]), 1)
         self.assert_refused(harness.verbena("devinfo", "soft0", "--port", "2"), 1,
-                            "soft0: there is no port 2: the device has 1 port", "verbena devinfo")
+                            "soft0: port 2 does not exist: the device has 1 port", "verbena devinfo")
 
 
 class Absence(harness.Case):
@@ -184,24 +184,24 @@ class Absence(harness.Case):
         done = harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "off", "VERBENA_LIBIBVERBS": "/nonexistent/libibverbs.so.1"})
         said = harness.text(done.stderr).splitlines()
         self.assertEqual((done.returncode, done.stdout, len(said)), (1, b"", 3), said)
-        self.assertEqual(said[0], "verbena devinfo: there is no RDMA device")
+        self.assertEqual(said[0], "verbena devinfo: no RDMA device is listed")
         self.assertRegex(said[1], r"^  hardware: .*/nonexistent/libibverbs\.so\.1.*VERBENA_LIBIBVERBS")
-        self.assertRegex(said[2], r"^  soft0: VERBENA_SOFTDEV=off switches it off")
+        self.assertRegex(said[2], r"^  soft0: VERBENA_SOFTDEV=off disables soft0")
 
     def test_of_the_device_library_is_explained(self):
         done = harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "only", "VERBENA_SOFTDEV_LIBRARY": "/nonexistent/soft.so"})
         said = harness.text(done.stderr).splitlines()
         self.assertEqual((done.returncode, len(said)), (1, 3), said)
-        self.assertRegex(said[1], r"^  hardware: VERBENA_SOFTDEV=only hides it")
+        self.assertRegex(said[1], r"^  hardware: VERBENA_SOFTDEV=only hides hardware")
         self.assertRegex(said[2], r"^  soft0: .*VERBENA_SOFTDEV_LIBRARY names this file")
 
     def test_of_a_name_lists_those_that_are_there(self):
-        self.assert_refused(harness.verbena("devinfo", "soft1"), 1, "there is no device 'soft1'; there are: soft0",
+        self.assert_refused(harness.verbena("devinfo", "soft1"), 1, "device 'soft1' does not exist; existing devices: soft0",
                             "verbena devinfo")
 
     def test_wrong_mode_is_named(self):
         self.assert_refused(harness.verbena("devinfo", env={"VERBENA_SOFTDEV": "maybe"}), 1,
-                            "it must be on, off or only", "verbena devinfo")
+                            "its values are on, off and only", "verbena devinfo")
 
     def test_wrong_usage_is_one_line_and_status_2(self):
         for words in (("devinfo", "--port", "x"), ("devinfo", "a", "b"), ("nonesuch",), ()):
@@ -211,7 +211,7 @@ class Absence(harness.Case):
         with open("/dev/full", "wb") as full:
             done = harness.verbena("devinfo", stdout=full)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("standard output cannot be written to", harness.text(done.stderr))
+        self.assertIn("writing to standard output failed", harness.text(done.stderr))
 
 
 class Help(harness.Case):

@@ -31,7 +31,7 @@ class Case(harness.Case):
         return found
 
     def ordinary(self, *words):
-        """What the ordinary user saw, with a copy of ours: the build folder may be closed to that user."""
+        """Returns the output for an unprivileged user, who runs a copy because the build folder may not be readable."""
         tool = self.copy_of(harness.VERBENA)
         library = self.copy_of(LIBRARIES / "libverbena-soft.so.0")
         done = subprocess.run([*ORDINARY, tool, "doctor", *map(str, words)], stdin=subprocess.DEVNULL,
@@ -60,9 +60,9 @@ class Here(Case):
     def test_soft0_works_and_the_status_says_so(self):
         report = self.doctor()
         self.assertEqual(report["usable"], {"device": "soft0", "port": 1, "kind": "soft"})
-        self.assertEqual(self.finding(report, "message")["meaning"], "it arrived")
+        self.assertEqual(self.finding(report, "message")["meaning"], "the message arrived")
         self.assertEqual(self.finding(report, "gid")["subject"], "soft0 port 1")
-        self.assertIn("RDMA works here, on soft0 port 1 (software device)", report["verdict"])
+        self.assertIn("RDMA works on soft0 port 1 (software device)", report["verdict"])
 
     def test_soft0_is_not_enough_where_more_is_required(self):
         for kind in ("kernel", "hardware"):
@@ -82,7 +82,7 @@ class Here(Case):
 
     def test_an_ordinary_user_is_enough_for_soft0(self):
         done = self.ordinary()
-        self.assertIn("RDMA works here, on soft0", harness.text(done.stdout))
+        self.assertIn("RDMA works on soft0", harness.text(done.stdout))
 
     def test_interfaces_of_this_host_can_be_attached_to(self):
         commands = " ".join(self.finding(self.doctor(), "attach")["commands"])
@@ -114,7 +114,7 @@ class Trees(Case):
         root = self.tree(sys__class__infiniband__mlx5_0__node_guid="", run__systemd__container="lxc\n",
                          sys__class__infiniband_verbs__uverbs0__ibdev="mlx5_0\n")
         report = self.doctor("--root", root)
-        self.assertIn("this container (lxc) was not given it", self.finding(report, "permission")["meaning"])
+        self.assertIn("it is not passed to this container (lxc)", self.finding(report, "permission")["meaning"])
         self.assertIn("--device=/dev/infiniband", self.finding(report, "container")["commands"][0])
 
     def test_adapter_without_its_module(self):
@@ -132,7 +132,7 @@ class Trees(Case):
 
     def test_empty_tree_is_no_failure(self):
         report = self.doctor("--root", self.tree())
-        self.assertIn("the limit is not known", self.finding(report, "memlock")["meaning"])
+        self.assertIn("the limit is unknown", self.finding(report, "memlock")["meaning"])
 
 
 class Peer(Case):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the program `verbena` share."""
+"""Shared code of the tests of the program `verbena`."""
 import os
 import pathlib
 import shutil

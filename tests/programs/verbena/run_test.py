@@ -63,12 +63,12 @@ def run(*words, **options):
 
 def way(finished):
     """Which way `verbena run -v` told, and the reason."""
-    found = re.search(r"^verbena run: way: (\S+), because (.*)$", harness.text(finished.stderr), re.MULTILINE)
+    found = re.search(r"^verbena run: method: (\S+), because (.*)$", harness.text(finished.stderr), re.MULTILINE)
     return found.groups() if found else None
 
 
 def variables(finished):
-    """What `env -0` printed."""
+    """Parses the output of `env -0`."""
     return dict(entry.split("=", 1) for entry in harness.text(finished.stdout).split("\0") if entry)
 
 
@@ -266,11 +266,11 @@ class RefusalOfFiles(harness.Case):
         return path
 
     def test_of_what_is_not_there(self):
-        self.assert_refused(run("--", "no-such-program"), 127, "there is no such program in PATH")
-        self.assert_refused(run("--", "./no-such-program"), 127, "there is no such file")
-        self.assert_refused(run("--", "/bin/sh/x"), 127, "there is no such file")
+        self.assert_refused(run("--", "no-such-program"), 127, "no such program in PATH")
+        self.assert_refused(run("--", "./no-such-program"), 127, "no such file")
+        self.assert_refused(run("--", "/bin/sh/x"), 127, "no such file")
         self.assert_refused(run("--", ""), 127, "empty")
-        self.assert_refused(run("--", "sh", env={"PATH": str(self.work)}), 127, "there is no such program in PATH")
+        self.assert_refused(run("--", "sh", env={"PATH": str(self.work)}), 127, "no such program in PATH")
 
     def test_of_what_cannot_be_executed(self):
         self.assert_refused(run("--", self.script("plain", "#!/bin/sh\n", 0o644)), 126, "not executable")
@@ -285,7 +285,7 @@ class RefusalOfFiles(harness.Case):
         self.script("closed/tool", "#!/bin/sh\n")
         closed.chmod(0)
         as_user = {"tool": self.copy_of(harness.VERBENA)} | (AS_NOBODY if os.getuid() == 0 else {})
-        self.assert_refused(run("--", "tool", env={"PATH": str(closed)}, **as_user), 127, "there is no such program in PATH")
+        self.assert_refused(run("--", "tool", env={"PATH": str(closed)}, **as_user), 127, "no such program in PATH")
         self.assert_refused(run("--", closed / "tool", **as_user), 126, "Permission denied")
         closed.chmod(0o700)
 
@@ -293,13 +293,13 @@ class RefusalOfFiles(harness.Case):
         for name, flag in (("static", "-static"), ("static-pie", "-static-pie")):
             program = self.compile(name, QUIET, flag)
             for words in ((), ("--preload",), ("--dropin",)):
-                self.assert_refused(run(*words, "--", program), 126, "it is linked statically")
+                self.assert_refused(run(*words, "--", program), 126, "is statically linked")
 
     def test_of_scripts_for_static_programs(self):
         program = self.compile("static", QUIET, "-static")
-        self.assert_refused(run("--", self.script("one", f"#!{program}\n")), 126, "it is linked statically")
+        self.assert_refused(run("--", self.script("one", f"#!{program}\n")), 126, "is statically linked")
         self.assert_refused(run("--", self.script("two", f"#!/usr/bin/env -S {program} -x\n")), 126,
-                            "it is linked statically")
+                            "is statically linked")
 
     def test_of_programs_for_another_machine(self):
         for name, offset, content in (("processor", 18, struct.pack("<H", 0xf7)), ("width", 4, b"\x01")):
@@ -320,7 +320,7 @@ class RefusalOfFiles(harness.Case):
 
     def test_of_programs_for_another_c_library(self):
         program = self.compile("musl", QUIET, "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
-        self.assert_refused(run("--", program), 126, "it is built for musl")
+        self.assert_refused(run("--", program), 126, "is built for musl")
 
     def test_of_files_that_are_no_programs(self):
         self.assert_refused(run("--", self.script("text", "echo hello\n")), 126, "neither an ELF program nor a script")
@@ -331,7 +331,7 @@ class RefusalOfFiles(harness.Case):
     def test_of_scripts_that_are_their_own_interpreter(self):
         path = self.work / "loop"
         self.script("loop", f"#!{path}\n")
-        self.assert_refused(run("--", path), 126, "a script of a script")
+        self.assert_refused(run("--", path), 126, "interpreters is longer than 5")
 
     def test_of_set_user_id_programs(self):
         if os.getuid() == 0:
@@ -340,7 +340,7 @@ class RefusalOfFiles(harness.Case):
             program.chmod(0o4755)
         else:
             program = "/usr/bin/passwd"
-        self.assert_refused(run("--", program), 126, "it is a program set-user-id")
+        self.assert_refused(run("--", program), 126, "the program is set-user-id")
 
     def test_of_misuse_is_one_line(self):
         for words in ((), ("-v",), ("--no-such-option", "true"), ("--preload", "--dropin", "true")):
@@ -367,7 +367,7 @@ class Refusal(harness.Case):
         program = self.copy_of("/bin/true")
         os.chown(program, -1, NOBODY)
         program.chmod(0o2755)
-        self.assert_refused(run("--", program), 126, "it is a program set-group-id")
+        self.assert_refused(run("--", program), 126, "the program is set-group-id")
         program.chmod(0o755)
         raw_net = struct.pack("<IIIII", 0x02000001, 1 << 13, 0, 0, 0)  # version 2, effective: CAP_NET_RAW
         os.setxattr(program, "security.capability", raw_net)
@@ -399,14 +399,14 @@ class Refusal(harness.Case):
         self.assertIn("soft0", harness.text(done.stdout))
         self.assert_refused(run_there("--", "true", VERBENA_RUN_LIBRARIES=str(self.work)), 125, "VERBENA_RUN_LIBRARIES")
         (place / "lib/libverbena-soft.so.0").unlink()
-        self.assert_refused(run_there("--", "true"), 125, "libverbena-soft.so.0 is not there")
+        self.assert_refused(run_there("--", "true"), 125, "libverbena-soft.so.0 was not found")
         self.assert_ended(run_there("--", "true", VERBENA_RUN_LIBRARIES=str(LIBRARIES)))
 
     def test_of_a_path_that_the_loader_cannot_take(self):
         spaced = self.work / "a b"
         shutil.copytree(self.installation(), spaced)
         done = run("--", "true", env={"VERBENA_RUN_LIBRARIES": str(spaced / "lib")})
-        self.assert_refused(done, 125, "without blanks, colons and dollars")
+        self.assert_refused(done, 125, "without blanks, colons, semicolons and dollars")
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@
 namespace verbena {
 namespace {
 
-TEST(assert_macro, lets_a_kept_rule_pass) {
+TEST(assert_macro, true_condition_is_evaluated_once) {
   int evaluations = 0;
   VERBENA_ASSERT(++evaluations == 1, "counted once");
   EXPECT_EQ(evaluations, 1);
 }
 
-TEST(assert_macro_death, stops_with_rule_and_place) {
+TEST(assert_macro_death, false_condition_aborts_with_rule_and_place) {
   EXPECT_DEATH(VERBENA_ASSERT(1 == 2, "numbers stay what they are"),
-               "verbena: rule broken: numbers stay what they are \\(.*assert_test.cpp:[0-9]+\\)");
+               "verbena: usage error: numbers stay what they are \\(.*assert_test.cpp:[0-9]+\\)");
 }
 
-TEST(assert_macro_death, handler_sees_the_rule_before_the_program_ends) {
+TEST(assert_macro_death, handler_is_called_before_the_abort) {
   EXPECT_DEATH(
       {
         set_broken_rule_handler(
@@ -30,7 +30,7 @@ TEST(assert_macro_death, handler_sees_the_rule_before_the_program_ends) {
       "handled: a rule");
 }
 
-TEST(assert_macro, handler_may_throw_instead) {
+TEST(assert_macro, handler_that_throws_prevents_the_abort) {
   const auto previous =
       set_broken_rule_handler([](const broken_rule& broken) { throw std::string(broken.rule); });
   std::string caught;
@@ -43,18 +43,18 @@ TEST(assert_macro, handler_may_throw_instead) {
   EXPECT_EQ(caught, "a rule for tests");
 }
 
-TEST(assert_macro_death, null_handler_restores_the_default) {
+TEST(assert_macro_death, null_handler_restores_the_default_handler) {
   set_broken_rule_handler([](const broken_rule&) {});
   set_broken_rule_handler(nullptr);
-  EXPECT_DEATH(VERBENA_ASSERT(false, "the default speaks"), "rule broken: the default speaks");
+  EXPECT_DEATH(VERBENA_ASSERT(false, "the default speaks"), "usage error: the default speaks");
 }
 
 #ifdef VERBENA_CHECKED
-TEST(check_macro_death, stops_in_checked_builds) {
-  EXPECT_DEATH(VERBENA_CHECK(false, "a hot rule"), "rule broken: a hot rule");
+TEST(check_macro_death, false_condition_aborts_in_checked_builds) {
+  EXPECT_DEATH(VERBENA_CHECK(false, "a hot rule"), "usage error: a hot rule");
 }
 #else
-TEST(check_macro, is_not_evaluated_in_other_builds) {
+TEST(check_macro, condition_is_not_evaluated_in_unchecked_builds) {
   int evaluations = 0;
   VERBENA_CHECK(++evaluations == 7, "a hot rule");
   EXPECT_EQ(evaluations, 0);

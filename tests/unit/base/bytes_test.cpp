@@ -9,7 +9,7 @@
 namespace verbena {
 namespace {
 
-TEST(bytes, text_has_no_terminating_zero) {
+TEST(bytes, bytes_of_text_exclude_the_terminating_zero) {
   const auto bytes = bytes_of("hello");
   ASSERT_EQ(bytes.size(), 5U);
   EXPECT_EQ(bytes[0], std::byte{'h'});
@@ -24,13 +24,13 @@ TEST(bytes, byte_swap_reverses_every_width) {
   EXPECT_EQ(byte_swap(std::uint64_t{0x123456789abcdef0}), 0xf0debc9a78563412U);
 }
 
-TEST(bytes, network_order_puts_the_top_byte_first) {
+TEST(bytes, network_order_stores_the_most_significant_byte_first) {
   std::array<std::byte, 4> bytes;
   store_network_order(bytes.data(), std::uint32_t{0x01020304});
   EXPECT_EQ(bytes, (std::array{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}));
 }
 
-TEST(byte_reader, takes_values_in_order_and_never_past_the_end) {
+TEST(byte_reader, take_past_the_end_returns_nullopt) {
   const std::array bytes = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}};
   byte_reader reader(bytes);
   EXPECT_EQ(reader.take<std::uint8_t>(), 0x01);
@@ -43,7 +43,7 @@ TEST(byte_reader, takes_values_in_order_and_never_past_the_end) {
   EXPECT_TRUE(reader.rest().empty());
 }
 
-TEST(byte_reader, takes_runs_of_bytes) {
+TEST(byte_reader, take_bytes_returns_consecutive_bytes) {
   byte_reader reader(bytes_of("abcdef"));
   const auto first = reader.take_bytes(4);
   ASSERT_TRUE(first.has_value());
@@ -53,7 +53,7 @@ TEST(byte_reader, takes_runs_of_bytes) {
   EXPECT_TRUE(reader.take_bytes(0).has_value());
 }
 
-TEST(byte_reader, reads_what_was_stored) {
+TEST(byte_reader, stored_values_are_read_back) {
   std::array<std::byte, 8> bytes;
   store_network_order(bytes.data(), std::uint64_t{0xfedcba9876543210});
   EXPECT_EQ(byte_reader(bytes).take<std::uint64_t>(), 0xfedcba9876543210U);

@@ -8,20 +8,20 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(deadline, never_does_not_expire) {
+TEST(deadline, deadline_never_does_not_expire) {
   EXPECT_TRUE(deadline::never().is_never());
   EXPECT_FALSE(deadline::never().expired());
   EXPECT_EQ(deadline::never().poll_timeout_ms(), -1);
 }
 
-TEST(deadline, nothing_left_is_expired_at_once) {
+TEST(deadline, deadline_of_zero_or_negative_duration_is_expired) {
   EXPECT_TRUE(deadline::after(0ns).expired());
   EXPECT_TRUE(deadline::after(-5s).expired());
   EXPECT_EQ(deadline::after(-5s).poll_timeout_ms(), 0);
   EXPECT_TRUE(deadline::at(deadline::clock::time_point::min()).expired());
 }
 
-TEST(deadline, later_is_not_expired) {
+TEST(deadline, deadline_in_the_future_is_not_expired) {
   const auto later = deadline::after(1h);
   EXPECT_FALSE(later.expired());
   EXPECT_FALSE(later.is_never());
@@ -29,11 +29,11 @@ TEST(deadline, later_is_not_expired) {
   EXPECT_LE(later.poll_timeout_ms(), 3'600'000);
 }
 
-TEST(deadline, a_duration_beyond_the_clock_means_never) {
+TEST(deadline, duration_beyond_the_range_of_the_clock_means_never) {
   EXPECT_TRUE(deadline::after(std::chrono::nanoseconds::max()).is_never());
 }
 
-TEST(deadline, poll_timeout_is_rounded_up_so_that_waiting_does_not_spin) {
+TEST(deadline, poll_timeout_is_rounded_up) {
   // Less than one millisecond is left, yet the wait must not be zero: 1, unless the time is over.
   const auto soon = deadline::after(900us);
   const int wait = soon.poll_timeout_ms();
@@ -44,7 +44,7 @@ TEST(deadline, poll_timeout_is_at_most_a_day) {
   EXPECT_EQ(deadline::after(24h * 400).poll_timeout_ms(), 86'400'000);
 }
 
-TEST(deadline, keeps_its_point_in_time) {
+TEST(deadline, when_returns_the_given_point_in_time) {
   const auto when = deadline::clock::now() + 3s;
   EXPECT_EQ(deadline::at(when).when(), when);
 }

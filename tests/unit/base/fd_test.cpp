@@ -31,7 +31,7 @@ pipe_ends make_pipe() {
 
 bool is_open(int fd) { return ::fcntl(fd, F_GETFD) != -1; }
 
-TEST(unique_fd, closes_what_it_owns) {
+TEST(unique_fd, destructor_closes_the_descriptor) {
   int raw = -1;
   {
     const auto ends = make_pipe();
@@ -42,12 +42,12 @@ TEST(unique_fd, closes_what_it_owns) {
   EXPECT_FALSE(is_open(raw));
 }
 
-TEST(unique_fd, moving_transfers_ownership) {
+TEST(unique_fd, move_transfers_ownership) {
   auto ends = make_pipe();
   const int raw = ends.read_end.get();
   unique_fd second(std::move(ends.read_end));
   EXPECT_EQ(second.get(), raw);
-  EXPECT_FALSE(static_cast<bool>(ends.read_end));  // NOLINT(bugprone-use-after-move)
+  EXPECT_FALSE(static_cast<bool>(ends.read_end));  // NOLINT(bugprone-use-after-move,*.Move)
   ends.write_end = std::move(second);
   EXPECT_EQ(ends.write_end.get(), raw);
   EXPECT_TRUE(is_open(raw));
@@ -56,7 +56,7 @@ TEST(unique_fd, moving_transfers_ownership) {
   EXPECT_TRUE(is_open(raw)) << "assigning to itself keeps it";
 }
 
-TEST(unique_fd, release_gives_up_ownership) {
+TEST(unique_fd, release_ends_ownership) {
   auto ends = make_pipe();
   const int raw = ends.read_end.release();
   EXPECT_FALSE(static_cast<bool>(ends.read_end));
@@ -66,27 +66,27 @@ TEST(unique_fd, release_gives_up_ownership) {
   EXPECT_FALSE(is_open(raw));
 }
 
-TEST(wait_for_fd, is_true_when_there_is_something) {
+TEST(wait_for_fd, readable_descriptor_returns_true) {
   const auto ends = make_pipe();
   ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
   EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value());
 }
 
-TEST(wait_for_fd, is_false_when_the_deadline_passes) {
+TEST(wait_for_fd, passed_deadline_returns_false) {
   const auto ends = make_pipe();
   const auto until = deadline::after(20ms);
   EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, until).value());
   EXPECT_TRUE(until.expired()) << "it never ends early";
 }
 
-TEST(wait_for_fd, looks_once_when_the_deadline_has_passed_already) {
+TEST(wait_for_fd, expired_deadline_still_polls_once) {
   const auto ends = make_pipe();
   EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
   ASSERT_EQ(::write(ends.write_end.get(), "x", 1), 1);
   EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::after(0ns)).value());
 }
 
-TEST(wait_for_fd, a_hang_up_ends_the_wait) {
+TEST(wait_for_fd, hang_up_returns_true) {
   auto ends = make_pipe();
   ends.write_end.reset();
   EXPECT_TRUE(wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value());
@@ -94,7 +94,7 @@ TEST(wait_for_fd, a_hang_up_ends_the_wait) {
 
 std::atomic<int> signals_seen{0};
 
-TEST(wait_for_fd, continues_after_a_signal) {
+TEST(wait_for_fd, signal_does_not_end_the_wait) {
   struct sigaction action{};
   action.sa_handler = [](int) { ++signals_seen; };
   struct sigaction previous{};

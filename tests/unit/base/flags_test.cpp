@@ -16,7 +16,7 @@ static_assert(basket().empty());
 static_assert((fruit::apple | fruit::plum).mask() == 5);
 static_assert(!flag_enum<int>);
 
-TEST(flags, contains_asks_for_all_of_them) {
+TEST(flags, contains_is_true_only_if_all_bits_are_set) {
   const basket some = fruit::apple | fruit::plum;
   EXPECT_TRUE(some.contains(fruit::apple));
   EXPECT_TRUE(some.contains(fruit::apple | fruit::plum));
@@ -24,7 +24,7 @@ TEST(flags, contains_asks_for_all_of_them) {
   EXPECT_TRUE(some.contains({}));
 }
 
-TEST(flags, assignment_operators_add_and_keep) {
+TEST(flags, assignment_operators_unite_and_intersect) {
   basket some = fruit::apple;
   some |= fruit::pear;
   EXPECT_EQ(some, fruit::apple | fruit::pear);
@@ -32,7 +32,7 @@ TEST(flags, assignment_operators_add_and_keep) {
   EXPECT_EQ(some, basket(fruit::pear));
 }
 
-TEST(flags, without_removes) {
+TEST(flags, without_removes_bits) {
   EXPECT_EQ((fruit::apple | fruit::pear).without(fruit::pear), basket(fruit::apple));
   EXPECT_EQ(basket(fruit::apple).without(fruit::plum), basket(fruit::apple));
 }

@@ -10,16 +10,17 @@
 #include <random>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace verbena {
 namespace {
 
-TEST(guid, prints_in_four_groups) {
+TEST(guid, to_string_prints_four_groups) {
   EXPECT_EQ(to_string(guid::from_number(0x0002c90300a07c8e)), "0002:c903:00a0:7c8e");
   EXPECT_EQ(to_string(guid()), "0000:0000:0000:0000");
 }
 
-TEST(guid, keeps_the_order_of_the_wire) {
+TEST(guid, bytes_are_in_wire_order) {
   const std::array<std::uint8_t, 8> wire = {0x00, 0x02, 0xc9, 0x03, 0x00, 0xa0, 0x7c, 0x8e};
   std::uint64_t be64 = 0;
   std::memcpy(&be64, wire.data(), wire.size());
@@ -29,33 +30,33 @@ TEST(guid, keeps_the_order_of_the_wire) {
   EXPECT_EQ(guid(wire).oui(), 0x0002c9U);
 }
 
-TEST(guid, zero_is_reserved) {
+TEST(guid, zero_guid_is_reserved) {
   EXPECT_TRUE(guid().is_reserved());
   EXPECT_FALSE(guid::from_number(1).is_reserved());
   EXPECT_LT(guid::from_number(1), guid::from_number(0x100));
 }
 
-TEST(gid, prints_as_an_ipv6_address) {
+TEST(gid, to_string_prints_an_ipv6_address) {
   EXPECT_EQ(to_string(parse_gid("fe80::1").value()), "fe80::1");
   EXPECT_EQ(to_string(parse_gid("192.0.2.1").value()), "::ffff:192.0.2.1");
   EXPECT_EQ(to_string(gid()), "::");
 }
 
-TEST(gid, parses_ipv6_and_maps_ipv4) {
+TEST(gid, parse_gid_accepts_ipv6_and_maps_ipv4) {
   EXPECT_EQ(parse_gid("192.0.2.1"), parse_gid("::ffff:192.0.2.1"));
   EXPECT_EQ(parse_gid("fe80::1")->bytes()[0], 0xfe);
   for (const char* text : {"", "soft0", "192.0.2", "192.0.2.1.5", "fe80::1::2", "fe80::1%eth0"})
     EXPECT_FALSE(parse_gid(text).has_value()) << text;
 }
 
-TEST(gid, text_that_goes_on_behind_a_zero_is_no_address) {
+TEST(gid, text_with_an_embedded_zero_is_refused) {
   using namespace std::string_literals;
   EXPECT_FALSE(parse_gid("fe80::1\0x"s));
   EXPECT_FALSE(parse_gid("192.0.2.1\0"s));
   EXPECT_FALSE(parse_gid("\0"s));
 }
 
-TEST(gid, any_text_is_refused_or_is_an_address_that_survives_its_text) {
+TEST(gid, random_text_is_refused_or_round_trips) {
   std::mt19937_64 random(20261121);
   constexpr std::string_view letters = "::::....0127fFx%\0";
   int addresses = 0;
@@ -70,7 +71,7 @@ TEST(gid, any_text_is_refused_or_is_an_address_that_survives_its_text) {
   EXPECT_GT(addresses, 50);
 }
 
-TEST(gid, every_address_survives_its_text) {
+TEST(gid, random_addresses_round_trip_through_text) {
   std::mt19937_64 random(20240611);
   for (int i = 0; i < 5000; ++i) {
     std::array<std::uint8_t, 16> bytes{};
@@ -84,7 +85,7 @@ TEST(gid, every_address_survives_its_text) {
   }
 }
 
-TEST(guid, every_number_survives_the_way_through_the_wire) {
+TEST(guid, random_numbers_round_trip_through_network_order) {
   std::mt19937_64 random(20240612);
   for (int i = 0; i < 1000; ++i) {
     const std::uint64_t number = random();
@@ -97,7 +98,7 @@ TEST(guid, every_number_survives_the_way_through_the_wire) {
   }
 }
 
-TEST(gid, tells_kinds_of_addresses_apart) {
+TEST(gid, kinds_of_addresses_are_distinguished) {
   EXPECT_TRUE(parse_gid("::ffff:192.0.2.1")->is_ipv4_mapped());
   EXPECT_FALSE(parse_gid("::192.0.2.1")->is_ipv4_mapped());
   EXPECT_FALSE(parse_gid("fe80::1")->is_ipv4_mapped());
@@ -109,10 +110,36 @@ TEST(gid, tells_kinds_of_addresses_apart) {
   EXPECT_FALSE(parse_gid("::1")->is_zero());
 }
 
-TEST(gid, splits_into_prefix_and_interface) {
+TEST(gid, subnet_prefix_and_interface_id_are_the_halves) {
   const auto id = parse_gid("fe80::1122:3344:5566:7788").value();
   EXPECT_EQ(id.subnet_prefix(), 0xfe80000000000000U);
   EXPECT_EQ(id.interface_id(), 0x1122334455667788U);
+}
+
+TEST(guid, guid_is_a_key_of_unordered_map) {
+  std::unordered_map<guid, int> numbers;
+  numbers[guid::from_number(1)] = 1;
+  numbers[guid::from_number(2)] = 2;
+  numbers[guid::from_number(1)] = 3;
+  EXPECT_EQ(numbers.size(), 2U);
+  EXPECT_EQ(numbers.at(guid::from_number(1)), 3);
+  EXPECT_EQ(numbers.count(guid()), 0U);
+}
+
+TEST(gid, gid_is_a_key_of_unordered_map) {
+  std::unordered_map<gid, int> numbers;
+  for (int i = 0; i < 256; ++i) numbers[parse_gid("fe80::" + std::to_string(i)).value()] = i;
+  EXPECT_EQ(numbers.size(), 256U);
+  EXPECT_EQ(numbers.at(parse_gid("fe80::17").value()), 17);
+  EXPECT_EQ(numbers.count(gid()), 0U);
+}
+
+TEST(gid, hash_depends_on_both_halves) {
+  const std::hash<gid> hash;
+  const auto of = [&](const char* text) { return hash(parse_gid(text).value()); };
+  EXPECT_NE(of("fe80::1"), of("2001:db8::1"));
+  EXPECT_NE(of("fe80::1"), of("fe80::2"));
+  EXPECT_NE(of("0:0:0:1::2"), of("0:0:0:2::1"));
 }
 
 }  // namespace

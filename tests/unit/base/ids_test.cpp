@@ -15,7 +15,7 @@ static_assert(!std::is_convertible_v<local_key, std::uint32_t>);
 static_assert(!std::is_constructible_v<local_key, remote_key>);
 static_assert(!std::is_constructible_v<queue_pair_number, packet_sequence_number>);
 
-TEST(strong_id, keeps_compares_and_hashes_its_number) {
+TEST(strong_id, ids_compare_and_hash_by_value) {
   EXPECT_EQ(remote_key(7).value(), 7U);
   EXPECT_LT(remote_key(7), remote_key(8));
   EXPECT_EQ(port_number().value(), 0);
@@ -23,7 +23,7 @@ TEST(strong_id, keeps_compares_and_hashes_its_number) {
   EXPECT_EQ(keys.size(), 2U);
 }
 
-TEST(id24, holds_24_bits) {
+TEST(id24, largest_value_has_24_bits) {
   EXPECT_EQ(queue_pair_number(0xff'ffff).value(), 0xff'ffffU);
   EXPECT_LT(packet_sequence_number(1), packet_sequence_number(2));
   const std::unordered_set<queue_pair_number> numbers = {queue_pair_number(3),
@@ -31,10 +31,10 @@ TEST(id24, holds_24_bits) {
   EXPECT_EQ(numbers.size(), 1U);
 }
 
-TEST(id24_death, a_25th_bit_breaks_a_rule) {
+TEST(id24_death, value_with_25_bits_aborts) {
   EXPECT_DEATH(queue_pair_number(0x100'0000),
-               "a queue pair number or packet sequence number has 24 bits");
-  EXPECT_DEATH(packet_sequence_number(0xffff'ffff), "has 24 bits");
+               "a queue pair number or packet sequence number exceeds 24 bits");
+  EXPECT_DEATH(packet_sequence_number(0xffff'ffff), "exceeds 24 bits");
 }
 
 }  // namespace

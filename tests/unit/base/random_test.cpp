@@ -10,7 +10,7 @@
 namespace verbena {
 namespace {
 
-TEST(random_numbers, do_not_repeat) {
+TEST(random_numbers, numbers_do_not_repeat) {
   std::set<std::uint64_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random_u64());
   EXPECT_EQ(seen.size(), 1000U) << "a repetition among 1000 has a chance of 3 in 10^14";

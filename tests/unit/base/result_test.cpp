@@ -18,7 +18,7 @@ result<int> no_number() { return refused(); }
 result<void> done() { return {}; }
 result<void> not_done() { return refused(); }
 
-TEST(result, holds_a_value) {
+TEST(result, success_returns_its_value) {
   result<std::string> text = std::string("hi");
   EXPECT_TRUE(text.has_value());
   EXPECT_TRUE(static_cast<bool>(text));
@@ -29,14 +29,14 @@ TEST(result, holds_a_value) {
   EXPECT_EQ(std::move(text).value(), "hi!");
 }
 
-TEST(result, holds_an_error) {
+TEST(result, failure_returns_its_error) {
   const auto none = no_number();
   EXPECT_FALSE(none.has_value());
   EXPECT_EQ(none.error().code(), EBUSY);
   EXPECT_EQ(no_number().error().call(), "f");
 }
 
-TEST(result, value_or_replaces_an_error) {
+TEST(result, value_or_of_an_error_returns_the_alternative) {
   EXPECT_EQ(seven().value_or(1), 7);
   EXPECT_EQ(no_number().value_or(1), 1);
   const auto none = no_number();
@@ -45,26 +45,26 @@ TEST(result, value_or_replaces_an_error) {
 
 result<std::string> long_text() { return std::string(100, 'x'); }
 
-TEST(result, value_of_a_temporary_outlives_it_in_a_loop) {
+TEST(result, value_of_a_temporary_is_returned_by_value) {
   int letters = 0;
   for (const char letter : long_text().value()) letters += letter == 'x' ? 1 : 0;
   EXPECT_EQ(letters, 100);
 }
 
-TEST(result, carries_what_can_only_be_moved) {
+TEST(result, move_only_value_can_be_moved_out) {
   result<std::unique_ptr<int>> owner = std::make_unique<int>(5);
   const std::unique_ptr<int> taken = std::move(owner).value();
   EXPECT_EQ(*taken, 5);
 }
 
-TEST(result, chains_values_and_passes_errors_by) {
+TEST(result, and_then_and_transform_skip_errors) {
   const auto twice = [](int value) -> result<int> { return 2 * value; };
   const auto text = [](int value) { return std::to_string(value); };
   EXPECT_EQ(seven().and_then(twice).transform(text).value(), "14");
   EXPECT_EQ(no_number().and_then(twice).transform(text).error().code(), EBUSY);
 }
 
-TEST(result, or_else_and_transform_error_touch_only_errors) {
+TEST(result, or_else_and_transform_error_skip_values) {
   const auto rescue = [](const error&) -> result<int> { return 1; };
   const auto explain = [](error what) { return std::move(what).with_diagnosis("because"); };
   EXPECT_EQ(no_number().or_else(rescue).value(), 1);
@@ -73,7 +73,7 @@ TEST(result, or_else_and_transform_error_touch_only_errors) {
   EXPECT_EQ(seven().transform_error(explain).value(), 7);
 }
 
-TEST(result, transform_to_nothing_is_a_result_of_nothing) {
+TEST(result, transform_to_void_returns_result_void) {
   int seen = 0;
   const result<void> kept = seven().transform([&](int value) { seen = value; });
   EXPECT_TRUE(kept.has_value());
@@ -82,7 +82,7 @@ TEST(result, transform_to_nothing_is_a_result_of_nothing) {
   EXPECT_EQ(seen, 7);
 }
 
-TEST(result_of_nothing, has_the_same_members) {
+TEST(result_void, members_behave_like_those_of_result) {
   EXPECT_TRUE(done().has_value());
   EXPECT_FALSE(static_cast<bool>(not_done()));
   EXPECT_EQ(not_done().error().code(), EBUSY);
@@ -107,14 +107,14 @@ result<int> sum_of(result<int> (*first)(), result<void> (*second)()) {
   return a + b;
 }
 
-TEST(verbena_try, passes_errors_on_and_declares_values) {
+TEST(verbena_try, error_is_returned_and_value_is_declared) {
   EXPECT_EQ(sum_of(seven, done).value(), 14);
   EXPECT_EQ(sum_of(no_number, done).error().code(), EBUSY);
   EXPECT_EQ(sum_of(seven, not_done).error().code(), EBUSY);
 }
 
 #ifndef VERBENA_NO_EXCEPTIONS
-TEST(result, value_of_an_error_throws_it) {
+TEST(result, value_of_an_error_throws_exception) {
   EXPECT_THROW(static_cast<void>(no_number().value()), exception);
   const auto none = no_number();
   EXPECT_THROW(static_cast<void>(none.value()), exception);

@@ -14,7 +14,7 @@ TEST(ack_timeout, default_is_67_milliseconds) {
   EXPECT_EQ(to_string(ack_timeout()), "67.108864ms");
 }
 
-TEST(ack_timeout, exact_durations_are_kept) {
+TEST(ack_timeout, encodable_durations_are_exact) {
   for (std::uint8_t exponent = 1; exponent <= 31; ++exponent) {
     const auto timeout = ack_timeout::from_exponent(exponent);
     EXPECT_EQ(timeout.duration(), 4096ns * (std::int64_t{1} << exponent));
@@ -22,14 +22,14 @@ TEST(ack_timeout, exact_durations_are_kept) {
   }
 }
 
-TEST(ack_timeout, never_waits_shorter_than_asked) {
+TEST(ack_timeout, at_least_rounds_up) {
   for (std::uint8_t exponent = 1; exponent < 31; ++exponent) {
     const auto wait = ack_timeout::from_exponent(exponent).duration() + 1ns;
     EXPECT_EQ(ack_timeout::at_least(wait).exponent(), exponent + 1);
   }
 }
 
-TEST(ack_timeout, clamps_at_both_ends_and_is_never_infinite_by_rounding) {
+TEST(ack_timeout, at_least_clamps_and_is_never_infinite) {
   EXPECT_EQ(ack_timeout::at_least(-1s).exponent(), 1);
   EXPECT_EQ(ack_timeout::at_least(0ns).exponent(), 1);
   EXPECT_EQ(ack_timeout::at_least(std::chrono::nanoseconds::max()).exponent(), 31);
@@ -43,32 +43,32 @@ TEST(ack_timeout, infinite_is_exponent_zero) {
   EXPECT_EQ(to_string(ack_timeout::infinite()), "infinite");
 }
 
-TEST(ack_timeout, prints_without_trailing_zeros) {
+TEST(ack_timeout, to_string_omits_trailing_zeros) {
   EXPECT_EQ(to_string(ack_timeout::from_exponent(1)), "8.192us");
   EXPECT_EQ(to_string(ack_timeout::from_exponent(4)), "65.536us");
   EXPECT_EQ(to_string(ack_timeout::from_exponent(20)), "4.294967296s");
 }
 
-TEST(ack_timeout_death, a_sixth_bit_breaks_a_rule) {
+TEST(ack_timeout_death, exponent_32_aborts) {
   EXPECT_DEATH(static_cast<void>(ack_timeout::from_exponent(32)),
-               "an ACK timeout's exponent has 5 bits: 0 to 31");
+               "the exponent of an ACK timeout exceeds 31");
 }
 
-TEST(rnr_timer, encoding_zero_is_the_longest) {
+TEST(rnr_timer, encoding_0_is_the_longest_delay) {
   EXPECT_EQ(rnr_timer::from_encoding(0).duration(), 655'360us);
   EXPECT_EQ(rnr_timer::from_encoding(1).duration(), 10us);
   EXPECT_EQ(rnr_timer::from_encoding(31).duration(), 491'520us);
   EXPECT_EQ(rnr_timer().encoding(), 16);
 }
 
-TEST(rnr_timer, every_encoding_survives_the_way_through_its_duration) {
+TEST(rnr_timer, every_encoding_round_trips_through_its_duration) {
   for (std::uint8_t encoding = 0; encoding < 32; ++encoding) {
     const auto timer = rnr_timer::from_encoding(encoding);
     EXPECT_EQ(rnr_timer::at_least(timer.duration()), timer) << int{encoding};
   }
 }
 
-TEST(rnr_timer, never_waits_shorter_than_asked_nor_longer_than_it_must) {
+TEST(rnr_timer, at_least_returns_the_shortest_sufficient_delay) {
   EXPECT_EQ(rnr_timer::at_least(10'001ns).duration(), 20us);
   EXPECT_EQ(rnr_timer::at_least(491'521us).encoding(), 0);
   for (std::uint8_t encoding = 0; encoding < 32; ++encoding)
@@ -83,18 +83,19 @@ TEST(rnr_timer, never_waits_shorter_than_asked_nor_longer_than_it_must) {
     }
 }
 
-TEST(rnr_timer, clamps_at_both_ends) {
+TEST(rnr_timer, at_least_clamps_at_both_ends) {
   EXPECT_EQ(rnr_timer::at_least(-1s).encoding(), 1);
   EXPECT_EQ(rnr_timer::at_least(1h).encoding(), 0);
 }
 
-TEST(rnr_timer, prints_its_duration) {
+TEST(rnr_timer, to_string_prints_the_delay) {
   EXPECT_EQ(to_string(rnr_timer::from_encoding(0)), "655.36ms");
   EXPECT_EQ(to_string(rnr_timer::from_encoding(1)), "10us");
 }
 
-TEST(rnr_timer_death, a_sixth_bit_breaks_a_rule) {
-  EXPECT_DEATH(static_cast<void>(rnr_timer::from_encoding(32)), "5 bits: 0 to 31");
+TEST(rnr_timer_death, encoding_32_aborts) {
+  EXPECT_DEATH(static_cast<void>(rnr_timer::from_encoding(32)),
+               "the encoding of an RNR timer exceeds 31");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using verbena::bringup::address;
 using verbena::bringup::parse_address;
 
-TEST(address, reads_every_spelling) {
+TEST(address, all_spellings_are_parsed) {
   const auto same = [](std::string_view text, const std::string& host, std::uint16_t port) {
     EXPECT_EQ(parse_address(text, 7).value(), (address{.host = host, .port = port})) << text;
   };
@@ -27,7 +27,7 @@ TEST(address, reads_every_spelling) {
   same("[fe80::1%eth0]:9", "fe80::1%eth0", 9);
 }
 
-TEST(address, refuses_what_is_none_and_says_how_to_write_it) {
+TEST(address, invalid_text_returns_an_error_with_valid_forms) {
   for (const std::string text : {"", ":80", "[]:80", "[::1", "[::1]x", "[::1]80", "host:", "host:x",
                                  "host:65536", "host:-1", "host: 1", "host:1 ", "host name", "a/b",
                                  "[a]b]:1", "ho\nst", "host:99999999999999999999"}) {
@@ -40,12 +40,12 @@ TEST(address, refuses_what_is_none_and_says_how_to_write_it) {
   EXPECT_TRUE(parse_address(std::string(253, 'a')));
 }
 
-TEST(address, prints_what_it_reads) {
+TEST(address, to_string_returns_the_parsed_text) {
   for (const std::string text : {"host:1", "127.0.0.1:80", "[::1]:80"})
     EXPECT_EQ(to_string(parse_address(text).value()), text);
 }
 
-TEST(address, any_text_is_refused_or_is_an_address_that_survives_its_text) {
+TEST(address, random_text_is_rejected_or_round_trips) {
   std::mt19937 random(20261121);
   constexpr std::string_view letters = "::::[]a1.09%/ \0\n";
   int addresses = 0;

@@ -22,16 +22,16 @@ using kind = advertisement_kind;
 const remote_region somewhere({.address = 0x1000, .length = 4096, .key = remote_key(0x55)});
 const access_flags readable = access::remote_read;
 
-std::uint32_t lend(advertisement_book& from, advertisement_book& to, const std::string& name) {
+std::uint32_t lend(advertisement_table& from, advertisement_table& to, const std::string& name) {
   advertisement_message message;
   const auto number = from.advertise(somewhere, readable, name, message).value();
-  EXPECT_EQ(to.take(message).value(), (advertisement_news{kind::advertised, number}));
+  EXPECT_EQ(to.take(message).value(), (advertisement_update{kind::advertised, number}));
   return number;
 }
 
-TEST(advertisement_book, hands_out_several_in_their_order_and_by_name) {
-  advertisement_book here;
-  advertisement_book there;
+TEST(advertisement_table, buffers_are_returned_in_order_and_by_name) {
+  advertisement_table here;
+  advertisement_table there;
   const auto first = lend(here, there, "first");
   const auto second = lend(here, there, "second");
   EXPECT_EQ(there.pending(), 2U);
@@ -44,105 +44,106 @@ TEST(advertisement_book, hands_out_several_in_their_order_and_by_name) {
   EXPECT_FALSE(there.find("third"));
 }
 
-TEST(advertisement_book, asks_for_a_buffer_back_and_gets_it) {
-  advertisement_book here;
-  advertisement_book there;
+TEST(advertisement_table, revoked_buffer_is_released) {
+  advertisement_table here;
+  advertisement_table there;
   const auto number = lend(here, there, "lent");
   const auto kept = lend(here, there, "kept");
   EXPECT_EQ(there.take(here.revoke(number).value()).value().kind, kind::revoked);
   EXPECT_FALSE(there.is_usable(number));
   EXPECT_FALSE(there.find("lent"));
   EXPECT_EQ(there.next().value().number, kept) << "a revoked buffer is not handed out";
-  EXPECT_TRUE(here.is_lent(number)) << "requests may still be on their way";
+  EXPECT_TRUE(here.is_advertised(number)) << "requests may still be on their way";
   EXPECT_EQ(here.revoke(number).error().code(), EALREADY);
-  EXPECT_EQ(here.take(there.give_back(number).value()).value(),
-            (advertisement_news{kind::returned, number}));
-  EXPECT_FALSE(here.is_lent(number));
+  EXPECT_EQ(here.take(there.release(number).value()).value(),
+            (advertisement_update{kind::released, number}));
+  EXPECT_FALSE(here.is_advertised(number));
   EXPECT_EQ(here.revoke(number).error().code(), ENOENT);
-  EXPECT_EQ(there.give_back(number).error().code(), ENOENT);
+  EXPECT_EQ(there.release(number).error().code(), ENOENT);
 }
 
 // Both begin to end a buffer at once: the question meets one who has given it back.
-TEST(advertisement_book, survives_messages_that_cross) {
-  advertisement_book here;
-  advertisement_book there;
+TEST(advertisement_table, crossing_messages_keep_both_tables_consistent) {
+  advertisement_table here;
+  advertisement_table there;
   const auto number = lend(here, there, "");
   const auto question = here.revoke(number).value();
-  const auto answer = there.give_back(number).value();
+  const auto answer = there.release(number).value();
   EXPECT_TRUE(there.take(question));
   EXPECT_TRUE(here.take(answer));
-  EXPECT_FALSE(here.is_lent(number));
+  EXPECT_FALSE(here.is_advertised(number));
 }
 
-TEST(advertisement_book, refuses_buffers_that_make_no_sense) {
-  advertisement_book here({.own_buffers = 1});
+TEST(advertisement_table, invalid_buffers_are_rejected) {
+  advertisement_table here({.own_buffers = 1});
   advertisement_message message;
-  const auto refusal = [&](const remote_region& region, access_flags rights,
+  const auto refusal = [&](const remote_region& region, access_flags access,
                            const std::string& name) {
-    const auto made = here.advertise(region, rights, name, message);
+    const auto made = here.advertise(region, access, name, message);
     return made ? "none" : made.error().message();
   };
-  EXPECT_THAT(refusal(somewhere.slice(0, 0), readable, ""), HasSubstr("it is empty"));
-  EXPECT_THAT(refusal(somewhere, {}, ""), HasSubstr("its rights"));
+  EXPECT_THAT(refusal(somewhere.slice(0, 0), readable, ""), HasSubstr("the buffer is empty"));
+  EXPECT_THAT(refusal(somewhere, {}, ""), HasSubstr("its access flags"));
   EXPECT_THAT(refusal(somewhere, access::local_write | access::remote_read, ""),
-              HasSubstr("its rights"));
+              HasSubstr("its access flags"));
   EXPECT_THAT(refusal(somewhere, readable, std::string(45, 'n')), HasSubstr("44 characters"));
   EXPECT_THAT(refusal(somewhere, readable, "a\n"), HasSubstr("printable"));
   EXPECT_EQ(refusal(somewhere, readable, "one"), "none");
-  EXPECT_THAT(refusal(somewhere, readable, "one"), HasSubstr("another buffer of this name"));
+  EXPECT_THAT(refusal(somewhere, readable, "one"),
+              HasSubstr("another advertised buffer has this name"));
   EXPECT_THAT(refusal(somewhere, readable, "two"), HasSubstr("revoke some"));
 }
 
-TEST(advertisement_book, names_a_peer_that_breaks_the_protocol) {
-  advertisement_book here({.buffers_of_peer = 2});
-  advertisement_book there;
+TEST(advertisement_table, protocol_violation_of_the_peer_returns_an_error) {
+  advertisement_table here({.buffers_of_peer = 2});
+  advertisement_table there;
   advertisement_message message;
   static_cast<void>(there.advertise(somewhere, readable, "a", message));
   ASSERT_TRUE(here.take(message));
   const auto words = [&](std::span<const std::byte> bytes) {
     const auto taken = here.take(bytes);
     EXPECT_FALSE(taken);
-    return taken ? "" : taken.error().diagnosis();
+    return taken ? std::string() : std::string(taken.error().diagnosis());
   };
-  EXPECT_THAT(words(message), HasSubstr("there already"));
+  EXPECT_THAT(words(message), HasSubstr("that is in use"));
   EXPECT_THAT(words(bytes_of("a message of the application")), HasSubstr("in one order"));
   auto newer = message;
   newer[4] = std::byte{2};
   EXPECT_THAT(words(newer), HasSubstr("has version 2"));
-  advertisement_book stranger;
+  advertisement_table stranger;
   advertisement_message foreign;
   static_cast<void>(stranger.advertise(somewhere, readable, "x", foreign));
-  static_cast<void>(advertisement_book(stranger).take(foreign));
-  advertisement_book borrower;
+  static_cast<void>(advertisement_table(stranger).take(foreign));
+  advertisement_table borrower;
   static_cast<void>(borrower.take(foreign));
-  EXPECT_THAT(words(borrower.give_back(1).value()), HasSubstr("does not have"));
+  EXPECT_THAT(words(borrower.release(1).value()), HasSubstr("does not have"));
   static_cast<void>(there.advertise(somewhere, readable, "b", message));
   ASSERT_TRUE(here.take(message));
   static_cast<void>(there.advertise(somewhere, readable, "c", message));
-  EXPECT_THAT(words(message), HasSubstr("one too many"));
+  EXPECT_THAT(words(message), HasSubstr("exceeds the limit"));
 }
 
 // Cut, flipped or made up: refused, or the very message that it encodes to; the book stays whole.
-TEST(advertisement_book, survives_any_bytes) {
+TEST(advertisement_table, random_bytes_do_not_change_the_table) {
   std::mt19937 random(6);
   advertisement_message message;
-  advertisement_book sender;
+  advertisement_table sender;
   static_cast<void>(
       sender.advertise(somewhere, readable | access::remote_atomic, "a name", message));
   for (std::size_t length = 0; length < message.size(); ++length)
-    EXPECT_FALSE(advertisement_book().take(std::span(message).first(length)));
+    EXPECT_FALSE(advertisement_table().take(std::span(message).first(length)));
   int accepted = 0;
   for (std::size_t bit = 0; bit < message.size() * 8; ++bit) {
     auto flipped = message;
     flipped[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
-    advertisement_book book;
+    advertisement_table book;
     const auto taken = book.take(flipped);
     if (!taken) continue;
     ++accepted;
     const auto got = book.next();
     if (!got) continue;  // read as a revocation of nothing
     EXPECT_LE(got->name.size(), max_buffer_name);
-    EXPECT_FALSE(got->rights.empty());
+    EXPECT_FALSE(got->access.empty());
     EXPECT_NE(got->region, somewhere.slice(0, 0));
   }
   EXPECT_GT(accepted, 0);
@@ -150,16 +151,16 @@ TEST(advertisement_book, survives_any_bytes) {
 }
 
 // Two books and two wires in random order: at the end each side knows what the other thinks.
-TEST(advertisement_book, agrees_with_the_peers_after_any_order_of_calls) {
+TEST(advertisement_table, random_calls_keep_both_tables_consistent) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
-    advertisement_book lender;
-    advertisement_book borrower;
+    advertisement_table lender;
+    advertisement_table borrower;
     std::deque<advertisement_message> to_borrower;
     std::deque<advertisement_message> to_lender;
     std::set<std::uint32_t> lent;
     std::set<std::uint32_t> borrowed;
-    const auto deliver_one = [](std::deque<advertisement_message>& wire, advertisement_book& to) {
+    const auto deliver_one = [](std::deque<advertisement_message>& wire, advertisement_table& to) {
       const auto news = to.take(wire.front()).value();
       wire.pop_front();
       return news;
@@ -174,7 +175,7 @@ TEST(advertisement_book, agrees_with_the_peers_after_any_order_of_calls) {
         if (asked) to_borrower.push_back(*asked);
       } else if (what == 2 && !borrowed.empty()) {
         const auto number = *borrowed.rbegin();
-        to_lender.push_back(borrower.give_back(number).value());
+        to_lender.push_back(borrower.release(number).value());
         borrowed.erase(number);
       } else if (what == 3 && !to_borrower.empty()) {
         const auto news = deliver_one(to_borrower, borrower);

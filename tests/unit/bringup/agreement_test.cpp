@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whatever is offered: both sides come to the same result, and no one is asked for more than it
-// offered. What is chosen for which situation: decisions.inc.
+// offered. decisions.inc has the choice for each situation.
 #include "verbena/bringup/agreement.hpp"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ void expect_within(const agreement& made, const offer& ours, const offer& theirs
   EXPECT_TRUE(one.gid != other.gid || ours.host == theirs.host);
 }
 
-TEST(decision, is_the_same_from_both_sides) {
+TEST(decision, both_sides_reach_one_decision) {
   std::mt19937 random(4);
   int agreed = 0;
   int refused = 0;
@@ -87,7 +87,7 @@ TEST(decision, is_the_same_from_both_sides) {
 }
 
 // The order in which a port lists its addresses changes positions, not addresses.
-TEST(decision, does_not_depend_on_the_order_of_addresses) {
+TEST(decision, order_of_addresses_does_not_change_the_decision) {
   std::mt19937 random(5);
   for (int round = 0; round < 1500; ++round) {
     const offer ours = random_offer(random);
@@ -106,7 +106,7 @@ TEST(decision, does_not_depend_on_the_order_of_addresses) {
   }
 }
 
-TEST(decision, raises_no_timeout_beyond_what_a_device_can_need) {
+TEST(decision, ack_timeout_is_raised_to_at_most_the_limit) {
   offer ours = adapter(1, {entry("10.0.0.1/24")});
   offer theirs = adapter(2, {entry("10.0.0.2/24")});
   theirs.reliability.ack_delay_exponent = 31;
@@ -116,18 +116,18 @@ TEST(decision, raises_no_timeout_beyond_what_a_device_can_need) {
   EXPECT_TRUE(std::get<agreement>(decide(ours, theirs)).ours.timeout.is_infinite());
 }
 
-TEST(decision, has_an_errno_for_each_obstacle) {
-  using bringup::obstacle;
-  const auto code = [](obstacle reason) {
+TEST(decision, each_mismatch_has_an_errno) {
+  using bringup::mismatch;
+  const auto code = [](mismatch reason) {
     return bringup::to_error({.reason = reason, .whose = side::both, .text = "words"}, "peer")
         .code();
   };
-  EXPECT_EQ(code(obstacle::transport), EPROTOTYPE);
-  EXPECT_EQ(code(obstacle::iwarp), EOPNOTSUPP);
-  EXPECT_EQ(code(obstacle::port_down), ENETDOWN);
-  EXPECT_EQ(code(obstacle::partition), EACCES);
-  EXPECT_EQ(code(obstacle::no_gid), EADDRNOTAVAIL);
-  EXPECT_EQ(code(obstacle::no_common_subnet), ENETUNREACH);
+  EXPECT_EQ(code(mismatch::transport), EPROTOTYPE);
+  EXPECT_EQ(code(mismatch::iwarp), EOPNOTSUPP);
+  EXPECT_EQ(code(mismatch::port_down), ENETDOWN);
+  EXPECT_EQ(code(mismatch::partition), EACCES);
+  EXPECT_EQ(code(mismatch::no_gid), EADDRNOTAVAIL);
+  EXPECT_EQ(code(mismatch::no_common_subnet), ENETUNREACH);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct connecting_side {
   memory_region buffer = pd.allocate(2 * message_bytes, access::local_write).value();
 
   prepared_queue_pair<rc> prepare() {
-    return pd.create_queue_pair<rc>(queue, queue, {.rnr_retry_count = 0}).value();
+    return pd.create_qp<rc>(queue, queue, {.reliability = {.rnr_retry_count = 0}}).value();
   }
   result<void> post_receive(queue_pair<rc>& on) {
     const auto posted = on.post_receive({.id = 7}, buffer.slice(0, message_bytes));
@@ -60,7 +60,7 @@ struct connecting_side {
   }
 };
 
-/// What a peer of `of` would offer: its offer with a queue pair that nobody has.
+/// The offer of a peer of `of`: its offer with the number of a queue pair that does not exist.
 std::vector<std::byte> offer_to(connecting_side& of) {
   auto [server, client] = connected();
   bringup::offer heard;
@@ -74,7 +74,7 @@ std::vector<std::byte> offer_to(connecting_side& of) {
   return heard.encode();
 }
 
-TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
+TEST(connect_queue_pair, returns_after_both_sides_posted_receives) {
   for (int round = 0; round < 50; ++round) {
     auto [server, client] = connected();
     connecting_side here;
@@ -98,7 +98,7 @@ TEST(connect_queue_pair, returns_when_both_sides_can_receive) {
   }
 }
 
-TEST(connect_queue_pair, leaves_the_stream_to_the_application) {
+TEST(connect_queue_pair, stream_is_usable_after_connecting) {
   auto [server, client] = connected();
   connecting_side here;
   connecting_side there;
@@ -112,7 +112,7 @@ TEST(connect_queue_pair, leaves_the_stream_to_the_application) {
   other.join();
 }
 
-TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
+TEST(connect_queue_pair, local_failure_is_reported_to_the_peer) {
   auto [server, client] = connected();
   connecting_side here;
   connecting_side there;
@@ -132,7 +132,7 @@ TEST(connect_queue_pair, tells_the_peer_why_it_failed_here) {
   EXPECT_THAT(at_there.error().message(), HasSubstr("no memory for the receives"));
 }
 
-TEST(connect_queue_pair, refuses_a_broken_offer_and_says_so) {
+TEST(connect_queue_pair, invalid_offer_fails_on_both_sides) {
   auto [server, client] = connected();
   connecting_side here;
   result<void> at_there;
@@ -150,7 +150,7 @@ TEST(connect_queue_pair, refuses_a_broken_offer_and_says_so) {
   EXPECT_EQ(at_there.error().code(), ECONNABORTED);
 }
 
-TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
+TEST(connect_queue_pair, peer_closing_before_ready_returns_econnreset) {
   auto [server, client] = connected();
   connecting_side here;
   const auto offered = offer_to(here);
@@ -164,7 +164,7 @@ TEST(connect_queue_pair, names_a_peer_that_goes_away_before_it_is_ready) {
   EXPECT_EQ(made.error().code(), ECONNRESET);
 }
 
-TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
+TEST(connect_queue_pair, deadline_applies_to_all_steps) {
   auto [server, client] = connected();
   connecting_side here;
   const auto offered = offer_to(here);
@@ -176,7 +176,7 @@ TEST(connect_queue_pair, keeps_one_deadline_for_all_of_it) {
   EXPECT_EQ(made.error().kind(), error_kind::timed_out);
 }
 
-TEST(connect_queue_pair, names_a_peer_that_uses_the_stream_otherwise) {
+TEST(connect_queue_pair, unexpected_frame_returns_a_protocol_error) {
   auto [server, client] = connected();
   connecting_side here;
   client.send(bytes_from("not an endpoint"), soon()).value();

@@ -20,7 +20,7 @@ using bringup::disagreement;
 
 constexpr auto v1 = gid_type::roce_v1;
 
-/// What the side of `ours` reads. The peer comes to the same.
+/// The result that the side of `ours` reads. The peer gets an equal result.
 std::string told(const offer& ours, const offer& theirs) {
   const auto decided = bringup::decide(ours, theirs);
   EXPECT_EQ(decided.index(), bringup::decide(theirs, ours).index());
@@ -195,7 +195,7 @@ constexpr row table[] = {
 #undef ROW
 #undef GROUP
 
-TEST(table_of_decisions, says_what_happens) {
+TEST(table_of_decisions, each_row_has_its_result) {
   for (const row& each : table)
     EXPECT_THAT(each.told(), testing::HasSubstr(each.words)) << each.name;
 }

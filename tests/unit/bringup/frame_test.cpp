@@ -36,12 +36,12 @@ verbena::result<std::size_t> feed(frame_decoder& decoder, std::span<const std::b
   return taken;
 }
 
-TEST(greeting, crosses_unchanged) {
+TEST(greeting, encoded_greeting_round_trips) {
   const version_range versions{.lowest = 3, .highest = 0x1234};
   EXPECT_EQ(decode_greeting(encode_greeting(versions)).value(), versions);
 }
 
-TEST(greeting, names_what_another_protocol_said) {
+TEST(greeting, other_protocol_returns_an_error_with_its_bytes) {
   std::array<std::byte, greeting_bytes> http;
   std::ranges::copy(verbena::bytes_of("GET / HT"), http.begin());
   const auto decoded = decode_greeting(http);
@@ -50,7 +50,7 @@ TEST(greeting, names_what_another_protocol_said) {
   EXPECT_THAT(decoded.error().diagnosis(), HasSubstr("47 45 54 20 2f 20 48 54"));
 }
 
-TEST(greeting, flipped_bits_are_read_as_other_versions_or_refused) {
+TEST(greeting, flipped_bits_change_versions_or_are_rejected) {
   const auto greeting = encode_greeting({.lowest = 3, .highest = 0x1234});
   for (std::size_t bit = 0; bit < greeting_bytes * 8; ++bit) {
     auto flipped = greeting;
@@ -60,23 +60,23 @@ TEST(greeting, flipped_bits_are_read_as_other_versions_or_refused) {
   }
 }
 
-TEST(greeting, without_versions_is_refused) {
+TEST(greeting, empty_version_range_is_rejected) {
   EXPECT_FALSE(decode_greeting(encode_greeting({.lowest = 2, .highest = 1})));
 }
 
-TEST(negotiation, takes_the_highest_version_that_both_speak) {
+TEST(version_negotiation, highest_common_version_is_selected) {
   EXPECT_EQ(negotiate({1, 4}, {2, 9}).value(), 4);
   EXPECT_EQ(negotiate({2, 9}, {1, 4}).value(), 4);
   EXPECT_EQ(negotiate({3, 3}, {1, 3}).value(), 3);
 }
 
-TEST(negotiation, names_both_ranges_when_none_is_common) {
+TEST(version_negotiation, no_common_version_names_both_ranges) {
   const auto agreed = negotiate({1, 1}, {2, 3});
   ASSERT_FALSE(agreed);
-  EXPECT_THAT(agreed.error().diagnosis(), HasSubstr("version 2 to 3 of the bring-up, we 1"));
+  EXPECT_THAT(agreed.error().diagnosis(), HasSubstr("version 2 to 3 of the bring-up, this side 1"));
 }
 
-TEST(frame_decoder, puts_frames_together_from_pieces_of_any_size) {
+TEST(frame_decoder, fragments_of_any_size_are_assembled) {
   std::mt19937 random(1);
   for (const std::size_t length : {0, 1, 7, 8, 9, 999, 1000}) {
     bytes payload(length);
@@ -94,7 +94,7 @@ TEST(frame_decoder, puts_frames_together_from_pieces_of_any_size) {
   }
 }
 
-TEST(frame_decoder, waits_for_the_rest_of_a_frame_that_is_cut_anywhere) {
+TEST(frame_decoder, truncated_frame_is_incomplete) {
   const auto encoded = encode_frame(frame_type::blob, from_text("seven b"));
   for (std::size_t length = 0; length < encoded.size(); ++length) {
     frame_decoder decoder(limit);
@@ -106,7 +106,7 @@ TEST(frame_decoder, waits_for_the_rest_of_a_frame_that_is_cut_anywhere) {
   }
 }
 
-TEST(frame_decoder, takes_nothing_behind_the_frame) {
+TEST(frame_decoder, bytes_after_the_frame_are_not_requested) {
   auto stream = encode_frame(frame_type::blob, from_text("one"));
   const auto first_size = stream.size();
   std::ranges::copy(encode_frame(frame_type::endpoint, from_text("two")),
@@ -125,17 +125,17 @@ struct bad_header {
   const char* words;
 };
 
-TEST(frame_decoder, names_each_broken_header) {
+TEST(frame_decoder, invalid_header_returns_an_error) {
   for (const auto& [header, words] : {
-           bad_header{{0, 0, 0, 0, 0, 0, 0, 0}, "do not know"},
-           bad_header{{7, 0, 0, 0, 0, 0, 0, 0}, "do not know"},
-           bad_header{{1, 1, 0, 0, 0, 0, 0, 0}, "do not know"},
-           bad_header{{1, 0, 0, 1, 0, 0, 0, 0}, "do not know"},
-           bad_header{{1, 0, 0, 0, 0, 0, 3, 0xe9}, "`blob` of 1001 bytes; at most 1000"},
+           bad_header{{0, 0, 0, 0, 0, 0, 0, 0}, "an unknown frame"},
+           bad_header{{7, 0, 0, 0, 0, 0, 0, 0}, "an unknown frame"},
+           bad_header{{1, 1, 0, 0, 0, 0, 0, 0}, "an unknown frame"},
+           bad_header{{1, 0, 0, 1, 0, 0, 0, 0}, "an unknown frame"},
+           bad_header{{1, 0, 0, 0, 0, 0, 3, 0xe9}, "`blob` of 1001 bytes; the limit is 1000"},
            bad_header{{1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, "4294967295 bytes"},
-           bad_header{{3, 0, 0, 0, 0, 0, 0, 65}, "`ready` of 65 bytes; at most 64"},
-           bad_header{{4, 0, 0, 0, 0, 0, 2, 1}, "`refusal` of 513 bytes; at most 512"},
-           bad_header{{5, 0, 0, 0, 0, 0, 4, 1}, "`offer` of 1025 bytes; at most 1024"},
+           bad_header{{3, 0, 0, 0, 0, 0, 0, 65}, "`ready` of 65 bytes; the limit is 64"},
+           bad_header{{4, 0, 0, 0, 0, 0, 2, 1}, "`refusal` of 513 bytes; the limit is 512"},
+           bad_header{{5, 0, 0, 0, 0, 0, 4, 1}, "`offer` of 1025 bytes; the limit is 1024"},
        }) {
     bytes input;
     for (const auto value : header) input.push_back(static_cast<std::byte>(value));
@@ -165,7 +165,7 @@ void check_one_input(std::span<const std::byte> input, std::mt19937& random) {
   EXPECT_TRUE(std::ranges::equal(encode_frame(got.type, got.payload), input.first(*fed)));
 }
 
-TEST(frame_decoder, survives_seeded_mutations) {
+TEST(frame_decoder, random_mutations_are_decoded_or_rejected) {
   std::mt19937 random(20240229);
   std::size_t accepted = 0;
   for (int round = 0; round < 20000; ++round) {
@@ -185,13 +185,13 @@ TEST(frame_decoder, survives_seeded_mutations) {
   EXPECT_LT(accepted, 19000U);  // … and break others
 }
 
-TEST(refusal, is_shown_without_control_characters_and_cut) {
+TEST(refusal, control_characters_are_replaced_and_text_truncated) {
   EXPECT_EQ(printable_refusal(from_text("disk\x1b[2Jfull\n")), "disk?[2Jfull?");
-  EXPECT_EQ(printable_refusal({}), "it gave no reason");
+  EXPECT_EQ(printable_refusal({}), "without a reason");
   EXPECT_EQ(printable_refusal(bytes(2000, std::byte{'a'})), std::string(512, 'a'));
 }
 
-TEST(refusal, keeps_letters_of_utf_8_and_nothing_else_above_ascii) {
+TEST(refusal, valid_utf_8_is_kept_other_bytes_are_replaced) {
   const std::string letters = "größer, \u65e5\u672c, \U0001f600";
   EXPECT_EQ(printable_refusal(from_text(letters)), letters);
   EXPECT_EQ(printable_refusal(from_text("\xc2\x9b[2J")), "?[2J");  // a control sequence, too
@@ -200,10 +200,10 @@ TEST(refusal, keeps_letters_of_utf_8_and_nothing_else_above_ascii) {
     EXPECT_EQ(printable_refusal(from_text(wrong)), std::string(wrong.size(), '?'));
 }
 
-TEST(frame_decoder_death, stops_on_broken_rules) {
+TEST(frame_decoder_death, violated_precondition_aborts) {
   frame_decoder decoder(limit);
-  EXPECT_DEATH(static_cast<void>(decoder.filled(9)), "filled with at most its room");
-  EXPECT_DEATH(static_cast<void>(decoder.take()), "taken when it is complete");
+  EXPECT_DEATH(static_cast<void>(decoder.filled(9)), "at most the size of room()");
+  EXPECT_DEATH(static_cast<void>(decoder.take()), R"(when complete\(\) is true)");
 }
 
 }  // namespace

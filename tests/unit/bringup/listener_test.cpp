@@ -46,7 +46,8 @@ class log_recorder {
 
 /// A proper client connects, is accepted and served, whatever else is going on.
 void expect_service(bringup::listener& listening) {
-  auto client = verbena::result<bringup::stream>(verbena::error({}));
+  auto client =
+      verbena::result<bringup::stream>(verbena::error(verbena::error_kind::os, 0, "not connected"));
   std::thread connecting([&] {
     client = bringup::stream::connect(listening.local_address(), soon());
     if (client) static_cast<void>(client->send(bytes_from("hello"), soon()));
@@ -69,19 +70,19 @@ void look_until(bringup::listener& listening, Done done) {
   EXPECT_TRUE(done());
 }
 
-TEST(listener, takes_a_free_port_and_says_which) {
+TEST(listener, port_0_selects_a_free_port) {
   const auto listening = listen();
   EXPECT_NE(listening.port(), 0);
   EXPECT_EQ(listening.local_address().host, "127.0.0.1");
 }
 
-TEST(listener, serves_ipv6) {
+TEST(listener, ipv6_peer_is_accepted) {
   auto six = bringup::listener::open({.host = "::1"});
   if (six) return expect_service(*six);
   EXPECT_THAT(six.error().message(), HasSubstr("::1"));  // a machine without IPv6 says so
 }
 
-TEST(listener, serves_names) {
+TEST(listener, host_name_is_resolved) {
   // A machine without /etc/hosts does not know itself; then the error names what is unknown.
   addrinfo* found = nullptr;
   const bool known = ::getaddrinfo("localhost", nullptr, nullptr, &found) == 0;
@@ -94,7 +95,8 @@ TEST(listener, serves_names) {
   }
   auto named = std::move(opened).value();
   expect_service(named);
-  auto client = verbena::result<bringup::stream>(verbena::error({}));
+  auto client =
+      verbena::result<bringup::stream>(verbena::error(verbena::error_kind::os, 0, "not connected"));
   std::thread connecting([&] {
     client = bringup::stream::connect({.host = "localhost", .port = named.port()}, soon());
   });
@@ -103,35 +105,37 @@ TEST(listener, serves_names) {
   EXPECT_TRUE(client);
 }
 
-TEST(listener, on_all_addresses_names_ipv4_peers_as_such) {
+TEST(listener, wildcard_address_shows_ipv4_peers_as_ipv4) {
   auto listening = bringup::listener::open({}).value();
   const auto raw = raw_connection(listening.port());
   say(raw, bringup::encode_greeting(bringup::spoken_versions));
   EXPECT_THAT(listening.accept(soon()).value().peer(), HasSubstr("127.0.0.1:"));
 }
 
-TEST(listener, names_a_port_that_is_taken) {
+TEST(listener, port_in_use_returns_eaddrinuse) {
   const auto first = listen();
   const auto second = bringup::listener::open(first.local_address());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code(), EADDRINUSE);
-  EXPECT_THAT(second.error().message(), HasSubstr("another program listens there"));
+  EXPECT_THAT(second.error().message(), HasSubstr("another process uses this port"));
 }
 
-TEST(listener, names_an_address_that_this_machine_does_not_have) {
+TEST(listener, foreign_address_returns_eaddrnotavail) {
   const auto made = bringup::listener::open({.host = "192.0.2.1"});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), EADDRNOTAVAIL);
 }
 
-TEST(listener, reports_that_nobody_came) {
+TEST(listener, accept_without_a_peer_times_out) {
   auto listening = listen();
   const auto nobody = listening.accept(deadline::after(no_wait));
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().kind(), error_kind::timed_out);
+  EXPECT_THAT(nobody.error().message(), HasSubstr(to_string(listening.local_address())));
+  EXPECT_THAT(nobody.error().message(), HasSubstr("check that the peer connects to"));
 }
 
-TEST(listener, closes_garbage_names_it_and_goes_on) {
+TEST(listener, garbage_is_closed_and_logged) {
   log_recorder logged;
   auto listening = listen();
   const auto raw = raw_connection(listening.port());
@@ -142,7 +146,7 @@ TEST(listener, closes_garbage_names_it_and_goes_on) {
   expect_service(listening);
 }
 
-TEST(listener, tells_a_peer_of_another_version_which_it_speaks) {
+TEST(listener, peer_of_another_version_gets_the_greeting) {
   log_recorder logged;
   auto listening = listen();
   const auto raw = raw_connection(listening.port());
@@ -154,7 +158,7 @@ TEST(listener, tells_a_peer_of_another_version_which_it_speaks) {
   expect_service(listening);
 }
 
-TEST(listener, is_not_held_up_by_slow_peers) {
+TEST(listener, slow_peers_do_not_delay_others) {
   auto listening = listen({.greeting_timeout = 1h});
   const auto whole = bringup::encode_greeting({});
   std::vector<verbena::unique_fd> slow;
@@ -168,14 +172,14 @@ TEST(listener, is_not_held_up_by_slow_peers) {
   EXPECT_TRUE(listening.accept(soon()));
 }
 
-TEST(listener, closes_peers_that_do_not_greet_in_time) {
+TEST(listener, silent_peer_is_closed_after_the_timeout) {
   auto listening = listen({.greeting_timeout = 1ms});
   const auto silent = raw_connection(listening.port());
   look_until(listening, [&] { return listening.statistics().slow == 1; });
   EXPECT_TRUE(hear_everything(silent).empty());
 }
 
-TEST(listener, displaces_the_oldest_slow_peer_when_its_room_is_used_up) {
+TEST(listener, new_connection_replaces_the_oldest_slow_peer) {
   auto listening = listen({.greeting_timeout = 1h, .max_greeting = 3});
   std::vector<verbena::unique_fd> slow;
   slow.reserve(8);
@@ -185,7 +189,7 @@ TEST(listener, displaces_the_oldest_slow_peer_when_its_room_is_used_up) {
   expect_service(listening);
 }
 
-TEST(listener, never_displaces_a_peer_that_greeted) {
+TEST(listener, complete_greeting_is_never_replaced) {
   auto listening = listen({.greeting_timeout = 1h, .max_greeting = 2});
   std::vector<verbena::unique_fd> good;
   for (int i = 0; i < 9; ++i) {
@@ -197,23 +201,23 @@ TEST(listener, never_displaces_a_peer_that_greeted) {
   EXPECT_EQ(listening.statistics().slow, 0U);
 }
 
-TEST(listener, forgets_peers_that_go_away) {
+TEST(listener, peer_that_disconnects_is_counted) {
   auto listening = listen();
   raw_connection(listening.port()).reset();
   look_until(listening, [&] { return listening.statistics().closed == 1; });
   expect_service(listening);
 }
 
-TEST(listener, becomes_readable_when_a_peer_comes) {
+TEST(listener, fd_is_readable_after_a_connection) {
   auto listening = listen();
   EXPECT_FALSE(verbena::wait_for_fd(listening.fd(), POLLIN, deadline::after(no_wait)).value());
   const auto raw = raw_connection(listening.port());
   EXPECT_TRUE(verbena::wait_for_fd(listening.fd(), POLLIN, soon()).value());
 }
 
-TEST(listener_death, needs_room_for_a_greeting) {
+TEST(listener_death, max_greeting_of_0_aborts) {
   EXPECT_DEATH(static_cast<void>(bringup::listener::open({}, {.max_greeting = 0})),
-               "room for at least one greeting");
+               "max_greeting is at least 1");
 }
 
 }  // namespace

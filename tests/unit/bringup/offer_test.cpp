@@ -13,7 +13,7 @@ namespace {
 using namespace offers;
 using testing::HasSubstr;
 
-TEST(offer, crosses_unchanged) {
+TEST(offer, encoded_offer_round_trips) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     const offer made = random_offer(random);
@@ -23,14 +23,14 @@ TEST(offer, crosses_unchanged) {
   }
 }
 
-TEST(offer, with_all_that_fits_has_its_greatest_length) {
+TEST(offer, full_offer_has_the_maximum_length) {
   offer full = adapter(1, std::vector<offered_gid>(offer::max_gids, entry("10.0.0.1/24")));
   full.device = std::string(offer::max_device_name, 'd');
   EXPECT_LE(full.encode().size(), offer::max_encoded_bytes);
   EXPECT_EQ(offer::decode(full.encode()).value(), full);
 }
 
-TEST(offer, cut_or_lengthened_anywhere_is_refused) {
+TEST(offer, truncated_or_extended_offer_is_rejected) {
   std::mt19937 random(2);
   for (int round = 0; round < 6; ++round) {
     auto bytes = random_offer(random).encode();
@@ -45,7 +45,7 @@ TEST(offer, cut_or_lengthened_anywhere_is_refused) {
 }
 
 // Each byte has one meaning: what is accepted encodes to the very bytes that it was made of.
-TEST(offer, with_a_flipped_bit_or_garbage_is_another_offer_or_refused) {
+TEST(offer, changed_offer_is_decoded_or_rejected) {
   std::mt19937 random(3);
   for (int round = 0; round < 6; ++round) {
     const auto bytes = random_offer(random).encode();
@@ -64,7 +64,7 @@ TEST(offer, with_a_flipped_bit_or_garbage_is_another_offer_or_refused) {
   }
 }
 
-TEST(offer, names_the_field_that_is_wrong) {
+TEST(offer, invalid_field_is_named_in_the_error) {
   const auto bytes = adapter(1, {entry("10.0.0.1/24")}).encode();
   struct wrong {
     std::size_t at;
@@ -74,7 +74,7 @@ TEST(offer, names_the_field_that_is_wrong) {
   const std::size_t name = 52;                  // the length of `mlx5_1`
   const std::size_t gids = name + 1 + 6;        // the number of GIDs
   const std::size_t after_gid = gids + 1 + 16;  // its type
-  for (const auto& [at, value, words] : {wrong{0, 4, "transport"},
+  for (const auto& [at, value, words] : {wrong{0, 5, "transport"},
                                          wrong{1, 3, "fabric"},
                                          wrong{2, 0, "link layer"},
                                          wrong{3, 8, "flag"},
@@ -102,7 +102,7 @@ TEST(offer, names_the_field_that_is_wrong) {
   }
 }
 
-TEST(offer_death, has_no_more_than_the_format_holds) {
+TEST(offer_death, more_gids_than_the_format_permits_aborts) {
   const offer many = adapter(1, std::vector<offered_gid>(33, entry("10.0.0.1/24")));
   EXPECT_DEATH(static_cast<void>(many.encode()), "at most 32 GIDs");
 }

@@ -62,9 +62,11 @@ inline std::vector<std::byte> hear_everything(const verbena::unique_fd& socket) 
 /// Two ends of one connection: the accepting one first.
 inline std::pair<bringup::stream, bringup::stream> connected(bringup::stream_options options = {}) {
   auto listening = listen({.streams = options});
-  auto client = verbena::result<bringup::stream>(verbena::error({}));
-  std::thread connecting(
-      [&] { client = bringup::stream::connect(listening.local_address(), soon(), options); });
+  auto client =
+      verbena::result<bringup::stream>(verbena::error(verbena::error_kind::os, 0, "not connected"));
+  std::thread connecting([&] {
+    client = bringup::stream::connect(listening.local_address(), soon(), {.stream = options});
+  });
   auto server = listening.accept(soon());
   connecting.join();
   return {std::move(server).value(), std::move(client).value()};

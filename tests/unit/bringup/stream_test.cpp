@@ -23,7 +23,7 @@ bytes pattern(std::size_t size, unsigned seed) {
   return made;
 }
 
-TEST(stream, carries_blobs_both_ways) {
+TEST(stream, blobs_cross_in_both_directions) {
   auto [server, client] = connected();
   client.send(bytes_from("question"), soon()).value();
   client.send({}, soon()).value();
@@ -35,7 +35,7 @@ TEST(stream, carries_blobs_both_ways) {
   EXPECT_EQ(server.version(), bringup::spoken_versions.highest);
 }
 
-TEST(stream, exchanges_blobs_larger_than_the_socket_buffers_on_both_sides_at_once) {
+TEST(stream, large_blobs_are_exchanged_at_the_same_time) {
   constexpr std::size_t size = 32 << 20;
   auto [server, client] = connected({.max_blob_bytes = size});
   verbena::result<bytes> at_client = bytes{};
@@ -46,7 +46,7 @@ TEST(stream, exchanges_blobs_larger_than_the_socket_buffers_on_both_sides_at_onc
   EXPECT_TRUE(at_client.value() == pattern(size, 2));
 }
 
-TEST(stream, takes_a_blob_that_arrives_byte_by_byte) {
+TEST(stream, blob_arriving_byte_by_byte_is_received) {
   auto [server, raw] = accepted_raw();
   std::thread dribble([&, &socket = raw] {
     for (const auto byte : bringup::encode_frame(bringup::frame_type::blob, bytes_from("slowly")))
@@ -56,7 +56,7 @@ TEST(stream, takes_a_blob_that_arrives_byte_by_byte) {
   dribble.join();
 }
 
-TEST(stream, reads_nothing_beyond_the_frame) {
+TEST(stream, bytes_after_the_frame_stay_in_the_socket) {
   auto [server, client] = connected();
   client.send(bytes_from("framed"), soon()).value();
   const auto loose = bytes_from("loose");
@@ -67,21 +67,21 @@ TEST(stream, reads_nothing_beyond_the_frame) {
   EXPECT_EQ(::recv(server.fd(), got.data(), got.size(), 0), 5);
 }
 
-TEST(stream, reports_a_silent_peer_when_the_deadline_passes) {
+TEST(stream, silent_peer_times_out_and_ends_the_stream) {
   auto [server, client] = connected();
   const auto got = server.receive(deadline::after(1ms));
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind(), error_kind::timed_out);
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("did not answer in time"));
   EXPECT_FALSE(got.error().object().empty());
-  // What comes later would be taken for another answer: the stream is finished.
+  // Later bytes would be read as another answer, so the stream is finished.
   client.send(bytes_from("late"), soon()).value();
   const auto next = server.receive(soon());
   ASSERT_FALSE(next);
   EXPECT_EQ(next.error().code(), ENOTCONN);
 }
 
-TEST(stream, keeps_its_deadline_against_a_peer_that_dribbles) {
+TEST(stream, incomplete_frame_times_out) {
   auto [server, raw] = accepted_raw();
   const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_from("never whole"));
   say(raw, std::span(frame).first(frame.size() - 1));
@@ -91,7 +91,7 @@ TEST(stream, keeps_its_deadline_against_a_peer_that_dribbles) {
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("stopped in the middle"));
 }
 
-TEST(stream, keeps_its_deadline_against_a_peer_that_does_not_read) {
+TEST(stream, peer_that_does_not_read_times_out) {
   constexpr std::size_t size = 64 << 20;
   auto [server, client] = connected({.max_blob_bytes = size});
   const auto sent = client.send(pattern(size, 0), deadline::after(50ms));
@@ -100,7 +100,7 @@ TEST(stream, keeps_its_deadline_against_a_peer_that_does_not_read) {
   EXPECT_EQ(client.send({}, soon()).error().code(), ENOTCONN);
 }
 
-TEST(stream, names_a_peer_that_closed) {
+TEST(stream, closed_connection_returns_econnreset) {
   auto [server, raw] = accepted_raw();
   raw.reset();
   const auto got = server.receive(soon());
@@ -109,7 +109,7 @@ TEST(stream, names_a_peer_that_closed) {
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("closed the connection"));
 }
 
-TEST(stream, names_a_peer_that_closed_in_the_middle_of_a_frame) {
+TEST(stream, closed_connection_inside_a_frame_returns_econnreset) {
   auto [server, raw] = accepted_raw();
   const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_from("x"));
   say(raw, std::span(frame).first(8));
@@ -117,7 +117,7 @@ TEST(stream, names_a_peer_that_closed_in_the_middle_of_a_frame) {
   EXPECT_EQ(server.receive(soon()).error().code(), ECONNRESET);
 }
 
-TEST(stream, names_garbage_where_a_frame_was_due) {
+TEST(stream, garbage_returns_a_protocol_error_with_its_bytes) {
   auto [server, raw] = accepted_raw();
   say(raw, verbena::bytes_of("GET / HTTP/1.1\r\n\r\n"));
   const auto got = server.receive(soon());
@@ -126,17 +126,17 @@ TEST(stream, names_garbage_where_a_frame_was_due) {
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("47 45 54 20"));
 }
 
-TEST(stream, refuses_an_announced_length_before_it_allocates) {
+TEST(stream, announced_length_above_the_limit_is_rejected) {
   auto [server, raw] = accepted_raw();
   const bytes header = {std::byte{1}, {}, {}, {}, std::byte{0x7f}, {}, {}, {}};
   say(raw, header);
   const auto got = server.receive(soon());
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind(), error_kind::protocol);
-  EXPECT_THAT(got.error().diagnosis(), HasSubstr("at most 65536"));
+  EXPECT_THAT(got.error().diagnosis(), HasSubstr("the limit is 65536"));
 }
 
-TEST(stream, refuses_to_send_what_the_peer_would_refuse) {
+TEST(stream, blob_above_the_limit_is_not_sent) {
   auto [server, client] = connected({.max_blob_bytes = 10});
   const auto sent = client.send(bytes(11), soon());
   ASSERT_FALSE(sent);
@@ -145,7 +145,7 @@ TEST(stream, refuses_to_send_what_the_peer_would_refuse) {
   EXPECT_EQ(server.receive(soon()).value(), bytes(10));
 }
 
-TEST(stream, names_calls_that_do_not_match) {
+TEST(stream, mismatched_calls_return_a_protocol_error) {
   auto [server, client] = connected();
   client.send(bytes_from("a blob"), soon()).value();
   const auto got = server.exchange(bringup::frame_type::endpoint, {}, soon());
@@ -154,7 +154,7 @@ TEST(stream, names_calls_that_do_not_match) {
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("`blob` where `endpoint` was due"));
 }
 
-TEST(stream, passes_on_why_the_peer_gave_up) {
+TEST(stream, refusal_is_returned_to_the_peer) {
   auto [server, client] = connected();
   server.refuse("the disk is full: free some space");
   const auto got = client.receive(soon());
@@ -164,7 +164,7 @@ TEST(stream, passes_on_why_the_peer_gave_up) {
   EXPECT_EQ(server.receive(soon()).error().code(), ENOTCONN);
 }
 
-TEST(stream, passes_on_why_the_peer_gave_up_even_to_one_who_is_sending) {
+TEST(stream, refusal_is_returned_to_a_sending_peer) {
   constexpr std::size_t size = 16 << 20;
   auto [server, client] = connected({.max_blob_bytes = size});
   {
@@ -176,7 +176,7 @@ TEST(stream, passes_on_why_the_peer_gave_up_even_to_one_who_is_sending) {
   EXPECT_THAT(got.error().code(), testing::AnyOf(ECONNABORTED, ECONNRESET));
 }
 
-TEST(stream, names_a_port_where_nobody_listens) {
+TEST(stream, port_without_listener_returns_econnrefused) {
   std::uint16_t port = 0;
   {
     port = listen().port();
@@ -188,19 +188,19 @@ TEST(stream, names_a_port_where_nobody_listens) {
   EXPECT_THAT(made.error().message(), HasSubstr("start the peer first"));
 }
 
-TEST(stream, names_a_host_that_does_not_exist) {
+TEST(stream, unknown_host_is_named_in_the_error) {
   const auto made = bringup::stream::connect({.host = "no-such-host.invalid", .port = 1}, soon());
   ASSERT_FALSE(made);
   EXPECT_THAT(made.error().message(), HasSubstr("no-such-host.invalid"));
 }
 
-TEST(stream, wants_a_port) {
+TEST(stream, connect_to_port_0_is_rejected) {
   const auto made = bringup::stream::connect({.host = "127.0.0.1"}, soon());
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::invalid_argument);
 }
 
-/// A listening socket of somebody else's, which accepts in the kernel and says `answer`.
+/// A foreign listening socket, which accepts in the kernel and sends `answer`.
 struct other_service {
   verbena::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   bringup::address where{.host = "127.0.0.1"};
@@ -230,29 +230,29 @@ struct other_service {
   }
 };
 
-TEST(stream, names_a_server_that_speaks_something_else) {
+TEST(stream, server_of_another_protocol_is_named_in_the_error) {
   const auto why = other_service().error_of_client(verbena::bytes_of("220 mail ready\r\n"));
   EXPECT_EQ(why.kind(), error_kind::protocol);
   EXPECT_THAT(why.message(), HasSubstr("does not speak Verbena's bring-up"));
 }
 
-TEST(stream, names_a_server_of_another_version) {
+TEST(stream, server_of_another_version_returns_an_error) {
   const auto why =
       other_service().error_of_client(bringup::encode_greeting({.lowest = 7, .highest = 9}));
   EXPECT_EQ(why.kind(), error_kind::protocol);
   EXPECT_THAT(why.message(), HasSubstr("version 7 to 9"));
 }
 
-TEST(stream, names_a_server_that_closes_before_it_greets) {
+TEST(stream, server_closing_before_the_greeting_returns_an_error) {
   EXPECT_EQ(other_service().error_of_client({}).code(), ECONNRESET);
 }
 
-TEST(stream, names_a_server_that_accepts_and_says_nothing) {
+TEST(stream, silent_server_times_out) {
   const other_service silent;
   const auto made = bringup::stream::connect(silent.where, deadline::after(20ms));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::timed_out);
-  EXPECT_THAT(made.error().message(), HasSubstr("said nothing in time"));
+  EXPECT_THAT(made.error().message(), HasSubstr("sent no greeting in time"));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ using namespace verbena;
 using bringup::frame_type;
 using bringup::negotiation_options;
 using bringup::offer;
+using bringup::probing;
 using bringup::stream;
-using bringup::trial;
 using negotiated_rc = bringup::negotiated_queue_pair<rc>;
 
 /// A side on the software device.
@@ -36,7 +36,7 @@ struct trying_side {
   completion_queue queue = device.create_cq(16).value();
 
   prepared_queue_pair<rc> prepare() {
-    return pd.create_queue_pair<rc>(queue, queue, {.path_mtu = mtu::bytes_1024}).value();
+    return pd.create_qp<rc>(queue, queue, {.route = {.path_mtu = mtu::bytes_1024}}).value();
   }
   result<negotiated_rc> connect(prepared_queue_pair<rc> prepared, stream& peer,
                                 const negotiation_options& options = {}) {
@@ -47,8 +47,8 @@ struct trying_side {
   result<negotiated_rc> connect(stream& peer, const negotiation_options& options = {}) {
     return connect(prepare(), peer, options);
   }
-  void provoke(const char* command) const {
-    ASSERT_EQ(device.provider().soft_provoke(device.native(), command), 0);
+  void inject_event(const char* command) const {
+    ASSERT_EQ(device.provider().soft_inject_event(device.native(), command), 0);
   }
 };
 
@@ -75,7 +75,7 @@ std::string both_connect(
   return text_of(made);
 }
 
-/// What a peer of this program would offer.
+/// The offer of a peer of this program.
 offer usual_offer(trying_side& of) {
   trying_side there;
   auto [server, client] = connected();
@@ -128,12 +128,12 @@ std::string infiniband_persona() {
     ::setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
     trying_side here;
     trying_side there;
-    std::fputs(both_connect(here, there, {.trial = trial::always}).c_str(), stderr);
+    std::fputs(both_connect(here, there, {.probing = probing::always}).c_str(), stderr);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT((other_process(), ::verbena::testing_support::leave_process()),
-              testing::ExitedWithCode(0), "InfiniBand LID .* \\(by LID\\), MTU 1024");
-  return testing::Test::HasFailure() ? "" : "(by LID), MTU";
+              testing::ExitedWithCode(0), "InfiniBand LID .* \\(LID\\), MTU 1024");
+  return testing::Test::HasFailure() ? "" : "(LID), MTU";
 }
 
 std::string blocked_way() {
@@ -149,7 +149,7 @@ std::string blocked_way() {
                    EXPECT_TRUE(verdict);
                    EXPECT_EQ(ready.error().code(), ECONNABORTED) << "the peer is told, too";
                  },
-                 {.trial = trial::always});
+                 {.probing = probing::always});
 }
 
 std::string small_packets_only() {
@@ -158,7 +158,7 @@ std::string small_packets_only() {
   auto& poll = here.device.native()->ops.poll_cq;
   real_poll = std::exchange(poll, &poll_that_loses_large_packets);
   probes_sent = 0;
-  const std::string text = both_connect(here, there, {.trial = trial::always});
+  const std::string text = both_connect(here, there, {.probing = probing::always});
   poll = real_poll;
   return text;
 }
@@ -166,17 +166,18 @@ std::string small_packets_only() {
 std::string open_way() {
   trying_side here;
   trying_side there;
-  return both_connect(here, there, {.trial = trial::always});
+  return both_connect(here, there, {.probing = probing::always});
 }
 
 std::string port_comes_back() {
   trying_side here;
   trying_side there;
   std::thread repair;
-  std::string text = both_connect(here, there, {.trial = trial::always, .port_patience = 30s}, [&] {
-    here.provoke("port 1 down");
-    repair = std::thread([&] { here.provoke("port 1 up"); });
-  });
+  std::string text =
+      both_connect(here, there, {.probing = probing::always, .port_timeout = 30s}, [&] {
+        here.inject_event("port 1 down");
+        repair = std::thread([&] { here.inject_event("port 1 up"); });
+      });
   repair.join();
   return text;
 }
@@ -184,8 +185,8 @@ std::string port_comes_back() {
 std::string port_stays_down() {
   trying_side here;
   trying_side there;
-  std::string text = both_connect(here, there, {}, [&] { here.provoke("port 1 down"); });
-  here.provoke("port 1 up");
+  std::string text = both_connect(here, there, {}, [&] { here.inject_event("port 1 down"); });
+  here.inject_event("port 1 up");
   return text;
 }
 
@@ -221,7 +222,7 @@ std::string older_peer() {
   say(raw, bringup::encode_greeting({.lowest = 1, .highest = 1}));
   auto server = listening.accept(soon()).value();
   auto prepared =
-      there.pd.create_queue_pair<rc>(there.queue, there.queue, {.path_mtu = mtu::bytes_512})
+      there.pd.create_qp<rc>(there.queue, there.queue, {.route = {.path_mtu = mtu::bytes_512}})
           .value();
   say(raw, bringup::encode_frame(frame_type::endpoint, prepared.endpoint().encode()));
   say(raw, bringup::encode_frame(frame_type::ready, {}));
@@ -267,43 +268,44 @@ std::string broken_verdict() {
 namespace {
 
 // A queue pair that was prepared before its port flapped connects by what the port is now.
-TEST(negotiation, asks_the_port_anew) {
+TEST(negotiation, port_is_queried_in_each_round) {
   trying_side here;
   trying_side there;
   EXPECT_THAT(both_connect(here, there, {},
                            [&] {
-                             here.provoke("port 1 down");
-                             here.provoke("gid-change");
-                             here.provoke("port 1 up");
+                             here.inject_event("port 1 down");
+                             here.inject_event("gid-change");
+                             here.inject_event("port 1 up");
                            }),
               testing::HasSubstr("RoCE v2"));
 }
 
-TEST(negotiation, of_unreliable_connections_works_and_needs_no_acknowledgements) {
+TEST(negotiation, uc_queue_pairs_are_connected) {
   trying_side here;
   trying_side there;
   auto [server, client] = connected();
-  auto theirs = there.pd.create_queue_pair<uc>(there.queue, there.queue).value();
+  auto theirs = there.pd.create_qp<uc>(there.queue, there.queue).value();
   std::thread other([&, &end = client] {
     EXPECT_TRUE(
-        bringup::connect_queue_pair(std::move(theirs), end, soon(), {.trial = trial::always}));
+        bringup::connect_queue_pair(std::move(theirs), end, soon(), {.probing = probing::always}));
   });
   const auto made =
-      bringup::connect_queue_pair(here.pd.create_queue_pair<uc>(here.queue, here.queue).value(),
-                                  server, soon(), {.trial = trial::always});
+      bringup::connect_queue_pair(here.pd.create_qp<uc>(here.queue, here.queue).value(), server,
+                                  soon(), {.probing = probing::always});
   other.join();
   EXPECT_TRUE(made) << made.error().message();
 }
 
-TEST(negotiation, sets_what_was_agreed) {
+TEST(negotiation, agreed_values_are_set) {
   trying_side here;
   trying_side there;
   auto [server, client] = connected();
   std::optional<result<negotiated_rc>> at_there;
-  auto theirs = there.pd
-                    .create_queue_pair<rc>(there.queue, there.queue,
-                                           {.path_mtu = mtu::bytes_256, .read_depth = 3})
-                    .value();
+  auto theirs =
+      there.pd
+          .create_qp<rc>(there.queue, there.queue,
+                         {.route = {.path_mtu = mtu::bytes_256}, .reliability = {.read_depth = 3}})
+          .value();
   std::thread other(
       [&, &end = client] { at_there.emplace(there.connect(std::move(theirs), end)); });
   const auto made = here.connect(server).value();
@@ -321,7 +323,7 @@ TEST(negotiation, sets_what_was_agreed) {
 }
 
 // A peer may end at any point of the protocol, and with any bytes of it cut off.
-TEST(negotiation, names_a_peer_that_ends_anywhere) {
+TEST(negotiation, peer_closing_at_any_byte_returns_econnreset) {
   trying_side here;
   const offer usual = usual_offer(here);
   const std::array<std::byte, 1> settled{};

@@ -21,13 +21,13 @@ std::uint64_t number_in(const memory_region& region) {
   return value;
 }
 
-TEST(blocking_channel, sends_what_the_peer_receives_on_another_thread) {
+TEST(blocking_channel, send_is_received_on_another_thread) {
   channel_pair pair;
   auto outbox = pair.memory(100, 7);
   auto inbox = pair.memory(200);
   operation_result received;
-  std::thread peer([&] { received = pair.b().receive(sink(inbox), patiently()); });
-  const auto sent = pair.a().send(source(outbox), patiently(), {.immediate = 0x12345678});
+  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(patiently())); });
+  const auto sent = pair.a().send(source(outbox), abort_at(patiently()), {.immediate = 0x12345678});
   peer.join();
   ASSERT_TRUE(sent) << sent.error().message();
   ASSERT_TRUE(received) << received.error().message();
@@ -40,68 +40,68 @@ TEST(blocking_channel, sends_what_the_peer_receives_on_another_thread) {
 }
 
 // siw fills the first piece alone of a read, and completes it as a success.
-TEST(blocking_channel, reads_into_no_more_pieces_than_the_device_fills) {
+TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   channel_pair pair;
   const auto limits = pair.context().query().value();
   const auto most = static_cast<std::size_t>(std::clamp(
-      limits.max_read_slices(), 1, static_cast<int>(pair.default_options().max_send_sge)));
+      limits.max_read_slices(), 1, static_cast<int>(pair.default_options().queues.max_send_sge)));
   auto mine = pair.memory(64, 1);
   auto theirs = pair.memory(64, 2);
   std::vector<sink> into;
   for (std::size_t i = 0; i < most; ++i) into.emplace_back(mine, i * 4, 4);
-  ASSERT_TRUE(pair.a().read(into, theirs.remote(), patiently()));
+  ASSERT_TRUE(pair.a().read(into, theirs.remote(), abort_at(patiently())));
   EXPECT_TRUE(all_are(mine.bytes().first(most * 4), 2));
   into.emplace_back(mine, 32, 4);
-  const auto refused = pair.a().read(into, theirs.remote(), patiently());
-  EXPECT_EQ(refused.refusal(), refusal::too_many_pieces);
+  const auto refused = pair.a().read(into, theirs.remote(), abort_at(patiently()));
+  EXPECT_EQ(refused.refusal(), refusal::too_many_slices);
   EXPECT_TRUE(all_are(mine.bytes().subspan(32), 1));
 }
 
-TEST(blocking_channel, writes_and_reads_scattered_memory_of_the_peer) {
+TEST(blocking_channel, scattered_write_and_read_transfer_all_slices) {
   channel_pair pair;
   auto mine = pair.memory(64, 1);
   auto theirs = pair.memory(64, 2);
   const std::array pieces{source(mine, 0, 8), source(mine, 16, 8)};
-  ASSERT_TRUE(pair.a().write(pieces, theirs.remote(), patiently()));
+  ASSERT_TRUE(pair.a().write(pieces, theirs.remote(), abort_at(patiently())));
   EXPECT_TRUE(all_are(theirs.bytes().first(16), 1));
   EXPECT_TRUE(all_are(theirs.bytes().subspan(16), 2));
   std::vector<sink> into;
   into.emplace_back(mine, 32, 4);
   into.emplace_back(mine, 40, 4);
-  const auto read = pair.a().read(into, theirs.remote().slice(12), patiently());
+  const auto read = pair.a().read(into, theirs.remote().slice(12), abort_at(patiently()));
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read.byte_length(), 8U);
   EXPECT_TRUE(all_are(mine.bytes().subspan(32, 4), 1));
   EXPECT_TRUE(all_are(mine.bytes().subspan(40, 4), 2));
 }
 
-TEST(blocking_channel, sends_bytes_of_any_memory_inline_and_messages_without_bytes) {
+TEST(blocking_channel, inline_data_and_empty_messages_arrive) {
   channel_pair pair;
   auto theirs = pair.memory(64);
   const std::array bytes{std::byte{9}, std::byte{9}};
-  ASSERT_TRUE(pair.a().write(inline_data(bytes), theirs.remote(), patiently()));
+  ASSERT_TRUE(pair.a().write(inline_data(bytes), theirs.remote(), abort_at(patiently())));
   EXPECT_TRUE(all_are(theirs.bytes().first(2), 9));
   auto inbox = pair.memory(8);
   operation_result received;
-  std::thread peer([&] { received = pair.b().receive(sink(inbox), patiently()); });
-  ASSERT_TRUE(pair.a().send({}, patiently()));
+  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(patiently())); });
+  ASSERT_TRUE(pair.a().send({}, abort_at(patiently())));
   peer.join();
   EXPECT_EQ(received.byte_length(), 0U);
 }
 
-TEST(blocking_channel, changes_eight_bytes_of_the_peer_atomically) {
+TEST(blocking_channel, atomics_change_remote_word_and_return_old_value) {
   channel_pair pair;
   auto target = pair.memory(8);
   auto before = pair.memory(8);
-  ASSERT_TRUE(pair.a().fetch_and_add(sink(before), target.remote(), 5, patiently()));
+  ASSERT_TRUE(pair.a().fetch_and_add(sink(before), target.remote(), 5, abort_at(patiently())));
   EXPECT_EQ(number_in(before), 0U);
   ASSERT_TRUE(pair.a().compare_and_swap(sink(before), target.remote(),
-                                        {.expected = 5, .desired = 42}, patiently()));
+                                        {.expected = 5, .desired = 42}, abort_at(patiently())));
   EXPECT_EQ(number_in(before), 5U);
   EXPECT_EQ(number_in(target), 42U);
 }
 
-TEST(blocking_channel, refuses_what_cannot_work_before_it_is_posted) {
+TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
   channel_pair pair;
   auto other_domain = pair.context().allocate_pd().value();
   auto foreign = other_domain.allocate(8, access::local_write).value();
@@ -116,39 +116,41 @@ TEST(blocking_channel, refuses_what_cannot_work_before_it_is_posted) {
         << outcome.error().message();
   };
   auto& a = pair.a();
-  refused(a.send(source(foreign), patiently()), refusal::foreign_domain, EINVAL);
-  refused(a.receive(sink(foreign), patiently()), refusal::foreign_domain, EINVAL);
+  refused(a.send(source(foreign), abort_at(patiently())), refusal::foreign_domain, EINVAL);
+  refused(a.receive(sink(foreign), abort_at(patiently())), refusal::foreign_domain, EINVAL);
   const std::vector<source> many(5, source(mine, 0, 1));
-  refused(a.send(many, patiently()), refusal::too_many_pieces, EINVAL);
-  refused(a.write(source(mine), theirs.remote(), patiently()), refusal::remote_bounds, EINVAL);
-  refused(a.read(sink(mine), theirs.remote(), patiently()), refusal::remote_bounds, EINVAL);
-  refused(a.fetch_and_add(sink(mine, 0, 8), theirs.remote().slice(4), 1, patiently()),
-          refusal::atomic_shape, EINVAL);
-  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, patiently()), refusal::atomic_shape,
+  refused(a.send(many, abort_at(patiently())), refusal::too_many_slices, EINVAL);
+  refused(a.write(source(mine), theirs.remote(), abort_at(patiently())), refusal::remote_bounds,
           EINVAL);
+  refused(a.read(sink(mine), theirs.remote(), abort_at(patiently())), refusal::remote_bounds,
+          EINVAL);
+  refused(a.fetch_and_add(sink(mine, 0, 8), theirs.remote().slice(4), 1, abort_at(patiently())),
+          refusal::atomic_shape, EINVAL);
+  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, abort_at(patiently())),
+          refusal::atomic_shape, EINVAL);
   // None of that has harmed the connection.
-  EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), patiently()));
+  EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), abort_at(patiently())));
 }
 
-TEST(blocking_channel, gives_the_memory_back_when_the_deadline_passes) {
+TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   channel_pair pair;
   auto inbox = pair.memory(8);
-  const auto received = pair.a().receive(sink(inbox), deadline::after(1ms));
-  EXPECT_EQ(received.end(), operation_end::deadline);
+  const auto received = pair.a().receive(sink(inbox), abort_after(1ms));
+  EXPECT_EQ(received.end(), operation_end::aborted);
   ASSERT_NE(received.completion(), nullptr);
   EXPECT_EQ(received.completion()->status(), completion_status::flushed);
   EXPECT_EQ(received.error().kind(), error_kind::timed_out);
   EXPECT_EQ(pair.a().in_flight(), 0U);
-  // What is posted afterwards finds the channel in its error state.
+  // Later posts find the channel in the error state.
   auto outbox = pair.memory(8);
-  EXPECT_EQ(pair.a().send(source(outbox), patiently()).end(), operation_end::failed);
+  EXPECT_EQ(pair.a().send(source(outbox), abort_at(patiently())).end(), operation_end::failed);
 }
 
-TEST(blocking_channel, says_all_that_a_failed_completion_says) {
+TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;
   auto mine = pair.memory(8);
   auto region = pair.pd().allocate(8, access::local_write).value();  // peers may do nothing
-  const auto written = pair.a().write(source(mine), region.remote(), patiently());
+  const auto written = pair.a().write(source(mine), region.remote(), abort_at(patiently()));
   EXPECT_EQ(written.end(), operation_end::failed);
   ASSERT_NE(written.completion(), nullptr);
   EXPECT_EQ(written.completion()->status(), completion_status::remote_access_error);
@@ -158,7 +160,7 @@ TEST(blocking_channel, says_all_that_a_failed_completion_says) {
   EXPECT_THROW((void)written.value(), exception);
 }
 
-TEST(blocking_channel, works_with_itself) {
+TEST(blocking_channel, channel_connected_to_itself_works) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
   auto prepared = pd.create_channel({.access = access::remote_write}).value();
@@ -167,17 +169,17 @@ TEST(blocking_channel, works_with_itself) {
   auto target = pd.allocate(8, access::local_write | access::remote_write).value();
   auto from = pd.allocate(8, access::local_write).value();
   from.bytes()[0] = std::byte{3};
-  ASSERT_TRUE(alone.write(source(from), target.remote(), patiently()));
+  ASSERT_TRUE(alone.write(source(from), target.remote(), abort_at(patiently())));
   EXPECT_EQ(target.bytes()[0], std::byte{3});
 }
 
-TEST(blocking_channel_death, memory_that_may_not_be_written_is_no_sink) {
+TEST(blocking_channel_death, sink_without_local_write_stops_program) {
   channel_pair pair;
   auto readable = pair.pd().allocate(8, {}).value();
   EXPECT_DEATH((void)sink(readable), "a sink is memory that was registered with local_write");
 }
 
-TEST(blocking_channel_death, moved_from_channel_is_not_used) {
+TEST(blocking_channel_death, use_of_moved_from_channel_stops_program) {
   channel_pair pair;
   channel taken = std::move(pair.a());
   EXPECT_DEATH((void)pair.a().in_flight(), "a moved-from channel must not be used");

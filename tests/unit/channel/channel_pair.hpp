@@ -44,11 +44,11 @@ class channel_pair {
   }
 
   static channel_options default_options() {
-    return {.max_send_wr = 16,
-            .max_recv_wr = 16,
-            .max_send_sge = 4,
-            .max_recv_sge = 4,
-            .max_inline_data = 64,
+    return {.queues = {.max_send_wr = 16,
+                       .max_recv_wr = 16,
+                       .max_send_sge = 4,
+                       .max_recv_sge = 4,
+                       .max_inline_data = 64},
             .access = access::remote_read | access::remote_write | access::remote_atomic};
   }
 
@@ -66,7 +66,7 @@ class channel_pair {
   }
   [[nodiscard]] buffer_pool pool(std::uint32_t count = 64) const {
     return buffer_pool::create(pd_, {.classes = {{.bytes = 4096, .count = count}},
-                                     .rights = read_sink_access(context_)})
+                                     .access = read_sink_access(context_)})
         .value();
   }
 

@@ -26,35 +26,36 @@ using testing_support::log_catcher;
 using testing_support::open_soft;
 
 TEST(channel_creation, options_are_read_back) {
-  const channel_options options{.max_send_wr = 7,
-                                .max_recv_wr = 9,
-                                .max_send_sge = 3,
-                                .max_recv_sge = 2,
-                                .max_inline_data = 32,
-                                .min_cq_entries = 100,
-                                .access = access::remote_read,
-                                .path_mtu = mtu::bytes_512,
-                                .first_psn = packet_sequence_number(77),
-                                .timeout = ack_timeout::at_least(std::chrono::milliseconds(100)),
-                                .retry_count = 3,
-                                .rnr_retry_count = 2,
-                                .min_rnr_timer = rnr_timer::at_least(std::chrono::milliseconds(1)),
-                                .read_depth = 4};
+  const channel_options options{
+      .queues = {.max_send_wr = 7,
+                 .max_recv_wr = 9,
+                 .max_send_sge = 3,
+                 .max_recv_sge = 2,
+                 .max_inline_data = 32},
+      .min_cq_entries = 100,
+      .access = access::remote_read,
+      .route = {.path_mtu = mtu::bytes_512},
+      .first_psn = packet_sequence_number(77),
+      .reliability = {.timeout = ack_timeout::at_least(std::chrono::milliseconds(100)),
+                      .retry_count = 3,
+                      .rnr_retry_count = 2,
+                      .min_rnr_timer = rnr_timer::at_least(std::chrono::milliseconds(1)),
+                      .read_depth = 4}};
   channel_pair pair(options);
   const auto now = pair.a().query().value();
-  EXPECT_EQ(now.max_send_wr, 7U);
-  EXPECT_EQ(now.max_recv_wr, 9U);
-  EXPECT_GE(now.max_send_sge, 3U);
-  EXPECT_GE(now.max_recv_sge, 2U);
-  EXPECT_GE(now.max_inline_data, 32U);
+  EXPECT_EQ(now.queues.max_send_wr, 7U);
+  EXPECT_EQ(now.queues.max_recv_wr, 9U);
+  EXPECT_GE(now.queues.max_send_sge, 3U);
+  EXPECT_GE(now.queues.max_recv_sge, 2U);
+  EXPECT_GE(now.queues.max_inline_data, 32U);
   EXPECT_EQ(now.access, options.access);
-  EXPECT_EQ(now.path_mtu, options.path_mtu);
+  EXPECT_EQ(now.route.path_mtu, options.route.path_mtu);
   EXPECT_EQ(now.first_psn, options.first_psn);
-  EXPECT_EQ(now.timeout, options.timeout);
-  EXPECT_EQ(now.retry_count, 3U);
-  EXPECT_EQ(now.rnr_retry_count, 2U);
-  EXPECT_EQ(now.min_rnr_timer, options.min_rnr_timer);
-  EXPECT_EQ(now.read_depth, 4U);
+  EXPECT_EQ(now.reliability.timeout, options.reliability.timeout);
+  EXPECT_EQ(now.reliability.retry_count, 3U);
+  EXPECT_EQ(now.reliability.rnr_retry_count, 2U);
+  EXPECT_EQ(now.reliability.min_rnr_timer, options.reliability.min_rnr_timer);
+  EXPECT_EQ(now.reliability.read_depth, 4U);
 }
 
 TEST(channel_creation, each_refused_call_leaves_nothing) {
@@ -87,17 +88,17 @@ TEST(channel_creation, each_refused_call_leaves_nothing) {
 
 TEST(channel_creation, depths_of_nothing_are_refused) {
   auto pd = open_tested().allocate_pd().value();
-  expect_error(pd.create_channel({.max_send_wr = 0}), "between 1 and");
-  expect_error(pd.create_channel({.max_recv_wr = 0}), "between 1 and");
+  expect_error(pd.create_channel({.queues = {.max_send_wr = 0}}), "between 1 and");
+  expect_error(pd.create_channel({.queues = {.max_recv_wr = 0}}), "between 1 and");
 }
 
 TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
-  expect_error(completion_hub::create(context, 0), "at least one operation");
+  expect_error(completion_hub::create(context, 0), "at least 1 operation");
   const auto hub = completion_hub::create(context, 40).value();
-  const channel_options options{
-      .max_send_wr = 10, .max_recv_wr = 10, .access = access::remote_write};
+  const channel_options options{.queues = {.max_send_wr = 10, .max_recv_wr = 10},
+                                .access = access::remote_write};
   auto first = pd.create_channel(hub, options).value();
   {
     auto second = pd.create_channel(hub, options).value();
@@ -123,7 +124,7 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   // Queue pairs are in no order among each other.
   const auto until = patiently();
   do {
-    ASSERT_TRUE(a.write(source(target), target.remote(), patiently()));
+    ASSERT_TRUE(a.write(source(target), target.remote(), abort_at(patiently())));
   } while (b.in_flight() != 0 && !until.expired());
   EXPECT_EQ(b.in_flight(), 0U);
   EXPECT_TRUE(*write_of_b.poll());
@@ -143,7 +144,7 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
 TEST(channel, is_made_on_one_thread_and_used_on_another) {
   auto pair = std::async(std::launch::async, [] { return std::make_unique<channel_pair>(); }).get();
   auto memory = pair->memory(8);
-  EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), patiently()));
+  EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), abort_at(patiently())));
 }
 
 // A device whose polls fail from now on.
@@ -171,16 +172,17 @@ TEST(channel, whose_polls_fail_loses_its_queue_pair_before_it_gives_memory_back)
     operation_result received;
     {
       const broken_polls broken(pair.context());
-      received = pair.a().receive(sink(inbox), patiently());
+      received = pair.a().receive(sink(inbox), abort_at(patiently()));
     }
     EXPECT_EQ(received.end(), operation_end::lost);
     EXPECT_EQ(received.code(), EIO);
-    EXPECT_EQ(pair.a().queue(), nullptr);
+    EXPECT_EQ(pair.a().qp(), nullptr);
     ASSERT_NE(pending.poll(), nullptr);
     EXPECT_EQ(pending.poll()->end(), operation_end::lost);
     EXPECT_FALSE(pending.take_buffer().empty());
-    EXPECT_EQ(pair.a().receive(sink(inbox), patiently()).refusal(), refusal::not_connected);
-    expect_error(pair.a().query(), "lost its queue pair");
+    EXPECT_EQ(pair.a().receive(sink(inbox), abort_at(patiently())).refusal(),
+              refusal::not_connected);
+    expect_error(pair.a().query(), "has no queue pair");
   }
   EXPECT_EQ(counting.live(), "");
 }
@@ -194,14 +196,14 @@ TEST(channel, connects_over_a_stream) {
     auto peer = listening.accept(until).value();
     auto b = pd.create_channel().value().connect(peer, until).value();
     auto inbox = pd.allocate(8, access::local_write).value();
-    const auto received = b.receive(sink(inbox), until);
+    const auto received = b.receive(sink(inbox), abort_at(until));
     EXPECT_TRUE(received);
     EXPECT_EQ(received.byte_length(), 8U);
   });
   auto peer = bringup::stream::connect(listening.local_address(), until).value();
   auto a = pd.create_channel().value().connect(peer, until).value();
   auto outbox = pd.allocate(8, access::local_write).value();
-  EXPECT_TRUE(a.send(source(outbox), until));
+  EXPECT_TRUE(a.send(source(outbox), abort_at(until)));
   answering.join();
 }
 

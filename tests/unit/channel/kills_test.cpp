@@ -54,7 +54,7 @@ struct operations {
     const auto self = prepared.endpoint();
     auto made = std::move(prepared).handshake(self).value();
     EXPECT_TRUE(made.write(source(between.region, 0, 8), between.region.remote().slice(8, 8),
-                           mixed_traffic::bound()));
+                           abort_at(mixed_traffic::bound())));
   }
 };
 
@@ -72,9 +72,9 @@ struct messages {
     between.over.flush();
     used.end();
     EXPECT_EQ(between.pool.taken(), 0U);
-    auto prepared =
-        message_channel::prepare(between.pd, between.pool, {.message_bytes = 256, .receives = 8})
-            .value();
+    auto prepared = message_channel::prepare(between.pd, between.pool,
+                                             {.message_bytes = 256, .queues = {.max_recv_wr = 8}})
+                        .value();
     const auto self = prepared.endpoint();
     auto made = std::move(prepared).handshake(self).value();
     EXPECT_TRUE(made.send(known_message(1, 1, 256).bytes(), mixed_traffic::bound()));
@@ -120,7 +120,7 @@ void kill_in_traffic(meeting_way way, meeting_side side, std::uint32_t seed) {
   expect_failure<Kind>(*between, used);
 }
 
-// What becomes of who meets a peer that is killed meanwhile.
+// The result for a side whose peer is killed while they connect.
 template <class Kind>
 void survive(meeting_way way, meeting_place* place, const victim& peer,
              const std::atomic<bool>& killed) {

@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "verbena/channel/message_channel.hpp"
+#include "verbena/channel/message_failure.hpp"
+#include "verbena/memory/buffer_pool.hpp"
 
 namespace verbena::test {
 
-/// What the message `number` of a stream consists of: its length and its bytes.
+/// The length and the bytes of the message `number` of a stream.
 class known_message {
  public:
   known_message(std::uint32_t seed, std::uint64_t number, std::uint32_t longest)

@@ -18,9 +18,9 @@ namespace {
 
 using testing_support::expect_error;
 
-constexpr cm::connection_options both_may_send{.first = cm::first_sender::answering};
+constexpr cm::connection_options both_may_send{.first = cm::first_sender::passive};
 
-// What both sides need before they are connected.
+// Objects of both sides before they are connected.
 class managed_channel : public ::testing::Test {
  protected:
   managed_channel()
@@ -30,7 +30,8 @@ class managed_channel : public ::testing::Test {
         pool_(buffer_pool::create(pd_, {}).value()) {}
 
   [[nodiscard]] prepared_channel prepare() const {
-    channel_options options{.max_send_wr = 4, .max_recv_wr = 4, .port = peer_.port()};
+    channel_options options{.queues = {.max_send_wr = 4, .max_recv_wr = 4},
+                            .route = {.port = peer_.port()}};
     options.counts_messages = true;
     return pd_.create_channel(options).value();
   }
@@ -62,10 +63,10 @@ class managed_channel : public ::testing::Test {
     ends.asking.flush();
     return *stuck.poll();
   }
-  // What is known of the second message when both sides have told what they have. On iWARP it may
+  // The outcome of the second message after both sides have exchanged their state. On iWARP it may
   // have succeeded although it was lost, and it is not known which of several was.
   [[nodiscard]] delivery settled(const operation_result& message) const {
-    if (!message.ok()) {
+    if (!message.has_value()) {
       EXPECT_EQ(message.delivery(), delivery::unknown);
       return delivery::not_done;
     }
@@ -80,8 +81,8 @@ class managed_channel : public ::testing::Test {
     auto asked = std::async(std::launch::async, [&] {
       return ends.asking.reconnect(again, both_may_send, patiently(), asking);
     });
-    auto answered = ends.answering.reconnect_by(door_.accept(patiently()).value(), both_may_send,
-                                                patiently(), answering);
+    auto answered = ends.answering.accept_reconnect(door_.accept(patiently()).value(),
+                                                    both_may_send, patiently(), answering);
     return {asked.get().value(), answered.value()};
   }
 
@@ -105,7 +106,7 @@ TEST_F(managed_channel, receives_before_the_peer_may_send) {
   EXPECT_EQ(second->poll()->byte_length(), 20U);
   ASSERT_NE(a.connection(), nullptr);
   EXPECT_EQ(a.connection()->peer_address()->port(), door_.port());
-  EXPECT_EQ(a.query().value().max_send_wr, 4U);
+  EXPECT_EQ(a.query().value().queues.max_send_wr, 4U);
 }
 
 TEST_F(managed_channel, says_that_the_peer_closed) {
@@ -166,7 +167,7 @@ TEST_F(managed_channel, connects_again_and_says_what_had_arrived) {
   EXPECT_EQ(answering.peer(), reconnected_peer::same);
   EXPECT_EQ(asking.received_by_peer(), 1U);
   EXPECT_EQ(answering.received_by_peer(), 0U);
-  EXPECT_EQ(asking.settle(second_message), settled(second_message));
+  EXPECT_EQ(asking.reconcile(second_message), settled(second_message));
   EXPECT_EQ(ends.asking.failure(), nullptr);
   ASSERT_TRUE(*ends.asking.post_send(memory(), {.length = 30}).wait(patiently()));
   ASSERT_TRUE(*ends.answering.post_send(memory(), {.length = 40}).wait(patiently()));
@@ -193,8 +194,8 @@ TEST_F(managed_channel,
     auto asked = std::async(std::launch::async, [&] {
       return ends.asking.reconnect(again, both_may_send, patiently(), fails);
     });
-    EXPECT_FALSE(
-        ends.answering.reconnect_by(door_.accept(patiently()).value(), both_may_send, patiently()));
+    EXPECT_FALSE(ends.answering.accept_reconnect(door_.accept(patiently()).value(), both_may_send,
+                                                 patiently()));
     expect_error(asked.get(), "not today");
   }
   ASSERT_TRUE(posted);
@@ -207,7 +208,7 @@ TEST_F(managed_channel,
   EXPECT_EQ(refused.poll()->refusal(), refusal::not_connected);
   const auto [asking, answering] = reconnect(ends, {}, {});
   EXPECT_EQ(asking.peer(), reconnected_peer::same);
-  EXPECT_EQ(asking.settle(second_message), settled(second_message));
+  EXPECT_EQ(asking.reconcile(second_message), settled(second_message));
 }
 
 TEST_F(managed_channel, knows_a_peer_that_was_made_anew) {
@@ -226,14 +227,15 @@ TEST_F(managed_channel, knows_a_peer_that_was_made_anew) {
 TEST_F(managed_channel, does_not_know_a_peer_that_said_something_else) {
   const std::array<std::byte, 3> words{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}};
   const cm::connection_options with_words{.private_data = words,
-                                          .first = cm::first_sender::answering};
+                                          .first = cm::first_sender::passive};
   auto ends = connect();
   auto again = manager_.find(door_.port());
   auto asked = std::async(std::launch::async,
                           [&] { return ends.asking.reconnect(again, with_words, patiently()); });
   auto request = door_.accept(patiently()).value();
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(words.size()), words));
-  const auto answered = ends.answering.reconnect_by(std::move(request), both_may_send, patiently());
+  const auto answered =
+      ends.answering.accept_reconnect(std::move(request), both_may_send, patiently());
   EXPECT_EQ(answered.value().peer(), reconnected_peer::unknown);
   EXPECT_EQ(asked.get().value().peer(), reconnected_peer::same);
 }

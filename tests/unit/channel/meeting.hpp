@@ -47,7 +47,7 @@ struct met_for_messages {
   static result<met_for_messages> by_answering(cm::connection_request request, deadline until);
 };
 
-/// A place where the answering side waits; it is there before the other side is told of it.
+/// A listening place of the passive side; it exists before the active side gets its address.
 class meeting_place {
  public:
   explicit meeting_place(meeting_way way) {
@@ -106,8 +106,7 @@ inline result<own_objects> make_objects(const context& of) {
 }
 
 inline channel_options options_of_meeting() {
-  return {.max_send_wr = 16,
-          .max_recv_wr = 16,
+  return {.queues = {.max_send_wr = 16, .max_recv_wr = 16},
           .access = access::remote_read | access::remote_write | access::remote_atomic};
 }
 
@@ -115,7 +114,7 @@ inline met assemble(own_objects own, channel over, const remote_region& theirs) 
   return {std::move(own.pd), std::move(own.pool), std::move(own.region), std::move(over), theirs};
 }
 
-/// What a message channel is made of, and the channel once it is prepared.
+/// The parts of a message channel, and the channel after it is prepared.
 struct prepared_for_messages {
   protection_domain pd;
   buffer_pool pool;
@@ -124,8 +123,9 @@ struct prepared_for_messages {
   static result<prepared_for_messages> make(const context& of) {
     VERBENA_TRY(auto pd, of.allocate_pd());
     VERBENA_TRY(auto pool, buffer_pool::create(pd, {.classes = {{.bytes = 256, .count = 12}}}));
-    const message_channel_options options{
-        .message_bytes = 256, .sends = 8, .receives = 8, .credits = credits::required};
+    const message_channel_options options{.message_bytes = 256,
+                                          .queues = {.max_send_wr = 8, .max_recv_wr = 8},
+                                          .credits = credits::required};
     VERBENA_TRY(auto prepared, message_channel::prepare(pd, pool, options));
     return prepared_for_messages{std::move(pd), std::move(pool), std::move(prepared)};
   }

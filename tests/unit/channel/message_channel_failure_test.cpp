@@ -24,10 +24,10 @@ using testing_support::open_soft;
 
 constexpr std::array<std::byte, 200> message_bytes{};
 
-// What both sides know of one direction goes together, whatever happened: but who cannot poll does
-// not hear of what its adapter has taken.
+// The states of both sides for one direction agree in all cases, except that a side that cannot
+// poll does not see the messages that its adapter has received.
 void expect_consistent(const message_channel& from, const message_channel& to) {
-  if (to.queue() != nullptr) {
+  if (to.qp() != nullptr) {
     EXPECT_LE(from.delivered(), to.received());
   }
   EXPECT_LE(to.received(), from.sent());
@@ -36,8 +36,8 @@ void expect_consistent(const message_channel& from, const message_channel& to) {
 
 TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
   auto options = tiny(8);
-  options.connection.timeout = ack_timeout::at_least(1ms);
-  options.connection.retry_count = 1;
+  options.reliability.timeout = ack_timeout::at_least(1ms);
+  options.reliability.retry_count = 1;
   message_pair pair(options);
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(pair.a().try_send(message_bytes));
   ASSERT_TRUE(pair.a().drain(deadline::after(20s)));
@@ -65,8 +65,8 @@ TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
 
 TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noticed) {
   auto options = tiny(4);
-  options.connection.timeout = ack_timeout::at_least(1ms);
-  options.connection.retry_count = 1;
+  options.reliability.timeout = ack_timeout::at_least(1ms);
+  options.reliability.retry_count = 1;
   message_pair pair(options);
   while (pair.a().try_send(message_bytes)) {
   }
@@ -90,7 +90,7 @@ TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noti
 TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unknown) {
   auto options = tiny(8);
   options.credits = credits::off;
-  options.connection.rnr_retry_count = 7;
+  options.reliability.rnr_retry_count = 7;
   message_pair pair(options);
   auto region = buffer::of(pair.pd().allocate(256, access::local_write).value());
   const auto until = deadline::after(20s);
@@ -105,9 +105,10 @@ TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unkno
   EXPECT_LT(pair.a().delivered(), sent);
   EXPECT_EQ(pair.a().receive_pool().taken(), 0U);
   EXPECT_EQ(pair.a().try_send(std::move(region)).refusal(), send_refusal::ended);
-  EXPECT_FALSE(region.empty());  // NOLINT(bugprone-use-after-move): refused, so it stays ours
+  EXPECT_FALSE(
+      region.empty());  // NOLINT(bugprone-use-after-move,*.Move): refused, so it stays ours
   EXPECT_NE(pair.a().describe().message().find("the program ended the channel"), std::string::npos);
-  // What arrived can still be taken.
+  // Messages that arrived can still be received.
   while (pair.b().try_receive()) {
   }
   expect_consistent(pair.a(), pair.b());
@@ -127,7 +128,7 @@ TEST(message_channel_failure, numbers_that_a_peer_cannot_mean_give_no_credit) {
     store_network_order(word.data(), lie);
     auto memory = pair.pd().allocate(8, access::local_write).value();
     std::ranges::copy(word, memory.bytes().begin());
-    ASSERT_TRUE(liar.write(source(memory), pair.end_of_a().terms.word, deadline::after(20s)));
+    ASSERT_TRUE(liar.write(source(memory), pair.end_of_a().terms.word, abort_after(20s)));
     const auto before = pair.a().counters().bad_credits;
     EXPECT_EQ(pair.a().try_send(message_bytes).refusal(), send_refusal::no_credit);
     EXPECT_GT(pair.a().counters().bad_credits, before);
@@ -204,7 +205,7 @@ TEST(message_channel_failure, each_call_of_the_data_path_may_fail) {
         if (side->failure()->part == failed_part::polling) ++lost;
         if (side->failure()->part == failed_part::posting) ++refused_posts;
         if (side->failure()->part == failed_part::polling) {
-          EXPECT_EQ(side->queue(), nullptr);
+          EXPECT_EQ(side->qp(), nullptr);
         }
         EXPECT_EQ(side->failure()->code, side->failure()->part >= failed_part::polling &&
                                                  side->failure()->part <= failed_part::posting
@@ -270,10 +271,10 @@ TEST(message_channel_failure, options_out_of_their_ranges_are_refused) {
   const auto refused = [&](const message_channel_options& options, const char* words) {
     expect_error(message_channel::prepare(pd, options), words);
   };
-  refused({.sends = 0}, "between 1 and");
-  refused({.receives = 0}, "between 1 and");
-  refused({.message_bytes = 0}, "at least one byte");
-  refused({.receives = 8, .receive_buffers = 7}, "at least as many as receives");
+  refused({.queues = {.max_send_wr = 0}}, "between 1 and");
+  refused({.queues = {.max_recv_wr = 0}}, "between 1 and");
+  refused({.message_bytes = 0}, "message_bytes must be at least 1");
+  refused({.queues = {.max_recv_wr = 8}, .receive_buffers = 7}, "at least max_recv_wr");
 }
 
 TEST(message_endpoint, is_read_back_and_refused_when_it_is_broken) {
@@ -292,25 +293,27 @@ TEST(message_endpoint, is_read_back_and_refused_when_it_is_broken) {
     bytes[at] = std::byte{value};
     expect_error(message_endpoint::decode(bytes), words);
   };
-  broken(0, 2, "version 2 is not known");
-  broken(1, 2, "flags 2 are not known");
-  broken(1, 4, "flags 4 are not known");
-  broken(3, 1, "bytes where there should be none");
-  broken(6, 0, "at least one byte");
-  broken(11, 0, "at least one receive");
+  broken(0, 2, "version 2 is unknown");
+  broken(1, 2, "flags 2 are unknown");
+  broken(1, 4, "flags 4 are unknown");
+  broken(3, 1, "reserved bytes are not zero");
+  broken(6, 0, "must be at least 1");
+  broken(11, 0, "must be at least 1");
   broken(12, 9, "version");
-  broken(20, 65, "8 bytes on a multiple of 8");
-  broken(28, 16, "8 bytes on a multiple of 8");
+  broken(20, 65, "8 bytes at a multiple of 8");
+  broken(28, 16, "8 bytes at a multiple of 8");
   broken(33, 9, "version");
 }
 
 TEST(message_channel_death, rules) {
   message_pair pair(tiny(2));
-  EXPECT_DEATH(static_cast<void>(pair.a().try_send(buffer())), "an empty buffer cannot be sent");
-  EXPECT_DEATH(static_cast<void>(pair.a().describe()), "describe\\(\\) is asked of a message");
-  EXPECT_DEATH(static_cast<void>(send_result::of(1).error()), "of a message that was refused");
+  EXPECT_DEATH(static_cast<void>(pair.a().try_send(buffer())),
+               "empty or moved-from buffer was sent");
+  EXPECT_DEATH(static_cast<void>(pair.a().describe()),
+               "describe.. of a message channel without failure");
+  EXPECT_DEATH(static_cast<void>(send_result::of(1).error()), "of a message that was accepted");
   const message_channel taken = std::move(pair.a());
-  EXPECT_DEATH(static_cast<void>(pair.a().sent()), "a moved-from message_channel must not be used");
+  EXPECT_DEATH(static_cast<void>(pair.a().sent()), "a moved-from message_channel was used");
 }
 
 }  // namespace

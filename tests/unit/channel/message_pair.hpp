@@ -77,10 +77,9 @@ class message_pair {
 /// Windows of `window` messages, and no second try for a message that comes too early.
 inline message_channel_options tiny(std::uint32_t window, std::uint32_t bytes = 256) {
   return {.message_bytes = bytes,
-          .sends = window,
-          .receives = window,
+          .queues = {.max_send_wr = window, .max_recv_wr = window},
           .credits = credits::required,
-          .connection = {.rnr_retry_count = 0}};
+          .reliability = {.rnr_retry_count = 0}};
 }
 
 }  // namespace verbena::test

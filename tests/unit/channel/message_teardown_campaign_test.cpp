@@ -31,12 +31,13 @@ class every_message {
     connect(a_, b_, credits::required);
     connect(c_, d_, credits::off);
     prepared_ = message_channel::prepare(*pd_, *pool_, options(credits::required)).value();
-    // Each way until the window is used up. What b takes is credit that it has not told yet.
+    // Each way until the window is used up. Messages that b takes are credit that it does not
+    // return yet.
     while (a_->try_send(message_of_teardown)) {
     }
     while (b_->try_send(message_of_teardown)) {
     }
-    arrived_ = b_->receive(patiently());
+    arrived_ = b_->receive(patiently()).value();
     kept_ = std::move(*a_->receive(patiently())).take_buffer();
     // More than c has receives for: they wait at the adapter.
     while (d_->try_send(message_of_teardown)) {
@@ -59,10 +60,9 @@ class every_message {
  private:
   static message_channel_options options(credits credit) {
     return {.message_bytes = 256,
-            .sends = 4,
-            .receives = 4,
+            .queues = {.max_send_wr = 4, .max_recv_wr = 4},
             .credits = credit,
-            .connection = {.rnr_retry_count = 7}};
+            .reliability = {.rnr_retry_count = 7}};
   }
   void connect(std::optional<message_channel>& one, std::optional<message_channel>& other,
                credits credit) const {

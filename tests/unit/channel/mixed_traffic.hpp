@@ -14,7 +14,8 @@
 
 namespace verbena::test {
 
-/// Each side has receives posted before it sends, so that neither waits for the other for ever.
+/// Each side has receives posted before it sends, so that neither waits for the other without
+/// limit.
 class mixed_traffic {
  public:
   mixed_traffic(met& between, std::uint32_t seed) : between_(between), random_(seed) {}
@@ -31,13 +32,13 @@ class mixed_traffic {
     const memory_region& mine = between_.region;
     switch (random_() % 7) {
       case 0:
-        return failure(over.write(source(mine, at, 8), there, bound()));
+        return failure(over.write(source(mine, at, 8), there, abort_at(bound())));
       case 1:
-        return failure(over.read(sink(mine, at, 8), there, bound()));
+        return failure(over.read(sink(mine, at, 8), there, abort_at(bound())));
       case 2:
-        return failure(over.fetch_and_add(sink(mine, at, 8), there, 1, bound()));
+        return failure(over.fetch_and_add(sink(mine, at, 8), there, 1, abort_at(bound())));
       case 3:
-        return failure(over.send(source(mine, at, 8), bound()));
+        return failure(over.send(source(mine, at, 8), abort_at(bound())));
       case 4:
         return in_a_scope(at, there);
       case 5:
@@ -61,7 +62,7 @@ class mixed_traffic {
   static constexpr std::size_t sends_at_once = 4;
 
   static std::optional<operation_result> failure(const operation_result& of) {
-    return of.ok() ? std::nullopt : std::optional(of);
+    return of.has_value() ? std::nullopt : std::optional(of);
   }
   [[nodiscard]] buffer memory() const { return std::move(*between_.pool.take(256)); }
 
@@ -69,7 +70,7 @@ class mixed_traffic {
     for (auto& each : receives_) {
       const operation_result* const came = each.poll();
       if (came == nullptr) continue;
-      if (!came->ok()) return *came;
+      if (!came->has_value()) return *came;
       each = between_.over.post_receive(each.take_buffer());
     }
     while (receives_.size() < receives_at_once)
@@ -82,7 +83,7 @@ class mixed_traffic {
     for (auto& each : sends_) {
       const operation_result* const done = each.wait(bound());
       if (done == nullptr) continue;
-      if (!done->ok()) return *done;
+      if (!done->has_value()) return *done;
     }
     sends_.clear();
     return std::nullopt;
@@ -90,7 +91,7 @@ class mixed_traffic {
   [[nodiscard]] std::optional<operation_result> in_a_scope(std::size_t at,
                                                            const remote_region& there) {
     const memory_region& mine = between_.region;
-    const auto outcome = between_.over.scope(bound(), [&](operation_scope& scope) {
+    const auto outcome = between_.over.scope(abort_at(bound()), [&](operation_scope& scope) {
       (void)scope.write(source(mine, at, 8), there);
       auto read = scope.read(sink(mine, at + 8, 8), there);
       (void)scope.compare_and_swap(sink(mine, at + 16, 8), there, {.expected = 0, .desired = 1});

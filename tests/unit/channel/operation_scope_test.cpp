@@ -17,15 +17,16 @@ using testing_support::log_catcher;
 
 error some_error() { return error::invalid_argument("test", {}, "the body's own"); }
 
-TEST(operation_scope, is_over_when_it_returns_though_nobody_waited) {
+TEST(operation_scope, scope_waits_for_operations_without_wait) {
   channel_pair pair;
   auto outbox = pair.memory(32, 5);
   auto inbox = pair.memory(32);
-  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& receives) {
+  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& receives) {
     (void)receives.receive(sink(inbox));
     EXPECT_EQ(receives.in_flight(), 1U);
     return pair.a()
-        .scope(patiently(), [&](operation_scope& sends) { (void)sends.send(source(outbox)); })
+        .scope(abort_at(patiently()),
+               [&](operation_scope& sends) { (void)sends.send(source(outbox)); })
         .has_value();
   });
   ASSERT_TRUE(outcome) << outcome.error().message();
@@ -38,13 +39,13 @@ TEST(operation_scope, buffer_is_used_again_within_the_scope) {
   channel_pair pair;
   auto outbox = pair.memory(4);
   auto inbox = pair.memory(4);
-  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
     sink into(inbox);
     for (unsigned char round = 1; round < 50; ++round) {
       auto receive = scope.receive(std::move(into));
-      EXPECT_TRUE(into.empty());  // NOLINT(bugprone-use-after-move): that is what is tested
+      EXPECT_TRUE(into.empty());  // NOLINT(bugprone-use-after-move,*.Move): that is what is tested
       outbox.bytes()[0] = std::byte{round};
-      EXPECT_TRUE(pair.a().send(source(outbox), patiently()));
+      EXPECT_TRUE(pair.a().send(source(outbox), abort_at(patiently())));
       EXPECT_TRUE(receive.wait());
       EXPECT_EQ(inbox.bytes()[0], std::byte{round});
       into = receive.take_sink();
@@ -58,7 +59,7 @@ TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
   auto outbox = pair.memory(64);
   auto inbox = pair.memory(64);
   std::vector<scoped_operation> kept;
-  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
     sink rest(inbox);
     for (int i = 0; i < 8; ++i) {
       sink behind = i < 7 ? rest.split(8) : sink();
@@ -66,7 +67,7 @@ TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
       rest = std::move(behind);
     }
     for (std::size_t i = 0; i < 8; ++i)
-      EXPECT_TRUE(pair.a().send(source(outbox, 0, i + 1), patiently()));
+      EXPECT_TRUE(pair.a().send(source(outbox, 0, i + 1), abort_at(patiently())));
     EXPECT_EQ(kept[7].wait().byte_length(), 8U);
     EXPECT_EQ(kept[0].wait().byte_length(), 1U);
     const operation_result* third = kept[3].poll();
@@ -86,12 +87,12 @@ TEST(operation_scope, scattered_sinks_come_back) {
   channel_pair pair;
   auto outbox = pair.memory(8, 6);
   auto inbox = pair.memory(16);
-  const auto outcome = pair.b().scope(patiently(), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
     std::vector<sink> pieces;
     pieces.emplace_back(inbox, 0, 4);
     pieces.emplace_back(inbox, 8, 4);
     auto receive = scope.receive(std::move(pieces));
-    EXPECT_TRUE(pair.a().send(source(outbox), patiently()));
+    EXPECT_TRUE(pair.a().send(source(outbox), abort_at(patiently())));
     EXPECT_TRUE(receive.wait());
     return receive.take_sinks().size();
   });
@@ -102,26 +103,55 @@ TEST(operation_scope, scattered_sinks_come_back) {
   EXPECT_TRUE(all_are(inbox.bytes().subspan(8, 4), 6));
 }
 
-TEST(operation_scope, unmatched_receive_ends_with_the_deadline) {
+TEST(operation_scope, timed_wait_leaves_receive_in_flight_and_connection_intact) {
+  channel_pair pair;
+  auto outbox = pair.memory(8, 3);
+  auto inbox = pair.memory(8);
+  auto outcome = pair.b().scope([&](operation_scope& scope) {
+    auto receive = scope.receive(sink(inbox));
+    EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
+    EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
+    EXPECT_EQ(pair.b().failure(), nullptr);
+    EXPECT_TRUE(pair.a().send(source(outbox)));
+    const operation_result* const done = receive.wait(patiently());
+    return done != nullptr && *done;
+  });
+  EXPECT_TRUE(std::move(outcome).value());
+  EXPECT_TRUE(all_are(inbox.bytes(), 3));
+}
+
+TEST(operation_scope, flush_in_the_body_ends_a_scope_without_limit) {
+  channel_pair pair;
+  auto inbox = pair.memory(8);
+  const auto outcome = pair.b().scope([&](operation_scope& scope) {
+    auto receive = scope.receive(sink(inbox));
+    pair.b().flush();
+    return receive.wait().end();
+  });
+  ASSERT_TRUE(outcome) << outcome.error().message();
+  EXPECT_EQ(*outcome.body(), operation_end::failed);
+}
+
+TEST(operation_scope, passed_abort_at_ends_unmatched_receives) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox, 0, 16));
     (void)scope.receive(sink(inbox, 16, 16));
   });
   EXPECT_FALSE(outcome);
   EXPECT_TRUE(outcome.body());
   ASSERT_EQ(outcome.drained().size(), 2U);
-  EXPECT_EQ(outcome.drained()[0].end(), operation_end::deadline);
-  EXPECT_EQ(outcome.drained()[1].end(), operation_end::deadline);
-  EXPECT_NE(outcome.error().message().find("besides"), std::string::npos);
+  EXPECT_EQ(outcome.drained()[0].end(), operation_end::aborted);
+  EXPECT_EQ(outcome.drained()[1].end(), operation_end::aborted);
+  EXPECT_NE(outcome.error().message().find("also: "), std::string::npos);
   EXPECT_EQ(pair.a().in_flight(), 0U);
 }
 
-TEST(operation_scope, error_of_the_body_wins_and_loses_none) {
+TEST(operation_scope, error_of_body_comes_first_with_other_failures_appended) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox));
     return result<int>(some_error());
   });
@@ -129,14 +159,14 @@ TEST(operation_scope, error_of_the_body_wins_and_loses_none) {
   EXPECT_EQ(outcome.drained().size(), 1U);
   const std::string text = outcome.error().message();
   EXPECT_NE(text.find("the body's own"), std::string::npos) << text;
-  EXPECT_NE(text.find("a deadline passed"), std::string::npos) << text;
+  EXPECT_NE(text.find("an abort_at passed"), std::string::npos) << text;
 }
 
 TEST(operation_scope, failure_that_the_body_has_seen_is_the_bodys) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto refused = pair.pd().allocate(8, access::local_write).value();
-  const auto outcome = pair.a().scope(patiently(), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_at(patiently()), [&](operation_scope& scope) {
     auto write = scope.write(source(inbox, 0, 8), refused.remote());
     EXPECT_EQ(write.wait().end(), operation_end::failed);
     return 17;
@@ -145,24 +175,24 @@ TEST(operation_scope, failure_that_the_body_has_seen_is_the_bodys) {
   EXPECT_EQ(*outcome.body(), 17);
 }
 
-TEST(operation_scope, exception_leaves_after_everything_is_over) {
+TEST(operation_scope, exception_propagates_after_operations_have_completed) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   const log_catcher log;
-  EXPECT_THROW((void)pair.a().scope(deadline::after(1ms),
+  EXPECT_THROW((void)pair.a().scope(abort_after(1ms),
                                     [&](operation_scope& scope) {
                                       (void)scope.receive(sink(inbox));
                                       throw std::runtime_error("of the body");
                                     }),
                std::runtime_error);
   EXPECT_EQ(pair.a().in_flight(), 0U);
-  EXPECT_TRUE(log.contains("while a scope was left by an exception")) << log.text();
+  EXPECT_TRUE(log.contains("while an exception ended its scope")) << log.text();
 }
 
-TEST(operation_scope, full_queue_is_a_value) {
+TEST(operation_scope, post_to_full_queue_returns_queue_full) {
   channel_pair pair;
   auto inbox = pair.memory(32);
-  const auto outcome = pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
     for (std::size_t i = 0; i < 16; ++i) (void)scope.receive(sink(inbox, i, 1));
     EXPECT_EQ(pair.a().free_receives(), 0U);
     auto one_too_many = scope.receive(sink(inbox, 1, 1));
@@ -179,7 +209,7 @@ TEST(operation_scope, outlives_the_channel_that_is_dropped_inside) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto& a = pair.a();
-  const auto outcome = a.scope(deadline::after(1ms), [&](operation_scope& scope) {
+  const auto outcome = a.scope(abort_after(1ms), [&](operation_scope& scope) {
     (void)scope.receive(sink(inbox));
     pair.drop_a();
   });
@@ -190,44 +220,44 @@ TEST(manual_scope, returns_what_the_body_returns) {
   channel_pair pair;
   auto outbox = pair.memory(8, 1);
   auto target = pair.memory(8);
-  const int value = pair.a().manual_scope(patiently(), [&](operation_scope& scope) {
+  const int value = pair.a().manual_scope(abort_at(patiently()), [&](operation_scope& scope) {
     auto write = scope.write(source(outbox), target.remote());
     EXPECT_TRUE(write.wait());
     return 4;
   });
   EXPECT_EQ(value, 4);
   const result<int> failed =
-      pair.a().manual_scope(deadline::after(1ms), [&](operation_scope& scope) -> result<int> {
+      pair.a().manual_scope(abort_after(1ms), [&](operation_scope& scope) -> result<int> {
         (void)scope.receive(sink(target));
         return some_error();
       });
   ASSERT_FALSE(failed);
-  EXPECT_NE(failed.error().message().find("a deadline passed"), std::string::npos);
+  EXPECT_NE(failed.error().message().find("an abort_at passed"), std::string::npos);
   EXPECT_EQ(pair.a().in_flight(), 0U);
 }
 
-TEST(manual_scope_death, success_with_an_operation_that_nobody_looked_at) {
+TEST(manual_scope_death, success_without_inspecting_an_operation_stops_program) {
   const auto forgetful = [](bool keep) {
     channel_pair pair;  // of the process that dies
     auto outbox = pair.memory(8, 1);
     auto target = pair.memory(8);
-    pair.a().manual_scope(patiently(), [&](operation_scope& scope) {
+    pair.a().manual_scope(abort_at(patiently()), [&](operation_scope& scope) {
       std::optional<scoped_operation> kept(scope.write(source(outbox), target.remote()));
       if (!keep) kept.reset();
     });
   };
-  EXPECT_DEATH(forgetful(true), "has looked at every operation.*operation_scope_test.cpp");
-  EXPECT_DEATH(forgetful(false), "has looked at every operation.*operation_scope_test.cpp");
+  EXPECT_DEATH(forgetful(true), "without inspecting an operation.*operation_scope_test.cpp");
+  EXPECT_DEATH(forgetful(false), "without inspecting an operation.*operation_scope_test.cpp");
 }
 
 TEST(operation_scope_death, sink_that_is_posted_is_not_posted_again) {
   const auto twice = [] {
     channel_pair pair;  // of the process that dies
     auto inbox = pair.memory(8);
-    (void)pair.a().scope(deadline::after(1ms), [&](operation_scope& scope) {
+    (void)pair.a().scope(abort_after(1ms), [&](operation_scope& scope) {
       sink into(inbox);
       (void)scope.receive(std::move(into));
-      (void)scope.receive(std::move(into));  // NOLINT(bugprone-use-after-move): the mistake
+      (void)scope.receive(std::move(into));  // NOLINT(bugprone-use-after-move,*.Move): the mistake
     });
   };
   EXPECT_DEATH(twice(), "a sink that was posted or moved from must not be used");

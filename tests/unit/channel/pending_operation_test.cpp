@@ -168,18 +168,82 @@ TEST(pending_operation, handles_move_while_in_flight) {
   for (auto& handle : handles) ASSERT_NE(handle.wait(patiently()), nullptr);
 }
 
+/// A buffer of memory of the program; `freed` counts the calls of its deleter.
+buffer adopted_buffer(const channel_pair& of, std::vector<std::byte>& bytes, int& freed) {
+  return buffer::adopt(of.pd().register_memory(bytes, access::local_write).value(), bytes,
+                       std::shared_ptr<void>(bytes.data(), [&freed](void*) { ++freed; }));
+}
+
+TEST(pending_operation, adopted_memory_is_freed_once_after_completion) {
+  channel_pair pair;
+  std::vector<std::byte> bytes(64);
+  int freed = 0;
+  auto outbox = pair.memory(8, 3);
+  auto receive = pair.b().post_receive(adopted_buffer(pair, bytes, freed));
+  ASSERT_TRUE(pair.a().send(source(outbox)));
+  ASSERT_TRUE(receive.wait());
+  EXPECT_EQ(bytes[0], std::byte{3});
+  EXPECT_EQ(freed, 0);
+  receive.take_buffer().reset();
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(pending_operation, adopted_memory_is_freed_once_after_flush_and_after_destruction) {
+  channel_pair pair;
+  std::vector<std::byte> bytes(64);
+  std::vector<std::byte> more(64);
+  int freed = 0;
+  int more_freed = 0;
+  (void)pair.b().post_receive(adopted_buffer(pair, bytes, freed));
+  EXPECT_EQ(freed, 0);  // the adapter still has it
+  pair.b().flush();
+  EXPECT_EQ(freed, 1);
+  (void)pair.a().post_receive(adopted_buffer(pair, more, more_freed));
+  EXPECT_EQ(more_freed, 0);
+  pair.drop_a();
+  EXPECT_EQ(more_freed, 1);
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(pending_operation, refused_post_returns_adopted_memory) {
+  channel_pair pair;
+  std::vector<std::byte> bytes(64);
+  int freed = 0;
+  auto other_domain = pair.context().allocate_pd().value();
+  auto foreign =
+      buffer::adopt(other_domain.register_memory(bytes, access::local_write).value(), bytes,
+                    std::shared_ptr<void>(bytes.data(), [&freed](void*) { ++freed; }));
+  auto refused = pair.b().post_receive(std::move(foreign));
+  EXPECT_EQ(refused.wait().refusal(), refusal::foreign_domain);
+  EXPECT_FALSE(refused.take_buffer().empty());
+  EXPECT_EQ(freed, 1);  // the returned buffer was destroyed
+}
+
+TEST(pending_operation, timed_wait_leaves_receive_in_flight_and_connection_intact) {
+  channel_pair pair;
+  const auto pool = pair.pool();
+  auto receive = pair.b().post_receive(*pool.take(64));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
+  EXPECT_EQ(pair.b().in_flight(), 1U);
+  EXPECT_EQ(pair.b().failure(), nullptr);
+  auto outbox = pair.memory(8, 3);
+  ASSERT_TRUE(pair.a().send(source(outbox)));
+  EXPECT_EQ(receive.wait().value(), 8U);
+  EXPECT_EQ(receive.take_buffer().bytes()[0], std::byte{3});
+}
+
 TEST(pending_operation_death, buffer_in_flight_is_not_taken) {
   channel_pair pair;
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
-  EXPECT_DEATH((void)receive.take_buffer(), "a buffer is the adapter's until");
+  EXPECT_DEATH((void)receive.take_buffer(), "take_buffer.. of an operation in flight");
 }
 
 TEST(pending_operation_death, part_lies_inside_the_buffer) {
   channel_pair pair;
   const auto pool = pair.pool();
   EXPECT_DEATH((void)pair.b().post_receive(filled(pool, 0), {.offset = 1, .length = 4096}),
-               "a part of a buffer lies inside the buffer");
+               "a buffer_slice exceeds its buffer");
 }
 
 }  // namespace

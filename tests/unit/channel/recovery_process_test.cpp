@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A stream of numbered messages between two processes, of which one is killed, or its port goes
-// down, at a moment that the seed chooses: what the sender knows of each number agrees with what
-// the receiver saw.
+// down, at a moment that the seed chooses: the sender's outcome of each message agrees with those
+// that the receiver saw.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@
 #include "tests/unit/softdev/shim/subprocess.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/channel/reconnection.hpp"
-#include "verbena/verbs/provoke.hpp"
+#include "verbena/verbs/inject_event.hpp"
 
 namespace verbena::test {
 namespace {
@@ -54,11 +54,10 @@ class seen_numbers {
 
 // Gives up soon; a kernel's device on a slow machine needs longer to answer.
 channel_options impatient_options() {
-  return {.max_send_wr = depth,
-          .max_recv_wr = depth,
+  return {.queues = {.max_send_wr = depth, .max_recv_wr = depth},
           .counts_messages = true,
-          .timeout = ack_timeout::at_least(tested_device() == "soft0" ? 1ms : 60ms),
-          .retry_count = 3};
+          .reliability = {.timeout = ack_timeout::at_least(tested_device() == "soft0" ? 1ms : 60ms),
+                          .retry_count = 3}};
 }
 
 // The receiving program.
@@ -82,16 +81,16 @@ class receiver {
       receives_.pop_front();
       receives_.push_back(channel_->post_receive(std::move(memory)));
       if (++received == down_after) {
-        EXPECT_TRUE(provoke(context_, "port 1 down"));
+        EXPECT_TRUE(inject_event(context_, "port 1 down"));
       }
     }
   }
   // The sender has given up: connects to it again.
   void reconnect() {
-    EXPECT_TRUE(provoke(context_, "gid-move"));
-    EXPECT_TRUE(provoke(context_, "port 1 up"));
+    EXPECT_TRUE(inject_event(context_, "gid-move"));
+    EXPECT_TRUE(inject_event(context_, "port 1 up"));
     peer_.emplace(bringup::stream::connect(to_, patiently()).value());
-    // What was received and not looked at is not lost.
+    // Received messages that were not read are not lost.
     const auto again = channel_->reconnect(*peer_, patiently()).value();
     EXPECT_EQ(again.peer(), reconnected_peer::same);
     for (auto& each : receives_) {
@@ -109,7 +108,7 @@ class receiver {
       receives_.push_back(channel_->post_receive(std::move(*pool_.take(64))));
   }
   void look(const operation_result& done, const buffer& memory) {
-    if (!done.ok()) return;
+    if (!done.has_value()) return;
     const auto number = std::to_integer<std::uint32_t>(memory.bytes()[0]);
     seen_.add(number);
     last_ = number == numbers - 1;
@@ -192,7 +191,7 @@ std::vector<std::uint32_t> from(std::uint32_t first) {
   return out;
 }
 
-// What is known of the numbers of one connection is true, and nothing came twice.
+// The known outcomes of one connection are true, and no message was delivered twice.
 void expect_agreement(const std::vector<std::pair<std::uint32_t, operation_result>>& sent,
                       const seen_numbers& seen) {
   for (const auto& [number, result] : sent) {
@@ -232,7 +231,7 @@ TEST(recovery_processes, killed_peer_leaves_what_is_known_and_what_is_not) {
     peer.emplace(receive);
     const auto again = here.reconnect();
     EXPECT_EQ(again.peer(), reconnected_peer::another);
-    for (const auto& [number, result] : sent) EXPECT_EQ(again.settle(result), result.delivery());
+    for (const auto& [number, result] : sent) EXPECT_EQ(again.reconcile(result), result.delivery());
     const auto rest = here.send(from(static_cast<std::uint32_t>(sent.size())), [] {});
     EXPECT_EQ(peer->join(), 0);
     for (const auto& [number, result] : rest) {
@@ -268,13 +267,13 @@ TEST(recovery_processes, peer_whose_port_flaps_gets_every_number_once) {
     ASSERT_TRUE(again.received_by_peer());
     std::vector<std::uint32_t> repeated;
     for (const auto& [number, result] : sent) {
-      const auto known = again.settle(result);
+      const auto known = again.reconcile(result);
       EXPECT_NE(known, delivery::unknown);
       if (known == delivery::not_done) repeated.push_back(number);
     }
     for (auto number = static_cast<std::uint32_t>(sent.size()); number < numbers; ++number)
       repeated.push_back(number);
-    for (const auto& [number, result] : here.send(repeated, [] {})) EXPECT_TRUE(result.ok());
+    for (const auto& [number, result] : here.send(repeated, [] {})) EXPECT_TRUE(result.has_value());
     EXPECT_EQ(peer.join(), 0);
     for (std::uint32_t number = 0; number < numbers; ++number) EXPECT_EQ(seen.of(number), 1U);
     here.expect_all_returned();

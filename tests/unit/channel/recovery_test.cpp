@@ -16,9 +16,9 @@
 #include "tests/unit/channel/channel_pair.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 #include "verbena/bringup/listener.hpp"
-#include "verbena/channel/continuation.hpp"
 #include "verbena/channel/reconnection.hpp"
-#include "verbena/verbs/provoke.hpp"
+#include "verbena/channel/resume_token.hpp"
+#include "verbena/verbs/inject_event.hpp"
 
 namespace verbena::test {
 namespace {
@@ -34,8 +34,8 @@ channel_options counting() {
 // Gives up soon: a few milliseconds without an answer.
 channel_options impatient() {
   auto options = counting();
-  options.timeout = ack_timeout::at_least(1ms);
-  options.retry_count = 3;
+  options.reliability.timeout = ack_timeout::at_least(1ms);
+  options.reliability.retry_count = 3;
   return options;
 }
 
@@ -46,19 +46,19 @@ struct both_reconnected {
 };
 template <class Change>
 both_reconnected reconnect(channel_pair& pair, Change&& change) {
-  auto first = pair.a().prepare_again().value();
-  auto second = pair.b().prepare_again().value();
+  auto first = pair.a().prepare_reconnect().value();
+  auto second = pair.b().prepare_reconnect().value();
   const auto to_first = first.endpoint();
   const auto to_second = second.endpoint();
-  auto told = second.continuation();
-  const auto told_by_first = continuation::decode(first.continuation().encode()).value();
-  EXPECT_EQ(told_by_first, first.continuation());
+  auto told = second.resume_token();
+  const auto told_by_first = resume_token::decode(first.resume_token().encode()).value();
+  EXPECT_EQ(told_by_first, first.resume_token());
   change(told);
   return {.a = std::move(first).handshake(to_second, told).value(),
           .b = std::move(second).handshake(to_first, told_by_first).value()};
 }
 both_reconnected reconnect(channel_pair& pair) {
-  return reconnect(pair, [](continuation& /*told*/) {});
+  return reconnect(pair, [](resume_token& /*told*/) {});
 }
 
 // A message each way.
@@ -66,9 +66,9 @@ void expect_working(channel_pair& pair, unsigned char value) {
   auto outbox = pair.memory(8, value);
   auto inbox = pair.memory(8);
   for (auto [from, to] : {std::pair(&pair.a(), &pair.b()), std::pair(&pair.b(), &pair.a())}) {
-    const auto received = to->scope(patiently(), [&](auto& receiving) {
+    const auto received = to->scope(abort_at(patiently()), [&](auto& receiving) {
       auto message = receiving.receive(sink(inbox));
-      EXPECT_TRUE(from->send(source(outbox), patiently()));
+      EXPECT_TRUE(from->send(source(outbox), abort_at(patiently())));
       EXPECT_TRUE(message.wait());
     });
     EXPECT_TRUE(received);
@@ -118,12 +118,12 @@ TEST(recovery, first_failure_is_kept_with_its_place_and_the_rest_is_counted) {
 TEST(recovery, deadline_and_flush_are_causes_of_their_own) {
   channel_pair pair(counting());
   auto inbox = pair.memory(8);
-  EXPECT_EQ(pair.a().receive(sink(inbox), deadline::after(1ms)).end(), operation_end::deadline);
+  EXPECT_EQ(pair.a().receive(sink(inbox), abort_after(1ms)).end(), operation_end::aborted);
   ASSERT_NE(pair.a().failure(), nullptr);
-  EXPECT_EQ(pair.a().failure()->cause, failure_cause::deadline);
+  EXPECT_EQ(pair.a().failure()->cause, failure_cause::aborted);
   ASSERT_TRUE(pair.a().failure()->first);
   EXPECT_EQ(pair.a().failure()->first->delivery(), delivery::not_done);
-  EXPECT_THAT(pair.a().describe_failure().message(), ::testing::HasSubstr("a deadline passed"));
+  EXPECT_THAT(pair.a().describe_failure().message(), ::testing::HasSubstr("an abort_at passed"));
   pair.b().flush();
   EXPECT_EQ(pair.b().failure()->cause, failure_cause::program);
   EXPECT_THAT(pair.b().failure()->error().message(), ::testing::HasSubstr("flushed the channel"));
@@ -133,10 +133,10 @@ TEST(recovery, deadline_and_flush_are_causes_of_their_own) {
 
 TEST(recovery, message_that_finds_no_receive_was_not_delivered) {
   auto options = impatient();
-  options.rnr_retry_count = 1;
+  options.reliability.rnr_retry_count = 1;
   channel_pair pair(options);
   auto outbox = pair.memory(8);
-  const auto sent = pair.a().send(source(outbox), patiently());
+  const auto sent = pair.a().send(source(outbox), abort_at(patiently()));
   EXPECT_EQ(sent.completion()->status(), completion_status::rnr_retries_exceeded);
   EXPECT_EQ(sent.delivery(), delivery::not_done);
   EXPECT_EQ(operation_result().delivery(), delivery::not_done);
@@ -152,9 +152,9 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   std::vector<pending_operation> receives;
   for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   auto sends = post_sends(pair.a(), pool, 8);
-  for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->ok());
+  for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->has_value());
   pair.a().flush();
-  const auto both = reconnect(pair, [&](continuation& of) {
+  const auto both = reconnect(pair, [&](resume_token& of) {
     EXPECT_EQ(of.before->received, 3U);
     of.before->received = told;
   });
@@ -165,7 +165,7 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   for (auto& each : sends) {
     EXPECT_EQ(each.poll()->delivery(),
               out.messages.size() < 3 ? delivery::done : delivery::unknown);
-    out.messages.push_back(both.a.settle(*each.poll()));
+    out.messages.push_back(both.a.reconcile(*each.poll()));
   }
   return out;
 }
@@ -192,17 +192,17 @@ TEST(recovery, peer_says_which_of_the_unknown_messages_it_has) {
 
 TEST(recovery, count_of_another_connection_settles_nothing) {
   channel_pair pair(counting());
-  const auto changes = std::to_array<void (*)(continuation&)>(
-      {[](continuation& of) { of.before->connection += 1; },
-       [](continuation& of) { of.before->peer.channel ^= 1U; },
-       [](continuation& of) { of.before->peer.connection += 1; },
-       [](continuation& of) { of.before.reset(); }});
+  const auto changes = std::to_array<void (*)(resume_token&)>(
+      {[](resume_token& of) { of.before->connection += 1; },
+       [](resume_token& of) { of.before->peer.channel ^= 1U; },
+       [](resume_token& of) { of.before->peer.connection += 1; },
+       [](resume_token& of) { of.before.reset(); }});
   for (const auto change : changes) {
     const auto both = reconnect(pair, change);
     EXPECT_EQ(both.a.peer(), reconnected_peer::same);
     EXPECT_EQ(both.a.received_by_peer(), std::nullopt);
   }
-  const auto both = reconnect(pair, [](continuation& of) { of.self.channel ^= 1U; });
+  const auto both = reconnect(pair, [](resume_token& of) { of.self.channel ^= 1U; });
   EXPECT_EQ(both.a.peer(), reconnected_peer::another);
   EXPECT_EQ(both.a.received_by_peer(), std::nullopt);
 }
@@ -218,42 +218,42 @@ TEST(recovery, writes_with_numbers_count_as_messages_but_are_never_certainly_not
   auto second = pair.a().post_write(std::move(*pool.take(1)), target.remote(), {.length = 8},
                                     {.immediate = 2});
   auto send = pair.a().post_send(std::move(*pool.take(1)), {.length = 8});
-  ASSERT_TRUE(receive.wait(patiently())->ok());
+  ASSERT_TRUE(receive.wait(patiently())->has_value());
   const auto again = reconnect(pair).a;
   EXPECT_EQ(again.received_by_peer(), 1U);
-  EXPECT_EQ(again.settle(*plain.poll()), delivery::done);
-  EXPECT_EQ(again.settle(*first.poll()), delivery::done);
-  EXPECT_EQ(again.settle(*second.poll()), delivery::unknown);
-  EXPECT_EQ(again.settle(*send.poll()), delivery::not_done);
+  EXPECT_EQ(again.reconcile(*plain.poll()), delivery::done);
+  EXPECT_EQ(again.reconcile(*first.poll()), delivery::done);
+  EXPECT_EQ(again.reconcile(*second.poll()), delivery::unknown);
+  EXPECT_EQ(again.reconcile(*send.poll()), delivery::not_done);
 }
 
-TEST(continuation, garbage_is_refused) {
-  const continuation whole{
+TEST(resume_token, garbage_is_refused) {
+  const resume_token whole{
       .self = {.channel = 5, .connection = 3},
-      .before = continuation::past{
+      .before = resume_token::past{
           .connection = 2, .peer = {.channel = 7, .connection = 9}, .received = 77}};
   const auto bytes = whole.encode();
-  EXPECT_EQ(continuation::decode(bytes).value(), whole);
-  expect_error(continuation::decode(std::span(bytes).first(55)), "56 bytes");
+  EXPECT_EQ(resume_token::decode(bytes).value(), whole);
+  expect_error(resume_token::decode(std::span(bytes).first(55)), "56 bytes");
   auto other = bytes;
   other[0] = std::byte{2};
-  expect_error(continuation::decode(other), "version 2");
+  expect_error(resume_token::decode(other), "version 2");
   // Each byte of the flags, of what is zero, and numbers that must not be.
   for (std::size_t at = 1; at < 8; ++at) {
     other = bytes;
     other[at] = std::byte{0x80};
-    expect_error(continuation::decode(other), "contradict");
+    expect_error(resume_token::decode(other), "contradict");
   }
   for (const std::size_t number : {8, 16, 24, 32, 40}) {
     other = bytes;
     std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(number), 8, std::byte{0});
-    expect_error(continuation::decode(other), "contradict");
+    expect_error(resume_token::decode(other), "contradict");
   }
   other = bytes;
   other[1] = std::byte{0};  // nothing before, and yet numbers of it
-  expect_error(continuation::decode(other), "contradict");
+  expect_error(resume_token::decode(other), "contradict");
   other[1] = std::byte{1};  // not counted, and yet a count
-  expect_error(continuation::decode(other), "contradict");
+  expect_error(resume_token::decode(other), "contradict");
 }
 
 // Both ends of a stream at once: `there` on a thread of its own.
@@ -301,7 +301,7 @@ TEST(reconnect, tells_a_live_peer_from_a_restarted_one_and_from_one_that_does_no
   const auto silent = again([&](auto& peer) {
     b.reset();
     auto cq = other_pd.context().create_cq(16).value();
-    auto queue = other_pd.create_queue_pair<rc>(cq, cq).value();
+    auto queue = other_pd.create_qp<rc>(cq, cq).value();
     EXPECT_TRUE(bringup::connect_queue_pair(std::move(queue), peer, patiently()));
   });
   EXPECT_EQ(silent.peer(), reconnected_peer::unknown);
@@ -319,11 +319,11 @@ TEST(reconnect, fails_without_a_peer_and_can_be_tried_again) {
   EXPECT_EQ(pending.poll()->delivery(), delivery::not_done);
   pending.take_buffer().reset();
   EXPECT_EQ(pool.taken(), 0U);
-  EXPECT_EQ(pair.a().queue(), nullptr);
+  EXPECT_EQ(pair.a().qp(), nullptr);
   EXPECT_EQ(pair.a().in_flight(), 0U);
   EXPECT_EQ(pair.a().post_receive(std::move(*pool.take(1))).poll()->refusal(),
             refusal::not_connected);
-  expect_error(pair.a().query(), "not connected again");
+  expect_error(pair.a().query(), "has no queue pair");
   EXPECT_EQ(pair.a().failure()->cause, failure_cause::program);
   const auto both = reconnect(pair);
   EXPECT_EQ(both.a.peer(), reconnected_peer::same);
@@ -337,7 +337,7 @@ TEST(reconnect, peer_whose_continuation_is_garbage_is_refused) {
       over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
                     [&](auto& peer) {
                       auto cq = pair.context().create_cq(16).value();
-                      auto queue = pair.pd().create_queue_pair<rc>(cq, cq).value();
+                      auto queue = pair.pd().create_qp<rc>(cq, cq).value();
                       static_cast<void>(bringup::connect_queue_pair(
                           std::move(queue), peer, patiently(), {.message = bytes_of("garbage")}));
                     });
@@ -345,7 +345,7 @@ TEST(reconnect, peer_whose_continuation_is_garbage_is_refused) {
 }
 
 gid_index source_of(channel& of) {
-  return of.queue()->query(queue_pair_attribute::address).value().address()->source_gid;
+  return of.qp()->query(queue_pair_attribute::address).value().address()->source_gid;
 }
 
 // The port of the device is up again afterwards.
@@ -355,9 +355,9 @@ class flapping_port {
   flapping_port(const flapping_port&) = delete;
   flapping_port& operator=(const flapping_port&) = delete;
   ~flapping_port() { up(); }
-  void down() const { EXPECT_TRUE(provoke(of_, "port 1 down")); }
-  void up() const { EXPECT_TRUE(provoke(of_, "port 1 up")); }
-  void move_gids() const { EXPECT_TRUE(provoke(of_, "gid-move")); }
+  void down() const { EXPECT_TRUE(inject_event(of_, "port 1 down")); }
+  void up() const { EXPECT_TRUE(inject_event(of_, "port 1 up")); }
+  void move_gids() const { EXPECT_TRUE(inject_event(of_, "gid-move")); }
 
  private:
   const context& of_;
@@ -365,7 +365,7 @@ class flapping_port {
 
 TEST(port_flap, shorter_than_the_retries_loses_nothing) {
   auto options = channel_pair::default_options();
-  options.timeout = ack_timeout::at_least(100ms);
+  options.reliability.timeout = ack_timeout::at_least(100ms);
   channel_pair pair(options);
   const flapping_port port(pair.context());
   const auto pool = pair.pool();
@@ -379,8 +379,8 @@ TEST(port_flap, shorter_than_the_retries_loses_nothing) {
   EXPECT_EQ(receives[0].poll(), nullptr);
   port.up();
   ASSERT_NE(send.wait(patiently()), nullptr);
-  EXPECT_TRUE(send.poll()->ok());
-  EXPECT_TRUE(receives[0].wait(patiently())->ok());
+  EXPECT_TRUE(send.poll()->has_value());
+  EXPECT_TRUE(receives[0].wait(patiently())->has_value());
   EXPECT_EQ(receives[0].take_buffer().bytes()[0], std::byte{42});
   EXPECT_EQ(receives[1].poll(), nullptr) << "it came once";
   EXPECT_EQ(pair.a().failure(), nullptr);
@@ -392,39 +392,39 @@ TEST(port_flap, longer_than_the_retries_ends_the_connection_and_the_next_finds_t
   auto outbox = pair.memory(8);
   const auto before = source_of(pair.a());
   port.down();
-  const auto sent = pair.a().send(source(outbox), patiently());
+  const auto sent = pair.a().send(source(outbox), abort_at(patiently()));
   EXPECT_EQ(sent.completion()->status(), completion_status::retries_exceeded);
   EXPECT_EQ(sent.delivery(), delivery::unknown);
   EXPECT_THAT(pair.a().describe_failure().message(),
-              ::testing::HasSubstr("port 1 is not up now: down"));
-  expect_error(pair.a().prepare_again(), "the port is not up");
+              ::testing::HasSubstr("port 1 is not active now: down"));
+  expect_error(pair.a().prepare_reconnect(), "the port is not up");
   port.move_gids();
-  const auto patient = bringup::negotiation_options{.port_patience = 20s};
+  const auto patient = bringup::negotiation_options{.port_timeout = 20s};
   const auto again = over_a_stream(
       [&](auto& peer) { return pair.a().reconnect(peer, patiently(), patient).value(); },
       [&](auto& peer) {
         port.up();
         EXPECT_TRUE(pair.b().reconnect(peer, patiently(), patient));
       });
-  EXPECT_EQ(again.settle(sent), delivery::not_done);
+  EXPECT_EQ(again.reconcile(sent), delivery::not_done);
   EXPECT_EQ(source_of(pair.a()).value(), before.value() + 1);
   expect_working(pair, 5);
 }
 
 TEST(port_flap, gid_that_was_chosen_by_its_index_is_found_where_it_is_now) {
   auto options = impatient();
-  options.gid_index = testing_support::open_soft().routable_gid(port_number(1)).value().index;
+  options.route.gid_index = testing_support::open_soft().routable_gid(port_number(1)).value().index;
   channel_pair pair(options);
   const flapping_port port(pair.context());
   port.move_gids();
   reconnect(pair);
-  EXPECT_EQ(source_of(pair.a()).value(), options.gid_index->value() + 1);
+  EXPECT_EQ(source_of(pair.a()).value(), options.route.gid_index->value() + 1);
   expect_working(pair, 6);
 }
 
-TEST(provoke, names_what_it_does_not_know) {
+TEST(inject_event, names_what_it_does_not_know) {
   const auto context = testing_support::open_soft();
-  expect_error(provoke(context, "port 1 sideways"), "knows no command 'port 1 sideways'");
+  expect_error(inject_event(context, "port 1 sideways"), "knows no command 'port 1 sideways'");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 
 enum class scope_kind : std::uint8_t { collecting, manual };
 enum class way_out : std::uint8_t { error, exception, success };
-// What ends the waiting for operations: they all do; the deadline does, of one receive; there would
+// Ways in which a wait for operations ends: all complete; the deadline of one receive; there would
 // be a deadline, and it is not needed.
 enum class end_of_waiting : std::uint8_t { operations, deadline, operations_before_deadline };
 
@@ -46,8 +46,7 @@ class scope_run {
  public:
   explicit scope_run(const scope_trial& of)
       : trial_(of),
-        pair_({.max_send_wr = 128,
-               .max_recv_wr = 128,
+        pair_({.queues = {.max_send_wr = 128, .max_recv_wr = 128},
                .access = access::remote_read | access::remote_write | access::remote_atomic}),
         pool_(pair_.pool(256)),
         random_(of.seed) {}
@@ -70,7 +69,7 @@ class scope_run {
     }
     if (!has_unmatched()) {
       const auto later = pair_.memory(8);
-      EXPECT_TRUE(pair_.a().write(source(later), later.remote(), patiently()));
+      EXPECT_TRUE(pair_.a().write(source(later), later.remote(), abort_at(patiently())));
     }
     kept_.clear();
     of_peer_.clear();
@@ -143,14 +142,14 @@ class scope_run {
 
   void expect_error(const error& why) const {
     const bool tells_body = why.message().find("the body's own") != std::string::npos;
-    const bool tells_deadline = why.message().find("a deadline passed") != std::string::npos;
+    const bool tells_deadline = why.message().find("an abort_at passed") != std::string::npos;
     EXPECT_EQ(tells_body, trial_.out == way_out::error) << text_of(trial_) << why.message();
     EXPECT_EQ(tells_deadline, has_unmatched()) << text_of(trial_) << why.message();
   }
 
   void collecting() {
     try {
-      const auto outcome = pair_.a().scope(until(), [&](operation_scope& scope) {
+      const auto outcome = pair_.a().scope(abort_at(until()), [&](operation_scope& scope) {
         post_all(scope);
         return outcome_of_body();
       });
@@ -165,7 +164,7 @@ class scope_run {
 
   void manual() {
     try {
-      const auto outcome = pair_.a().manual_scope(until(), [&](operation_scope& scope) {
+      const auto outcome = pair_.a().manual_scope(abort_at(until()), [&](operation_scope& scope) {
         post_all(scope);
         if (trial_.out == way_out::success)
           for (auto& each : kept_) static_cast<void>(each.wait());
@@ -185,7 +184,7 @@ class scope_run {
       EXPECT_TRUE(has_unmatched() || *ended) << text_of(trial_);
     }
     if (has_unmatched()) {
-      EXPECT_EQ(kept_.back().poll()->end(), operation_end::deadline);
+      EXPECT_EQ(kept_.back().poll()->end(), operation_end::aborted);
     }
   }
 

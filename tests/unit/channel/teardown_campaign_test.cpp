@@ -26,8 +26,8 @@ class everything {
     region_ = pd_->allocate(4096, all_rights).value();
     pool_ = buffer_pool::create(*pd_, {.classes = {{.bytes = 64, .count = 8}}}).value();
     hub_ = completion_hub::create(*context_, 32).value();
-    const channel_options options{
-        .max_send_wr = 8, .max_recv_wr = 8, .access = access::remote_write};
+    const channel_options options{.queues = {.max_send_wr = 8, .max_recv_wr = 8},
+                                  .access = access::remote_write};
     auto first = pd_->create_channel(*hub_, options).value();
     auto second = pd_->create_channel(*hub_, options).value();
     const auto to_first = first.endpoint();

@@ -41,12 +41,12 @@ class tested_manager {
   [[nodiscard]] cm::listener open() const {
     return cm::listener::open({.host = host(), .port = 0}, {.provider = &from_}).value();
   }
-  /// What connects to `port`, by the same device.
+  /// The options that connect to `port` with the tested device.
   [[nodiscard]] result<cm::connector> resolve(std::uint16_t port, deadline until) const {
     return cm::connector::resolve({.host = host(), .port = port}, until,
                                   {.from = here_->with_port(0), .provider = &from_});
   }
-  /// The same, for tests that cannot go on without.
+  /// Returns the value for tests that cannot continue without it.
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
     return resolve(port, deadline::after(std::chrono::seconds(20))).value();
   }
@@ -68,7 +68,7 @@ inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& 
                                              const protection_domain& pd,
                                              const channel_options& options,
                                              const channel_preparation& prepare = {}) {
-  const cm::connection_options both{.first = cm::first_sender::answering};
+  const cm::connection_options both{.first = cm::first_sender::passive};
   const auto until = deadline::after(std::chrono::seconds(20));
   auto asking = std::async(std::launch::async, [&] {
     return pd.create_channel(options).value().connect(peer, both, until, prepare);
@@ -85,8 +85,8 @@ inline connected_channels connect_by_handshake(const protection_domain& pd,
   auto second = pd.create_channel(options).value();
   const auto to_first = first.endpoint();
   const auto to_second = second.endpoint();
-  const auto told_by_first = first.continuation();
-  auto made = std::move(first).handshake(to_second, second.continuation()).value();
+  const auto told_by_first = first.resume_token();
+  auto made = std::move(first).handshake(to_second, second.resume_token()).value();
   return {std::move(made), std::move(second).handshake(to_first, told_by_first).value()};
 }
 

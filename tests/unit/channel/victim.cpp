@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The peer that is killed: victim operations|messages stream|manager asks|answers PORT [stopping].
-// It gets a channel, or a message channel, and uses it until that fails. One that answers prints
-// its port. One that is stopping stops before it asks or answers, and when it has its channel: who
-// traces it sees what lies between.
+// The peer that is killed: `victim operations|messages stream|manager asks|answers PORT
+// [stopping]`. It gets a channel, or a message channel, and uses it until that fails. One that
+// answers prints its port. One that is stopping stops before it asks or answers, and when it has
+// its channel: who traces it sees what lies between.
 #include <sys/prctl.h>
 #include <unistd.h>
 

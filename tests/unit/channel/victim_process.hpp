@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The process of victim.cpp: how it is started, stopped at each of its system calls, and killed.
+// The process of `victim.cpp`: how it is started, stopped at each of its system calls, and killed.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace verbena::test {
 
 enum class tracing : std::uint8_t { no, yes };
 
-/// A process of victim.cpp. What traces is one thread: the one that made it.
+/// A process of `victim.cpp`. Only the thread that created it traces it.
 class victim {
  public:
   /// `use` is operations or messages.
@@ -48,7 +48,7 @@ class victim {
   victim& operator=(const victim&) = delete;
   ~victim() { kill(); }
 
-  /// The port that it answers at; nothing when it is gone. Any thread.
+  /// Returns the port on which it listens, or nullopt if it has exited. Any thread.
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     std::string text;
     for (char each = 0; ::read(said_.get(), &each, 1) == 1;) {

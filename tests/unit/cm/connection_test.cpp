@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <initializer_list>
+#include <string>
 
 #include "tests/unit/cm/served.hpp"
 #include "verbena/verbs/device_list.hpp"
@@ -38,6 +40,11 @@ class connections : public test::served {
     return {std::move(active_end).value(), std::move(passive_end).value()};
   }
 
+  /// The address of this host with `port`, as messages have it.
+  [[nodiscard]] std::string address(std::uint16_t port) const {
+    return to_string(here().with_port(port));
+  }
+
   /// Lets `peer` ask `door`, whose next request `answer` gets; what asking gave.
   template <class Answer>
   [[nodiscard]] result<end> refused(cm::listener& door, cm::connector& peer, Answer answer) {
@@ -50,14 +57,22 @@ class connections : public test::served {
 void send(end& from, std::string_view text) {
   const auto into = from.own->memory.slice(0, text.size());
   std::ranges::copy(bytes_of(text), from.own->memory.bytes().begin());
-  auto batch = from.link.queue().start_send();
+  auto batch = from.link.qp().start_send();
   batch.send({.id = 1, .signaled = true}, into);
   batch.submit().value();
 }
 
+/// Expects all of `words` in the message: host and port, device, remedy.
+void expect_all(const error& what, std::initializer_list<std::string> words) {
+  for (const auto& each : words)
+    EXPECT_NE(what.message().find(each), std::string::npos) << each << ": " << what.message();
+}
+
+std::string device_name(const cm::connector& of) { return " on " + of.context().value().name(); }
+
 bool is_iwarp(end& of) { return of.link.id().is_iwarp(); }
 
-TEST_F(connections, say_something_both_ways_and_send) {
+TEST_F(connections, private_data_and_messages_cross) {
   auto [active, passive] =
       connect({.private_data = bytes_of("question")}, {.private_data = bytes_of("answer")});
   EXPECT_EQ(text_of(passive.link.peer_private_data()), "question");
@@ -67,19 +82,19 @@ TEST_F(connections, say_something_both_ways_and_send) {
   EXPECT_EQ(active.link.peer_address()->port(), passive.link.local_address()->port());
   EXPECT_EQ(active.link.local_address()->port(), passive.link.peer_address()->port());
 
-  passive.link.queue().post_receive({.id = 7}, passive.own->memory.slice(0, 64)).value();
+  passive.link.qp().post_receive({.id = 7}, passive.own->memory.slice(0, 64)).value();
   send(active, "over");
   passive.own->take(1).at(0).result().value();
   active.own->take(1).at(0).result().value();
   EXPECT_EQ(text_of(passive.own->memory.bytes().first(4)), "over");
 }
 
-TEST_F(connections, let_each_side_write_to_the_other_as_its_options_say) {
+TEST_F(connections, access_flags_of_the_options_apply) {
   auto [active, passive] = connect();
   // On iWARP the side that asked goes first.
   for (auto [writer, reader] : {std::pair{&active, &passive}, std::pair{&passive, &active}}) {
     std::ranges::fill(writer->own->memory.bytes().first(64), std::byte{0x5a});
-    auto batch = writer->link.queue().start_send();
+    auto batch = writer->link.qp().start_send();
     batch.write({.id = 1, .signaled = true}, writer->own->memory.slice(0, 64),
                 reader->own->memory.remote().slice(128, 64));
     batch.submit().value();
@@ -88,17 +103,17 @@ TEST_F(connections, let_each_side_write_to_the_other_as_its_options_say) {
   EXPECT_EQ(active.own->memory.bytes()[128], std::byte{0x5a});
 }
 
-TEST_F(connections, agree_on_how_many_reads_are_under_way) {
+TEST_F(connections, read_depths_are_negotiated) {
   using attribute = queue_pair_attribute;
   auto active_options = test::everything_allowed();
-  active_options.read_depth = 4;
+  active_options.reliability.read_depth = 4;
   auto passive_options = test::everything_allowed();
-  passive_options.read_depth = 2;
+  passive_options.reliability.read_depth = 2;
   auto [active, passive] = connect({}, {}, active_options, passive_options);
   if (is_iwarp(active)) return;  // the connection manager does not tell what it set
   const auto wanted = attribute::reads_as_initiator | attribute::reads_as_target;
-  const auto asked = active.link.queue().query(wanted).value();
-  const auto granted = passive.link.queue().query(wanted).value();
+  const auto asked = active.link.qp().query(wanted).value();
+  const auto granted = passive.link.qp().query(wanted).value();
   EXPECT_EQ(asked.reads_as_initiator(), 2);
   EXPECT_EQ(asked.reads_as_target(), 2);
   EXPECT_EQ(granted.reads_as_initiator(), 2);
@@ -106,12 +121,12 @@ TEST_F(connections, agree_on_how_many_reads_are_under_way) {
 
   auto [wide, narrow] = connect({.responder_resources = 4, .initiator_depth = 2},
                                 {.responder_resources = 2, .initiator_depth = 4});
-  const auto narrowed = narrow.link.queue().query(wanted).value();
+  const auto narrowed = narrow.link.qp().query(wanted).value();
   EXPECT_EQ(narrowed.reads_as_target(), 2);
   EXPECT_EQ(narrowed.reads_as_initiator(), 4);
 }
 
-TEST_F(connections, are_set_up_several_at_once) {
+TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
   auto door = open();
   auto first_peer = find(door.port());
   auto second_peer = find(door.port());
@@ -123,8 +138,8 @@ TEST_F(connections, are_set_up_several_at_once) {
   auto end_of_first = grant(std::move(request)).value();
   auto active_first = first.get().value();
   auto active_second = second.get().value();
-  end_of_first.link.queue().post_receive({}, end_of_first.own->memory.slice(0, 64)).value();
-  later_end.link.queue().post_receive({}, later_end.own->memory.slice(0, 64)).value();
+  end_of_first.link.qp().post_receive({}, end_of_first.own->memory.slice(0, 64)).value();
+  later_end.link.qp().post_receive({}, later_end.own->memory.slice(0, 64)).value();
   send(active_first, "one");
   send(active_second, "two");
   end_of_first.own->take(1).at(0).result().value();
@@ -133,10 +148,10 @@ TEST_F(connections, are_set_up_several_at_once) {
   EXPECT_EQ(text_of(later_end.own->memory.bytes().first(3)), "two");
 }
 
-TEST_F(connections, that_are_closed_flush_what_is_outstanding_on_both_sides) {
+TEST_F(connections, disconnect_flushes_both_sides) {
   auto [active, passive] = connect();
-  active.link.queue().post_receive({.id = 1}, active.own->memory.slice(0, 64)).value();
-  passive.link.queue().post_receive({.id = 2}, passive.own->memory.slice(0, 64)).value();
+  active.link.qp().post_receive({.id = 1}, active.own->memory.slice(0, 64)).value();
+  passive.link.qp().post_receive({.id = 2}, passive.own->memory.slice(0, 64)).value();
   EXPECT_FALSE(passive.link.is_disconnected().value());
   active.link.disconnect().value();
   active.link.disconnect().value();
@@ -146,7 +161,7 @@ TEST_F(connections, that_are_closed_flush_what_is_outstanding_on_both_sides) {
   EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
 }
 
-TEST_F(connections, that_are_dropped_are_closed_though_handles_keep_the_identifier) {
+TEST_F(connections, destruction_closes_despite_other_handles) {
   auto [active, passive] = connect();
   const cm::identifier kept = active.link.id();
   {
@@ -156,7 +171,7 @@ TEST_F(connections, that_are_dropped_are_closed_though_handles_keep_the_identifi
   EXPECT_TRUE(kept.is_valid());
 }
 
-TEST_F(connections, leave_what_was_made_from_their_device) {
+TEST_F(connections, device_objects_outlive_the_connection) {
   auto door = open();
   auto peer = find(door.port());
   auto asked = std::async(std::launch::async, [&] { return ask(peer); });
@@ -167,7 +182,7 @@ TEST_F(connections, leave_what_was_made_from_their_device) {
   EXPECT_TRUE(more) << more.error().message();
 }
 
-TEST_F(connections, are_refused_by_the_peer_with_reason_and_words) {
+TEST_F(connections, rejection_has_status_and_private_data) {
   auto door = open();
   auto peer = find(door.port());
   const auto outcome = refused(door, peer, [](cm::connection_request request) {
@@ -181,7 +196,7 @@ TEST_F(connections, are_refused_by_the_peer_with_reason_and_words) {
   EXPECT_EQ(text_of(peer.rejection()->private_data), "busy");
 }
 
-TEST_F(connections, are_refused_when_their_request_is_dropped) {
+TEST_F(connections, destroyed_request_is_rejected) {
   auto door = open();
   auto peer = find(door.port());
   const auto outcome = refused(door, peer, [](const cm::connection_request&) {});
@@ -190,7 +205,7 @@ TEST_F(connections, are_refused_when_their_request_is_dropped) {
   EXPECT_TRUE(peer.rejection());
 }
 
-TEST_F(connections, need_a_listener) {
+TEST_F(connections, connect_without_listener_is_rejected) {
   std::uint16_t port = 0;
   {
     auto door = open();
@@ -200,32 +215,33 @@ TEST_F(connections, need_a_listener) {
   const auto outcome = ask(peer);
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
-  EXPECT_NE(outcome.error().message().find("listens"), std::string::npos)
-      << outcome.error().message();
+  expect_all(outcome.error(), {"listens", address(port), device_name(peer)});
 }
 
-TEST_F(connections, that_nobody_answers_end_with_their_deadline) {
+TEST_F(connections, unanswered_request_times_out) {
   auto door = open();
   auto peer = find(door.port());
   test::objects own(peer.context().value());
-  auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
+  auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
   const auto begin = deadline::clock::now();
   const auto outcome = peer.connect(std::move(prepared), {}, deadline::after(200ms));
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::timed_out) << outcome.error().message();
+  expect_all(outcome.error(), {address(door.port()), device_name(peer), "check that the host"});
   EXPECT_GE(deadline::clock::now() - begin, 200ms);
 }
 
-TEST_F(connections, are_waited_for_until_the_deadline) {
+TEST_F(connections, accept_without_request_times_out) {
   auto door = open();
   const auto begin = deadline::clock::now();
   const auto outcome = door.accept(deadline::after(50ms));
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::timed_out);
+  expect_all(outcome.error(), {address(door.port()), "does the peer connect to this address"});
   EXPECT_GE(deadline::clock::now() - begin, 50ms);
 }
 
-TEST_F(connections, carry_so_much_private_data_and_no_more) {
+TEST_F(connections, private_data_above_the_limit_is_rejected) {
   const std::vector<std::byte> bytes(200, std::byte{1});
   const std::span<const std::byte> all(bytes);
   auto door = open();
@@ -233,7 +249,7 @@ TEST_F(connections, carry_so_much_private_data_and_no_more) {
   const auto asking = ask(peer, {.private_data = all.first(57)});
   ASSERT_FALSE(asking);
   EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
-  EXPECT_NE(asking.error().message().find("at most 56 bytes, got 57"), std::string::npos)
+  EXPECT_NE(asking.error().message().find("at most 56 bytes, not 57"), std::string::npos)
       << asking.error().message();
 
   auto again = find(door.port());
@@ -243,31 +259,31 @@ TEST_F(connections, carry_so_much_private_data_and_no_more) {
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(56), all.first(56)));
   const auto answering = grant(std::move(request), {.private_data = all.first(197)});
   ASSERT_FALSE(answering);
-  EXPECT_NE(answering.error().message().find("at most 196 bytes, got 197"), std::string::npos);
+  EXPECT_NE(answering.error().message().find("at most 196 bytes, not 197"), std::string::npos);
   EXPECT_FALSE(asked.get());
 
   auto third = find(door.port());
   const auto outcome = refused(door, third, [&](cm::connection_request refused) {
     const auto much = std::move(refused).reject(all.first(149));
     ASSERT_FALSE(much);
-    EXPECT_NE(much.error().message().find("at most 148 bytes, got 149"), std::string::npos);
+    EXPECT_NE(much.error().message().find("at most 148 bytes, not 149"), std::string::npos);
   });
   EXPECT_FALSE(outcome);
 }
 
-TEST_F(connections, take_queue_pairs_of_their_own_device_only) {
+TEST_F(connections, queue_pair_of_another_device_is_rejected) {
   auto door = open();
   auto peer = find(door.port());
   const auto devices = list_devices(from()).value();
   const auto other = devices.at(0).open().value();
   test::objects own(other);
-  auto prepared = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  auto prepared = own.pd.create_qp<rc>(own.cq, own.cq).value();
   const auto outcome = peer.connect(std::move(prepared), {}, patience());
   ASSERT_FALSE(outcome);
   EXPECT_NE(outcome.error().message().find("another open device"), std::string::npos);
 }
 
-TEST_F(connections, are_not_of_datagrams) {
+TEST_F(connections, datagram_port_space_is_rejected) {
   const auto to = bringup::address{.host = here().host(), .port = 1};
   for (const auto space : {cm::port_space::udp, cm::port_space::ipoib}) {
     const auto asking = cm::connector::resolve(to, patience(), {.space = space});
@@ -279,7 +295,7 @@ TEST_F(connections, are_not_of_datagrams) {
   }
 }
 
-TEST_F(connections, reach_a_listener_at_all_addresses_from_the_address_that_was_chosen) {
+TEST_F(connections, wildcard_listener_accepts_a_chosen_source_address) {
   auto door = cm::listener::open({.host = "", .port = 0}).value();
   ASSERT_NE(door.port(), 0);
   const auto found = cm::connector::resolve({.host = here().host(), .port = door.port()},

@@ -26,7 +26,7 @@ class cm_failures : public test::served {
   }
 };
 
-TEST_F(cm_failures, of_calls_name_call_number_and_cause) {
+TEST_F(cm_failures, failed_calls_name_call_errno_and_cause) {
   failing_provider wrapped(from());
   const auto fail = [&](const char* call, int code) { wrapped.fail_verb(call, code); };
   fail("rdma_create_event_channel", ENOENT);
@@ -46,7 +46,8 @@ TEST_F(cm_failures, of_calls_name_call_number_and_cause) {
   id.bind(here()).value();
 
   fail("rdma_resolve_route", EINVAL);
-  expect(id.resolve_route(1s), "rdma_resolve_route", EINVAL, "does not fit the identifier's state");
+  expect(id.resolve_route(1s), "rdma_resolve_route", EINVAL,
+         "is invalid in the identifier's state");
   fail("rdma_listen", EADDRINUSE);
   expect(id.listen(), "rdma_listen", EADDRINUSE, "identifier at ");
   fail("rdma_connect", EINVAL);
@@ -56,9 +57,9 @@ TEST_F(cm_failures, of_calls_name_call_number_and_cause) {
   fail("rdma_reject", EINVAL);
   expect(id.reject(), "rdma_reject", EINVAL, "state");
   fail("rdma_establish", ENOTCONN);
-  expect(id.establish(), "rdma_establish", ENOTCONN, "there is no connection");
+  expect(id.establish(), "rdma_establish", ENOTCONN, "is not connected");
   fail("rdma_disconnect", ENOTCONN);
-  expect(id.disconnect(), "rdma_disconnect", ENOTCONN, "there is no connection");
+  expect(id.disconnect(), "rdma_disconnect", ENOTCONN, "is not connected");
   fail("rdma_notify", EINVAL);
   expect(id.notify(async_event_kind::communication_established), "rdma_notify", EINVAL, "state");
   fail("rdma_set_option", ENOSYS);
@@ -79,12 +80,12 @@ TEST_F(cm_failures, of_calls_name_call_number_and_cause) {
   fail("rdma_get_cm_event", EIO);
   expect(channel.poll_event(), "rdma_get_cm_event", EIO, "event channel");
   fail("rdma_getaddrinfo", ENODEV);
-  expect(cm::look_up({.node = here().host()}, wrapped.get()), "rdma_getaddrinfo", ENODEV,
+  expect(cm::resolve({.node = here().host()}, wrapped.get()), "rdma_getaddrinfo", ENODEV,
          "no RDMA device");
   wrapped.fail_call(0, 0);
 }
 
-TEST_F(cm_failures, at_any_step_of_resolving_and_listening_leave_nothing) {
+TEST_F(cm_failures, failure_at_any_step_leaks_nothing) {
   failing_provider wrapped(from());
   const auto with = &wrapped.get();
   const bringup::address to{.host = here().host(), .port = 1};

@@ -50,14 +50,14 @@ void bring(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_stat
     queue.modify(changes).value();
 }
 
-TEST_F(identifiers, connect_step_by_step_without_blocking) {
+TEST_F(identifiers, events_connect_step_by_step) {
   EXPECT_FALSE(channel().poll_event().value()) << "nothing happened yet";
   EXPECT_GE(channel().fd(), 0);
   auto door = listening();
   auto active = found(door);
   EXPECT_NE(active.port(), std::nullopt);
   test::objects own(active.context().value());
-  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   bring(active, asking, queue_pair_state::init);
   active.connect({.private_data = bytes_of("hello"), .queue_pair = asking.number()}).value();
 
@@ -75,7 +75,7 @@ TEST_F(identifiers, connect_step_by_step_without_blocking) {
     EXPECT_EQ(request.connection()->queue_pair, asking.number());
   }
 
-  auto answering = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  auto answering = own.pd.create_qp<rc>(own.cq, own.cq).value();
   for (const auto state : {queue_pair_state::init, queue_pair_state::ready_to_receive,
                            queue_pair_state::ready_to_send})
     bring(passive, answering, state);
@@ -105,11 +105,11 @@ TEST_F(identifiers, connect_step_by_step_without_blocking) {
   EXPECT_NE(first.concerns(passive), second.concerns(passive));
 }
 
-TEST_F(identifiers, of_requests_that_are_dropped_with_their_event_reject) {
+TEST_F(identifiers, destroyed_event_rejects_its_request) {
   auto door = listening();
   auto active = found(door);
   test::objects own(active.context().value());
-  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   bring(active, asking, queue_pair_state::init);
   active.connect({.queue_pair = asking.number()}).value();
   {
@@ -121,7 +121,7 @@ TEST_F(identifiers, of_requests_that_are_dropped_with_their_event_reject) {
   EXPECT_EQ(refused.failure("rdma_connect").code(), ECONNREFUSED);
 }
 
-TEST_F(identifiers, come_with_requests_only) {
+TEST_F(identifiers, take_request_of_another_event_is_rejected) {
   auto id = make();
   id.resolve_address(here().with_port(1), 5s).value();
   auto resolved = next(channel(), event_kind::address_resolved);
@@ -131,7 +131,7 @@ TEST_F(identifiers, come_with_requests_only) {
   EXPECT_NE(none.error().message().find("only CONNECT_REQUEST"), std::string::npos);
 }
 
-TEST_F(identifiers, tell_addresses_and_device_once_they_are_bound) {
+TEST_F(identifiers, bound_identifier_has_address_and_device) {
   auto id = make();
   EXPECT_EQ(id.space(), cm::port_space::tcp);
   EXPECT_FALSE(id.local_address());
@@ -139,7 +139,7 @@ TEST_F(identifiers, tell_addresses_and_device_once_they_are_bound) {
   EXPECT_FALSE(id.port());
   const auto none = id.context();
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().message().find("has not bound a device yet"), std::string::npos);
+  EXPECT_NE(none.error().message().find("no device is bound"), std::string::npos);
   EXPECT_FALSE(id.resolve_route(1s)) << "and no step that needs one is taken";
   EXPECT_FALSE(id.connect({}));
 
@@ -148,11 +148,12 @@ TEST_F(identifiers, tell_addresses_and_device_once_they_are_bound) {
   EXPECT_NE(id.local_address()->port(), 0);
   EXPECT_TRUE(id.port());
   EXPECT_FALSE(id.context().value().name().empty());
-  EXPECT_EQ(id.name(), "identifier at " + to_string(*id.local_address()));
+  EXPECT_EQ(id.name(), "identifier at " + to_string(*id.local_address()) + " on " +
+                           id.context().value().name());
   EXPECT_EQ(&id.provider(), &from());
 }
 
-TEST_F(identifiers, have_options) {
+TEST_F(identifiers, options_are_set) {
   auto id = make();
   id.set_type_of_service(64).value();
   id.allow_address_reuse().value();
@@ -168,10 +169,10 @@ TEST_F(identifiers, have_options) {
   const auto taken = stranger.bind(*id.local_address());
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code(), EADDRINUSE);
-  EXPECT_NE(taken.error().message().find("0 for any free"), std::string::npos);
+  EXPECT_NE(taken.error().message().find("0: any free one"), std::string::npos);
 }
 
-TEST_F(identifiers, move_to_another_channel) {
+TEST_F(identifiers, migrate_moves_events_to_another_channel) {
   const auto other = cm::event_channel::create(from()).value();
   auto id = make();
   id.migrate(other).value();
@@ -180,7 +181,7 @@ TEST_F(identifiers, move_to_another_channel) {
   EXPECT_FALSE(channel().poll_event().value());
 }
 
-TEST_F(identifiers, that_go_never_wait_for_an_event_that_somebody_holds) {
+TEST_F(identifiers, destruction_does_not_wait_for_held_events) {
   auto id = std::make_optional(make());
   id->resolve_address(here().with_port(1), 5s).value();
   const auto held = next(channel(), event_kind::address_resolved);
@@ -188,7 +189,7 @@ TEST_F(identifiers, that_go_never_wait_for_an_event_that_somebody_holds) {
   EXPECT_EQ(held.kind(), event_kind::address_resolved);
 }
 
-TEST_F(identifiers, find_no_device_for_addresses_of_nobody) {
+TEST_F(identifiers, unknown_address_has_no_device) {
   auto id = make();
   const auto elsewhere = cm::socket_address::parse("192.0.2.77").value();
   const auto bound = id.bind(elsewhere);
@@ -196,24 +197,20 @@ TEST_F(identifiers, find_no_device_for_addresses_of_nobody) {
   EXPECT_NE(bound.error().message().find("devinfo"), std::string::npos) << bound.error().message();
 }
 
-TEST_F(identifiers, of_datagram_services_tell_where_they_are_reached) {
+TEST_F(identifiers, datagram_service_returns_its_address) {
   if (listening().is_iwarp()) return;  // iWARP has no datagrams
   auto door = listening(cm::port_space::udp);
   auto active = found(door);
   test::objects own(active.context().value());
-  const auto port = queue_pair_options<ud>{.port = *active.port()};
-  auto sender = own.pd.create_queue_pair<ud>(own.cq, own.cq, port)
-                    .value()
-                    .activate(cm::datagram_queue_key)
-                    .value();
+  const auto port = queue_pair_options<ud>{.route = {.port = *active.port()}};
+  auto sender =
+      own.pd.create_qp<ud>(own.cq, own.cq, port).value().activate(cm::datagram_queue_key).value();
   active.connect({.private_data = bytes_of("who")}).value();
   auto request = next(channel(), event_kind::connect_request);
   EXPECT_EQ(text_of(request.private_data()), "who");
   auto passive = request.take_request().value();
-  auto receiver = own.pd.create_queue_pair<ud>(own.cq, own.cq, port)
-                      .value()
-                      .activate(cm::datagram_queue_key)
-                      .value();
+  auto receiver =
+      own.pd.create_qp<ud>(own.cq, own.cq, port).value().activate(cm::datagram_queue_key).value();
   receiver.post_receive({.id = 3}, own.memory.slice(0, 512)).value();
   passive.accept({.private_data = bytes_of("me"), .queue_pair = receiver.number()}).value();
   const auto reached = next(channel(), event_kind::established);
@@ -222,7 +219,7 @@ TEST_F(identifiers, of_datagram_services_tell_where_they_are_reached) {
   EXPECT_EQ(reached.datagram()->queue_pair, receiver.number());
   EXPECT_EQ(reached.datagram()->key, cm::datagram_queue_key);
 
-  const auto way = own.pd.create_address_handle(reached.datagram()->address).value();
+  const auto way = own.pd.create_ah(reached.datagram()->address).value();
   std::ranges::copy(bytes_of("datagram"), own.memory.bytes().subspan(1024).begin());
   auto batch = sender.start_send();
   batch.send({.id = 4, .signaled = true}, own.memory.slice(1024, 8),
@@ -232,12 +229,12 @@ TEST_F(identifiers, of_datagram_services_tell_where_they_are_reached) {
   EXPECT_EQ(text_of(own.memory.bytes().subspan(40, 8)), "datagram");
 }
 
-TEST_F(identifiers, pass_options_of_enhanced_connection_establishment_on) {
+TEST_F(identifiers, ece_options_reach_the_peer) {
   if (listening().is_iwarp()) return;  // iWARP has none
   auto door = listening();
   auto active = found(door);
   test::objects own(active.context().value());
-  auto asking = own.pd.create_queue_pair<rc>(own.cq, own.cq).value();
+  auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   const cm::ece offered{.vendor = 0x15b3, .options = 0x1001};
   active.set_local_ece(offered).value();
   bring(active, asking, queue_pair_state::init);
@@ -249,7 +246,7 @@ TEST_F(identifiers, pass_options_of_enhanced_connection_establishment_on) {
   EXPECT_TRUE(next(channel(), event_kind::rejected).concerns(active));
 }
 
-TEST_F(identifiers, join_and_leave_multicast_groups_where_the_device_has_them) {
+TEST_F(identifiers, multicast_groups_are_joined_and_left) {
   if (listening().is_iwarp()) return;  // iWARP has no datagrams
   auto id = make(cm::port_space::udp);
   const auto group = cm::socket_address::parse("239.1.2.3").value();
@@ -266,7 +263,7 @@ TEST_F(identifiers, join_and_leave_multicast_groups_where_the_device_has_them) {
   EXPECT_EQ(id.leave_multicast(group).error().code(), EADDRNOTAVAIL);
 }
 
-TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
+TEST_F(identifiers, multicast_join_returns_the_group_address) {
   if (listening().is_iwarp()) return;  // iWARP has no datagrams
   auto id = make(cm::port_space::udp);
   id.bind(here()).value();
@@ -280,7 +277,7 @@ TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
   EXPECT_EQ(where.queue_pair, queue_pair_number(queue_pair_number::max));
   test::objects own(id.context().value());
   const auto member = [&] {
-    return own.pd.create_queue_pair<ud>(own.cq, own.cq, {.port = *id.port()})
+    return own.pd.create_qp<ud>(own.cq, own.cq, {.route = {.port = *id.port()}})
         .value()
         .activate(where.key)
         .value();
@@ -291,7 +288,7 @@ TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
     each->attach(*where.address.gid, where.address.lid).value();
     each->post_receive({.id = 3}, own.memory.slice(each == &one ? 0 : 512, 512)).value();
   }
-  const auto way = own.pd.create_address_handle(where.address).value();
+  const auto way = own.pd.create_ah(where.address).value();
   std::ranges::copy(bytes_of("to all"), own.memory.bytes().subspan(1024).begin());
   auto batch = one.start_send();
   batch.send({.id = 4, .signaled = true}, own.memory.slice(1024, 6),
@@ -304,14 +301,14 @@ TEST_F(identifiers, of_a_group_tell_how_its_members_are_reached) {
   id.leave_multicast(group).value();
 }
 
-TEST_F(identifiers, are_found_by_addresses_that_are_looked_up) {
-  const auto found = cm::look_up(
+TEST_F(identifiers, resolved_addresses_connect) {
+  const auto found = cm::resolve(
       {.node = here().host(), .service = "7471", .numeric_host = true, .no_route = true}, from());
   ASSERT_TRUE(found) << found.error().message();
   ASSERT_FALSE(found->empty());
   EXPECT_EQ(found->front().destination, here().with_port(7471));
   EXPECT_EQ(found->front().space, cm::port_space::tcp);
-  const auto passive = cm::look_up({.node = here().host(),
+  const auto passive = cm::resolve({.node = here().host(),
                                     .service = "7471",
                                     .passive = true,
                                     .numeric_host = true,
@@ -320,7 +317,7 @@ TEST_F(identifiers, are_found_by_addresses_that_are_looked_up) {
   ASSERT_TRUE(passive) << passive.error().message();
   EXPECT_EQ(passive->front().source, here().with_port(7471));
   const auto nobody =
-      cm::look_up({.node = "no address", .numeric_host = true, .no_route = true}, from());
+      cm::resolve({.node = "no address", .numeric_host = true, .no_route = true}, from());
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().call(), "rdma_getaddrinfo");
 }

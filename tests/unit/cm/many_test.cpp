@@ -31,7 +31,7 @@ void part(end& active, end& passive) {
   EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
 }
 
-TEST_F(many_connections, come_and_go_and_leave_nothing) {
+TEST_F(many_connections, repeated_connections_leak_nothing) {
   const int count = test::campaign_size(150, 10'000);
   const int settled = count / 3;
   auto door = open();
@@ -53,7 +53,7 @@ TEST_F(many_connections, come_and_go_and_leave_nothing) {
   EXPECT_LT(allocated_bytes() - bytes, 4096 + 64L * (count - settled));
 }
 
-TEST_F(many_connections, stand_at_once) {
+TEST_F(many_connections, many_connections_exist_at_the_same_time) {
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 16'384);
@@ -74,10 +74,10 @@ TEST_F(many_connections, stand_at_once) {
   for (int number = 0; number < count; ++number) {
     end& from = active[static_cast<std::size_t>(number)];
     end& to = passive[static_cast<std::size_t>(number)];
-    to.link.queue().post_receive({}, to.own->memory.slice(0, 64)).value();
+    to.link.qp().post_receive({}, to.own->memory.slice(0, 64)).value();
     from.own->memory.bytes()[0] = static_cast<std::byte>(number);
     from.own->memory.bytes()[1] = static_cast<std::byte>(number >> 8);
-    auto batch = from.link.queue().start_send();
+    auto batch = from.link.qp().start_send();
     batch.send({.id = 1, .signaled = true}, from.own->memory.slice(0, 2));
     batch.submit().value();
   }

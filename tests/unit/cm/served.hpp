@@ -67,7 +67,7 @@ class served : public ::testing::Test {
   [[nodiscard]] cm::listener open(const cm::listener_options& options = {}) const {
     return cm::listener::open({.host = here().host(), .port = 0}, options).value();
   }
-  /// What connects to `port` of here().
+  /// The address of `port` of here().
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
     return cm::connector::resolve({.host = here().host(), .port = port}, patience()).value();
   }
@@ -86,7 +86,7 @@ class served : public ::testing::Test {
   std::optional<cm::socket_address> here_;
 };
 
-/// What one side needs besides its connection.
+/// Objects of one side besides its connection.
 struct objects {
   explicit objects(const context& device)
       : pd(device.allocate_pd().value()),
@@ -125,7 +125,7 @@ inline queue_pair_options<rc> everything_allowed() {
 inline result<end> ask(cm::connector& peer, const cm::connection_options& options = {},
                        const queue_pair_options<rc>& queue = everything_allowed()) {
   auto own = std::make_unique<objects>(peer.context().value());
-  auto prepared = peer.create_queue_pair(own->pd, own->cq, own->cq, queue).value();
+  auto prepared = peer.create_qp(own->pd, own->cq, own->cq, queue).value();
   VERBENA_TRY(auto link, peer.connect(std::move(prepared), options, patience()));
   return end{std::move(own), std::move(link)};
 }
@@ -134,7 +134,7 @@ inline result<end> ask(cm::connector& peer, const cm::connection_options& option
 inline result<end> grant(cm::connection_request request, const cm::connection_options& options = {},
                          const queue_pair_options<rc>& queue = everything_allowed()) {
   auto own = std::make_unique<objects>(request.context().value());
-  auto prepared = request.create_queue_pair(own->pd, own->cq, own->cq, queue).value();
+  auto prepared = request.create_qp(own->pd, own->cq, own->cq, queue).value();
   VERBENA_TRY(auto link, std::move(request).accept(std::move(prepared), options, patience()));
   return end{std::move(own), std::move(link)};
 }

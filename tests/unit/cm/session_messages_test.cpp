@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions: buffers that are advertised, and how a connection ends for everybody who waits.
+// Sessions: buffers that are advertised, and how the end of a connection ends all waits.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -23,7 +23,7 @@ class session_ends : public test::sessions {};
 
 constexpr auto all_rights = access::remote_read | access::remote_write;
 
-TEST_F(session_buffers, are_told_of_by_either_side_first) {
+TEST_F(session_buffers, either_side_advertises_first) {
   auto [active, passive] = connect();
   // The side that was asked speaks first, also on iWARP.
   for (auto [from, to] : {std::pair{&passive, &active}, std::pair{&active, &passive}}) {
@@ -34,21 +34,21 @@ TEST_F(session_buffers, are_told_of_by_either_side_first) {
     EXPECT_EQ(remote.number, number);
     EXPECT_EQ(remote.name, "greeting");
     EXPECT_EQ(remote.region, buffer.region().remote());
-    EXPECT_EQ(remote.rights, access::remote_read);
+    EXPECT_EQ(remote.access, access::remote_read);
     const auto sink = buffer_of(*to, "");
     to->read({.id = 1, .signaled = true}, sink.slice(0, 4), remote).value();
-    to->await(sending, 1, patience()).value();
+    to->wait(sending, 1, patience()).value();
     EXPECT_EQ(text_at(sink, 0, 4), "told");
-    EXPECT_TRUE(from->is_lent(number));
+    EXPECT_TRUE(from->is_advertised(number));
     from->expect_advertisement().value();  // first: iWARP does not wait for a receive
-    to->give_back(remote).value();
-    const auto back = from->wait_news(patience()).value();
-    EXPECT_EQ(back.kind, advertisement_kind::returned);
-    EXPECT_FALSE(from->is_lent(number));
+    to->release(remote).value();
+    const auto back = from->wait_update(patience()).value();
+    EXPECT_EQ(back.kind, advertisement_kind::released);
+    EXPECT_FALSE(from->is_advertised(number));
   }
 }
 
-TEST_F(session_buffers, are_expected_before_the_connection_is_asked_for) {
+TEST_F(session_buffers, advertisement_receives_are_posted_before_connect) {
   auto door = serve();
   auto peer = call(door);
   peer.expect_advertisement().value();
@@ -58,7 +58,7 @@ TEST_F(session_buffers, are_expected_before_the_connection_is_asked_for) {
   EXPECT_TRUE(active.wait_advertisement(patience()));
 }
 
-TEST_F(session_buffers, go_beside_messages_of_the_program_in_one_order) {
+TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
   auto [active, passive] = connect();
   const auto words = buffer_of(active, "onetwo");
   const auto shared = buffer_of(active, "");
@@ -73,7 +73,7 @@ TEST_F(session_buffers, go_beside_messages_of_the_program_in_one_order) {
   active.advertise(shared, access::remote_write, "second").value();
   active.send({.id = 2, .signaled = true}, words.slice(3, 3)).value();
   active.advertise(words, access::remote_read, "third").value();
-  const auto came = passive.await(receiving, 2, patience()).value();
+  const auto came = passive.wait(receiving, 2, patience()).value();
   EXPECT_EQ(came.at(0).id(), 1U);
   EXPECT_EQ(came.at(1).id(), 2U);
   EXPECT_EQ(text_at(sink, 0, 3) + text_at(sink, 8, 3), "onetwo");
@@ -81,12 +81,12 @@ TEST_F(session_buffers, go_beside_messages_of_the_program_in_one_order) {
   EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "first");
   EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "second");
   EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "third");
-  EXPECT_EQ(passive.find("second")->rights, access::remote_write);
+  EXPECT_EQ(passive.find("second")->access, access::remote_write);
   EXPECT_FALSE(passive.find("fourth"));
-  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 2U);
+  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 2U);
 }
 
-TEST_F(session_buffers, are_wanted_back) {
+TEST_F(session_buffers, revoked_buffer_is_released) {
   auto [active, passive] = connect();
   const auto buffer = buffer_of(passive, "x");
   const auto sink = buffer_of(active, "");
@@ -101,7 +101,7 @@ TEST_F(session_buffers, are_wanted_back) {
   const auto twice = passive.revoke(number);
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code(), EALREADY);
-  const auto wish = active.wait_news(patience()).value();
+  const auto wish = active.wait_update(patience()).value();
   EXPECT_EQ(wish.kind, advertisement_kind::revoked);
   EXPECT_EQ(wish.number, remote.number);
   EXPECT_FALSE(active.is_usable(remote));
@@ -111,16 +111,16 @@ TEST_F(session_buffers, are_wanted_back) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().code(), ENOENT);
   }
-  EXPECT_TRUE(passive.is_lent(number)) << "the peer may still be using it";
-  active.give_back(remote).value();
-  EXPECT_EQ(passive.wait_news(patience()).value().kind, advertisement_kind::returned);
-  EXPECT_FALSE(passive.is_lent(number));
-  const auto gone = active.give_back(remote);
+  EXPECT_TRUE(passive.is_advertised(number)) << "the peer may still be using it";
+  active.release(remote).value();
+  EXPECT_EQ(passive.wait_update(patience()).value().kind, advertisement_kind::released);
+  EXPECT_FALSE(passive.is_advertised(number));
+  const auto gone = active.release(remote);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code(), ENOENT);
 }
 
-TEST_F(session_buffers, are_told_of_with_rights_that_they_have) {
+TEST_F(session_buffers, access_flags_beyond_the_registration_are_rejected) {
   auto [active, passive] = connect();
   const auto buffer = active.create_buffer(64, access::remote_read).value();
   const auto refused = active.advertise(buffer, access::remote_write);
@@ -135,17 +135,17 @@ TEST_F(session_buffers, are_told_of_with_rights_that_they_have) {
   EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "good");
 }
 
-TEST_F(session_buffers, are_waited_for_only_where_a_message_can_come) {
+TEST_F(session_buffers, wait_without_posted_receive_returns_enomsg) {
   auto [active, passive] = connect();
   for (const auto code : {active.wait_advertisement(patience()).error().code(),
-                          active.wait_news(patience()).error().code()})
+                          active.wait_update(patience()).error().code()})
     EXPECT_EQ(code, ENOMSG);
   active.expect_advertisement().value();
   EXPECT_EQ(active.wait_advertisement(deadline::after(20ms)).error().kind(), error_kind::timed_out);
   // A message of the program where one about a buffer was expected is named.
   const auto words = buffer_of(passive, "hello");
   passive.send({.signaled = true}, words.slice(0, 5)).value();
-  passive.await(sending, 1, patience()).value();
+  passive.wait(sending, 1, patience()).value();
   const auto other = active.wait_advertisement(patience());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind(), error_kind::protocol) << other.error().message();
@@ -153,18 +153,18 @@ TEST_F(session_buffers, are_waited_for_only_where_a_message_can_come) {
   EXPECT_TRUE(lend(passive, words, active).number != 0);
 }
 
-TEST_F(session_buffers, are_told_of_without_end_though_nobody_awaits_sends) {
+TEST_F(session_buffers, advertise_needs_no_wait_for_sends) {
   auto [active, passive] = connect({.max_messages = 1});
   const auto buffer = buffer_of(active, "");
   for (int i = 0; i < 5; ++i) {
     const auto remote = lend(active, buffer, passive);
     active.expect_advertisement().value();
-    passive.give_back(remote).value();
-    EXPECT_EQ(active.wait_news(patience()).value().number, remote.number);
+    passive.release(remote).value();
+    EXPECT_EQ(active.wait_update(patience()).value().number, remote.number);
   }
 }
 
-// What four threads that wait on `on` get, one for each thing that can be waited for, when `close`
+// Results of four threads that wait on `on`, one for each kind of wait, when `close`
 // is called while all of them wait.
 template <class Close>
 std::vector<int> codes_of_waiters(cm::session& on, Close close) {
@@ -174,8 +174,8 @@ std::vector<int> codes_of_waiters(cm::session& on, Close close) {
   std::vector<std::future<int>> waiters;
   const auto start = [&](auto wait) { waiters.push_back(std::async(std::launch::async, wait)); };
   const auto code_of = [](const auto& outcome) { return outcome ? 0 : outcome.error().code(); };
-  start([&] { return code_of(on.await(cm::session_queue::send, 1, patience())); });
-  start([&] { return code_of(on.await(cm::session_queue::receive, 1, patience())); });
+  start([&] { return code_of(on.wait(cm::session_queue::send, 1, patience())); });
+  start([&] { return code_of(on.wait(cm::session_queue::receive, 1, patience())); });
   start([&] { return code_of(on.wait_advertisement(deadline::never())); });
   start([&] { return on.wait_disconnected(deadline::never()).value() ? -1 : 0; });
   close();
@@ -185,7 +185,7 @@ std::vector<int> codes_of_waiters(cm::session& on, Close close) {
   return codes;
 }
 
-TEST_F(session_ends, by_this_side_wake_everybody_who_waits) {
+TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
   auto [active, passive] = connect();
   const auto codes =
       codes_of_waiters(active, [&closing = active] { closing.disconnect().value(); });
@@ -194,7 +194,7 @@ TEST_F(session_ends, by_this_side_wake_everybody_who_waits) {
   EXPECT_TRUE(passive.wait_disconnected(patience()).value());
 }
 
-TEST_F(session_ends, by_the_peer_wake_everybody_who_waits) {
+TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
   auto [active, passive] = connect();
   const auto codes =
       codes_of_waiters(passive, [&closing = active] { closing.disconnect().value(); });
@@ -204,7 +204,7 @@ TEST_F(session_ends, by_the_peer_wake_everybody_who_waits) {
   EXPECT_EQ(late.error().code(), ECONNRESET);
 }
 
-TEST_F(session_ends, by_dropping_it_and_what_had_come_is_not_lost) {
+TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
   auto [active, passive] = connect();
   EXPECT_FALSE(passive.wait_disconnected(deadline::after(10ms)).value());
   const auto sink = passive.create_buffer(64).value();
@@ -214,15 +214,15 @@ TEST_F(session_ends, by_dropping_it_and_what_had_come_is_not_lost) {
     auto dropped = std::move(active);
     const auto out = buffer_of(dropped, "last");
     dropped.send({.id = 1, .signaled = true}, out.slice(0, 4)).value();
-    dropped.await(sending, 1, patience()).value();
+    dropped.wait(sending, 1, patience()).value();
   }
   EXPECT_TRUE(passive.wait_disconnected(patience()).value());
-  EXPECT_EQ(passive.await(receiving, 1, patience()).value().at(0).id(), 1U);
+  EXPECT_EQ(passive.wait(receiving, 1, patience()).value().at(0).id(), 1U);
   // The end may be known before the flushed receive is: rxe completes it a moment later.
   std::string said;
   const auto until = patience();
   while (said.find("work request 2 was flushed") == std::string::npos && !until.expired()) {
-    const auto flushed = passive.await(receiving, 1, patience());
+    const auto flushed = passive.wait(receiving, 1, patience());
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().code(), ECONNRESET);
     said = flushed.error().message();
@@ -230,7 +230,7 @@ TEST_F(session_ends, by_dropping_it_and_what_had_come_is_not_lost) {
   EXPECT_NE(said.find("work request 2 was flushed"), std::string::npos) << said;
 }
 
-TEST_F(session_ends, leave_buffers_that_outlive_them) {
+TEST_F(session_ends, buffers_outlive_the_session) {
   std::optional<cm::local_buffer> kept;
   {
     auto [active, passive] = connect();
@@ -240,7 +240,7 @@ TEST_F(session_ends, leave_buffers_that_outlive_them) {
   EXPECT_TRUE(std::move(*kept).release());
 }
 
-TEST_F(session_ends, let_the_verbs_be_used_beside_them) {
+TEST_F(session_ends, verbs_and_session_are_used_together) {
   auto [active, passive] = connect();
   const auto out = buffer_of(active, "raw");
   const auto sink = passive.create_buffer(64).value();
@@ -253,14 +253,14 @@ TEST_F(session_ends, let_the_verbs_be_used_beside_them) {
   request.opcode = IBV_WR_SEND;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  check::posted_elsewhere(active.connection().queue().native());
-  ASSERT_EQ(ibv_post_send(active.connection().queue().native(), &request, &bad), 0);
-  EXPECT_EQ(active.await(sending, 1, patience()).value().at(0).id(), 6U);
-  passive.await(receiving, 1, patience()).value();
+  check::posted_elsewhere(active.connection().qp().native());
+  ASSERT_EQ(ibv_post_send(active.connection().qp().native(), &request, &bad), 0);
+  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 6U);
+  passive.wait(receiving, 1, patience()).value();
   EXPECT_EQ(text_at(sink, 0, 3), "raw");
 }
 
-TEST_F(session_ends, leave_many_threads_their_own_completions) {
+TEST_F(session_ends, each_thread_gets_its_completions) {
   auto [active, passive] = connect();
   constexpr int count = 40;
   const auto out = buffer_of(active, "x");
@@ -268,7 +268,7 @@ TEST_F(session_ends, leave_many_threads_their_own_completions) {
   for (std::uint64_t id = 0; id < count; ++id)
     passive.receive({.id = id}, sink.slice(id, 1)).value();
   const auto take = [](cm::session& of, cm::session_queue queue) {
-    for (int i = 0; i < count / 2; ++i) of.await(queue, 1, patience()).value();
+    for (int i = 0; i < count / 2; ++i) of.wait(queue, 1, patience()).value();
     return true;
   };
   std::vector<std::future<bool>> takers;

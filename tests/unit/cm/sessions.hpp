@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "tests/unit/cm/served.hpp"
-#include "verbena/cm/caller.hpp"
-#include "verbena/cm/server.hpp"
 #include "verbena/cm/session.hpp"
+#include "verbena/cm/session_connector.hpp"
+#include "verbena/cm/session_listener.hpp"
 
 namespace verbena::test {
 
@@ -22,19 +22,21 @@ class sessions : public served {
     cm::session passive;
   };
 
-  [[nodiscard]] cm::server serve(const cm::listener_options& options = {}) const {
-    return cm::server::open({.host = here().host(), .port = 0}, options).value();
+  [[nodiscard]] cm::session_listener serve(const cm::listener_options& options = {}) const {
+    return cm::session_listener::open({.host = here().host(), .port = 0}, options).value();
   }
-  [[nodiscard]] cm::caller call(const cm::server& to, const cm::session_options& options = {},
-                                const cm::connector_options& how = {}) const {
-    return cm::caller::resolve({.host = here().host(), .port = to.port()}, options, patience(), how)
+  [[nodiscard]] cm::session_connector call(const cm::session_listener& to,
+                                           const cm::session_options& options = {},
+                                           const cm::connector_options& how = {}) const {
+    return cm::session_connector::resolve({.host = here().host(), .port = to.port()}, options,
+                                          patience(), how)
         .value();
   }
   /// Lets `peer` connect to `door` on a thread of its own.
-  [[nodiscard]] static pair join(cm::caller& peer, cm::server& door,
+  [[nodiscard]] static pair join(cm::session_connector& peer, cm::session_listener& door,
                                  const cm::session_options& options = {}) {
     auto asked = std::async(std::launch::async, [&] { return peer.connect({}, patience()); });
-    auto passive = door.next_client(options, patience()).value().accept({}, patience()).value();
+    auto passive = door.next_request(options, patience()).value().accept({}, patience()).value();
     return {asked.get().value(), std::move(passive)};
   }
   [[nodiscard]] pair connect(const cm::session_options& options = {}) const {
@@ -58,11 +60,11 @@ class sessions : public served {
                              std::size_t bytes) {
     return text_of(buffer.bytes().subspan(offset, bytes));
   }
-  /// Tells the peer of `buffer`; what the peer then has.
+  /// Advertises `buffer` to the peer; returns the peer's view of it.
   static cm::remote_buffer lend(cm::session& from, const cm::local_buffer& buffer, cm::session& to,
-                                access_flags rights = access::remote_write | access::remote_read) {
+                                access_flags access = access::remote_write | access::remote_read) {
     to.expect_advertisement().value();
-    from.advertise(buffer, rights).value();
+    from.advertise(buffer, access).value();
     return to.wait_advertisement(patience()).value();
   }
 };

@@ -21,7 +21,7 @@ using cm::event_kind;
 using cm::port_space;
 using cm::socket_address;
 
-TEST(cm_address, is_read_and_written_in_numbers) {
+TEST(cm_address, numeric_address_round_trips) {
   const auto ipv4 = socket_address::parse("192.0.2.1", 7471).value();
   EXPECT_EQ(to_string(ipv4), "192.0.2.1:7471");
   EXPECT_EQ(ipv4.host(), "192.0.2.1");
@@ -35,7 +35,7 @@ TEST(cm_address, is_read_and_written_in_numbers) {
     EXPECT_FALSE(socket_address::parse(wrong)) << wrong;
 }
 
-TEST(cm_address, may_stand_for_all_of_the_host) {
+TEST(cm_address, wildcard_address_is_recognised) {
   EXPECT_TRUE(socket_address::any_ipv4().is_any());
   EXPECT_TRUE(socket_address::any_ipv6(7).is_any());
   EXPECT_EQ(socket_address::any_ipv6(7).port(), 7);
@@ -43,7 +43,7 @@ TEST(cm_address, may_stand_for_all_of_the_host) {
   EXPECT_FALSE(socket_address::parse("::1").value().is_any());
 }
 
-TEST(cm_address, is_copied_from_the_c_interface) {
+TEST(cm_address, native_address_is_copied) {
   const auto ipv6 = socket_address::parse("2001:db8::1", 80).value();
   EXPECT_EQ(socket_address::from_native(*ipv6.native()).value(), ipv6);
   sockaddr local{};
@@ -64,7 +64,7 @@ TEST(cm_address, is_copied_from_the_c_interface) {
   EXPECT_FALSE(address.is_any());
 }
 
-TEST(cm_port_space, says_how_much_private_data_goes_where) {
+TEST(cm_port_space, private_data_limit_depends_on_space_and_message) {
   using cm::message;
   EXPECT_EQ(private_data_limit(port_space::tcp, message::request), 56U);
   EXPECT_EQ(private_data_limit(port_space::ib, message::request), 92U);
@@ -80,7 +80,7 @@ TEST(cm_port_space, says_how_much_private_data_goes_where) {
   EXPECT_EQ(to_string(static_cast<port_space>(7)), "unknown (7)");
 }
 
-TEST(cm_event_kind, has_the_names_of_the_c_interface) {
+TEST(cm_event_kind, names_match_rdma_cma_h) {
   EXPECT_EQ(to_string(event_kind::address_resolved), "ADDR_RESOLVED");
   EXPECT_EQ(to_string(event_kind::rejected), "REJECTED");
   EXPECT_EQ(to_string(event_kind::timewait_exit), "TIMEWAIT_EXIT");
@@ -88,7 +88,7 @@ TEST(cm_event_kind, has_the_names_of_the_c_interface) {
   EXPECT_EQ(to_string(static_cast<event_kind>(77)), "unknown (77)");
 }
 
-TEST(cm_event_kind, says_which_ones_are_failures) {
+TEST(cm_event_kind, failures_are_classified) {
   constexpr std::array failures = {event_kind::address_error,   event_kind::route_error,
                                    event_kind::connect_error,   event_kind::unreachable,
                                    event_kind::rejected,        event_kind::device_removal,
@@ -99,13 +99,13 @@ TEST(cm_event_kind, says_which_ones_are_failures) {
   }
 }
 
-TEST(cm_rejection, is_told_in_words) {
-  EXPECT_EQ(cm::describe_rejection(28), "28, the peer's program refused");
-  EXPECT_NE(cm::describe_rejection(8).find("nobody listens"), std::string::npos);
+TEST(cm_rejection, status_is_described) {
+  EXPECT_EQ(cm::describe_rejection(28), "28, the peer's program rejected the request");
+  EXPECT_NE(cm::describe_rejection(8).find("no program listens"), std::string::npos);
   EXPECT_NE(cm::describe_rejection(10).find("restarted"), std::string::npos);
-  EXPECT_NE(cm::describe_rejection(-ECONNREFUSED).find("refused"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(-ECONNREFUSED).find("rejected the request"), std::string::npos);
   EXPECT_NE(cm::describe_rejection(-EIO).find("Input/output error"), std::string::npos);
-  EXPECT_NE(cm::describe_rejection(99).find("not known"), std::string::npos);
+  EXPECT_NE(cm::describe_rejection(99).find("an unknown reason"), std::string::npos);
   EXPECT_TRUE(cm::rejection{.status = 28}.is_by_the_program());
   EXPECT_TRUE(cm::rejection{.status = -ECONNREFUSED}.is_by_the_program());
   EXPECT_FALSE(cm::rejection{.status = 8}.is_by_the_program());

@@ -36,15 +36,15 @@ class transports : public test::served {
   }
 };
 
-TEST_F(transports, read_into_memory_with_the_rights_of_a_sink) {
+TEST_F(transports, read_into_memory_with_sink_access_succeeds) {
   auto [asking, answering] = connect();
   for (auto [reader, peer] : {std::pair{&asking, &answering}, std::pair{&answering, &asking}}) {
     std::ranges::copy(test::bytes_of("from the peer"), peer->own->memory.bytes().begin());
     const auto device = reader->own->pd.context();
     const auto sink = reader->own->pd.allocate(4096, read_sink_access(device)).value();
-    const auto fits = check_read_sink(device, sink.rights());
+    const auto fits = check_read_sink(device, sink.access());
     ASSERT_TRUE(fits) << fits.error().message();
-    auto batch = reader->link.queue().start_send();
+    auto batch = reader->link.qp().start_send();
     batch.read({.id = 1, .signaled = true}, sink.slice(0, 13),
                peer->own->memory.remote().slice(0, 13));
     batch.submit().value();
@@ -53,15 +53,15 @@ TEST_F(transports, read_into_memory_with_the_rights_of_a_sink) {
   }
 }
 
-TEST_F(transports, let_the_answering_side_send_first) {
+TEST_F(transports, passive_side_sends_first) {
   using cm::first_sender;
   for (int round = 0; round < 4; ++round) {
     auto door = open();
     auto peer = find(door.port());
     test::objects own(peer.context().value());
     auto asked = std::async(std::launch::async, [&] {
-      auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
-      return peer.connect(std::move(prepared), {.first = first_sender::answering}, patience(),
+      auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
+      return peer.connect(std::move(prepared), {.first = first_sender::passive}, patience(),
                           [&](queue_pair<rc>& queue) -> result<void> {
                             queue.post_receive({.id = 7}, own.memory.slice(0, 64)).value();
                             return {};
@@ -69,10 +69,10 @@ TEST_F(transports, let_the_answering_side_send_first) {
     });
     auto answering =
         test::grant(door.accept(patience()).value(),
-                    {.private_data = test::bytes_of("welcome"), .first = first_sender::answering});
+                    {.private_data = test::bytes_of("welcome"), .first = first_sender::passive});
     ASSERT_TRUE(answering) << answering.error().message();
     std::ranges::copy(test::bytes_of("me first"), answering->own->memory.bytes().begin());
-    auto batch = answering->link.queue().start_send();
+    auto batch = answering->link.qp().start_send();
     batch.send({.id = 1, .signaled = true}, answering->own->memory.slice(0, 8));
     batch.submit().value();
     answering->own->take(1).at(0).result().value();
@@ -86,7 +86,7 @@ TEST_F(transports, let_the_answering_side_send_first) {
   }
 }
 
-TEST_F(transports, name_a_side_that_did_not_say_who_sends_first) {
+TEST_F(transports, missing_first_sender_is_named_in_the_error) {
   using cm::first_sender;
   const bool is_iwarp = find(1).id().is_iwarp();
   const auto meet = [&](first_sender asking, first_sender answering) {
@@ -95,7 +95,7 @@ TEST_F(transports, name_a_side_that_did_not_say_who_sends_first) {
     auto asked = std::async(std::launch::async, [&] { return test::ask(peer, {.first = asking}); });
     auto request = door.accept(patience()).value();
     test::objects own(request.context().value());
-    auto prepared = request.create_queue_pair(own.pd, own.cq, own.cq).value();
+    auto prepared = request.create_qp(own.pd, own.cq, own.cq).value();
     const auto until = is_iwarp ? deadline::after(300ms) : patience();
     const auto answered =
         std::move(request).accept(std::move(prepared), {.first = answering}, until);
@@ -105,13 +105,13 @@ TEST_F(transports, name_a_side_that_did_not_say_who_sends_first) {
     return (answered ? "" : answered.error().message()) +
            (outcome ? "" : outcome.error().message());
   };
-  const std::string asker_alone = meet(first_sender::answering, first_sender::asking);
-  const std::string answerer_alone = meet(first_sender::asking, first_sender::answering);
-  EXPECT_EQ(asker_alone.find("first_sender::answering") != std::string::npos, is_iwarp);
-  EXPECT_EQ(answerer_alone.find("first_sender::answering") != std::string::npos, is_iwarp);
+  const std::string asker_alone = meet(first_sender::passive, first_sender::active);
+  const std::string answerer_alone = meet(first_sender::active, first_sender::passive);
+  EXPECT_EQ(asker_alone.find("first_sender::passive") != std::string::npos, is_iwarp);
+  EXPECT_EQ(answerer_alone.find("first_sender::passive") != std::string::npos, is_iwarp);
 }
 
-TEST_F(transports, end_when_their_first_receives_cannot_be_posted) {
+TEST_F(transports, failed_first_receives_end_the_connection) {
   const auto refuse = [](queue_pair<rc>&) -> result<void> {
     return error::invalid_argument("post_receives", "the test", "no receives today");
   };
@@ -120,13 +120,13 @@ TEST_F(transports, end_when_their_first_receives_cannot_be_posted) {
     auto peer = find(door.port());
     test::objects own(peer.context().value());
     auto asked = std::async(std::launch::async, [&] {
-      auto prepared = peer.create_queue_pair(own.pd, own.cq, own.cq).value();
+      auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
       return peer.connect(std::move(prepared), {}, patience(),
                           by_asking ? cm::receive_poster(refuse) : cm::receive_poster());
     });
     auto request = door.accept(patience()).value();
     test::objects others(request.context().value());
-    auto prepared = request.create_queue_pair(others.pd, others.cq, others.cq).value();
+    auto prepared = request.create_qp(others.pd, others.cq, others.cq).value();
     auto answered =
         std::move(request).accept(std::move(prepared), {}, patience(),
                                   by_asking ? cm::receive_poster() : cm::receive_poster(refuse));
@@ -141,7 +141,7 @@ TEST_F(transports, end_when_their_first_receives_cannot_be_posted) {
   }
 }
 
-TEST_F(transports, name_what_a_sink_of_reads_lacks) {
+TEST_F(transports, missing_sink_access_is_named_in_the_error) {
   const auto device = find(1).context().value();
   const bool is_iwarp = find(1).id().is_iwarp();
   EXPECT_EQ(read_sink_access(device).contains(access::remote_write), is_iwarp);

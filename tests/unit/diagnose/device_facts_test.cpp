@@ -15,7 +15,7 @@ namespace {
 
 using testing_support::environment;
 
-TEST(device_facts, soft0_is_asked_and_passes_its_message) {
+TEST(device_facts, soft0_is_queried_and_its_test_message_arrives) {
   const environment set("VERBENA_SOFTDEV", "only");
   const auto facts = gather_devices_facts();
   EXPECT_TRUE(facts.system.hidden);
@@ -28,19 +28,19 @@ TEST(device_facts, soft0_is_asked_and_passes_its_message) {
   EXPECT_EQ(facts.shared_memory_error, 0);
 }
 
-TEST(device_facts, what_the_environment_hides_is_not_asked) {
+TEST(device_facts, hidden_provider_is_not_queried) {
   const environment set("VERBENA_SOFTDEV", "off");
   const auto facts = gather_devices_facts();
   EXPECT_TRUE(facts.soft.hidden);
   EXPECT_TRUE(facts.soft.devices.empty());
 }
 
-TEST(device_facts, a_mode_that_makes_no_sense_is_a_fact) {
+TEST(device_facts, invalid_mode_is_reported) {
   const environment set("VERBENA_SOFTDEV", "sometimes");
   EXPECT_TRUE(gather_devices_facts().mode_failure);
 }
 
-TEST(device_facts, every_step_of_a_trial_can_fail) {
+TEST(device_facts, failure_of_each_step_of_the_port_test_is_reported) {
   failing_provider failing(*soft_provider().value());
   const auto device = testing_support::open_soft(failing.get()).value();
   for (const char* const verb : {"ibv_alloc_pd", "ibv_create_cq", "ibv_reg_mr", "ibv_modify_qp"}) {

@@ -67,7 +67,7 @@ devices_facts with(device_facts hardware) {
   return devices;
 }
 
-TEST(examine, hardware_that_works_is_preferred_and_soft0_is_the_last) {
+TEST(examine, best_port_prefers_hardware_and_soft0_last) {
   host_facts host;
   host.devices = {{.name = "rxe0", .emulated = true}, {.name = "mlx5_0"}};
   auto devices = with(adapter("rxe0", ethernet_port(), {entry(0, "10.0.0.1")}));
@@ -76,7 +76,7 @@ TEST(examine, hardware_that_works_is_preferred_and_soft0_is_the_last) {
   EXPECT_EQ(best_usable(host, devices)->device, "rxe0");
   devices.system.devices.push_back(adapter("mlx5_0", ethernet_port(), {entry(0, "10.0.0.2")}));
   EXPECT_EQ(best_usable(host, devices)->kind, device_kind::hardware);
-  devices.system.devices[1].ports[0].trial_failure = error({.call = "polling"});
+  devices.system.devices[1].ports[0].trial_failure = error(error_kind::os, 0, "polling");
   EXPECT_EQ(best_usable(host, devices)->kind, device_kind::kernel);
   devices.system = {};
   EXPECT_EQ(best_usable(host, devices)->kind, device_kind::soft);
@@ -84,7 +84,7 @@ TEST(examine, hardware_that_works_is_preferred_and_soft0_is_the_last) {
   EXPECT_FALSE(best_usable(host, devices));
 }
 
-TEST(examine, a_gid_is_chosen_with_its_reason_and_the_others_without) {
+TEST(examine, chosen_gid_is_reported_with_reason_and_other_gids) {
   const auto found = examine_ports(
       {}, with(adapter("mlx5_0", ethernet_port(),
                        {entry(0, "fe80::1", gid_type::roce_v1), entry(1, "fe80::1"),
@@ -93,9 +93,9 @@ TEST(examine, a_gid_is_chosen_with_its_reason_and_the_others_without) {
   expect_finding(found, "gid", severity::ok, "not 0 fe80::1 (RoCE v1), 1 fe80::1 (link-local)");
 }
 
-TEST(examine, gids_that_reach_nobody_else_are_named) {
+TEST(examine, unroutable_gids_are_reported) {
   expect_finding(examine_ports({}, with(adapter("a", ethernet_port(), {}))), "gid",
-                 severity::problem, "the table is empty");
+                 severity::problem, "the GID table is empty");
   expect_finding(examine_ports({}, with(adapter("a", ethernet_port(), {entry(0, "127.0.0.1")}))),
                  "gid", severity::note, "this host only");
   const auto link = examine_ports({}, with(adapter("a", ethernet_port(), {entry(0, "fe80::2")})));
@@ -103,32 +103,32 @@ TEST(examine, gids_that_reach_nobody_else_are_named) {
   expect_command(link, "gid", "ip address add");
   expect_finding(examine_ports({}, with(adapter("a", ethernet_port(),
                                                 {entry(0, "192.0.2.1", gid_type::roce_v1)}))),
-                 "gid", severity::warning, "a peer has to speak RoCE v1 too");
+                 "gid", severity::warning, "the peer must also use RoCE v1");
 }
 
-TEST(examine, ports_that_are_down_say_what_they_wait_for) {
+TEST(examine, port_that_is_down_reports_the_reason) {
   const auto down = examine_ports({}, with(adapter("a", ethernet_port(IBV_PORT_DOWN), {})));
-  expect_finding(down, "port", severity::problem, "it follows its network interface");
+  expect_finding(down, "port", severity::problem, "an Ethernet port follows its network interface");
   expect_command(down, "port", "ip link set");
   EXPECT_EQ(find(down, "message"), nullptr) << "a port that is down is not tried";
   ibv_port_attr infiniband = ethernet_port(IBV_PORT_INIT);
   infiniband.link_layer = IBV_LINK_LAYER_INFINIBAND;
   infiniband.phys_state = 5;
   const auto waiting = examine_ports({}, with(adapter("a", infiniband, {})));
-  expect_finding(waiting, "port", severity::problem, "waits for a subnet manager");
+  expect_finding(waiting, "port", severity::problem, "no subnet manager has configured it");
   expect_command(waiting, "port", "opensm");
 }
 
-TEST(examine, infiniband_is_addressed_by_its_lid) {
+TEST(examine, infiniband_port_reports_its_lid) {
   ibv_port_attr port = ethernet_port();
   port.link_layer = IBV_LINK_LAYER_INFINIBAND;
   expect_finding(examine_ports({}, with(adapter("a", port, {}))), "gid", severity::problem,
-                 "no subnet manager gave it one");
+                 "no subnet manager has assigned a LID");
   port.lid = 17;
   expect_finding(examine_ports({}, with(adapter("a", port, {}))), "gid", severity::ok, "LID 17");
 }
 
-TEST(examine, iwarp_is_addressed_by_ip_and_not_tried) {
+TEST(examine, iwarp_port_is_addressed_by_ip_and_not_tested) {
   auto iwarp = adapter("siw0", ethernet_port(), {entry(0, "1aa6::", gid_type::infiniband)});
   iwarp.transport = transport_type::iwarp;
   iwarp.ports[0].tried = false;
@@ -137,7 +137,7 @@ TEST(examine, iwarp_is_addressed_by_ip_and_not_tried) {
   expect_finding(found, "message", severity::note, "connection manager");
 }
 
-TEST(examine, interfaces_with_small_packets_are_named_with_the_command) {
+TEST(examine, small_interface_mtu_is_reported_with_the_command) {
   // The loopback interface is the one that every machine has; its index is asked of the kernel.
   auto local = entry(0, "192.0.2.7");
   local.interface_index = 1;
@@ -149,21 +149,21 @@ TEST(examine, interfaces_with_small_packets_are_named_with_the_command) {
   expect_command(small, "mtu", "ip link set " + name + " mtu 4192");
   host.interfaces[0].mtu = 1000;
   expect_finding(examine_ports(host, with(adapter("a", ethernet_port(), {local}))), "mtu",
-                 severity::warning, "too small for it");
+                 severity::warning, "which is too small");
   host.interfaces[0].up = false;
   const auto off = examine_ports(host, with(adapter("a", ethernet_port(), {local})));
-  expect_finding(off, "gid", severity::warning, "is switched off");
+  expect_finding(off, "gid", severity::warning, "is down");
   expect_command(off, "gid", "ip link set " + name + " up");
 }
 
-TEST(examine, a_message_that_does_not_arrive_is_a_problem_in_its_own_words) {
+TEST(examine, lost_test_message_is_a_problem_with_its_error) {
   auto devices = with(adapter("mlx5_0", ethernet_port(), {entry(0, "192.0.2.7")}));
   devices.system.devices[0].ports[0].trial_failure =
       error::timed_out("polling", "completion queue of mlx5_0", "never completed");
   expect_finding(examine_ports({}, devices), "message", severity::problem, "never completed");
 }
 
-TEST(examine, files_of_devices_are_judged) {
+TEST(examine, device_file_that_cannot_be_opened_is_a_problem) {
   host_facts host;
   host.has_class = true;
   host.has_connection_manager = true;
@@ -177,22 +177,23 @@ TEST(examine, files_of_devices_are_judged) {
   host.container = "docker";
   found = examine_kernel(host, devices);
   expect_finding(found, "permission", severity::problem,
-                 "this container (docker) was not given it");
+                 "it is not passed to this container (docker)");
   expect_command(found, "permission", "--device=/dev/infiniband");
   host.devices[0].node.clear();
   expect_command(examine_kernel(host, devices), "permission", "modprobe ib_uverbs");
 }
 
-TEST(examine, devices_without_a_driver_of_libibverbs_are_named) {
+TEST(examine, device_without_libibverbs_driver_is_a_problem) {
   host_facts host;
   host.devices = {{.name = "mlx5_0", .node = "/dev/infiniband/uverbs0"}};
   const auto found = examine_kernel(host, {});
   expect_finding(found, "driver", severity::problem, "libibverbs found no driver for it");
   expect_command(found, "driver", "IBV_SHOW_WARNINGS=1");
-  expect_finding(found, "rdma_cm", severity::note, "connection manager is not there");
+  expect_finding(found, "rdma_cm", severity::note,
+                 "connection manager of the kernel is not loaded");
 }
 
-TEST(examine, adapters_without_a_device_name_their_module) {
+TEST(examine, adapter_without_rdma_device_names_its_module) {
   host_facts host;
   host.adapters = {{.address = "0000:01:00.0", .maker = "NVIDIA (Mellanox)", .module = "mlx5_ib"}};
   expect_finding(examine_kernel(host, {}), "module", severity::warning, "is not loaded");
@@ -201,7 +202,7 @@ TEST(examine, adapters_without_a_device_name_their_module) {
   expect_command(examine_kernel(host, {}), "module", "dmesg");
 }
 
-TEST(examine, libraries_that_are_absent_or_hidden) {
+TEST(examine, missing_or_hidden_libibverbs_is_reported) {
   devices_facts devices;
   devices.system.failure = error::unavailable(ENOENT, "dlopen", "libibverbs.so.1", "not found");
   expect_finding(examine_kernel({}, devices), "libibverbs", severity::note, "not found");
@@ -212,10 +213,10 @@ TEST(examine, libraries_that_are_absent_or_hidden) {
   expect_finding(examine_kernel({}, devices), "libibverbs", severity::problem, "it is 'x'");
 }
 
-TEST(examine, locked_memory_matters_with_devices_that_pin) {
+TEST(examine, memlock_limit_matters_only_with_kernel_devices) {
   host_facts host;
   host.locked_memory = limit{.soft = 65536, .hard = 65536};
-  expect_finding(examine_process(host), "memlock", severity::note, "soft0 pins nothing");
+  expect_finding(examine_process(host), "memlock", severity::note, "soft0 does not pin memory");
   host.devices = {{.name = "mlx5_0"}};
   expect_finding(examine_process(host), "memlock", severity::warning, "65536 bytes");
   expect_command(examine_process(host), "memlock", "memlock unlimited");
@@ -229,7 +230,7 @@ TEST(examine, locked_memory_matters_with_devices_that_pin) {
   expect_finding(examine_process(host), "memlock", severity::ok, "unlimited");
 }
 
-TEST(examine, groups_that_are_exhausted_are_problems) {
+TEST(examine, exhausted_control_group_is_a_problem) {
   host_facts host;
   host.group_limits = {{.file = "/sys/fs/cgroup/x/rdma.max",
                         .device = "mlx5_0",
@@ -242,12 +243,13 @@ TEST(examine, groups_that_are_exhausted_are_problems) {
   expect_command(examine_process(host), "cgroup", "mlx5_0 hca_handle=max");
 }
 
-TEST(examine, fork_is_judged_by_kernel_and_environment) {
+TEST(examine, fork_finding_depends_on_kernel_and_environment) {
   host_facts host;
   host.kernel_release = "6.1.0";
-  expect_finding(examine_process(host), "fork", severity::ok, "its own copy");
+  expect_finding(examine_process(host), "fork", severity::ok,
+                 "copies registered pages for a child");
   host.fork_variable = "RDMAV_FORK_SAFE=1";
-  expect_finding(examine_process(host), "fork", severity::note, "only makes registering slower");
+  expect_finding(examine_process(host), "fork", severity::note, "only slows registration down");
   host.kernel_release = "5.4.0";
   expect_finding(examine_process(host), "fork", severity::ok, "RDMAV_FORK_SAFE=1 makes libibverbs");
   host.fork_variable.clear();
@@ -256,7 +258,7 @@ TEST(examine, fork_is_judged_by_kernel_and_environment) {
   expect_command(examine_process(host), "fork", "export RDMAV_FORK_SAFE=1");
 }
 
-TEST(examine, containers_are_notes_with_the_command) {
+TEST(examine, container_is_a_note_with_the_command) {
   host_facts host;
   expect_finding(examine_process(host), "container", severity::ok, "no container");
   host.container = "docker";
@@ -266,7 +268,7 @@ TEST(examine, containers_are_notes_with_the_command) {
   expect_command(examine_process(host), "container", "--ulimit memlock=-1");
 }
 
-TEST(examine, the_software_device_says_what_it_lacks) {
+TEST(examine, software_device_reports_what_is_missing) {
   devices_facts devices;
   expect_finding(examine_software({}, devices), "soft0", severity::ok, "can share memory");
   devices.shared_memory_error = EPERM;
@@ -281,10 +283,10 @@ TEST(examine, the_software_device_says_what_it_lacks) {
       error::unavailable(EPROTO, "verbena_soft_entry", "libverbena-soft.so.0", "another version");
   expect_finding(examine_software({}, devices), "soft0", severity::problem, "another version");
   devices.soft = {.hidden = true};
-  expect_finding(examine_software({}, devices), "soft0", severity::note, "switches it off");
+  expect_finding(examine_software({}, devices), "soft0", severity::note, "disables soft0");
 }
 
-TEST(examine, attaching_names_the_interfaces_of_this_host) {
+TEST(examine, attach_commands_name_the_interfaces_of_the_host) {
   host_facts host;
   host.interfaces = {{.name = "lo", .mtu = 65536, .up = true},
                      {.name = "eth7", .mtu = 1500, .up = true, .running = true, .ethernet = true},
@@ -303,7 +305,7 @@ TEST(examine, attaching_names_the_interfaces_of_this_host) {
   host.available.clear();
   found = examine_software(host, {});
   expect_command(found, "attach", "type veth");
-  expect_finding(found, "attach", severity::note, "modules of this kernel are not here");
+  expect_finding(found, "attach", severity::note, "modules of this kernel are not visible");
   host.devices = {{.name = "rxe0", .emulated = true}};
   EXPECT_EQ(
       find(examine_software(host, with(adapter("rxe0", ethernet_port(), {entry(0, "192.0.2.7")}))),
@@ -312,7 +314,7 @@ TEST(examine, attaching_names_the_interfaces_of_this_host) {
       << "there is a device of the kernel's already";
 }
 
-TEST(examine, peers_are_compared_with_the_port_that_is_used) {
+TEST(examine, peer_endpoint_is_compared_with_the_best_port) {
   auto local = entry(0, "192.0.2.7");
   local.interface_index = 1;
   const auto devices = with(adapter("a", ethernet_port(), {local}));
@@ -321,34 +323,34 @@ TEST(examine, peers_are_compared_with_the_port_that_is_used) {
       .queue_pair = queue_pair_number(17), .gid = parse_gid("192.0.2.9"), .mtu = mtu::bytes_4096};
   auto found = examine_peer(host, devices, peer);
   expect_finding(found, "peer-mtu", severity::ok, "the connection uses 1024");
-  expect_finding(found, "peer-address", severity::note, "no line of the route table");
-  expect_finding(found, "peer-reads", severity::note, "no reads and no atomics");
+  expect_finding(found, "peer-address", severity::note, "the route table has no entry");
+  expect_finding(found, "peer-reads", severity::note, "no RDMA READ and no atomic");
   host.routes = {{.destination = 0, .mask = 0, .interface = "eth9"}};
-  expect_finding(examine_peer(host, devices, peer), "peer-address", severity::warning,
-                 "goes by eth9");
+  expect_finding(examine_peer(host, devices, peer), "peer-address", severity::warning, "uses eth9");
   host.routes.push_back({.destination = 0xc0000200U,
                          .mask = 0xffffff00U,
                          .interface = local.interface_name().value()});
   expect_finding(examine_peer(host, devices, peer), "peer-address", severity::ok,
-                 "as the GID that is chosen here");
+                 "like the chosen local GID");
   expect_finding(examine_peer(host, devices, {.gid = local.gid, .read_depth = 1}), "peer-address",
                  severity::ok, "which is this port");
   expect_finding(examine_peer(host, devices, {.lid = lid(3)}), "peer-address", severity::problem,
                  "the peer has no GID");
   expect_finding(examine_peer(host, devices, {.gid = parse_gid("2001:db8::1")}), "peer-address",
-                 severity::warning, "one is IPv4 and the other is not");
-  expect_finding(examine_peer(host, {}, peer), "peer", severity::problem, "no port here");
+                 severity::warning, "use IPv4 on both sides");
+  expect_finding(examine_peer(host, {}, peer), "peer", severity::problem,
+                 "no port of this host works");
 }
 
-TEST(examine, soft0_reaches_this_host_only) {
+TEST(examine, peer_of_another_host_is_a_problem_on_soft0) {
   devices_facts devices;
   devices.soft.devices.push_back(
       adapter("soft0", ethernet_port(), {entry(0, "192.0.2.7")}, provider_origin::soft));
   expect_finding(examine_peer({}, devices, {.gid = parse_gid("192.0.2.9")}), "peer-address",
-                 severity::problem, "soft0 reaches processes of this host only");
+                 severity::problem, "soft0 reaches processes of this");
 }
 
-TEST(examine, everything_that_is_found_is_explained) {
+TEST(examine, every_finding_has_topic_check_and_meaning) {
   const auto all = examine({}, {});
   EXPECT_GE(all.size(), 7U);
   for (const auto& each : all) {

@@ -18,7 +18,7 @@ constexpr const char* limits =
     "Max open files            1024                 1048576              files     \n"
     "Max locked memory         65536                unlimited            bytes     \n";
 
-TEST(host_facts, an_empty_tree_has_no_facts_and_is_no_failure) {
+TEST(host_facts, empty_tree_yields_defaults) {
   const auto facts = host_tree().facts();
   EXPECT_FALSE(facts.has_class);
   EXPECT_TRUE(facts.devices.empty() && facts.interfaces.empty() && facts.adapters.empty());
@@ -26,7 +26,7 @@ TEST(host_facts, an_empty_tree_has_no_facts_and_is_no_failure) {
   EXPECT_EQ(facts.container, "");
 }
 
-TEST(host_facts, limits_are_read_with_and_without_a_number) {
+TEST(host_facts, numeric_and_unlimited_limits_are_read) {
   host_tree tree;
   const auto facts = tree.file("proc/self/limits", limits).facts();
   ASSERT_TRUE(facts.locked_memory && facts.open_files);
@@ -35,7 +35,7 @@ TEST(host_facts, limits_are_read_with_and_without_a_number) {
   EXPECT_EQ(facts.open_files->hard, 1048576U);
 }
 
-TEST(host_facts, only_the_first_user_namespace_gives_the_right_to_lock) {
+TEST(host_facts, cap_ipc_lock_counts_only_in_the_initial_namespace) {
   host_tree tree;
   tree.file("proc/self/status", "Name:\tx\nCapEff:\t0000000000004000\nSeccomp:\t2\n");
   tree.file("proc/self/uid_map", "         0          0 4294967295\n");
@@ -47,7 +47,7 @@ TEST(host_facts, only_the_first_user_namespace_gives_the_right_to_lock) {
   EXPECT_TRUE(tree.facts().own_users);
 }
 
-TEST(host_facts, devices_have_their_file_or_say_why_not) {
+TEST(host_facts, devices_have_their_file_or_its_errno) {
   host_tree tree;
   const auto facts =
       tree.device("mlx5_0", "uverbs0", true).device("mlx5_1", "uverbs1", false).facts();
@@ -58,7 +58,7 @@ TEST(host_facts, devices_have_their_file_or_say_why_not) {
   EXPECT_FALSE(facts.devices[0].emulated);
 }
 
-TEST(host_facts, software_devices_of_the_kernel_are_told_from_hardware) {
+TEST(host_facts, rxe_and_siw_are_distinguished_from_hardware) {
   host_tree tree;
   tree.device("rxe0", "uverbs0", true).file("sys/class/infiniband/rxe0/parent", "eth0\n");
   tree.folder("sys/devices/virtual/infiniband/siw0");
@@ -69,7 +69,7 @@ TEST(host_facts, software_devices_of_the_kernel_are_told_from_hardware) {
   EXPECT_TRUE(facts.devices[0].emulated && facts.devices[1].emulated);
 }
 
-TEST(host_facts, adapters_are_network_devices_of_makers_that_speak_rdma) {
+TEST(host_facts, adapters_are_network_devices_of_rdma_vendors) {
   host_tree tree;
   const auto pci = [&tree](const std::string& at, const char* vendor, const char* device,
                            const char* kind) {
@@ -88,7 +88,7 @@ TEST(host_facts, adapters_are_network_devices_of_makers_that_speak_rdma) {
   EXPECT_EQ(facts.adapters[1].module, "efa");
 }
 
-TEST(host_facts, interfaces_and_routes) {
+TEST(host_facts, interfaces_and_routes_are_read) {
   host_tree tree;
   tree.interface("eth0", "1500", "0x1003").interface("lo", "65536", "0x9");
   tree.file("proc/net/route",
@@ -105,7 +105,7 @@ TEST(host_facts, interfaces_and_routes) {
   EXPECT_EQ(facts.routes[1].mask, 0xff000000U);
 }
 
-TEST(host_facts, limits_of_the_group_and_of_those_above_it) {
+TEST(host_facts, limits_of_the_control_group_and_its_ancestors_are_read) {
   host_tree tree;
   tree.file("proc/self/cgroup", "0::/a.slice/b.service\n");
   tree.file("sys/fs/cgroup/a.slice/rdma.max", "mlx5_0 hca_handle=2 hca_object=max\n");
@@ -118,7 +118,7 @@ TEST(host_facts, limits_of_the_group_and_of_those_above_it) {
   EXPECT_EQ(facts.group_limits[1].used, 2U);
 }
 
-TEST(host_facts, groups_of_the_first_version) {
+TEST(host_facts, version_1_control_groups_are_read) {
   host_tree tree;
   tree.file("proc/self/cgroup", "7:rdma:/x\n3:cpu:/x\n");
   tree.file("sys/fs/cgroup/rdma/x/rdma.max", "efa_0 hca_handle=1\n");
@@ -126,7 +126,7 @@ TEST(host_facts, groups_of_the_first_version) {
   EXPECT_EQ(tree.facts().group_limits[0].device, "efa_0");
 }
 
-TEST(host_facts, modules_that_could_be_loaded) {
+TEST(host_facts, loadable_modules_are_found) {
   host_tree tree;
   tree.file("proc/sys/kernel/osrelease", "6.1.0-9\n")
       .file("proc/modules", "ib_core 1 2 - Live 0\n");
@@ -137,13 +137,13 @@ TEST(host_facts, modules_that_could_be_loaded) {
   EXPECT_EQ(facts.loaded, std::vector<std::string>{"ib_core"});
 }
 
-TEST(host_facts, containers_are_known_by_their_marks) {
+TEST(host_facts, containers_are_recognized) {
   EXPECT_EQ(host_tree().file(".dockerenv", "").facts().container, "docker");
   EXPECT_EQ(host_tree().file("run/.containerenv", "").facts().container, "podman");
   EXPECT_EQ(host_tree().file("run/systemd/container", "lxc\n").facts().container, "lxc");
 }
 
-TEST(host_facts, releases_of_the_kernel_are_compared_by_number) {
+TEST(host_facts, kernel_releases_are_compared_numerically) {
   EXPECT_TRUE(kernel_is_at_least("6.1.0-37-amd64", 5, 12));
   EXPECT_TRUE(kernel_is_at_least("5.12", 5, 12));
   EXPECT_FALSE(kernel_is_at_least("5.4.0-200-generic", 5, 12));

@@ -16,7 +16,7 @@ namespace {
 using testing_support::expect_error;
 using testing_support::open_soft;
 
-TEST(efa_device, tells_its_limits_and_what_its_queue_pairs_do) {
+TEST(efa_device, query_returns_limits_and_operations) {
   test::fake_efa fake;
   const auto context = open_soft(fake.get()).value();
   const auto found = efa::query_device(context).value();
@@ -38,28 +38,28 @@ TEST(efa_device, tells_its_limits_and_what_its_queue_pairs_do) {
   EXPECT_EQ(to_string(newer.capabilities()), "RDMA_READ | CQ_WITH_SGID | RDMA_WRITE");
 }
 
-TEST(efa_device, another_device_is_no_efa) {
+TEST(efa_device, other_device_returns_not_supported) {
   test::fake_efa fake;
   const auto context = open_soft(fake.get()).value();
   fake.code = EOPNOTSUPP;
   const auto refused = efa::query_device(context);
   expect_error(refused, "soft0");
-  expect_error(refused, "no Elastic Fabric Adapter");
+  expect_error(refused, "not an Elastic Fabric Adapter");
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
   EXPECT_FALSE(efa::is_efa(context));
 }
 
-TEST(efa_device, an_older_adapter_tells_no_senders) {
+TEST(efa_device, older_device_has_no_source_gid) {
   test::fake_efa fake;
   const auto context = open_soft(fake.get()).value();
-  const auto refused = efa::create_completion_queue(context, 4);
+  const auto refused = efa::create_cq(context, 4);
   expect_error(refused, "efadv_create_cq on soft0");
-  expect_error(refused, "older EFA");
+  expect_error(refused, "older device");
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
 }
 
 // As of a software device that is older than EFA.
-TEST(efa_device, a_provider_without_the_functions_says_so) {
+TEST(efa_device, provider_without_efa_functions_returns_an_error) {
   verbena::provider older = *soft_provider().value();
   older.efa = {};
   const auto context = open_soft(older).value();

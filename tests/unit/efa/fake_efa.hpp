@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 
 #include "verbena/efa/device_attributes.hpp"
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/provider.hpp"
 
 namespace verbena::test {
@@ -26,9 +28,11 @@ class fake_efa {
     attributes.inline_buf_size = 32;
     attributes.max_rdma_size = 1U << 30;
     attributes.device_caps = EFADV_DEVICE_ATTR_CAPS_RDMA_READ;
-    provider_.efa.query_device.set(&query_device);
-    provider_.efa.query_ah.set(&query_ah);
-    provider_.efa.create_qp_ex.set(&create_queue_pair);
+    sys::efa_table table = *provider_.efa;
+    table.query_device.set(&query_device);
+    table.query_ah.set(&query_ah);
+    table.create_qp_ex.set(&create_qp);
+    provider_.efa = std::make_shared<const sys::efa_table>(table);
   }
   fake_efa(const fake_efa&) = delete;
   fake_efa& operator=(const fake_efa&) = delete;
@@ -36,8 +40,8 @@ class fake_efa {
 
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  int code = 0;                    ///< what creation and queries fail with; 0: nothing
-  efadv_device_attr attributes{};  ///< what the device tells
+  int code = 0;                    ///< errno of creation and queries; 0: success
+  efadv_device_attr attributes{};  ///< attributes that the device reports
   ibv_qp_init_attr_ex asked{};     ///< of the last creation
   efadv_qp_init_attr kind{};
   std::uint32_t size = 0;  ///< of the last structure that was handed over
@@ -53,8 +57,8 @@ class fake_efa {
     out->ahn = 77;
     return instance->code;
   }
-  static ibv_qp* create_queue_pair(ibv_context* device, ibv_qp_init_attr_ex* asked,
-                                   efadv_qp_init_attr* kind, std::uint32_t bytes) {
+  static ibv_qp* create_qp(ibv_context* device, ibv_qp_init_attr_ex* asked,
+                           efadv_qp_init_attr* kind, std::uint32_t bytes) {
     instance->asked = *asked;
     instance->kind = *kind;
     instance->size = bytes;

@@ -37,7 +37,7 @@ const auto* const efa_looks = ::testing::AddGlobalTestEnvironment(new looks);
 struct peer {
   explicit peer(const protection_domain& pd)
       : cq(pd.context().create_cq(64).value()),
-        prepared(pd.create_queue_pair<efa::srd>(cq, cq, {.max_inline_data = 8}).value()),
+        prepared(pd.create_qp<efa::srd>(cq, cq, {.queues = {.max_inline_data = 8}}).value()),
         endpoint(prepared.endpoint()),
         queue(std::move(prepared).activate(key).value()),
         memory(pd.allocate(8192, access::local_write | access::remote_read | access::remote_write)
@@ -64,7 +64,7 @@ struct peer {
 class srd_traffic : public ::testing::Test {
  protected:
   [[nodiscard]] address_handle way_to(const peer& of) const {
-    return pd.create_address_handle({.gid = of.endpoint.gid, .source_gid = gid_index(0)}).value();
+    return pd.create_ah({.gid = of.endpoint.gid, .source_gid = gid_index(0)}).value();
   }
 
   context device = testing_support::open_soft();
@@ -73,7 +73,7 @@ class srd_traffic : public ::testing::Test {
   address_handle way = way_to(b);
 };
 
-TEST_F(srd_traffic, messages_begin_at_the_first_byte_and_say_from_whom) {
+TEST_F(srd_traffic, messages_have_no_grh_and_name_the_sender) {
   ASSERT_TRUE(efa::is_efa(device));
   b.queue.post_receive({.id = 1}, b.memory.slice(0, 64)).value();
   b.queue.post_receive({.id = 2}, b.memory.slice(64, 64)).value();
@@ -99,7 +99,7 @@ TEST_F(srd_traffic, messages_begin_at_the_first_byte_and_say_from_whom) {
   for (const auto& done : test::take(a.cq, 2)) EXPECT_TRUE(done.ok());
 }
 
-TEST_F(srd_traffic, writes_and_reads_reach_the_memory_of_the_peer_that_is_named) {
+TEST_F(srd_traffic, writes_and_reads_reach_the_destination) {
   a.put(0, "to b");
   a.put(16, "to c");
   c.queue.post_receive({.id = 5}, c.memory.slice(0, 8)).value();
@@ -123,7 +123,7 @@ TEST_F(srd_traffic, writes_and_reads_reach_the_memory_of_the_peer_that_is_named)
   EXPECT_EQ(a.text(400, 4), "to b");
 }
 
-TEST_F(srd_traffic, a_request_with_another_key_fails_alone) {
+TEST_F(srd_traffic, request_with_wrong_qkey_fails_without_side_effects) {
   b.queue.post_receive({}, b.memory.slice(0, 64)).value();
   a.put(0, "hello");
   auto queue = a.queue.extended().value();
@@ -142,10 +142,10 @@ TEST_F(srd_traffic, a_request_with_another_key_fails_alone) {
   EXPECT_EQ(a.queue.current_state().value(), queue_pair_state::ready_to_send);
 }
 
-TEST_F(srd_traffic, an_unknown_sender_is_told_by_its_gid_and_a_known_one_by_its_number) {
+TEST_F(srd_traffic, sender_has_a_gid_or_an_ah_number) {
   const auto apart = device.allocate_pd().value();  // has no address handle yet
-  const auto cq = efa::create_completion_queue(device, 16).value();
-  auto prepared = apart.create_queue_pair<efa::srd>(cq, cq).value();
+  const auto cq = efa::create_cq(device, 16).value();
+  auto prepared = apart.create_qp<efa::srd>(cq, cq).value();
   const auto self = prepared.endpoint();
   auto receiver = std::move(prepared).activate(key).value();
   const auto memory = apart.allocate(128, access::local_write).value();
@@ -177,8 +177,7 @@ TEST_F(srd_traffic, an_unknown_sender_is_told_by_its_gid_and_a_known_one_by_its_
     EXPECT_EQ(cq.source_gid(done), a.endpoint.gid);
   });
   EXPECT_TRUE(looked);
-  const auto back =
-      apart.create_address_handle({.gid = a.endpoint.gid, .source_gid = gid_index(0)}).value();
+  const auto back = apart.create_ah({.gid = a.endpoint.gid, .source_gid = gid_index(0)}).value();
   send_one();
   looked = false;
   receive_one([&](const lazy_completion& done) {
@@ -189,15 +188,15 @@ TEST_F(srd_traffic, an_unknown_sender_is_told_by_its_gid_and_a_known_one_by_its_
   EXPECT_TRUE(looked);
 }
 
-TEST_F(srd_traffic, other_transports_and_limits_are_refused_by_name) {
-  const auto connection = pd.create_queue_pair<rc>(a.cq, a.cq);
+TEST_F(srd_traffic, unsupported_transports_and_limits_are_named) {
+  const auto connection = pd.create_qp<rc>(a.cq, a.cq);
   ASSERT_FALSE(connection.has_value());
   EXPECT_EQ(connection.error().kind(), error_kind::not_supported);
-  const auto datagrams = pd.create_queue_pair<ud>(a.cq, a.cq).value();
+  const auto datagrams = pd.create_qp<ud>(a.cq, a.cq).value();
   EXPECT_EQ(datagrams.endpoint().gid, a.endpoint.gid) << "there are no LIDs";
   const auto limits = efa::query_device(device).value();
-  expect_error(pd.create_queue_pair<efa::srd>(a.cq, a.cq,
-                                              {.max_inline_data = limits.max_inline_data() + 1U}),
+  expect_error(pd.create_qp<efa::srd>(
+                   a.cq, a.cq, {.queues = {.max_inline_data = limits.max_inline_data() + 1U}}),
                "max_inline_data " + std::to_string(limits.max_inline_data() + 1) + " > ");
   auto queue = a.queue.extended().value();
   auto fenced = queue.start_send();

@@ -26,7 +26,7 @@ using testing_support::open_soft;
 class srd_creation : public ::testing::Test {
  protected:
   [[nodiscard]] auto create(const queue_pair_options<efa::srd>& options = {}) const {
-    return pd.create_queue_pair<efa::srd>(cq, cq, options);
+    return pd.create_qp<efa::srd>(cq, cq, options);
   }
 
   test::fake_efa fake;
@@ -35,8 +35,14 @@ class srd_creation : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-TEST_F(srd_creation, goes_through_libefa_with_what_the_device_has) {
-  const auto made = create({.max_send_wr = 5, .max_inline_data = 7}).value();
+TEST(srd_options, defaults_equal_those_of_other_transports) {
+  constexpr queue_pair_options<efa::srd> options;
+  static_assert(options.queues == queue_sizes{});
+  static_assert(options.route == datagram_route{});
+}
+
+TEST_F(srd_creation, creation_passes_device_operations_to_libefa) {
+  const auto made = create({.queues = {.max_send_wr = 5, .max_inline_data = 7}}).value();
   EXPECT_EQ(fake.asked.qp_type, IBV_QPT_DRIVER);
   EXPECT_EQ(fake.kind.driver_qp_type, unsigned{EFADV_QP_DRIVER_TYPE_SRD});
   EXPECT_EQ(fake.kind.comp_mask, 0U);
@@ -55,7 +61,7 @@ TEST_F(srd_creation, goes_through_libefa_with_what_the_device_has) {
   EXPECT_EQ(fake.asked.send_ops_flags, operations_of<efa::srd>.mask());
 }
 
-TEST_F(srd_creation, says_which_operations_or_limits_the_device_has_not) {
+TEST_F(srd_creation, unsupported_operations_and_limits_are_named) {
   const auto write = create({.operations = send_operation::send | send_operation::write});
   expect_error(write, "do not have RDMA_WRITE on this device, they have SEND | SEND_WITH_IMM | ");
   EXPECT_EQ(write.error().kind(), error_kind::not_supported);
@@ -63,19 +69,21 @@ TEST_F(srd_creation, says_which_operations_or_limits_the_device_has_not) {
                "queue pairs of SRD do not have ATOMIC_FETCH_AND_ADD");
 }
 
-TEST_F(srd_creation, a_refusal_names_verb_domain_and_limits) {
+TEST_F(srd_creation, failed_creation_names_verb_domain_and_limits) {
   static verbena::provider refusing;
   refusing = fake.get();
-  refusing.efa.create_qp_ex.set(
+  auto efa = std::make_shared<sys::efa_table>(*refusing.efa);
+  efa->create_qp_ex.set(
       [](ibv_context*, ibv_qp_init_attr_ex*, efadv_qp_init_attr*, std::uint32_t) -> ibv_qp* {
         errno = EINVAL;
         return nullptr;
       });
+  refusing.efa = std::move(efa);
   const auto context = open_soft(refusing).value();
   const auto domain = context.allocate_pd().value();
   const auto queue = context.create_cq(4).value();
-  const auto refused = domain.create_queue_pair<efa::srd>(
-      queue, queue, {.max_recv_wr = 1000, .max_send_sge = 9, .max_inline_data = 64});
+  const auto refused = domain.create_qp<efa::srd>(
+      queue, queue, {.queues = {.max_recv_wr = 1000, .max_send_sge = 9, .max_inline_data = 64}});
   expect_error(refused, "efadv_create_qp_ex on protection domain of soft0");
   expect_error(refused,
                "max_recv_wr 1000 > the device's maximum 512, max_send_sge 9 > the "
@@ -83,7 +91,7 @@ TEST_F(srd_creation, a_refusal_names_verb_domain_and_limits) {
   EXPECT_EQ(refused.error().code(), EINVAL);
 }
 
-TEST_F(srd_creation, activation_leads_to_a_queue_that_posts_by_the_extended_interface) {
+TEST_F(srd_creation, active_queue_pair_posts_by_the_extended_interface) {
   auto queue = create().value().activate(queue_key(5)).value();
   EXPECT_EQ(queue.current_state().value(), queue_pair_state::ready_to_send);
   ASSERT_TRUE(queue.extended().has_value());
@@ -93,7 +101,7 @@ TEST_F(srd_creation, activation_leads_to_a_queue_that_posts_by_the_extended_inte
   EXPECT_TRUE(same);
 }
 
-TEST_F(srd_creation, a_device_without_the_extended_interface_makes_none) {
+TEST_F(srd_creation, device_without_extended_interface_is_rejected) {
   static verbena::provider classic;
   classic = fake.get();
   classic.verbs.qp_to_qp_ex.set([](ibv_qp* /*made*/) -> ibv_qp_ex* { return nullptr; });
@@ -102,7 +110,7 @@ TEST_F(srd_creation, a_device_without_the_extended_interface_makes_none) {
     const auto context = open_soft(counting.get()).value();
     const auto domain = context.allocate_pd().value();
     const auto queue = context.create_cq(4).value();
-    const auto refused = domain.create_queue_pair<efa::srd>(queue, queue);
+    const auto refused = domain.create_qp<efa::srd>(queue, queue);
     expect_error(refused, "queue pairs of SRD have no other");
     EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
     EXPECT_FALSE(counting.is_live("efadv_create_qp_ex"));
@@ -111,12 +119,12 @@ TEST_F(srd_creation, a_device_without_the_extended_interface_makes_none) {
 }
 
 // Each call on the way refused in turn: the error names it, and nothing is left behind.
-TEST_F(srd_creation, leaves_nothing_when_any_call_fails) {
+TEST_F(srd_creation, failure_of_any_call_leaks_nothing) {
   const auto path = [](const provider& from) -> result<queue_pair<efa::srd>> {
     VERBENA_TRY(const auto context, open_soft(from));
     VERBENA_TRY(const auto domain, context.allocate_pd());
     VERBENA_TRY(const auto queue, context.create_cq(16));
-    VERBENA_TRY(auto prepared, domain.create_queue_pair<efa::srd>(queue, queue));
+    VERBENA_TRY(auto prepared, domain.create_qp<efa::srd>(queue, queue));
     return std::move(prepared).activate(queue_key(7));
   };
   testing_support::counting_provider counting(fake.get());
@@ -143,7 +151,7 @@ TEST_F(srd_creation, leaves_nothing_when_any_call_fails) {
   EXPECT_NE(seen.find("efadv_create_qp_ex "), std::string::npos);
 }
 
-TEST(srd_batch, every_request_has_its_own_destination) {
+TEST(srd_batch, each_request_has_its_destination) {
   test::recording_queue queue;
   ibv_pd pd{};
   ibv_ah ways[2] = {{nullptr, &pd, 10}, {nullptr, &pd, 11}};
@@ -170,7 +178,7 @@ TEST(srd_batch, every_request_has_its_own_destination) {
             "; 5 read(9,2000) to(11,7,8) list(2) complete");
 }
 
-TEST(srd_batch, is_a_batch_of_addressed_requests) {
+TEST(srd_batch, batch_satisfies_the_addressed_batch_concept) {
   static_assert(datagram_poster<extended_queue<efa::srd>>);
   static_assert(!connected_poster<extended_queue<efa::srd>>);
   static_assert(!datagram_poster<queue_pair<efa::srd>>, "it has no classic interface");

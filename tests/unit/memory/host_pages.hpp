@@ -31,7 +31,7 @@ inline std::set<int> pages_of(std::span<const std::byte> memory) {
   return {nodes.begin(), nodes.end()};
 }
 
-/// Pages that nobody has touched.
+/// Untouched pages.
 class fresh_memory {
  public:
   explicit fresh_memory(std::size_t bytes)

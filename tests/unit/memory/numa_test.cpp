@@ -152,7 +152,7 @@ TEST(numa, node_that_is_not_there_is_named) {
   const auto placement = numa_placement::on_node(999, numa_binding::preferred);
   EXPECT_TRUE(buffer_pool::create(pd, options_of(1, placement)).has_value());
   EXPECT_TRUE(log.contains("NUMA node 999")) << log.text();
-  EXPECT_TRUE(log.contains("the memory is where the kernel puts it")) << log.text();
+  EXPECT_TRUE(log.contains("the kernel chooses the node instead")) << log.text();
   expect_error(bind_thread_to_numa_node(999, numa_binding::preferred), "NUMA node 999");
 }
 
@@ -164,7 +164,7 @@ TEST(numa, more_than_a_node_has_is_refused_before_it_is_allocated) {
         allocate_placed(pd, (kib + 1) * 1024, access::local_write, {.placement = strictly(node)});
     expect_error(refused, "allocate_placed on NUMA node " + std::to_string(node) +
                               " failed: Cannot allocate memory (errno 12)");
-    expect_error(refused, std::to_string(kib + 1) + " KiB were to be bound to it strictly");
+    expect_error(refused, std::to_string(kib + 1) + " KiB to bind strictly");
   }
 }
 
@@ -179,10 +179,10 @@ TEST(full_node, is_named_and_only_preferred) {
   const auto pd = test::open_tested().allocate_pd().value();
   const auto refused = buffer_pool::create(pd, options_of(bytes, strictly(full)));
   expect_error(refused, "buffer_pool::create on NUMA node " + std::to_string(full) + " failed: ");
-  expect_error(refused, "the node: it has not as much to spare");
+  expect_error(refused, "the node: it does not have as much to spare");
   expect_error(refused, "free there: ");
   EXPECT_TRUE(refused.error().code() == EIO || refused.error().code() == ENOMEM);
-  // What was allocated is free again.
+  // The allocated memory is free again.
   EXPECT_TRUE(buffer_pool::create(pd, options_of(1, strictly(full))).has_value());
   const auto placement = numa_placement::on_node(full, numa_binding::preferred);
   const auto pool = buffer_pool::create(pd, options_of(bytes, placement)).value();

@@ -89,7 +89,7 @@ TEST(placed_block, strict_refusals_name_node_call_number_cause_and_remedy) {
       {&scripted_host::prefer_code, EINVAL, {"(errno 22)", "Mems_allowed_list"}},
       {&scripted_host::bind_code, EIO, {"(errno 5)", "bind refused", "could not be moved"}},
       {&scripted_host::bind_code, EIO, {"free there: 12 MiB", "choose another node"}},
-      {&scripted_host::bind_code, ENOMEM, {"(errno 12)", "not as much memory to spare"}},
+      {&scripted_host::bind_code, ENOMEM, {"(errno 12)", "does not have as much memory to spare"}},
       {&scripted_host::locate_code, EPERM, {"(errno 1)", "locate refused", "CAP_SYS_NICE"}},
   };
   for (const auto& [which, code, words] : refusals) {
@@ -135,7 +135,7 @@ TEST(placed_block, size_and_node_are_checked_first) {
     return can_place(host, bytes, {.call = "test", .node = node, .how = how});
   };
   EXPECT_TRUE(can(1U << 20U, 2, numa_binding::strict).value());
-  expect_error(can((1U << 20U) + 1, 2, numa_binding::strict), "it has 1 MiB in all");
+  expect_error(can((1U << 20U) + 1, 2, numa_binding::strict), "the node has 1 MiB, less than");
   EXPECT_TRUE(can((1U << 20U) + 1, 2, numa_binding::preferred).value());
   expect_error(can(1, 1, numa_binding::strict), "there are: 0, 2");
   EXPECT_EQ(log.text(), "");

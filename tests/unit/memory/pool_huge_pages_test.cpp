@@ -28,7 +28,7 @@ class pool_huge_pages : public ::testing::Test {
   // Three buffers, in two huge pages of 2 MiB.
   static buffer_pool_options options() {
     return {.classes = {{.bytes = 1U << 20U, .count = 3}},
-            .rights = access::local_write | access::remote_write,
+            .access = access::local_write | access::remote_write,
             .huge_pages = huge_pages::required};
   }
 

@@ -16,8 +16,8 @@
 
 #include "src/memory/free_list.hpp"
 #include "verbena/memory/buffer_pool.hpp"
-#include "verbena/memory/registration_cache.hpp"
-#include "verbena/memory/remote_window.hpp"
+#include "verbena/memory/exported_memory.hpp"
+#include "verbena/memory/registered_arena.hpp"
 #include "verbena/verbs/device_list.hpp"
 
 namespace verbena {
@@ -34,7 +34,7 @@ void on_threads(Work work) {
   for (auto& thread : threads) thread.join();
 }
 
-// Few numbers and many threads, so that the head changes under everybody's feet.
+// Few numbers and many threads, so that the head changes during operations.
 TEST(free_list_threads, a_number_has_one_owner_and_none_is_lost) {
   constexpr std::uint32_t count = 5;
   detail::free_list list(count);
@@ -99,7 +99,7 @@ TEST(buffer_pool_threads, a_buffer_has_one_owner_and_none_is_lost) {
   EXPECT_EQ(all.size(), pool->count());
 }
 
-// Who is last frees everything, on whatever thread it is.
+// The last owner frees everything, on any thread.
 TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
   const auto pd = open_device("soft0").value().allocate_pd().value();
   for (int round = 0; round < 20; ++round) {
@@ -117,9 +117,9 @@ TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
 }
 
 // Parts that all ask for, and a limit that makes them go: each gets what it asked for.
-TEST(registration_cache_threads, share_a_cache) {
-  const registration_cache cache(open_device("soft0").value().allocate_pd().value(),
-                                 {.max_entries = 4});
+TEST(registered_arena_threads, share_a_cache) {
+  const registered_arena cache(open_device("soft0").value().allocate_pd().value(),
+                               {.max_entries = 4});
   const auto shared = cache.allocate(16 * 64).value();
   std::atomic<std::uint32_t> wrong{0};
   on_threads([&](std::uint32_t i) {
@@ -142,15 +142,15 @@ TEST(registration_cache_threads, share_a_cache) {
 }
 
 // One thread publishes records, the others see whole ones.
-TEST(remote_window_threads, a_word_says_when_the_rest_may_be_read) {
+TEST(exported_memory_threads, a_word_says_when_the_rest_may_be_read) {
   struct record {
     std::uint64_t published;
     std::array<std::uint64_t, 7> text;
   };
   constexpr std::uint64_t rounds = 300;
-  auto window =
-      remote_window<record>::create(open_device("soft0").value().allocate_pd().value(), rounds + 1)
-          .value();
+  auto window = exported_memory<record>::create(open_device("soft0").value().allocate_pd().value(),
+                                                rounds + 1)
+                    .value();
   std::atomic<std::uint32_t> wrong{0};
   on_threads([&](std::uint32_t i) {
     for (std::uint64_t round = 1; round <= rounds; ++round) {

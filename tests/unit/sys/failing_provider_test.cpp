@@ -33,7 +33,7 @@ provider fake() {
   return made;
 }
 
-TEST(failing_provider, forwards_and_counts_what_can_fail) {
+TEST(failing_provider, forwards_and_counts_calls_that_can_fail) {
   const provider inner = fake();
   failing_provider failing(inner);
   const auto& verbs = failing.get().verbs;
@@ -45,7 +45,7 @@ TEST(failing_provider, forwards_and_counts_what_can_fail) {
   EXPECT_EQ(failing.failed_verb(), "");
 }
 
-TEST(failing_provider, fails_the_chosen_call_and_no_other) {
+TEST(failing_provider, fail_call_fails_only_the_nth_call) {
   const provider inner = fake();
   failing_provider failing(inner);
   const auto& verbs = failing.get().verbs;
@@ -59,7 +59,7 @@ TEST(failing_provider, fails_the_chosen_call_and_no_other) {
   EXPECT_EQ(failing.calls(), 3U);
 }
 
-TEST(failing_provider, fails_in_the_convention_of_the_verb) {
+TEST(failing_provider, failure_follows_the_convention_of_the_verb) {
   const provider inner = fake();
   failing_provider failing(inner);
   const auto& verbs = failing.get().verbs;
@@ -72,7 +72,7 @@ TEST(failing_provider, fails_in_the_convention_of_the_verb) {
   EXPECT_EQ(verbs.query_gid_table(some_context, nullptr, 0, 0, 0), -EACCES);
 }
 
-TEST(failing_provider, fails_every_call_of_a_verb_by_name) {
+TEST(failing_provider, fail_verb_fails_every_call_of_that_verb) {
   const provider inner = fake();
   failing_provider failing(inner);
   const auto& verbs = failing.get().verbs;
@@ -87,7 +87,7 @@ TEST(failing_provider, fails_every_call_of_a_verb_by_name) {
   EXPECT_EQ(failing.failed_verb(), "");
 }
 
-TEST(failing_provider, a_second_one_may_follow_the_first) {
+TEST(failing_provider, second_instance_after_the_first_works) {
   const provider inner = fake();
   {
     const failing_provider first(inner);
@@ -97,13 +97,13 @@ TEST(failing_provider, a_second_one_may_follow_the_first) {
   EXPECT_EQ(second.get().verbs.alloc_pd(some_context), nullptr);
 }
 
-TEST(failing_provider_death, two_at_once_break_a_rule) {
+TEST(failing_provider_death, two_instances_abort) {
   const provider inner = fake();
   const failing_provider first(inner);
   EXPECT_DEATH(const failing_provider second(inner), "at most one failing_provider exists");
 }
 
-TEST(failing_provider_death, an_unknown_verb_breaks_a_rule) {
+TEST(failing_provider_death, fail_verb_with_unknown_name_aborts) {
   const provider inner = fake();
   failing_provider failing(inner);
   EXPECT_DEATH(failing.fail_verb("ibv_no_such_verb", EIO), "a verb of the table");

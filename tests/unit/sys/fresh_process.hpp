@@ -40,7 +40,7 @@ class environment {
   std::string before_;
 };
 
-/// Ends a fresh process: status 0 if no expectation failed in it. What failed was printed.
+/// Ends a fresh process: status 0 if no expectation failed in it. Failures were printed.
 [[noreturn]] inline void leave_process() {
   const bool failed = ::testing::Test::HasFailure();
   std::fflush(nullptr);

@@ -63,7 +63,7 @@ TEST(system_library, libibverbs_is_loaded_once) {
   EXPECT_EQ(load_system_library(rdma_library::ibverbs).value(), *first);
 }
 
-TEST(system_library, each_has_a_variable_that_names_another_file) {
+TEST(system_library, environment_variable_overrides_each_file) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   const environment rdmacm("VERBENA_LIBRDMACM", "/nowhere/librdmacm.so");
   const environment efa("VERBENA_LIBEFA", "/nowhere/libefa.so");
@@ -73,12 +73,12 @@ TEST(system_library, each_has_a_variable_that_names_another_file) {
   expect_refused(rdma_library::efa, "/nowhere/libefa.so");
 }
 
-TEST(system_library, an_empty_variable_means_the_default) {
+TEST(system_library, empty_environment_variable_selects_default) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "");
   EXPECT_TRUE(load_system_library(rdma_library::ibverbs).has_value());
 }
 
-TEST(system_library_death, a_missing_library_names_the_package_to_install) {
+TEST(system_library_death, missing_library_error_names_the_package) {
   const hiding_directory hidden;
   const environment path("LD_LIBRARY_PATH", hidden.path().c_str());
   VERBENA_IN_FRESH_PROCESS({
@@ -97,7 +97,7 @@ TEST(soft_device_library, is_loaded_once) {
   EXPECT_EQ(load_soft_device_library().value(), *first);
 }
 
-TEST(soft_device_library, a_wrong_name_is_an_error_that_names_the_variable) {
+TEST(soft_device_library, wrong_file_error_names_the_variable) {
   const environment library("VERBENA_SOFTDEV_LIBRARY", "/nowhere/libverbena-soft.so.0");
   const auto loaded = load_soft_device_library();
   ASSERT_FALSE(loaded.has_value());

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "tests/unit/sys/fresh_process.hpp"
+#include "verbena/sys/cm_table.hpp"
+#include "verbena/sys/efa_table.hpp"
 
 namespace verbena {
 namespace {
@@ -30,32 +32,32 @@ TEST(system_provider, has_every_function_of_the_header_floor) {
   EXPECT_EQ((*found)->soft_explain, nullptr);
 }
 
-TEST(system_provider, has_the_functions_of_libefa_too) {
+TEST(system_provider, has_all_functions_of_libefa) {
   const auto found = efa_functions(*system_provider().value());
   ASSERT_TRUE(found.has_value()) << found.error().message();
   auto table = **found;
   table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
 }
 
-TEST(system_provider, has_the_functions_of_librdmacm_too) {
+TEST(system_provider, has_all_functions_of_librdmacm) {
   const auto found = cm_functions(*system_provider().value());
   ASSERT_TRUE(found.has_value()) << found.error().message();
   auto table = **found;
   table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
 }
 
-TEST(system_provider, is_one_for_the_process) {
+TEST(system_provider, returns_the_same_provider_each_time) {
   EXPECT_EQ(system_provider().value(), system_provider().value());
 }
 
-TEST(soft_provider, has_every_function_of_the_connection_manager) {
+TEST(soft_provider, has_all_functions_of_librdmacm) {
   const auto found = cm_functions(*soft_provider().value());
   ASSERT_TRUE(found.has_value()) << found.error().message();
   auto table = **found;
   table.for_each([](const auto& member) { EXPECT_TRUE(member.available()) << member.name(); });
 }
 
-TEST(soft_provider, has_every_function_of_the_table) {
+TEST(soft_provider, has_all_functions_of_libibverbs) {
   const auto found = soft_provider();
   ASSERT_TRUE(found.has_value()) << found.error().message();
   EXPECT_EQ((*found)->origin, provider_origin::soft);
@@ -67,7 +69,7 @@ TEST(soft_provider, has_every_function_of_the_table) {
   EXPECT_EQ(soft_provider().value(), *found);
 }
 
-TEST(provider_death, libibverbs_may_be_missing_while_the_software_device_works) {
+TEST(provider_death, soft_provider_works_without_libibverbs) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   VERBENA_IN_FRESH_PROCESS({
     expect_unavailable(system_provider(), "VERBENA_LIBIBVERBS names this file");
@@ -75,27 +77,27 @@ TEST(provider_death, libibverbs_may_be_missing_while_the_software_device_works) 
   });
 }
 
-TEST(provider_death, libefa_is_loaded_when_it_is_needed_and_may_be_missing) {
+TEST(provider_death, libefa_is_loaded_on_first_use) {
   const environment efa("VERBENA_LIBEFA", "/nowhere/libefa.so");
   VERBENA_IN_FRESH_PROCESS({
     const provider& system = *system_provider().value();
-    EXPECT_EQ(system.efa.query_device(nullptr, nullptr, 0), EOPNOTSUPP);
+    EXPECT_EQ(system.efa->query_device(nullptr, nullptr, 0), EOPNOTSUPP);
     const auto missing = efa_functions(system);
     EXPECT_FALSE(missing.has_value());
     EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
     EXPECT_NE(missing.error().message().find("VERBENA_LIBEFA names this file"), std::string::npos);
     ::setenv("VERBENA_LIBEFA", "libm.so.6", 1);
-    EXPECT_EQ(system.efa.create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has none";
+    EXPECT_EQ(system.efa->create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has none";
     ::unsetenv("VERBENA_LIBEFA");
     EXPECT_TRUE(efa_functions(system).has_value());
   });
 }
 
-TEST(provider_death, librdmacm_is_loaded_when_it_is_needed_and_may_be_missing) {
+TEST(provider_death, librdmacm_is_loaded_on_first_use) {
   const environment rdmacm("VERBENA_LIBRDMACM", "/nowhere/librdmacm.so.1");
   VERBENA_IN_FRESH_PROCESS({
     const provider& system = *system_provider().value();
-    EXPECT_EQ(system.cm.destroy_id(nullptr), -1);
+    EXPECT_EQ(system.cm->destroy_id(nullptr), -1);
     EXPECT_EQ(errno, EOPNOTSUPP);
     const auto missing = cm_functions(system);
     EXPECT_FALSE(missing.has_value());
@@ -107,7 +109,7 @@ TEST(provider_death, librdmacm_is_loaded_when_it_is_needed_and_may_be_missing) {
   });
 }
 
-TEST(provider_death, the_software_device_may_be_missing_while_hardware_works) {
+TEST(provider_death, system_provider_works_without_soft_device) {
   const environment soft("VERBENA_SOFTDEV_LIBRARY", "/nowhere/libverbena-soft.so.0");
   VERBENA_IN_FRESH_PROCESS({
     expect_unavailable(soft_provider(), "VERBENA_SOFTDEV_LIBRARY names this file");
@@ -115,17 +117,17 @@ TEST(provider_death, the_software_device_may_be_missing_while_hardware_works) {
   });
 }
 
-TEST(provider_death, another_library_is_not_taken_for_libibverbs) {
+TEST(provider_death, wrong_library_as_libibverbs_is_refused) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "libm.so.6");
   VERBENA_IN_FRESH_PROCESS(expect_unavailable(system_provider(), "no ibv_get_device_list"));
 }
 
-TEST(provider_death, another_library_is_not_taken_for_the_software_device) {
+TEST(provider_death, wrong_library_as_soft_device_is_refused) {
   const environment soft("VERBENA_SOFTDEV_LIBRARY", "libm.so.6");
-  VERBENA_IN_FRESH_PROCESS(expect_unavailable(soft_provider(), "of another version"));
+  VERBENA_IN_FRESH_PROCESS(expect_unavailable(soft_provider(), "has another version"));
 }
 
-TEST(provider_death, a_failure_is_tried_again_at_the_next_call) {
+TEST(provider_death, next_call_retries_after_failure) {
   const environment ibverbs("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   VERBENA_IN_FRESH_PROCESS({
     EXPECT_FALSE(system_provider().has_value());

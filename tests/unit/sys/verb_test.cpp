@@ -25,7 +25,7 @@ TEST(verb, knows_its_name_and_calls_its_function) {
   EXPECT_EQ(member(21), 42);
 }
 
-TEST(verb, a_missing_function_reports_not_supported_in_its_own_convention) {
+TEST(verb, missing_function_reports_eopnotsupp) {
   errno = 0;
   EXPECT_FALSE(creates().available());
   EXPECT_EQ(creates()(1), nullptr);
@@ -38,7 +38,7 @@ TEST(verb, a_missing_function_reports_not_supported_in_its_own_convention) {
   cannot()(nullptr);
 }
 
-TEST(verb, setting_nothing_makes_it_missing_again) {
+TEST(verb, set_with_nullptr_makes_function_missing) {
   returns_errno member;
   member.set(&twice);
   member.set(nullptr);
@@ -46,7 +46,7 @@ TEST(verb, setting_nothing_makes_it_missing_again) {
   EXPECT_EQ(member(1), EOPNOTSUPP);
 }
 
-TEST(verb, fails_in_its_own_convention) {
+TEST(verb, fail_follows_the_convention_of_the_function) {
   errno = 0;
   EXPECT_EQ(creates::fail(EBUSY), nullptr);
   EXPECT_EQ(errno, EBUSY);

@@ -37,7 +37,7 @@ class address_handles : public ::testing::Test {
   gid peer = parse_gid("192.0.2.77").value();
 };
 
-TEST_F(address_handles, every_field_reaches_the_verb) {
+TEST_F(address_handles, create_passes_every_field_to_the_verb) {
   const address_vector way{.lid = lid(7),
                            .gid = peer,
                            .source_gid = gid_index(1),
@@ -47,13 +47,13 @@ TEST_F(address_handles, every_field_reaches_the_verb) {
                            .flow_label = 5,
                            .source_path_bits = 6,
                            .rate = static_rate::gbps_100};
-  const auto made = pd.create_address_handle(way).value();
+  const auto made = pd.create_ah(way).value();
   EXPECT_EQ(detail::from_native(fake.address), way);
   EXPECT_EQ(made.native()->pd, pd.native());
 }
 
-TEST_F(address_handles, copies_share_it_and_keep_the_protection_domain) {
-  auto first = pd.create_address_handle({.gid = peer}).value();
+TEST_F(address_handles, copies_share_native_handle_and_keep_pd) {
+  auto first = pd.create_ah({.gid = peer}).value();
   auto second = first;
   EXPECT_EQ(fake.live, 1);
   auto kept = std::move(first).close();
@@ -69,7 +69,7 @@ TEST_F(address_handles, copies_share_it_and_keep_the_protection_domain) {
 }
 
 TEST_F(address_handles, a_destination_has_the_layout_of_the_c_request) {
-  const auto way = pd.create_address_handle({.gid = peer}).value();
+  const auto way = pd.create_ah({.gid = peer}).value();
   const destination to = way.destination(queue_pair_number(0x123456), queue_key(0x80000001));
   ibv_send_wr request{};
   std::memcpy(&request.wr.ud, &to, sizeof to);
@@ -78,23 +78,23 @@ TEST_F(address_handles, a_destination_has_the_layout_of_the_c_request) {
   EXPECT_EQ(request.wr.ud.remote_qkey, 0x80000001U);
 }
 
-TEST_F(address_handles, what_is_wrong_with_it_is_said) {
-  expect_error(pd.create_address_handle({.gid = peer, .service_level = 16}), "4 bits");
+TEST_F(address_handles, create_error_names_the_fault) {
+  expect_error(pd.create_ah({.gid = peer, .service_level = 16}), "4 bits");
   fake.code = EINVAL;
-  expect_error(pd.create_address_handle({.gid = peer, .source_gid = gid_index(255)}),
+  expect_error(pd.create_ah({.gid = peer, .source_gid = gid_index(255)}),
                "the port has no GID at index 255");
-  expect_error(pd.create_address_handle({}), "on Ethernet the peer is addressed by its GID");
-  expect_error(pd.create_address_handle({.port = port_number(9)}), "port 9 does not exist");
+  expect_error(pd.create_ah({}), "on Ethernet the address needs the GID of the peer");
+  expect_error(pd.create_ah({.port = port_number(9)}), "port 9 does not exist");
   fake.code = ENODATA;
-  expect_error(pd.create_address_handle({.gid = peer, .source_gid = gid_index(9)}), "index 9");
+  expect_error(pd.create_ah({.gid = peer, .source_gid = gid_index(9)}), "index 9");
   fake.code = ETIMEDOUT;
-  expect_error(pd.create_address_handle({.gid = peer}), "the remote GID ::ffff:192.0.2.77 failed");
+  expect_error(pd.create_ah({.gid = peer}), "the remote GID ::ffff:192.0.2.77 failed");
   fake.code = ENOMEM;
-  expect_error(pd.create_address_handle({.gid = peer}), "the device has no more of them");
+  expect_error(pd.create_ah({.gid = peer}), "the device has no free object of this type");
   EXPECT_EQ(fake.live, 0);
 }
 
-TEST_F(address_handles, the_way_back_is_found_by_the_header_s_destination) {
+TEST_F(address_handles, sender_address_uses_grh_destination) {
   const global_route_header header{.version = global_route_header::form::ipv4,
                                    .source = peer,
                                    .destination = own.gid,
@@ -111,15 +111,15 @@ TEST_F(address_handles, the_way_back_is_found_by_the_header_s_destination) {
                                  .source_path_bits = 5}));
 }
 
-TEST_F(address_handles, the_way_back_without_a_header_goes_by_lid) {
+TEST_F(address_handles, sender_address_without_grh_uses_lid) {
   const auto way = pd.sender_address(received(0), port_number(1)).value();
   EXPECT_EQ(way, (address_vector{.lid = lid(0x12), .service_level = 3, .source_path_bits = 5}));
 }
 
-TEST_F(address_handles, a_sender_that_cannot_be_known_is_refused) {
+TEST_F(address_handles, sender_address_of_failed_completion_fails) {
   const port_number port(1);
   global_route_header header{.source = peer, .destination = own.gid, .next_header = 17};
-  expect_error(pd.sender_address(received(IBV_WC_GRH), port), "and none was given");
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port), "and none was passed");
   header.destination = parse_gid("192.0.2.78").value();
   expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
                "the GRH's destination GID ::ffff:192.0.2.78 is not in the local port's GID table");

@@ -10,7 +10,7 @@ namespace {
 
 const gid peer = parse_gid("::ffff:192.0.2.1").value();
 
-TEST(address_vector, every_field_goes_through_the_c_form_and_back) {
+TEST(address_vector, every_field_survives_conversion_to_native) {
   std::mt19937 random(1);
   for (int i = 0; i < 1000; ++i) {
     address_vector way{.lid = lid(static_cast<std::uint16_t>(random())),
@@ -36,7 +36,7 @@ TEST(address_vector, every_field_goes_through_the_c_form_and_back) {
 TEST(address_vector, fields_out_of_range_are_refused_with_their_range) {
   const auto fault = [](const address_vector& way) {
     const auto checked = detail::check_address(way, "call", "object");
-    return checked ? std::string("none") : checked.error().diagnosis();
+    return checked ? std::string("none") : std::string(checked.error().diagnosis());
   };
   EXPECT_EQ(fault({}), "none");
   EXPECT_EQ(fault({.service_level = 16}), "a service level has 4 bits: 0 to 15");
@@ -47,7 +47,7 @@ TEST(address_vector, fields_out_of_range_are_refused_with_their_range) {
                "a flow label has 20 bits");
 }
 
-TEST(address_vector, text_leaves_out_defaults) {
+TEST(address_vector, to_string_omits_defaults) {
   EXPECT_EQ(to_string(address_vector{.lid = lid(0x12)}), "lid 0x12, port 1");
   EXPECT_EQ(to_string(address_vector{.gid = peer,
                                      .source_gid = gid_index(2),

@@ -99,18 +99,18 @@ class async_events : public ::testing::Test {
   int own_fd = -1;
 };
 
-// What a shared receive queue's handle looks like from here.
+// The handle of a shared receive queue as the provider has it.
 struct srq_handle {
   ibv_srq queue{};
   [[nodiscard]] ibv_srq* native() const { return const_cast<ibv_srq*>(&queue); }
 };
 
-TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
+TEST_F(async_events, every_kind_has_name_and_object) {
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();
   const auto other_cq = device.create_cq(4).value();
-  const auto qp = pd.create_queue_pair<rc>(cq, cq).value();
-  const auto other_qp = pd.create_queue_pair<rc>(cq, cq).value();
+  const auto qp = pd.create_qp<rc>(cq, cq).value();
+  const auto other_qp = pd.create_qp<rc>(cq, cq).value();
   const srq_handle srq;
   const srq_handle other_srq;
   ibv_wq wq{};
@@ -169,7 +169,7 @@ TEST_F(async_events, every_kind_is_named_and_says_what_it_is_about) {
   }
 }
 
-TEST_F(async_events, an_unknown_kind_is_kept_and_concerns_nothing) {
+TEST_F(async_events, unknown_kind_is_preserved_and_concerns_nothing) {
   const auto cq = device.create_cq(4).value();
   for (const int type : {21, 77, 0x7fffffff}) {
     raise(type, {.cq = cq.native()});
@@ -183,7 +183,7 @@ TEST_F(async_events, an_unknown_kind_is_kept_and_concerns_nothing) {
   }
 }
 
-TEST_F(async_events, a_port_that_no_device_has_is_none) {
+TEST_F(async_events, port_out_of_range_returns_nullopt) {
   for (const int number : {-1, 256, 100'000}) {
     raise(IBV_EVENT_PORT_ERR, {.port_num = number});
     EXPECT_EQ(taken().port(), std::nullopt) << number;
@@ -192,7 +192,7 @@ TEST_F(async_events, a_port_that_no_device_has_is_none) {
   EXPECT_EQ(taken().object(), "a queue pair on soft0");
 }
 
-TEST_F(async_events, each_event_is_acknowledged_once_before_it_is_delivered) {
+TEST_F(async_events, event_is_acknowledged_once_before_return) {
   EXPECT_FALSE(device.poll_event().value().has_value());
   EXPECT_EQ(acknowledged, 0);
   raise(IBV_EVENT_PORT_ERR, {.port_num = 1});
@@ -206,15 +206,15 @@ TEST_F(async_events, each_event_is_acknowledged_once_before_it_is_delivered) {
   EXPECT_EQ(acknowledged, 2) << "copies are not acknowledged again";
 }
 
-TEST_F(async_events, the_descriptor_does_not_block_also_of_borrowed_contexts) {
+TEST_F(async_events, async_fd_of_borrowed_context_is_nonblocking) {
   const auto flags = [] { return ::fcntl(readable_end, F_GETFL); };
   ASSERT_EQ(flags() & O_NONBLOCK, 0);
   const auto borrowed = context::borrow(device.native(), from, nullptr);
   EXPECT_EQ(flags() & O_NONBLOCK, 0) << "nobody asked for events yet";
-  EXPECT_EQ(borrowed.event_fd(), readable_end);
+  EXPECT_EQ(borrowed.async_fd(), readable_end);
   EXPECT_NE(flags() & O_NONBLOCK, 0);
   ::fcntl(readable_end, F_SETFL, flags() & ~O_NONBLOCK);
-  EXPECT_EQ(borrowed.event_fd(), readable_end);
+  EXPECT_EQ(borrowed.async_fd(), readable_end);
   EXPECT_EQ(flags() & O_NONBLOCK, 0) << "it is set once for each context";
   const auto adopted = context::adopt(device.native(), from, ownership::borrow);
   EXPECT_FALSE(adopted.poll_event().value().has_value());
@@ -224,16 +224,16 @@ TEST_F(async_events, the_descriptor_does_not_block_also_of_borrowed_contexts) {
 TEST_F(async_events, failures_name_the_verb_the_device_and_the_cause) {
   code = EIO;
   expect_error(device.poll_event(), "ibv_get_async_event on soft0 failed: Input/output error");
-  expect_error(device.wait_event(deadline::after(1h)), "the device is gone");
+  expect_error(device.wait_event(deadline::after(1h)), "the device was removed or has failed");
   code = EINTR;
   EXPECT_FALSE(device.poll_event().value().has_value());
   const auto fresh = context::borrow(device.native(), from, nullptr);
   device.native()->async_fd = -1;
   expect_error(fresh.poll_event(), "fcntl on soft0 failed: Bad file descriptor");
-  EXPECT_EQ(fresh.event_fd(), -1);
+  EXPECT_EQ(fresh.async_fd(), -1);
 }
 
-TEST_F(async_events, a_wait_ends_at_its_deadline_and_not_before) {
+TEST_F(async_events, wait_event_returns_at_the_deadline) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(device.wait_event(deadline::after(20'500us)).value().has_value());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 20'500us);
@@ -241,7 +241,7 @@ TEST_F(async_events, a_wait_ends_at_its_deadline_and_not_before) {
   EXPECT_FALSE(device.wait_event(deadline::after(-1h)).value().has_value());
 }
 
-TEST_F(async_events, a_wait_as_long_as_there_is_ends_with_an_event) {
+TEST_F(async_events, wait_event_without_deadline_returns_the_event) {
   for (const auto& until : {deadline::never(), deadline::after(std::chrono::nanoseconds::max())}) {
     std::thread raiser([] { raise(IBV_EVENT_GID_CHANGE, {.port_num = 1}); });
     EXPECT_EQ(device.wait_event(until).value().value().kind(), kind::gid_change);
@@ -249,15 +249,15 @@ TEST_F(async_events, a_wait_as_long_as_there_is_ends_with_an_event) {
   }
 }
 
-// An event that somebody else takes between poll(2) and ibv_get_async_event(3).
-TEST_F(async_events, a_stolen_event_is_waited_out) {
+// An event that another thread takes between poll(2) and ibv_get_async_event(3).
+TEST_F(async_events, wait_event_continues_if_another_thread_takes_the_event) {
   ASSERT_EQ(::write(writable_end, "", 1), 1);  // readable, but there is no event
   std::thread thief([] { raise(IBV_EVENT_SM_CHANGE, {.port_num = 1}); });
   EXPECT_EQ(device.wait_event(deadline::after(20s)).value().value().kind(), kind::sm_change);
   thief.join();
 }
 
-TEST_F(async_events, signals_are_waited_out) {
+TEST_F(async_events, wait_event_continues_after_a_signal) {
   static std::atomic<int> signals;
   signals = 0;
   struct sigaction interrupting{};
@@ -276,7 +276,7 @@ TEST_F(async_events, signals_are_waited_out) {
   ::sigaction(SIGUSR1, &before, nullptr);
 }
 
-// What the software device raises.
+// Events that the software device raises.
 
 // The kinds of the next events of `device` that concern `object`, until `wanted` came.
 template <class Object>
@@ -292,16 +292,16 @@ std::multiset<kind> events_of(const context& device, const Object& object, kind 
   return seen;
 }
 
-TEST(soft_events, a_quiet_device_has_none) {
+TEST(soft_events, idle_device_has_no_event) {
   const auto device = open_soft();
-  EXPECT_GE(device.event_fd(), 0);
-  EXPECT_NE(::fcntl(device.event_fd(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_GE(device.async_fd(), 0);
+  EXPECT_NE(::fcntl(device.async_fd(), F_GETFL) & O_NONBLOCK, 0);
   EXPECT_FALSE(device.poll_event().value().has_value());
   EXPECT_FALSE(device.wait_event(deadline::after(5ms)).value().has_value());
 }
 
 // Provoked by a write with a key that no region has: the target's queue pair fails.
-TEST(soft_events, a_forbidden_access_is_told_at_the_target) {
+TEST(soft_events, access_violation_raises_event_at_target) {
   test::loopback link;
   const auto memory = link.memory(64);
   auto batch = link.a().queue.start_send();
@@ -309,7 +309,7 @@ TEST(soft_events, a_forbidden_access_is_told_at_the_target) {
               remote_region({.address = 8, .length = 8, .key = remote_key(1)}));
   batch.submit().value();
   EXPECT_FALSE(test::take(link.a().sends, 1).at(0).ok());
-  pollfd readable{.fd = link.context().event_fd(), .events = POLLIN, .revents = 0};
+  pollfd readable{.fd = link.context().async_fd(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&readable, 1, 20'000), 1);
   EXPECT_TRUE(events_of(link.context(), link.b().queue, kind::qp_access_error)
                   .contains(kind::qp_access_error));
@@ -317,7 +317,7 @@ TEST(soft_events, a_forbidden_access_is_told_at_the_target) {
 }
 
 // Provoked by a message that is longer than the receive that takes it.
-TEST(soft_events, an_invalid_request_is_told_at_the_target) {
+TEST(soft_events, invalid_request_raises_event_at_target) {
   test::loopback link;
   const auto memory = link.memory(256);
   link.b().queue.post_receive({.id = 1}, memory.slice(0, 8)).value();
@@ -332,7 +332,7 @@ TEST(soft_events, an_invalid_request_is_told_at_the_target) {
 
 // Provoked by more signaled writes than the completion queue holds: the queue overflows, and the
 // queue pair whose completion is lost fails. Both objects can be destroyed while copies are held.
-TEST(soft_events, an_overflow_is_told_of_the_queue_and_of_its_queue_pair) {
+TEST(soft_events, cq_overrun_raises_events_of_cq_and_qp) {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
   auto small = device.create_cq(1).value();
@@ -340,8 +340,7 @@ TEST(soft_events, an_overflow_is_told_of_the_queue_and_of_its_queue_pair) {
   const auto memory = pd.allocate(64, access::local_write | access::remote_write).value();
   std::vector<async_event> held;
   {
-    auto prepared =
-        pd.create_queue_pair<rc>(small, other, {.access = access::remote_write}).value();
+    auto prepared = pd.create_qp<rc>(small, other, {.access = access::remote_write}).value();
     const auto self = prepared.endpoint();
     auto queue = std::move(prepared).handshake(self).value();
     auto batch = queue.start_send();
@@ -365,13 +364,13 @@ TEST(soft_events, an_overflow_is_told_of_the_queue_and_of_its_queue_pair) {
 }
 
 // Provoked by a message to a queue pair that is ready to receive and not yet to send.
-TEST(soft_events, the_first_message_establishes_the_communication) {
+TEST(soft_events, first_message_in_rtr_raises_comm_est) {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
   const auto memory = pd.allocate(64, access::local_write).value();
-  auto sender = pd.create_queue_pair<rc>(cq, cq).value();
-  auto receiver = pd.create_queue_pair<rc>(cq, cq).value();
+  auto sender = pd.create_qp<rc>(cq, cq).value();
+  auto receiver = pd.create_qp<rc>(cq, cq).value();
   const auto to_sender = sender.endpoint();
   const auto to_receiver = receiver.endpoint();
   const auto steps = {receiver.init_attributes(), receiver.rtr_attributes(to_sender).value()};
@@ -387,7 +386,7 @@ TEST(soft_events, the_first_message_establishes_the_communication) {
 }
 
 // Provoked by stopping the send queue with the wish to be told.
-TEST(soft_events, a_stopped_send_queue_tells_when_it_is_drained) {
+TEST(soft_events, drained_send_queue_in_sqd_raises_event) {
   test::loopback link;
   auto& queue = link.a().queue;
   queue
@@ -400,7 +399,7 @@ TEST(soft_events, a_stopped_send_queue_tells_when_it_is_drained) {
 }
 
 // Provoked by the device's own function for demonstrations, which changes what it says.
-TEST(soft_events, what_happens_to_ports_and_the_device_is_told_to_every_context) {
+TEST(soft_events, port_and_device_events_reach_every_context) {
   const auto device = open_soft();
   const auto other = open_soft();
   ASSERT_NE(device.native(), other.native());
@@ -417,7 +416,7 @@ TEST(soft_events, what_happens_to_ports_and_the_device_is_told_to_every_context)
         row{"speed-change", kind::device_speed_change, false},
         row{"device-fatal", kind::device_fatal, false}}) {
     SCOPED_TRACE(command);
-    ASSERT_EQ(device.provider().soft_provoke(device.native(), command), 0);
+    ASSERT_EQ(device.provider().soft_inject_event(device.native(), command), 0);
     for (const auto& each : {device, other}) {
       const auto event = each.wait_event(deadline::after(20s)).value();
       ASSERT_TRUE(event.has_value());
@@ -437,8 +436,8 @@ TEST(soft_events,
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
   const auto memory = pd.allocate(64, access::local_write).value();
-  const auto receives = pd.create_shared_receive_queue({.max_wr = 8}).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, receives).value();
+  const auto receives = pd.create_srq({.max_wr = 8}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, receives).value();
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   for (std::uint64_t id = 0; id < 4; ++id)
@@ -462,12 +461,12 @@ TEST(soft_events,
 }
 
 // An event that nobody took does not keep anything from being destroyed.
-TEST(soft_events, everything_can_be_closed_while_events_are_pending) {
+TEST(soft_events, objects_with_pending_events_can_be_closed) {
   auto device = open_soft();
   {
     const auto pd = device.allocate_pd().value();
     const auto cq = device.create_cq(16).value();
-    auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+    auto prepared = pd.create_qp<rc>(cq, cq).value();
     const auto self = prepared.endpoint();
     auto queue = std::move(prepared).handshake(self).value();
     queue
@@ -475,7 +474,7 @@ TEST(soft_events, everything_can_be_closed_while_events_are_pending) {
                     .set_state(queue_pair_state::send_queue_drained)
                     .set_drained_notification(true))
         .value();
-    pollfd readable{.fd = device.event_fd(), .events = POLLIN, .revents = 0};
+    pollfd readable{.fd = device.async_fd(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&readable, 1, 20'000), 1);
     EXPECT_TRUE(std::move(queue).close());
   }
@@ -483,7 +482,7 @@ TEST(soft_events, everything_can_be_closed_while_events_are_pending) {
 }
 
 // Two threads wait with copies of one handle: each of the events reaches one of them.
-TEST(soft_events, each_reaches_one_of_the_threads_that_wait) {
+TEST(soft_events, each_event_reaches_one_waiting_thread) {
   test::loopback link;
   std::atomic<int> taken = 0;
   std::atomic<bool> stop = false;
@@ -508,10 +507,10 @@ TEST(soft_events, each_reaches_one_of_the_threads_that_wait) {
 
 using context_events_death = ::testing::Test;
 
-TEST_F(context_events_death, a_moved_from_context_has_no_events) {
+TEST_F(context_events_death, events_of_moved_from_context_abort) {
   auto device = open_soft();
   const auto moved = std::move(device);
-  // NOLINTNEXTLINE(bugprone-use-after-move): that is the point
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that is the point
   EXPECT_DEATH(static_cast<void>(device.poll_event()), "a moved-from context must not be used");
 }
 

@@ -29,9 +29,10 @@ using test::take;
 
 #ifdef VERBENA_CHECKED
 
-/// How a broken rule is told: the rule, the line where it was found, the line of the earlier place.
+/// The message of a rule violation: the rule, the line where it was found, the line of the earlier
+/// place.
 std::string told(const std::string& rule, int line, int earlier) {
-  return rule + ".*checker_test.cpp:" + std::to_string(line) + "; the earlier place is .*" +
+  return rule + ".*checker_test.cpp:" + std::to_string(line) + "; the earlier call is at .*" +
          "checker_test.cpp:" + std::to_string(earlier) + "\\)";
 }
 std::string told(const std::string& rule, int line) {
@@ -144,7 +145,7 @@ TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
   EXPECT_DEATH(static_cast<void>(std::move(memory).close()), told(rule, later, earlier));
   auto other = with.pair.memory(64);
   EXPECT_DEATH(memory = std::move(other),
-               rule + ".*the earlier place is .*checker_test.cpp:" + std::to_string(earlier));
+               rule + ".*the earlier call is at .*checker_test.cpp:" + std::to_string(earlier));
   with.drop();
   EXPECT_TRUE(std::move(memory).close());
 }
@@ -153,7 +154,7 @@ TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
   loopback pair;
   const auto memory = pair.memory(128);
   auto datagrams = pair.pd()
-                       .create_queue_pair<ud>(pair.a().sends, pair.a().receives)
+                       .create_qp<ud>(pair.a().sends, pair.a().receives)
                        .value()
                        .activate(queue_key(1))
                        .value();
@@ -164,7 +165,7 @@ TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
                             here));
   const std::array pieces = {memory.slice(0, 20), memory.slice(20, 20)};
   auto two = pair.pd()
-                 .create_queue_pair<ud>(pair.a().sends, pair.a().receives, {.max_recv_sge = 2})
+                 .create_qp<ud>(pair.a().sends, pair.a().receives, {.queues = {.max_recv_sge = 2}})
                  .value()
                  .activate(queue_key(1))
                  .value();
@@ -188,7 +189,7 @@ TEST(checker_death, a_queue_of_the_process_that_forked) {
   take(with.pair.b().receives, 1);
 }
 
-// A child of fork() has no device: these begin anew.
+// A child of fork() has no device: these start with a new device.
 class checker_process_death : public ::testing::Test {
  protected:
   checker_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -197,7 +198,7 @@ class checker_process_death : public ::testing::Test {
 
 TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
   auto options = loopback::default_options();
-  options.max_send_wr = 4;
+  options.queues.max_send_wr = 4;
   options.signal_all = false;
   checked_pair with(options);
   auto& queue = with.pair.a().queue;
@@ -210,9 +211,9 @@ TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
                told("a send queue that is full has a signaled request", later, earlier));
 }
 
-TEST(checker, a_full_queue_with_a_signaled_request_is_a_value) {
+TEST(checker, full_queue_with_signaled_request_returns_enomem) {
   auto options = loopback::default_options();
-  options.max_send_wr = 4;
+  options.queues.max_send_wr = 4;
   checked_pair with(options);
   auto& queue = with.pair.a().queue;
   const auto room = queue.capabilities().max_send_wr;
@@ -250,7 +251,7 @@ TEST(checker_death, posting_to_a_queue_pair_that_is_gone) {
                "nothing is posted to a queue that was destroyed: queue pair 0x");
 }
 
-TEST(checker_death, what_is_open_outlives_its_queue) {
+TEST(checker_death, queue_destroyed_while_a_batch_is_open_is_reported) {
   EXPECT_DEATH(
       {
         std::optional<loopback> pair(std::in_place);
@@ -263,7 +264,7 @@ TEST(checker_death, what_is_open_outlives_its_queue) {
         const auto device = open_device("soft0").value();
         const auto pd = device.allocate_pd().value();
         auto cq = std::optional(device.create_extended_cq(4).value());
-        auto prepared = pd.create_queue_pair<rc>(*cq, *cq).value();
+        auto prepared = pd.create_qp<rc>(*cq, *cq).value();
         const auto self = prepared.endpoint();
         auto queue = std::optional(std::move(prepared).handshake(self).value());
         queue->modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
@@ -317,7 +318,7 @@ TEST(checker, flushed_requests_and_those_of_a_reset_or_destroyed_queue_pair_are_
   EXPECT_EQ(check::requests_in_flight(), 0U);
 }
 
-TEST(checker, what_was_not_accepted_is_not_in_flight) {
+TEST(checker, refused_requests_are_not_in_flight) {
   checked_pair with;
   auto& queue = with.pair.b().queue;
   const std::array<local_slice, 5> too_many = {with.at(0, 8), with.at(8, 8), with.at(16, 8),
@@ -340,10 +341,10 @@ TEST(checker, shared_receives_are_known_by_their_number) {
   loopback outer;
   const auto& pd = outer.pd();
   const auto memory = outer.memory(4096);
-  const auto shared = pd.create_shared_receive_queue({.max_wr = 8}).value();
+  const auto shared = pd.create_srq({.max_wr = 8}).value();
   const auto cq = outer.context().create_cq(16).value();
-  auto first = pd.create_queue_pair<rc>(cq, cq, shared, {}).value();
-  auto second = pd.create_queue_pair<rc>(cq, cq, shared, {}).value();
+  auto first = pd.create_qp<rc>(cq, cq, shared, {}).value();
+  auto second = pd.create_qp<rc>(cq, cq, shared, {}).value();
   const auto to_second = second.endpoint();
   const auto to_first = first.endpoint();
   auto sender = std::move(first).handshake(to_second).value();
@@ -362,7 +363,7 @@ TEST(checker, queue_that_was_borrowed_is_posted_to_by_its_owner) {
   {
     const auto borrowed = queue_pair<rc>::adopt(queue.native(), with.pair.pd(), ownership::borrow);
   }
-  // The same one that nobody of this library owns.
+  // A queue pair that is not owned by this library.
   ibv_qp_init_attr wanted{};
   wanted.send_cq = with.pair.a().sends.native();
   wanted.recv_cq = wanted.send_cq;
@@ -391,8 +392,8 @@ TEST(checker, lazy_passes_tell_what_is_complete_with_and_without_the_queue_pair)
                 16, {.fields = tells ? completion_fields(completion_field::queue_pair)
                                      : completion_fields(completion_field::byte_length)})
             .value();
-    auto first = pd.create_queue_pair<rc>(cq, cq, {}).value();
-    auto second = pd.create_queue_pair<rc>(cq, cq, {}).value();
+    auto first = pd.create_qp<rc>(cq, cq, {}).value();
+    auto second = pd.create_qp<rc>(cq, cq, {}).value();
     const auto to_second = second.endpoint();
     const auto to_first = first.endpoint();
     auto sender = std::move(first).handshake(to_second).value();
@@ -406,7 +407,7 @@ TEST(checker, lazy_passes_tell_what_is_complete_with_and_without_the_queue_pair)
   }
 }
 
-TEST_F(checker_process_death, what_is_in_flight_at_the_end_is_told) {
+TEST_F(checker_process_death, requests_in_flight_at_exit_are_reported) {
   const int posted = __LINE__ + 3;
   const auto leave = [] {
     auto* const with = new checked_pair;
@@ -445,7 +446,7 @@ TEST(checker, threads_that_poll_one_queue_report_in_any_order) {
 
 #else
 
-TEST(checker, other_builds_have_none) {
+TEST(checker, unchecked_build_has_no_checker) {
   EXPECT_FALSE(check::enabled);
   EXPECT_EQ(check::requests_in_flight(), 0U);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -21,8 +22,7 @@ class channels : public ::testing::Test {
  protected:
   // A queue pair that is connected to itself.
   queue_pair<rc> connected(const completion_queue& sends, const completion_queue& receives) {
-    auto prepared =
-        pd.create_queue_pair<rc>(sends, receives, {.access = access::remote_write}).value();
+    auto prepared = pd.create_qp<rc>(sends, receives, {.access = access::remote_write}).value();
     const auto self = prepared.endpoint();
     return std::move(prepared).handshake(self).value();
   }
@@ -39,19 +39,19 @@ class channels : public ::testing::Test {
   memory_region memory = pd.allocate(4096, access::local_write | access::remote_write).value();
 };
 
-TEST_F(channels, are_non_blocking_from_the_beginning) {
+TEST_F(channels, descriptor_is_non_blocking_after_creation) {
   EXPECT_GE(channel.fd(), 0);
   EXPECT_NE(::fcntl(channel.fd(), F_GETFL) & O_NONBLOCK, 0);
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
-TEST_F(channels, a_wait_ends_at_its_deadline_and_not_before) {
+TEST_F(channels, wait_without_event_ends_at_its_deadline) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_FALSE(channel.wait(deadline::after(30ms)).value().has_value());
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 30ms);
 }
 
-TEST_F(channels, an_armed_queue_sends_one_event) {
+TEST_F(channels, armed_queue_causes_one_event) {
   const auto cq = device.create_cq(16, {.channel = channel}).value();
   auto queue = connected(cq, cq);
   cq.request_notification(notify::any_completion).value();
@@ -101,7 +101,7 @@ TEST_F(channels, several_queues_share_one_channel) {
   EXPECT_FALSE(channel.poll_event().value().has_value());
 }
 
-TEST_F(channels, solicited_only_waits_for_the_senders_wish) {
+TEST_F(channels, solicited_only_ignores_unsolicited_messages) {
   const auto sends = device.create_cq(16).value();
   const auto receives = device.create_cq(16, {.channel = channel}).value();
   auto queue = connected(sends, receives);
@@ -113,6 +113,62 @@ TEST_F(channels, solicited_only_waits_for_the_senders_wish) {
   const auto event = channel.wait(deadline::after(20s)).value();
   ASSERT_TRUE(event);
   EXPECT_TRUE(event->is_from(receives));
+}
+
+TEST_F(channels, queue_wait_with_expired_deadline_polls_once) {
+  const auto cq = device.create_cq(16, {.channel = channel}).value();
+  auto queue = connected(cq, cq);
+  std::array<completion, 4> room;
+  const auto nothing = cq.wait(room, deadline::after(0s));
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().kind(), error_kind::timed_out);
+  send(queue, {.id = 2, .signaled = true});
+  std::size_t found = 0;
+  while (found < 2) found += cq.wait(room, deadline::after(20s)).value().size();
+}
+
+TEST_F(channels, queue_wait_ends_at_its_deadline_with_and_without_a_channel) {
+  for (const bool with_channel : {true, false}) {
+    const auto cq = with_channel ? device.create_cq(16, {.channel = channel}).value()
+                                 : device.create_cq(16).value();
+    std::array<completion, 4> room;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto nothing = cq.wait(room, deadline::after(30ms));
+    ASSERT_FALSE(nothing);
+    EXPECT_EQ(nothing.error().kind(), error_kind::timed_out);
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 30ms);
+  }
+}
+
+TEST_F(channels, queue_wait_loses_no_completion) {
+  const auto sends = device.create_cq(64).value();
+  const auto alone = device.create_cq(64, {.channel = channel}).value();
+  const auto shared_channel = device.create_completion_channel().value();
+  const auto shares = device.create_cq(64, {.channel = shared_channel}).value();
+  const auto other = device.create_cq(64, {.channel = shared_channel}).value();
+  const auto polled = device.create_cq(64).value();
+  for (const completion_queue& receives : {alone, shares, polled}) {
+    auto queue = connected(sends, receives);
+    constexpr int messages = 200;
+    std::atomic<int> received = 0;
+    std::thread sender([&] {
+      for (int i = 0; i < messages; ++i) {
+        while (i - received.load() >= 16) std::this_thread::yield();  // the queues hold 64
+        send(queue, {.signaled = true});
+        test::take(sends, 1);
+      }
+    });
+    std::array<completion, 8> room;
+    while (received < messages) {
+      const auto found = receives.wait(room, deadline::after(20s));
+      EXPECT_TRUE(found) << found.error().message();
+      if (!found) break;
+      received += static_cast<int>(found->size());
+    }
+    EXPECT_EQ(received, messages);
+    received = messages;
+    sender.join();
+  }
 }
 
 TEST_F(channels, arm_drain_wait_loses_nothing) {
@@ -146,7 +202,7 @@ TEST_F(channels, arm_drain_wait_loses_nothing) {
   EXPECT_EQ(received, messages);
 }
 
-TEST_F(channels, stay_while_a_queue_reports_to_them) {
+TEST_F(channels, channel_lives_as_long_as_its_queues) {
   auto cq = device.create_cq(4, {.channel = channel}).value();
   ASSERT_TRUE(cq.channel().has_value());
   EXPECT_EQ(cq.channel()->native(), channel.native());
@@ -174,7 +230,7 @@ TEST_F(channels, arming_a_queue_without_a_channel_has_no_effect) {
   EXPECT_TRUE(cq.request_notification(notify::any_completion));
 }
 
-TEST_F(channels, adopt_what_the_c_api_made) {
+TEST_F(channels, native_channel_can_be_adopted) {
   ibv_comp_channel* const native = device.provider().verbs.create_comp_channel(device.native());
   ASSERT_NE(native, nullptr);
   auto taken = completion_channel::adopt(native, device, ownership::take).value();
@@ -185,13 +241,13 @@ TEST_F(channels, adopt_what_the_c_api_made) {
 
 using channels_death = channels;
 
-TEST_F(channels_death, a_moved_from_channel_is_not_used) {
+TEST_F(channels_death, use_of_moved_from_channel_stops_the_program) {
   const auto moved = std::move(channel);
-  // NOLINTNEXTLINE(bugprone-use-after-move): that is the point
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that is the point
   EXPECT_DEATH(static_cast<void>(channel.fd()), "a moved-from completion_channel must not be used");
 }
 
-TEST_F(channels_death, a_channel_is_adopted_with_its_own_context) {
+TEST_F(channels_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();
   EXPECT_DEATH(static_cast<void>(completion_channel::adopt(nullptr, device, ownership::borrow)),
                "a completion channel to adopt is not null");

@@ -22,12 +22,12 @@ class completion_queues : public ::testing::Test {
   context device = open_device("soft0").value();
 };
 
-TEST_F(completion_queues, hold_at_least_what_was_asked) {
+TEST_F(completion_queues, capacity_is_at_least_the_requested_number) {
   EXPECT_GE(device.create_cq(1).value().capacity(), 1U);
   EXPECT_GE(device.create_cq(1000).value().capacity(), 1000U);
 }
 
-TEST_F(completion_queues, an_empty_queue_gives_an_empty_part) {
+TEST_F(completion_queues, poll_of_empty_queue_returns_empty_span) {
   const auto cq = device.create_cq(4).value();
   std::array<completion, 4> room;
   const auto polled = cq.poll(room);
@@ -36,7 +36,7 @@ TEST_F(completion_queues, an_empty_queue_gives_an_empty_part) {
   EXPECT_FALSE(cq.channel().has_value());
 }
 
-TEST_F(completion_queues, a_poll_takes_no_more_than_there_is_room_for) {
+TEST_F(completion_queues, poll_takes_at_most_the_size_of_the_array) {
   loopback pair;
   const auto memory = pair.memory(64);
   auto batch = pair.a().queue.start_send();
@@ -54,7 +54,7 @@ TEST_F(completion_queues, a_poll_takes_no_more_than_there_is_room_for) {
   EXPECT_EQ(next, 5U);
 }
 
-TEST_F(completion_queues, capacities_and_vectors_out_of_range_are_refused) {
+TEST_F(completion_queues, creation_with_invalid_capacity_or_vector_fails) {
   const auto none = device.create_cq(0);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind(), error_kind::invalid_argument);
@@ -66,18 +66,18 @@ TEST_F(completion_queues, capacities_and_vectors_out_of_range_are_refused) {
             std::string::npos);
 }
 
-TEST_F(completion_queues, a_limit_of_the_device_that_is_exceeded_is_named) {
+TEST_F(completion_queues, creation_error_names_the_device_limit) {
   const auto refused = device.create_cq(0x7fff'ffff);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("the device has at most"), std::string::npos)
       << refused.error().message();
 }
 
-TEST_F(completion_queues, close_refuses_while_a_queue_pair_uses_it) {
+TEST_F(completion_queues, close_fails_while_a_queue_pair_uses_the_queue) {
   const auto pd = device.allocate_pd().value();
   auto cq = device.create_cq(4).value();
   {
-    const auto queue = pd.create_queue_pair<rc>(cq, cq).value();
+    const auto queue = pd.create_qp<rc>(cq, cq).value();
     auto refused = std::move(cq).close();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), EBUSY);
@@ -86,7 +86,7 @@ TEST_F(completion_queues, close_refuses_while_a_queue_pair_uses_it) {
   EXPECT_TRUE(std::move(cq).close());
 }
 
-TEST_F(completion_queues, adopt_what_the_c_api_made) {
+TEST_F(completion_queues, native_queue_can_be_adopted) {
   ibv_cq* const native = device.provider().verbs.create_cq(device.native(), 4, nullptr, nullptr, 0);
   ASSERT_NE(native, nullptr);
   {
@@ -100,7 +100,7 @@ TEST_F(completion_queues, adopt_what_the_c_api_made) {
   EXPECT_TRUE(std::move(taken).close());
 }
 
-TEST_F(completion_queues, are_resized_without_losing_what_they_hold) {
+TEST_F(completion_queues, resize_keeps_completions) {
   loopback pair;
   const auto memory = pair.memory(64);
   const auto& cq = pair.a().sends;
@@ -117,7 +117,7 @@ TEST_F(completion_queues, are_resized_without_losing_what_they_hold) {
   for (const auto& done : take(cq, 3)) EXPECT_EQ(done.id(), next++);
 }
 
-TEST_F(completion_queues, refuse_a_size_that_cannot_be) {
+TEST_F(completion_queues, resize_with_invalid_capacity_fails) {
   loopback pair;
   const auto memory = pair.memory(64);
   auto batch = pair.a().queue.start_send();
@@ -144,7 +144,7 @@ TEST_F(completion_queues, refuse_a_size_that_cannot_be) {
 
 ibv_modify_cq_attr moderated{};
 
-TEST_F(completion_queues, notifications_can_be_held_back) {
+TEST_F(completion_queues, moderate_delays_notifications) {
   provider from = *soft_provider().value();
   from.verbs.modify_cq.set([](ibv_cq*, ibv_modify_cq_attr* changes) {
     moderated = *changes;
@@ -178,7 +178,7 @@ struct failing_queue {
   ibv_cq native{};
 };
 
-TEST(poll_result, a_failing_device_is_an_error_and_not_an_empty_queue) {
+TEST(poll_result, failed_device_returns_an_error) {
   failing_queue broken([](ibv_cq*, int, ibv_wc*) { return -EIO; });
   const poll_result polled(nullptr, ibv_poll_cq(&broken.native, 1, nullptr));
   EXPECT_FALSE(polled);
@@ -192,19 +192,19 @@ TEST(poll_result, a_failing_device_is_an_error_and_not_an_empty_queue) {
 
 using completion_queues_death = completion_queues;
 
-TEST_F(completion_queues_death, a_moved_from_queue_is_not_used) {
+TEST_F(completion_queues_death, use_of_moved_from_queue_stops_the_program) {
   auto cq = device.create_cq(4).value();
   const auto moved = std::move(cq);
-  // NOLINTBEGIN(bugprone-use-after-move): that is the point
+  // NOLINTBEGIN(bugprone-use-after-move,*.Move): that is the point
   EXPECT_DEATH(static_cast<void>(cq.capacity()), "a moved-from completion queue must not be used");
 #ifdef VERBENA_CHECKED
   std::array<completion, 1> room;
   EXPECT_DEATH(static_cast<void>(cq.poll(room)), "a moved-from completion queue must not be used");
 #endif
-  // NOLINTEND(bugprone-use-after-move)
+  // NOLINTEND(bugprone-use-after-move,*.Move)
 }
 
-TEST_F(completion_queues_death, a_queue_is_adopted_with_its_own_context) {
+TEST_F(completion_queues_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();
   const auto cq = device.create_cq(4).value();
   EXPECT_DEATH(static_cast<void>(completion_queue::adopt(nullptr, device, ownership::borrow)),

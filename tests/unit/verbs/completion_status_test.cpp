@@ -49,6 +49,31 @@ TEST(completion_status, frequent_failures_name_their_causes) {
             std::string_view::npos);
 }
 
+TEST(completion_status_class, every_status_has_the_class_of_its_remedy) {
+  using enum completion_status_class;
+  EXPECT_EQ(class_of(completion_status::success), success);
+  EXPECT_EQ(class_of(completion_status::flushed), flushed);
+  EXPECT_EQ(class_of(completion_status::local_protection_error), local_error);
+  EXPECT_EQ(class_of(completion_status::remote_access_error), remote_error);
+  EXPECT_EQ(class_of(completion_status::retries_exceeded), retry_exceeded);
+  EXPECT_EQ(class_of(completion_status::rnr_retries_exceeded), retry_exceeded);
+  EXPECT_EQ(class_of(completion_status::fatal), device_error);
+  EXPECT_EQ(class_of(static_cast<completion_status>(77)), device_error);
+  for (int value = IBV_WC_SUCCESS; value <= IBV_WC_TM_RNDV_INCOMPLETE; ++value) {
+    const auto status = static_cast<completion_status>(value);
+    const bool is_local = to_string(status).starts_with("LOC_");
+    const bool is_remote = to_string(status).starts_with("REM_");
+    if (is_local) {
+      EXPECT_EQ(class_of(status), local_error) << value;
+    }
+    if (is_remote) {
+      EXPECT_EQ(class_of(status), remote_error) << value;
+    }
+  }
+  EXPECT_EQ(to_string(retry_exceeded), "retry exceeded");
+  EXPECT_EQ(to_string(device_error), "device error");
+}
+
 TEST(completion_opcode, names_are_those_of_the_c_api) {
   using op = completion_opcode;
   std::string names;

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "verbena/sys/efa_table.hpp"
 #include "verbena/sys/provider.hpp"
 
 namespace verbena::testing_support {
@@ -32,8 +35,12 @@ class counting_provider {
     creates(verbs.create_cq_ex);
     creates(verbs.create_qp);
     creates(verbs.create_qp_ex);
-    creates(provider_.efa.create_qp_ex);
-    creates(provider_.efa.create_cq);
+    if (wrapped.efa != nullptr) {
+      auto efa = std::make_shared<sys::efa_table>(*wrapped.efa);
+      creates(efa->create_qp_ex);
+      creates(efa->create_cq);
+      provider_.efa = std::move(efa);
+    }
     destroys(verbs.free_device_list);
     destroys(verbs.close_device);
     destroys(verbs.dealloc_pd);

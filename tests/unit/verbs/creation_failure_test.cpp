@@ -33,7 +33,7 @@ using testing_support::open_soft;
 // Calls without which the object is the same, or has less: they may fail.
 bool is_optional(std::string_view verb, int code) {
   if (verb == "ibv_qp_to_qp_ex") return true;
-  // Providers refuse what they do not know of the extended verb as unsupported
+  // Providers refuse unknown parts of the extended verb as unsupported
   // or as invalid.
   return verb == "ibv_create_qp_ex" && (code == EOPNOTSUPP || code == EINVAL);
 }
@@ -87,15 +87,15 @@ template <transport Transport>
 result<prepared_queue_pair<Transport>> make_queue_pair(const provider& from) {
   VERBENA_TRY(const auto pd, allocate_pd_of(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
-  return pd.create_queue_pair<Transport>(cq, cq);
+  return pd.create_qp<Transport>(cq, cq);
 }
 
 template <transport Transport>
 result<prepared_queue_pair<Transport>> make_queue_pair_with_shared_receives(const provider& from) {
   VERBENA_TRY(const auto pd, allocate_pd_of(from));
   VERBENA_TRY(const auto cq, pd.context().create_cq(16));
-  VERBENA_TRY(const auto shared, pd.create_shared_receive_queue({}));
-  return pd.create_queue_pair<Transport>(cq, cq, shared);
+  VERBENA_TRY(const auto shared, pd.create_srq({}));
+  return pd.create_qp<Transport>(cq, cq, shared);
 }
 
 template <transport Transport>
@@ -191,14 +191,14 @@ TEST(creation_failure, create_address_handle_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<address_handle> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     VERBENA_TRY(const auto own, pd.context().routable_gid(port_number(1)));
-    return pd.create_address_handle({.gid = own.gid, .source_gid = own.index});
+    return pd.create_ah({.gid = own.gid, .source_gid = own.index});
   });
 }
 
 TEST(creation_failure, create_shared_receive_queue_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<shared_receive_queue> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
-    return pd.create_shared_receive_queue({});
+    return pd.create_srq({});
   });
 }
 

@@ -3,8 +3,11 @@
 #include "src/verbs/device_choice.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,6 @@ namespace verbena::detail {
 namespace {
 
 using testing_support::expect_error;
-using testing_support::log_catcher;
 
 const char* hardware_name(ibv_device* /*device*/) { return "mlx5_0"; }
 __be64 hardware_guid(ibv_device* /*device*/) { return network_order(std::uint64_t{0x1234}); }
@@ -46,6 +48,10 @@ std::string names(const std::vector<device>& devices) {
   return text;
 }
 
+void expect_has(const std::string& text, const std::string& words) {
+  EXPECT_NE(text.find(words), std::string::npos) << text;
+}
+
 TEST(parse_soft_mode, takes_three_words) {
   EXPECT_EQ(parse_soft_mode(nullptr).value(), soft_mode::on);
   EXPECT_EQ(parse_soft_mode("").value(), soft_mode::on);
@@ -71,7 +77,7 @@ TEST(merge_lists, puts_hardware_first) {
   EXPECT_EQ(names(merge_lists(list_devices(adapter).value(), {})), "system:mlx5_0 ");
 }
 
-TEST(merge_lists, what_both_know_is_listed_once) {
+TEST(merge_lists, device_of_both_lists_appears_once) {
   // As under preload, where the system's library lists the software device too.
   provider both = *soft_provider().value();
   both.origin = provider_origin::system;
@@ -87,47 +93,93 @@ TEST(merge_lists, devices_of_one_name_and_different_guids_are_two) {
 }
 
 TEST(open_best, prefers_hardware_with_an_active_port) {
-  const log_catcher log;
   const provider adapter = hardware();
-  const auto opened = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
-  EXPECT_EQ(opened.name(), "mlx5_0");
-  EXPECT_EQ(opened.provider().origin, provider_origin::system);
-  EXPECT_EQ(log.text(), "");
+  const auto chosen = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
+  EXPECT_EQ(chosen.opened.name(), "mlx5_0");
+  EXPECT_EQ(chosen.opened.provider().origin, provider_origin::system);
+  EXPECT_EQ(chosen.warning, "");
 }
 
-TEST(open_best, passes_over_hardware_without_an_active_port_and_says_so) {
-  const log_catcher log;
+TEST(open_best, inactive_adapter_falls_back_to_soft0_with_warning) {
   provider adapter = hardware();
   adapter.verbs.query_port.set(&port_down);
-  const auto opened = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
-  EXPECT_EQ(opened.name(), "soft0");
-  EXPECT_TRUE(log.contains("soft0 is used, because mlx5_0 has no ACTIVE port")) << log.text();
+  const auto chosen = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
+  EXPECT_EQ(chosen.opened.name(), "soft0");
+  expect_has(chosen.warning, "uses soft0: mlx5_0 has no ACTIVE port");
+  expect_has(chosen.warning, "devices::hardware_only");
 }
 
-TEST(open_best, passes_over_hardware_that_cannot_be_opened_and_says_so) {
-  const log_catcher log;
+TEST(open_best, unopenable_adapter_falls_back_to_soft0_with_warning) {
   provider adapter = hardware();
   adapter.verbs.open_device.set(&no_permission);
-  const auto opened = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
-  EXPECT_EQ(opened.name(), "soft0");
-  EXPECT_TRUE(log.contains("Permission denied")) << log.text();
+  const auto chosen = open_best(merge_lists(list_devices(adapter).value(), soft_list())).value();
+  EXPECT_EQ(chosen.opened.name(), "soft0");
+  expect_has(chosen.warning, "Permission denied");
 }
 
-TEST(open_best, takes_an_inactive_port_if_there_is_nothing_better) {
+TEST(open_best, without_hardware_warns_that_soft0_is_used) {
+  const auto chosen = open_best(soft_list()).value();
+  EXPECT_EQ(chosen.opened.name(), "soft0");
+  expect_has(chosen.warning, "uses soft0: ");
+}
+
+TEST(open_best, hardware_only_refuses_the_software_device) {
+  const auto none = open_best(soft_list(), devices::hardware_only);
+  expect_error(none, "there is no RDMA hardware");
+  EXPECT_EQ(none.error().kind(), error_kind::unavailable);
+  EXPECT_EQ(none.error().code(), ENODEV);
+}
+
+TEST(open_best, hardware_only_prefers_an_inactive_adapter_to_soft0) {
   provider adapter = hardware();
   adapter.verbs.query_port.set(&port_down);
-  EXPECT_EQ(open_best(list_devices(adapter).value()).value().name(), "mlx5_0");
+  const auto chosen =
+      open_best(merge_lists(list_devices(adapter).value(), soft_list()), devices::hardware_only)
+          .value();
+  EXPECT_EQ(chosen.opened.name(), "mlx5_0");
+  expect_has(chosen.warning, "mlx5_0 has no ACTIVE port");
 }
 
-TEST(open_best, an_unanswered_query_is_not_an_active_port) {
-  const log_catcher log;
+TEST(open_best, hardware_only_reports_why_an_adapter_cannot_be_opened) {
+  provider adapter = hardware();
+  adapter.verbs.open_device.set(&no_permission);
+  expect_error(
+      open_best(merge_lists(list_devices(adapter).value(), soft_list()), devices::hardware_only),
+      "Permission denied");
+}
+
+// The kernel's rxe and siw have no parent device in sysfs.
+TEST(open_best, hardware_only_refuses_software_devices_of_the_kernel) {
+  const provider adapter = hardware();
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("verbena-rxe-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  ibv_device native = *soft_list().at(0).native();
+  std::snprintf(native.ibdev_path, sizeof native.ibdev_path, "%s", folder.c_str());
+  const std::vector list = {device::borrow(&native, adapter, nullptr)};
+  expect_error(open_best(list, devices::hardware_only), "there is no RDMA hardware");
+  std::filesystem::create_directories(folder / "device");
+  const auto chosen = open_best(list, devices::hardware_only);
+  std::filesystem::remove_all(folder);
+  // soft0 does not open a copy of its ibv_device, but the copy is tried.
+  expect_error(chosen, "ibv_open_device");
+}
+
+TEST(open_best, inactive_adapter_is_opened_without_soft0) {
+  provider adapter = hardware();
+  adapter.verbs.query_port.set(&port_down);
+  EXPECT_EQ(open_best(list_devices(adapter).value()).value().opened.name(), "mlx5_0");
+}
+
+TEST(open_best, adapter_with_failing_query_is_skipped) {
   provider adapter = hardware();
   adapter.verbs.query_device.set([](ibv_context*, ibv_device_attr*) { return EIO; });
-  EXPECT_EQ(open_best(merge_lists(list_devices(adapter).value(), soft_list())).value().name(),
-            "soft0");
+  EXPECT_EQ(
+      open_best(merge_lists(list_devices(adapter).value(), soft_list())).value().opened.name(),
+      "soft0");
 }
 
-TEST(open_best, reports_why_nothing_could_be_opened) {
+TEST(open_best, without_devices_returns_the_reason) {
   provider adapter = hardware();
   adapter.verbs.open_device.set(&no_permission);
   expect_error(open_best(list_devices(adapter).value()), "ibv_open_device on mlx5_0 failed");
@@ -144,12 +196,12 @@ TEST(open_named, opens_by_name) {
   EXPECT_EQ(open_named(devices, "mlx5_0").value().name(), "mlx5_0");
 }
 
-TEST(open_named, names_what_is_there_instead) {
+TEST(open_named, unknown_name_lists_the_devices) {
   const provider adapter = hardware();
   const auto devices = merge_lists(list_devices(adapter).value(), soft_list());
   const auto none = open_named(devices, "soft");
   expect_error(none, "open_device on soft failed: No such device");
-  expect_error(none, "there are: mlx5_0, soft0");
+  expect_error(none, "the devices are: mlx5_0, soft0");
   EXPECT_EQ(none.error().kind(), error_kind::unavailable);
   expect_error(open_named({}, "soft0"), "there is no RDMA device");
 }

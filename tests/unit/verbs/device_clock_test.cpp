@@ -153,7 +153,7 @@ TEST(read_clock_of_soft0, goes_on_across_the_wrap_around) {
   const auto attributes = device.query_extended().value();
   const std::uint64_t last = attributes.completion_timestamp_mask();
   const auto set = "clock " + std::to_string(last - 50'000'000);  // 50 ms
-  ASSERT_EQ(device.provider().soft_provoke(device.native(), set.c_str()), 0);
+  ASSERT_EQ(device.provider().soft_inject_event(device.native(), set.c_str()), 0);
   const auto first = device.read_clock().value();
   auto later = first;
   const auto limit = deadline::after(std::chrono::seconds(20));

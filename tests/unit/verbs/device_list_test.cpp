@@ -46,7 +46,7 @@ TEST(list_devices, follows_the_environment) {
     const environment mode("VERBENA_SOFTDEV", "sometimes");
     expect_error(list_devices(), "VERBENA_SOFTDEV");
     expect_error(open_device(), "VERBENA_SOFTDEV");
-    expect_error(open_device("soft0"), "it must be on, off or only");
+    expect_error(open_device("soft0"), "its values are on, off and only");
   }
 }
 
@@ -132,7 +132,7 @@ TEST(open_device, opens_by_name_and_without) {
   const environment mode("VERBENA_SOFTDEV", "only");
   EXPECT_EQ(open_device().value().name(), "soft0");
   EXPECT_EQ(open_device("soft0").value().name(), "soft0");
-  expect_error(open_device("mlx5_0"), "there are: soft0");
+  expect_error(open_device("mlx5_0"), "the devices are: soft0");
 }
 
 }  // namespace

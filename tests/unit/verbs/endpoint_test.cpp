@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <unordered_map>
 #include <vector>
 
 namespace verbena {
@@ -14,7 +15,7 @@ endpoint sample_endpoint() {
   return {.queue_pair = queue_pair_number(0x12'3456),
           .first_psn = packet_sequence_number(0xab'cdef),
           .lid = lid(0x0102),
-          .gid = *parse_gid("::ffff:192.0.2.1"),
+          .gid = parse_gid("::ffff:192.0.2.1"),
           .mtu = mtu::bytes_2048,
           .read_depth = 16};
 }
@@ -68,7 +69,7 @@ std::string refusal(std::size_t index, std::uint8_t value) {
   return decoded.error().message();
 }
 
-TEST(endpoint, refuses_what_it_does_not_know) {
+TEST(endpoint, decode_refuses_unknown_version_and_flags) {
   EXPECT_NE(refusal(0, 2).find("version 2"), std::string::npos);
   EXPECT_NE(refusal(0, 0).find("version 0"), std::string::npos);
   EXPECT_NE(refusal(1, 3).find("flags 0x3"), std::string::npos);
@@ -101,7 +102,13 @@ TEST(endpoint, every_single_byte_is_decoded_or_refused) {
       }
 }
 
-TEST(endpoint, prints_what_it_says) {
+TEST(endpoint, can_be_a_key_of_a_hash_map) {
+  const std::unordered_map<endpoint, int> map{{sample_endpoint(), 1}, {endpoint(), 2}};
+  EXPECT_EQ(map.at(sample_endpoint()), 1);
+  EXPECT_EQ(map.at(endpoint()), 2);
+}
+
+TEST(endpoint, to_string_has_all_fields) {
   EXPECT_EQ(to_string(sample_endpoint()),
             "queue pair 0x123456, psn 0xabcdef, lid 0x102, gid ::ffff:192.0.2.1, mtu 2048, read "
             "depth 16");

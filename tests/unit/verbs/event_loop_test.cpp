@@ -32,12 +32,12 @@ class watched {
   asio::posix::stream_descriptor descriptor_;
 };
 
-TEST(event_loop, a_completion_channel_wakes_it) {
+TEST(event_loop, completion_event_wakes_epoll) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const auto channel = device.create_completion_channel().value();
   const auto cq = device.create_cq(16, {.channel = channel}).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   const auto memory = pd.allocate(64, access::local_write | access::remote_write).value();
@@ -69,13 +69,13 @@ TEST(event_loop, a_completion_channel_wakes_it) {
 }
 
 // Provoked by stopping the send queue with the wish to be told.
-TEST(event_loop, an_asynchronous_event_wakes_it) {
+TEST(event_loop, asynchronous_event_wakes_epoll) {
   test::loopback link;
   const auto& device = link.context();
   asio::io_context loop;
   bool woken = false;
   {
-    watched readable(loop, device.event_fd());
+    watched readable(loop, device.async_fd());
     readable.when_readable([&](const asio::error_code& failed) {
       EXPECT_FALSE(failed);
       const auto event = device.poll_event().value();

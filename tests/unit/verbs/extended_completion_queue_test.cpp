@@ -24,11 +24,11 @@ namespace {
 class lazy : public ::testing::Test {
  protected:
   lazy() {
-    auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+    auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
     const auto self = prepared.endpoint();
     queues.push_back(std::move(prepared).handshake(self).value());
   }
-  queue_pair<rc>& queue() { return queues.front(); }
+  queue_pair<rc>& qp() { return queues.front(); }
 
   // Passes over the queue until `count` completions were seen by `visit`.
   template <class Visit>
@@ -61,15 +61,15 @@ TEST_F(lazy, an_empty_queue_is_an_empty_pass) {
 }
 
 TEST_F(lazy, reads_the_fields_of_each_completion) {
-  queue().post_receive({.id = 1}, memory.slice(2048, 100)).value();
-  auto batch = queue().start_send();
+  qp().post_receive({.id = 1}, memory.slice(2048, 100)).value();
+  auto batch = qp().start_send();
   batch.send_with_immediate({.id = 2, .signaled = true}, 0x01020304, memory.slice(0, 77));
   batch.submit().value();
   int receives = 0;
   drain(2, [&](const lazy_completion& done) {
     done.result().value();
     EXPECT_EQ(done.status(), completion_status::success);
-    EXPECT_EQ(done.queue_pair(), queue().number());
+    EXPECT_EQ(done.queue_pair(), qp().number());
     if (!done.is_receive()) {
       EXPECT_EQ(done.id(), 2U);
       EXPECT_EQ(done.opcode(), completion_opcode::send);
@@ -86,7 +86,7 @@ TEST_F(lazy, reads_the_fields_of_each_completion) {
 }
 
 TEST_F(lazy, a_pass_that_is_left_early_continues_with_the_next) {
-  auto batch = queue().start_send();
+  auto batch = qp().start_send();
   for (std::uint64_t id = 0; id < 4; ++id)
     batch.write({.id = id, .signaled = true}, memory.slice(0, 8), memory.remote());
   batch.submit().value();
@@ -101,13 +101,13 @@ TEST_F(lazy, a_pass_that_is_left_early_continues_with_the_next) {
 }
 
 TEST_F(lazy, batches_can_be_polled_too) {
-  auto batch = queue().start_send();
+  auto batch = qp().start_send();
   batch.write({.id = 11, .signaled = true}, memory.slice(0, 8), memory.remote());
   batch.submit().value();
   EXPECT_EQ(test::take(cq, 1).at(0).id(), 11U);
 }
 
-// The same requests, polled in a batch and lazily, say the same.
+// Completions polled in a batch and lazily are equal.
 TEST_F(lazy, both_ways_of_polling_tell_the_same) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   struct seen {
@@ -138,9 +138,9 @@ TEST_F(lazy, both_ways_of_polling_tell_the_same) {
   };
   const auto by_id = [](const seen& a, const seen& b) { return a.id < b.id; };
   std::vector<seen> in_batches;
-  post(queue());
+  post(qp());
   for (const auto& done : test::take(cq, 4)) in_batches.push_back(note(done));
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
   auto second = std::move(prepared).handshake(self).value();
   std::vector<seen> lazily;
@@ -183,7 +183,7 @@ TEST_F(lazy, times_are_of_the_devices_clock_and_of_the_day) {
                          .create_extended_cq(8, {.fields = completion_field::timestamp |
                                                            completion_field::wall_clock})
                          .value();
-  auto prepared = pd.create_queue_pair<rc>(clock, clock, {.access = access::remote_write}).value();
+  auto prepared = pd.create_qp<rc>(clock, clock, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
   auto timed = std::move(prepared).handshake(self).value();
   const auto before = std::chrono::system_clock::now();
@@ -212,7 +212,7 @@ TEST_F(lazy, times_are_of_the_devices_clock_and_of_the_day) {
 
 TEST_F(lazy, a_failure_is_a_completion_with_its_reason) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
-  auto batch = queue().start_send();
+  auto batch = qp().start_send();
   batch.write({.id = 3, .signaled = true}, memory.slice(0, 8), nowhere);
   batch.submit().value();
   drain(1, [&](const lazy_completion& done) {
@@ -351,7 +351,7 @@ TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
     const lazy_poll pass(&queue.native);
     EXPECT_DEATH(
         const lazy_poll again(&queue.native),
-        "one open pass over a queue at a time .*; the earlier place is .*_queue_test.cpp:");
+        "one open pass over a queue at a time .*; the earlier call is at .*_queue_test.cpp:");
   }
   const lazy_poll next(&queue.native);
   EXPECT_FALSE(next.empty());
@@ -361,7 +361,7 @@ TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) 
   scripted_queue queue;
   const std::string places =
       "a lazy completion is read before its pass goes on or ends: keep what was read .*"
-      "_queue_test.cpp:[0-9]+; the earlier place is .*_queue_test.cpp:";
+      "_queue_test.cpp:[0-9]+; the earlier call is at .*_queue_test.cpp:";
   const lazy_completion* kept = nullptr;
   for (const int completions : {1, 3, 300}) {
     queue.completions = completions;
@@ -384,8 +384,8 @@ TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) 
 }
 
 TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
-  queue().post_receive({.id = 1}, memory.slice(2048, 100)).value();
-  auto batch = queue().start_send();
+  qp().post_receive({.id = 1}, memory.slice(2048, 100)).value();
+  auto batch = qp().start_send();
   batch.send({.id = 2, .signaled = true}, memory.slice(0, 77));
   batch.submit().value();
   std::array<completion, 1> out;
@@ -394,7 +394,7 @@ TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
     const auto pass = cq.poll();
     if (pass.empty()) continue;
     EXPECT_DEATH(static_cast<void>(cq.poll(out)),
-                 "polls nothing else from it .*; the earlier place is .*_queue_test.cpp:");
+                 "polls nothing else from it .*; the earlier call is at .*_queue_test.cpp:");
     return;
   }
   FAIL() << "nothing completed";

@@ -43,7 +43,7 @@ class fake_objects {
 
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  int code = 0;  ///< what the next calls fail with; 0: nothing
+  int code = 0;  ///< errno of the next calls; 0: success
   int live = 0;  ///< objects that exist
   ibv_ah_attr address{};
   ibv_srq_attr srq{};

@@ -16,9 +16,9 @@ TEST(huge_pages, carry_data_where_the_machine_has_some) {
   if (!turn.some_are_free()) GTEST_SKIP() << "fewer than 4 huge pages are free";
   loopback pair;
   constexpr std::size_t bytes = 3U << 20U;
-  const auto rights = access::local_write | access::remote_write;
-  const auto from = pair.pd().allocate(bytes, rights, {.huge_pages = huge_pages::required}).value();
-  const auto to = pair.pd().allocate(bytes, rights, {.huge_pages = huge_pages::required}).value();
+  const auto access = access::local_write | access::remote_write;
+  const auto from = pair.pd().allocate(bytes, access, {.huge_pages = huge_pages::required}).value();
+  const auto to = pair.pd().allocate(bytes, access, {.huge_pages = huge_pages::required}).value();
   for (const auto* region : {&from, &to}) {
     const auto address = reinterpret_cast<std::uintptr_t>(region->bytes().data());
     EXPECT_EQ(number_in("/proc/self/smaps", "KernelPageSize:", address),

@@ -6,12 +6,14 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/unit/verbs/soft_device.hpp"
+
 namespace verbena {
 namespace {
 
 const local_slice page(0x10000, 4096, local_key(7));
 
-TEST(local_slice, is_laid_out_as_a_scatter_gather_entry) {
+TEST(local_slice, has_the_layout_of_ibv_sge) {
   const std::vector<local_slice> list = {page, page.slice(1, 2)};
   std::vector<ibv_sge> entries(list.size());
   std::memcpy(entries.data(), list.data(), sizeof(ibv_sge) * list.size());
@@ -23,7 +25,7 @@ TEST(local_slice, is_laid_out_as_a_scatter_gather_entry) {
   EXPECT_EQ(entries[1].lkey, 7U);
 }
 
-TEST(local_slice, survives_the_way_through_the_c_api) {
+TEST(local_slice, survives_conversion_to_native) {
   const auto back = local_slice::from_native(page.native());
   EXPECT_EQ(back.address(), page.address());
   EXPECT_EQ(back.length(), page.length());
@@ -38,22 +40,36 @@ TEST(local_slice, parts_lie_inside) {
   EXPECT_EQ(page.slice(100, 50).slice(10, 5).address(), 0x10000U + 110);
 }
 
-TEST(local_slice, may_have_almost_four_gibibytes) {
+TEST(local_slice, accepts_the_maximum_length) {
   EXPECT_EQ(local_slice(0, local_slice::max_length, local_key(1)).length(), 0xffff'ffffU);
 }
 
-TEST(local_slice_death, empty_and_oversized_slices_break_a_rule) {
+TEST(local_slice, element_counts_in_elements) {
+  EXPECT_EQ(page.element<std::uint64_t>(2), page.slice(16, 8));
+  EXPECT_EQ(page.element<std::uint16_t>(1, 3), page.slice(2, 6));
+}
+
+TEST(local_slice, try_slice_reports_the_range_and_the_length) {
+  EXPECT_EQ(page.try_slice(0, 4096).value(), page);
+  EXPECT_EQ(page.try_element<std::uint64_t>(511).value(), page.slice(4088, 8));
+  testing_support::expect_error(page.try_slice(4096, 512),
+                                "slice [4096, 4608) exceeds the slice of 4096 bytes");
+  testing_support::expect_error(page.try_slice(7, 0), "slice [7, 7) is empty");
+  testing_support::expect_error(page.try_element<std::uint64_t>(512), "slice [4096, 4104) exceeds");
+}
+
+TEST(local_slice_death, empty_and_oversized_slices_abort) {
   EXPECT_DEATH(local_slice(0, 0, local_key(1)), "a slice has at least one byte");
   EXPECT_DEATH(local_slice(0, 0x1'0000'0000, local_key(1)), "at most 4 GiB - 1 byte");
 }
 
-TEST(local_slice_death, parts_outside_break_a_rule) {
-  EXPECT_DEATH(static_cast<void>(page.slice(0, 4097)), "a part of a slice lies inside the slice");
-  EXPECT_DEATH(static_cast<void>(page.slice(4096, 1)), "a part of a slice lies inside the slice");
-  EXPECT_DEATH(static_cast<void>(page.slice(4097, 0)), "a part of a slice lies inside the slice");
-  EXPECT_DEATH(static_cast<void>(page.slice(~std::size_t{0}, 2)), "lies inside the slice");
-  EXPECT_DEATH(static_cast<void>(page.slice(1, ~std::size_t{0})), "lies inside the slice");
-  EXPECT_DEATH(static_cast<void>(page.slice(4096)), "a part of a slice lies inside the slice");
+TEST(local_slice_death, slice_outside_aborts) {
+  EXPECT_DEATH(static_cast<void>(page.slice(0, 4097)), "exceeds the slice of 4096 bytes");
+  EXPECT_DEATH(static_cast<void>(page.slice(4096, 1)), "exceeds the slice of 4096 bytes");
+  EXPECT_DEATH(static_cast<void>(page.slice(4097, 0)), "exceeds the slice of 4096 bytes");
+  EXPECT_DEATH(static_cast<void>(page.slice(~std::size_t{0}, 2)), "exceeds the slice");
+  EXPECT_DEATH(static_cast<void>(page.slice(1, ~std::size_t{0})), "exceeds the slice");
+  EXPECT_DEATH(static_cast<void>(page.slice(4096)), "exceeds the slice of 4096 bytes");
   EXPECT_DEATH(static_cast<void>(page.slice(5, 0)), "a slice has at least one byte");
 }
 

@@ -64,8 +64,8 @@ class loopback {
       : context_(open_device("soft0").value()), pd_(context_.allocate_pd().value()) {
     auto cqs = std::array{context_.create_cq(256).value(), context_.create_cq(256).value(),
                           context_.create_cq(256).value(), context_.create_cq(256).value()};
-    auto first = pd_.create_queue_pair<rc>(cqs[0], cqs[1], options).value();
-    auto second = pd_.create_queue_pair<rc>(cqs[2], cqs[3], options).value();
+    auto first = pd_.create_qp<rc>(cqs[0], cqs[1], options).value();
+    auto second = pd_.create_qp<rc>(cqs[2], cqs[3], options).value();
     const auto to_first = first.endpoint();
     const auto to_second = second.endpoint();
     sides_.push_back({cqs[0], cqs[1], std::move(first).handshake(to_second).value()});
@@ -73,9 +73,7 @@ class loopback {
   }
 
   static queue_pair_options<rc> default_options() {
-    return {.max_send_sge = 4,
-            .max_recv_sge = 4,
-            .max_inline_data = 64,
+    return {.queues = {.max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 64},
             .access = access::remote_read | access::remote_write | access::remote_atomic};
   }
 

@@ -15,7 +15,7 @@ namespace verbena::test {
 
 inline constexpr std::size_t page = 4096;
 
-/// Whether the kernel tells this process what happens to its memory.
+/// Returns whether userfaultfd(2) is available to this process.
 inline bool kernel_tells() {
   static const bool tells = [] {
     constexpr int user_mode_only = 1;

@@ -334,8 +334,8 @@ TYPED_TEST(posting, a_full_queue_refuses_what_it_has_no_room_for) {
   forget(this->pair.a().queue);
 }
 
-TEST(posting_classic, a_refused_request_says_how_many_before_it_were_accepted) {
-  loopback pair({.max_send_wr = 4, .access = access::remote_write});
+TEST(posting_classic, refused_request_reports_accepted_count) {
+  loopback pair({.queues = {.max_send_wr = 4}, .access = access::remote_write});
   const auto memory = pair.memory(64);
   const auto room = pair.a().queue.capabilities().max_send_wr;
   auto batch = pair.a().queue.start_send<256>();
@@ -348,7 +348,7 @@ TEST(posting_classic, a_refused_request_says_how_many_before_it_were_accepted) {
   forget(pair.a().queue);
 }
 
-TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
+TEST(with_poster, uses_extended_interface_if_available) {
   loopback both;
   EXPECT_TRUE(both.a().queue.is_extended());
   const bool is_extended = both.a().queue.with_poster(
@@ -367,13 +367,13 @@ TEST(with_poster, chooses_the_interface_that_the_queue_pair_has) {
 }
 
 #ifdef VERBENA_CHECKED
-/// How a rule about two things that do not go together is told.
+/// The message of a rule about two incompatible objects.
 std::string both_places(const std::string& rule, int line, const std::string& earlier) {
-  return rule + " \\(.*posting_test.cpp:" + std::to_string(line) + "; the earlier place is .*" +
+  return rule + " \\(.*posting_test.cpp:" + std::to_string(line) + "; the earlier call is at .*" +
          earlier + "\\)";
 }
 
-TEST(with_poster_death, a_second_batch_needs_the_end_of_the_first) {
+TEST(with_poster_death, second_open_batch_stops_the_program) {
   for (const bool is_extended : {true, false}) {
     auto options = loopback::default_options();
     options.extended = is_extended;

@@ -18,7 +18,7 @@ using state = queue_pair_state;
 class prepared : public ::testing::Test {
  protected:
   result<prepared_queue_pair<rc>> create(queue_pair_options<rc> options = {}) {
-    return pd.create_queue_pair<rc>(cq, cq, options);
+    return pd.create_qp<rc>(cq, cq, options);
   }
   // The message of the error that creation ends with.
   std::string refusal(queue_pair_options<rc> options) {
@@ -31,7 +31,7 @@ class prepared : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-TEST_F(prepared, endpoint_says_how_to_reach_this_side) {
+TEST_F(prepared, endpoint_has_number_gid_and_mtu) {
   auto made = create({.first_psn = packet_sequence_number(0x123456)}).value();
   const auto gid = device.routable_gid(port_number(1)).value();
   EXPECT_EQ(made.endpoint().queue_pair, made.number());
@@ -50,11 +50,11 @@ TEST_F(prepared, first_sequence_number_is_random) {
 }
 
 TEST_F(prepared, is_granted_at_least_what_it_asked) {
-  const auto made = create({.max_send_wr = 10,
-                            .max_recv_wr = 11,
-                            .max_send_sge = 2,
-                            .max_recv_sge = 3,
-                            .max_inline_data = 32})
+  const auto made = create({.queues = {.max_send_wr = 10,
+                                       .max_recv_wr = 11,
+                                       .max_send_sge = 2,
+                                       .max_recv_sge = 3,
+                                       .max_inline_data = 32}})
                         .value();
   EXPECT_GE(made.capabilities().max_send_wr, 10U);
   EXPECT_GE(made.capabilities().max_recv_wr, 11U);
@@ -78,7 +78,7 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
   EXPECT_EQ(now.access(), access_flags());
   EXPECT_EQ(now.path_mtu(), self.mtu);
   EXPECT_EQ(now.timeout(), ack_timeout::from_exponent(14));
-  EXPECT_EQ(now.retry_count(), 7);
+  EXPECT_EQ(now.retry_count(), 6);
   EXPECT_EQ(now.rnr_retry_count(), 6);
   EXPECT_EQ(now.min_rnr_timer(), rnr_timer::from_encoding(16));
   EXPECT_EQ(now.destination(), self.queue_pair);
@@ -86,7 +86,8 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
 }
 
 TEST_F(prepared, connection_uses_the_lesser_values_of_both_sides) {
-  auto made = create({.path_mtu = mtu::bytes_512, .read_depth = 9}).value();
+  auto made =
+      create({.route = {.path_mtu = mtu::bytes_512}, .reliability = {.read_depth = 9}}).value();
   endpoint remote = made.endpoint();
   remote.mtu = mtu::bytes_256;
   remote.read_depth = 3;
@@ -101,13 +102,11 @@ TEST_F(prepared, connection_uses_the_lesser_values_of_both_sides) {
 
 TEST_F(prepared, steps_carry_the_options) {
   const auto made = create({.access = access::remote_read,
-                            .timeout = ack_timeout::from_exponent(9),
-                            .retry_count = 2,
-                            .rnr_retry_count = 1,
-                            .min_rnr_timer = rnr_timer::from_encoding(3),
-                            .service_level = 4,
-                            .traffic_class = 8,
-                            .hop_limit = 12})
+                            .route = {.service_level = 4, .traffic_class = 8, .hop_limit = 12},
+                            .reliability = {.timeout = ack_timeout::from_exponent(9),
+                                            .retry_count = 2,
+                                            .rnr_retry_count = 1,
+                                            .min_rnr_timer = rnr_timer::from_encoding(3)}})
                         .value();
   const auto init = made.init_attributes();
   EXPECT_EQ(init.state(), state::init);
@@ -199,14 +198,15 @@ TEST_F(prepared, missing_attributes_are_explained) {
   EXPECT_EQ(made.current_state().value(), state::reset);
 }
 
-TEST_F(prepared, a_packet_size_that_the_port_does_not_carry_is_explained) {
+TEST_F(prepared, path_mtu_above_active_mtu_is_explained) {
   const auto active = device.query_port(port_number(1)).value().active_mtu();
   if (active == mtu::bytes_4096) {
     // Every size is carried: a size that does not exist is refused at creation instead.
-    EXPECT_NE(refusal({.path_mtu = static_cast<mtu>(6)}).find("path MTU"), std::string::npos);
+    EXPECT_NE(refusal({.route = {.path_mtu = static_cast<mtu>(6)}}).find("path MTU"),
+              std::string::npos);
     return;
   }
-  auto made = create({.path_mtu = mtu::bytes_4096}).value();
+  auto made = create({.route = {.path_mtu = mtu::bytes_4096}}).value();
   const auto self = made.endpoint();
   const auto failed = std::move(made).handshake(self);
   ASSERT_FALSE(failed);
@@ -215,47 +215,50 @@ TEST_F(prepared, a_packet_size_that_the_port_does_not_carry_is_explained) {
 }
 
 TEST_F(prepared, options_out_of_range_are_refused) {
-  EXPECT_NE(refusal({.retry_count = 8}).find("3 bits"), std::string::npos);
-  EXPECT_NE(refusal({.rnr_retry_count = 8}).find("3 bits"), std::string::npos);
-  EXPECT_NE(refusal({.service_level = 16}).find("4 bits"), std::string::npos);
-  EXPECT_NE(refusal({.port = port_number(0)}).find("ports count from 1"), std::string::npos);
-  EXPECT_NE(refusal({.path_mtu = static_cast<mtu>(0)}).find("path MTU"), std::string::npos);
+  EXPECT_NE(refusal({.reliability = {.retry_count = 8}}).find("3 bits"), std::string::npos);
+  EXPECT_NE(refusal({.reliability = {.rnr_retry_count = 8}}).find("3 bits"), std::string::npos);
+  EXPECT_NE(refusal({.route = {.service_level = 16}}).find("4 bits"), std::string::npos);
+  EXPECT_NE(refusal({.route = {.port = port_number(0)}}).find("ports count from 1"),
+            std::string::npos);
+  EXPECT_NE(refusal({.route = {.path_mtu = static_cast<mtu>(0)}}).find("path MTU"),
+            std::string::npos);
 }
 
 TEST_F(prepared, a_limit_of_the_device_that_is_exceeded_is_named) {
-  const std::string message = refusal({.max_send_wr = 100'000'000});
+  const std::string message = refusal({.queues = {.max_send_wr = 100'000'000}});
   EXPECT_NE(message.find("max_send_wr 100000000 > the device's maximum"), std::string::npos)
       << message;
-  EXPECT_NE(refusal({.max_recv_sge = 100'000}).find("max_recv_sge 100000 >"), std::string::npos);
+  EXPECT_NE(refusal({.queues = {.max_recv_sge = 100'000}}).find("max_recv_sge 100000 >"),
+            std::string::npos);
 }
 
 TEST_F(prepared, a_port_or_gid_that_does_not_exist_is_refused) {
-  EXPECT_NE(refusal({.port = port_number(200)}), "accepted");
-  EXPECT_NE(refusal({.gid_index = gid_index(255)}), "accepted");
+  EXPECT_NE(refusal({.route = {.port = port_number(200)}}), "accepted");
+  EXPECT_NE(refusal({.route = {.gid_index = gid_index(255)}}), "accepted");
 }
 
 TEST_F(prepared, completion_queues_of_another_open_device_are_refused) {
   const auto other = open_device("soft0").value();
   const auto foreign = other.create_cq(4).value();
-  const auto refused = pd.create_queue_pair<rc>(foreign, cq);
+  const auto refused = pd.create_qp<rc>(foreign, cq);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("another open device"), std::string::npos);
 }
 
 TEST_F(prepared, completes_into_extended_queues_as_well) {
   const auto lazy = device.create_extended_cq(16).value();
-  auto made = pd.create_queue_pair<rc>(lazy, lazy).value();
+  auto made = pd.create_qp<rc>(lazy, lazy).value();
   EXPECT_EQ(made.native()->send_cq, lazy.native());
 }
 
-TEST_F(prepared, close_destroys_or_hands_back) {
+TEST_F(prepared, close_destroys_or_returns_the_queue_pair) {
   auto made = create().value();
   EXPECT_TRUE(std::move(made).close());
   auto queue = create().value().into_queue_pair();
   EXPECT_TRUE(std::move(queue).close());
 }
 
-TEST_F(prepared, adopts_what_the_c_api_made) {
+TEST_F(prepared, adopt_takes_a_native_queue_pair) {
   ibv_qp_init_attr asked{.send_cq = cq.native(),
                          .recv_cq = cq.native(),
                          .cap = {.max_send_wr = 4,
@@ -293,7 +296,7 @@ TEST_F(prepared, adopts_the_extended_interface_only_when_told) {
   EXPECT_EQ(extended.native(), made.native());
 }
 
-TEST_F(prepared_death, a_queue_pair_is_adopted_as_what_it_is) {
+TEST_F(prepared_death, adopt_with_wrong_transport_aborts) {
   ibv_qp* const no_queue = nullptr;
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(no_queue, pd, ownership::borrow)),
                "a queue pair to adopt is not null");
@@ -307,10 +310,10 @@ TEST_F(prepared_death, a_queue_pair_is_adopted_as_what_it_is) {
                "a queue pair is adopted as what it is");
 }
 
-TEST_F(prepared_death, a_moved_from_queue_pair_is_not_used) {
+TEST_F(prepared_death, use_of_moved_from_queue_pair_aborts) {
   auto made = create().value();
   const auto moved = std::move(made);
-  // NOLINTNEXTLINE(bugprone-use-after-move): that is the point
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that is the point
   EXPECT_DEATH(static_cast<void>(made.number()), "a moved-from queue pair must not be used");
 }
 

@@ -87,7 +87,7 @@ TEST(protection_domain, required_huge_pages_are_an_error_where_there_are_none) {
   EXPECT_TRUE(pd.allocate(4096, {}, {.huge_pages = huge_pages::preferred}).has_value());
 }
 
-TEST(protection_domain, an_absurd_size_is_an_error_that_names_it) {
+TEST(protection_domain, huge_allocation_error_names_the_size) {
   const provider plain = without_allocator();
   for (const provider* from : {soft_provider().value(), &plain}) {
     const auto pd = open_soft(*from).value().allocate_pd().value();
@@ -116,7 +116,7 @@ TEST(protection_domain, empty_memory_is_refused) {
   expect_error(pd.register_memory({}, {}), "there is nothing to register");
 }
 
-TEST(protection_domain, rights_that_need_local_write_are_refused_before_the_verb) {
+TEST(protection_domain, remote_write_without_local_write_is_refused) {
   failing_provider failing(*soft_provider().value());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();
   std::array<std::byte, 64> memory{};
@@ -134,18 +134,18 @@ TEST(protection_domain, rights_that_need_local_write_are_refused_before_the_verb
 unsigned last_access = 0;
 bool newer_verb_called = false;
 
-ibv_mr* old_verb(ibv_pd* pd, void* address, std::size_t length, int rights) {
-  last_access = static_cast<unsigned>(rights);
+ibv_mr* old_verb(ibv_pd* pd, void* address, std::size_t length, int access) {
+  last_access = static_cast<unsigned>(access);
   newer_verb_called = false;
-  return soft_provider().value()->verbs.reg_mr(pd, address, length, rights);
+  return soft_provider().value()->verbs.reg_mr(pd, address, length, access);
 }
 ibv_mr* newer_verb(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                   unsigned rights) {
+                   unsigned access) {
   EXPECT_EQ(iova, reinterpret_cast<std::uintptr_t>(address));
-  last_access = rights;
+  last_access = access;
   newer_verb_called = true;
   return soft_provider().value()->verbs.reg_mr(
-      pd, address, length, static_cast<int>(rights & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}));
+      pd, address, length, static_cast<int>(access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}));
 }
 
 TEST(protection_domain, optional_rights_use_the_newer_verb_where_it_exists) {
@@ -165,15 +165,15 @@ TEST(protection_domain, optional_rights_use_the_newer_verb_where_it_exists) {
   EXPECT_EQ(last_access, unsigned{IBV_ACCESS_LOCAL_WRITE}) << "optional rights may be left out";
 }
 
-// What register_memory says when the verb fails with `code`.
-std::string registration_failure(provider_origin origin, int code, access_flags rights) {
+// The error of register_memory if the verb fails with `code`.
+std::string registration_failure(provider_origin origin, int code, access_flags access) {
   failing_provider failing(*soft_provider().value());
   provider from = failing.get();
   from.origin = origin;
   const auto pd = open_soft(from).value().allocate_pd().value();
   std::array<std::byte, 64> memory{};
   failing.fail_call(1, code);
-  return pd.register_memory(memory, rights).error().message();
+  return pd.register_memory(memory, access).error().message();
 }
 
 TEST(protection_domain, out_of_memory_names_limit_and_need) {
@@ -192,17 +192,17 @@ TEST(protection_domain, out_of_memory_names_limit_and_need) {
   EXPECT_NE(soft.find("the device has room for"), std::string::npos) << soft;
 }
 
-TEST(protection_domain, other_refusals_are_explained) {
-  const auto failure = [](int code, access_flags rights) {
-    return registration_failure(provider_origin::soft, code, rights);
+TEST(protection_domain, other_registration_errors_are_explained) {
+  const auto failure = [](int code, access_flags access) {
+    return registration_failure(provider_origin::soft, code, access);
   };
   const std::pair<std::string, const char*> cases[] = {
       {failure(EFAULT, access::local_write), "the memory is mapped read-only"},
       {failure(EAGAIN, {}), "try again"},
-      {failure(EOPNOTSUPP, access::on_demand), "no on-demand paging"},
-      {failure(EOPNOTSUPP, access::huge_pages), "does not support the rights huge_pages"},
-      {failure(EINVAL, access::local_write), "refuses the rights local_write or the memory"},
-      {failure(ENODEV, {}), "the device is gone"},
+      {failure(EOPNOTSUPP, access::on_demand), "does not support on-demand paging"},
+      {failure(EOPNOTSUPP, access::huge_pages), "does not support the access flags huge_pages"},
+      {failure(EINVAL, access::local_write), "refuses the access flags local_write or the memory"},
+      {failure(ENODEV, {}), "the device was removed or has failed"},
   };
   for (const auto& [message, words] : cases)
     EXPECT_NE(message.find(words), std::string::npos) << words << " is not in: " << message;
@@ -233,7 +233,7 @@ TEST(protection_domain, keeps_the_device_open) {
   EXPECT_EQ(counting.live(), "");
 }
 
-TEST(protection_domain, close_hands_a_shared_domain_back) {
+TEST(protection_domain, close_of_shared_domain_returns_it) {
   counting_provider counting(*soft_provider().value());
   const auto opened = open_soft(counting.get()).value();
   auto pd = opened.allocate_pd().value();
@@ -246,7 +246,7 @@ TEST(protection_domain, close_hands_a_shared_domain_back) {
   EXPECT_FALSE(counting.is_live("ibv_alloc_pd"));
 }
 
-TEST(protection_domain, close_hands_the_domain_back_when_the_verb_refuses) {
+TEST(protection_domain, failed_close_returns_the_domain) {
   failing_provider failing(*soft_provider().value());
   auto pd = open_soft(failing.get()).value().allocate_pd().value();
   failing.fail_call(1, EBUSY);
@@ -282,18 +282,18 @@ TEST(protection_domain, raw_verbs_take_the_native_domain) {
   EXPECT_EQ(verbs.dereg_mr(region), 0);
 }
 
-TEST(protection_domain_death, moved_from_breaks_a_rule) {
+TEST(protection_domain_death, use_of_moved_from_domain_aborts) {
   auto pd = new_pd();
   const auto other = std::move(pd);
   const char* rule = "a moved-from protection_domain must not be used";
-  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
+  // NOLINTBEGIN(bugprone-use-after-move,*.Move): that is what is tested
   EXPECT_DEATH(static_cast<void>(pd.allocate(64, {})), rule);
   EXPECT_DEATH(static_cast<void>(pd.context()), rule);
   EXPECT_DEATH(static_cast<void>(pd.native()), rule);
-  // NOLINTEND(bugprone-use-after-move)
+  // NOLINTEND(bugprone-use-after-move,*.Move)
 }
 
-TEST(protection_domain_death, adopting_what_does_not_belong_breaks_a_rule) {
+TEST(protection_domain_death, adopt_with_wrong_context_aborts) {
   const auto first = open_soft();
   const auto second = open_soft();
   const auto pd = first.allocate_pd().value();

@@ -10,7 +10,7 @@ namespace {
 
 using attribute = queue_pair_attribute;
 
-TEST(queue_pair_attributes, an_empty_set_gives_nothing) {
+TEST(queue_pair_attributes, getters_of_empty_set_return_nullopt) {
   const queue_pair_attributes none;
   EXPECT_TRUE(none.mask().empty());
   EXPECT_EQ(none.state(), std::nullopt);
@@ -97,7 +97,7 @@ TEST(queue_pair_attributes, an_address_without_a_gid_is_local) {
   EXPECT_EQ(set.address()->gid, std::nullopt);
 }
 
-TEST(queue_pair_attributes, removing_takes_attributes_out) {
+TEST(queue_pair_attributes, remove_clears_attributes) {
   auto set = queue_pair_attributes().set_port(port_number(1)).set_retry_count(3);
   set.remove(attribute::retry_count);
   EXPECT_EQ(set.mask(), attribute::port);

@@ -27,8 +27,8 @@ queue_pair_options<rc> without(access_flags removed) {
 
 TEST(queue_pair_errors, a_message_without_a_receive_ends_when_its_retries_are_used_up) {
   auto options = loopback::default_options();
-  options.rnr_retry_count = 1;
-  options.min_rnr_timer = rnr_timer::at_least(std::chrono::microseconds(10));
+  options.reliability.rnr_retry_count = 1;
+  options.reliability.min_rnr_timer = rnr_timer::at_least(std::chrono::microseconds(10));
   loopback pair(options);
   const auto memory = pair.memory(64);
   const auto failed =
@@ -160,7 +160,7 @@ TEST(queue_pair_errors, the_error_state_flushes_everything_in_both_queues) {
     EXPECT_EQ(flushed.at(id).status(), completion_status::flushed);
     EXPECT_EQ(flushed.at(id).id(), id);
   }
-  // What is posted now is accepted and flushed.
+  // Requests posted now are accepted and flushed.
   pair.b().queue.post_receive({.id = 50}, memory.slice()).value();
   EXPECT_EQ(take(pair.b().receives, 1).at(0).id(), 50U);
 }
@@ -170,7 +170,7 @@ TEST(queue_pair_errors, posting_to_a_queue_pair_that_is_not_up_is_refused) {
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();
   const auto memory = pd.allocate(64, access::local_write).value();
-  auto queue = pd.create_queue_pair<rc>(cq, cq).value().into_queue_pair();
+  auto queue = pd.create_qp<rc>(cq, cq).value().into_queue_pair();
   const auto receive = queue.post_receive({}, memory.slice());
   EXPECT_EQ(receive.code(), EINVAL);
   EXPECT_EQ(receive.accepted(), 0U);
@@ -179,7 +179,7 @@ TEST(queue_pair_errors, posting_to_a_queue_pair_that_is_not_up_is_refused) {
   const auto status = batch.submit();
   EXPECT_EQ(status.code(), EINVAL);
   EXPECT_EQ(status.accepted(), 0U);
-  EXPECT_NE(status.error().message().find("state that does not accept"), std::string::npos);
+  EXPECT_NE(status.error().message().find("does not accept the request"), std::string::npos);
 }
 
 TEST(queue_pair_errors, more_inline_bytes_than_granted_are_refused) {

@@ -25,7 +25,7 @@ class refusing : public ::testing::Test {
 
 TEST_F(refusing, a_route_that_does_not_resolve_is_explained) {
   for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {
-    auto prepared = pd.create_queue_pair<rc>(cq, cq, {.gid_index = gid_index(0)}).value();
+    auto prepared = pd.create_qp<rc>(cq, cq, {.route = {.gid_index = gid_index(0)}}).value();
     const auto self = prepared.endpoint();
     prepared.modify(prepared.init_attributes()).value();
     provider.fail_verb("ibv_modify_qp", code);
@@ -44,7 +44,7 @@ TEST_F(refusing, a_route_that_does_not_resolve_is_explained) {
 TEST_F(refusing, a_provider_without_extended_queue_pairs_makes_classic_ones) {
   for (const int code : {EOPNOTSUPP, ENOSYS, EINVAL}) {
     provider.fail_verb("ibv_create_qp_ex", code);
-    auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+    auto prepared = pd.create_qp<rc>(cq, cq).value();
     provider.fail_call(0, 0);
     EXPECT_NE(prepared.native(), nullptr);
     const auto self = prepared.endpoint();
@@ -70,7 +70,7 @@ TEST_F(refusing, a_classic_queue_pair_is_never_asked_for_its_extended_interface)
   const auto opened = testing_support::open_soft(classic).value();
   const auto domain = opened.allocate_pd().value();
   const auto queue = opened.create_cq(16).value();
-  const auto prepared = domain.create_queue_pair<rc>(queue, queue).value();
+  const auto prepared = domain.create_qp<rc>(queue, queue).value();
   EXPECT_FALSE(prepared.is_extended());
   const auto adopted = queue_pair<rc>::adopt(prepared.native(), domain, ownership::borrow);
   EXPECT_FALSE(adopted.is_extended());
@@ -78,7 +78,7 @@ TEST_F(refusing, a_classic_queue_pair_is_never_asked_for_its_extended_interface)
 
 TEST_F(refusing, a_creation_that_fails_otherwise_is_not_tried_again) {
   provider.fail_verb("ibv_create_qp_ex", ENOMEM);
-  const auto refused = pd.create_queue_pair<rc>(cq, cq);
+  const auto refused = pd.create_qp<rc>(cq, cq);
   provider.fail_call(0, 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ENOMEM);
@@ -94,7 +94,7 @@ TEST_F(refusing, a_provider_without_extended_completion_queues_says_what_to_use)
   EXPECT_NE(refused.error().message().find("use create_cq()"), std::string::npos);
 }
 
-TEST_F(refusing, a_failing_channel_is_an_error_and_not_a_time_out) {
+TEST_F(refusing, failing_completion_channel_returns_error) {
   const auto channel = device.create_completion_channel().value();
   provider.fail_verb("ibv_get_cq_event", EIO);
   const auto refused = channel.wait(deadline::after(std::chrono::seconds(20)));
@@ -104,8 +104,8 @@ TEST_F(refusing, a_failing_channel_is_an_error_and_not_a_time_out) {
   EXPECT_EQ(refused.error().call(), "ibv_get_cq_event");
 }
 
-// The descriptor is readable, and when the event is asked for, somebody else has it.
-TEST_F(refusing, an_event_that_another_thread_takes_is_waited_out) {
+// The descriptor is readable, but another thread takes the event first.
+TEST_F(refusing, wait_continues_if_another_thread_takes_the_event) {
   static int calls;
   calls = 0;
   static verbena::provider shared;
@@ -119,7 +119,7 @@ TEST_F(refusing, an_event_that_another_thread_takes_is_waited_out) {
   const auto channel = opened.create_completion_channel().value();
   const auto queue = opened.create_cq(16, {.channel = channel}).value();
   const auto domain = opened.allocate_pd().value();
-  auto prepared = domain.create_queue_pair<rc>(queue, queue).value();
+  auto prepared = domain.create_qp<rc>(queue, queue).value();
   const auto self = prepared.endpoint();
   auto connected = std::move(prepared).handshake(self).value();
   queue.request_notification(notify::any_completion).value();
@@ -133,7 +133,7 @@ TEST_F(refusing, an_event_that_another_thread_takes_is_waited_out) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST_F(refusing, a_port_that_is_down_makes_no_queue_pair) {
+TEST_F(refusing, create_qp_on_inactive_port_is_unavailable) {
   static verbena::provider down;
   down = *soft_provider().value();
   down.verbs.query_port.set([](ibv_context* of, std::uint8_t port, ibv_port_attr* attributes) {
@@ -144,7 +144,7 @@ TEST_F(refusing, a_port_that_is_down_makes_no_queue_pair) {
   const auto opened = testing_support::open_soft(down).value();
   EXPECT_EQ(opened.query_port(port_number(1)).value().state(), port_state::down);
   const auto queue = opened.create_cq(4).value();
-  const auto refused = opened.allocate_pd().value().create_queue_pair<rc>(queue, queue);
+  const auto refused = opened.allocate_pd().value().create_qp<rc>(queue, queue);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind(), error_kind::unavailable);
   EXPECT_NE(refused.error().message().find("port 1"), std::string::npos)
@@ -152,7 +152,7 @@ TEST_F(refusing, a_port_that_is_down_makes_no_queue_pair) {
 }
 
 TEST_F(refusing, a_failing_query_or_notification_names_verb_and_object) {
-  auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
   provider.fail_verb("ibv_query_qp", EIO);
   const auto queried = prepared.current_state();
   provider.fail_verb("ibv_req_notify_cq", EIO);

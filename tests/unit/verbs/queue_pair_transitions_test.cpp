@@ -21,7 +21,7 @@ const auto rc_rts = attribute::state | attribute::timeout | attribute::retry_cou
                     attribute::rnr_retry_count | attribute::send_psn |
                     attribute::reads_as_initiator;
 
-TEST(queue_pair_transitions, the_usual_way_up_has_nothing_to_explain) {
+TEST(queue_pair_transitions, valid_transitions_have_no_explanation) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::reset, state::init}, rc_init), "");
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::init, state::ready_to_receive}, rc_rtr), "");
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send}, rc_rts),
@@ -60,7 +60,7 @@ TEST(queue_pair_transitions, a_transition_that_does_not_exist_is_named) {
             "there is no transition from SQE to RTS");
 }
 
-TEST(queue_pair_transitions, reset_and_error_need_nothing_but_the_state) {
+TEST(queue_pair_transitions, reset_and_error_need_only_the_state) {
   const std::array from = {state::init, state::ready_to_receive, state::ready_to_send,
                            state::send_queue_drained, state::error};
   for (const auto each : from) {
@@ -72,7 +72,7 @@ TEST(queue_pair_transitions, reset_and_error_need_nothing_but_the_state) {
   }
 }
 
-TEST(queue_pair_transitions, datagrams_need_a_queue_key_instead_of_rights) {
+TEST(queue_pair_transitions, datagrams_need_q_key_instead_of_access_flags) {
   EXPECT_EQ(explain_transition(
                 {IBV_QPT_UD, state::reset, state::init},
                 attribute::state | attribute::pkey_index | attribute::port | attribute::qkey),
@@ -94,7 +94,7 @@ TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
       "MAX_QP_RD_ATOMIC; UC has no TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC at all");
 }
 
-TEST(queue_pair_transitions, types_without_a_specification_are_not_judged) {
+TEST(queue_pair_transitions, unknown_queue_pair_types_are_not_checked) {
   EXPECT_EQ(explain_transition({IBV_QPT_DRIVER, state::ready_to_send, state::init}, {}), "");
 }
 

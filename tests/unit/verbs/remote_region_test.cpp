@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
+#include <unordered_map>
 #include <vector>
 
 namespace verbena {
@@ -31,7 +33,7 @@ TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) 
     EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
 }
 
-TEST(remote_region, survives_the_wire) {
+TEST(remote_region, survives_encoding) {
   EXPECT_EQ(remote_region::decode(sample_region.encode()).value(), sample_region);
   EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
 }
@@ -57,7 +59,7 @@ TEST(remote_region, unknown_versions_are_refused) {
 TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
   auto bytes = sample_region.encode();
   for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
-  expect_refused(bytes, "ends beyond the address space");
+  expect_refused(bytes, "ends beyond the 64-bit address space");
 }
 
 TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {
@@ -93,14 +95,55 @@ TEST(remote_region, parts_lie_inside_and_may_be_empty) {
   EXPECT_EQ(region.slice(10, 20).slice(5).address(), 1015U);
 }
 
+TEST(remote_region, element_counts_in_elements) {
+  const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
+  EXPECT_EQ(region.element<std::uint64_t>(2), region.slice(16, 8));
+  EXPECT_EQ(region.element<std::uint16_t>(1, 3), region.slice(2, 6));
+}
+
+// The offsets may come from a peer: no value stops the program.
+TEST(remote_region, try_slice_reports_the_range_and_the_length) {
+  const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
+  EXPECT_EQ(region.try_slice(10, 20).value(), region.slice(10, 20));
+  EXPECT_EQ(region.try_slice(100, 0).value().length(), 0U);
+  const auto refused = region.try_slice(90, 20);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+  EXPECT_EQ(refused.error().diagnosis(), "slice [90, 110) exceeds the remote region of 100 bytes");
+  EXPECT_FALSE(region.try_element<std::uint64_t>(~std::uint64_t{0} / 4).has_value());
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const std::uint64_t offset = random() >> (random() % 64);
+    const std::uint64_t length = random() >> (random() % 64);
+    const auto part = region.try_slice(offset, length);
+    EXPECT_EQ(part.has_value(),
+              offset <= 100 && length <= 100 - std::min(offset, std::uint64_t{100}));
+  }
+}
+
+TEST(remote_region, try_make_refuses_an_end_beyond_the_address_space) {
+  EXPECT_EQ(remote_region::try_make({.address = 1, .length = 2, .key = remote_key(3)}).value(),
+            remote_region({.address = 1, .length = 2, .key = remote_key(3)}));
+  const auto refused =
+      remote_region::try_make({.address = ~std::uint64_t{0}, .length = 1, .key = {}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::protocol);
+}
+
+TEST(remote_region, can_be_a_key_of_a_hash_map) {
+  const std::unordered_map<remote_region, int> map{{sample_region, 1}, {remote_region(), 2}};
+  EXPECT_EQ(map.at(sample_region), 1);
+  EXPECT_EQ(map.at(remote_region()), 2);
+}
+
 TEST(remote_region, prints_address_length_and_key) {
   EXPECT_EQ(to_string(remote_region({.address = 0x7f00, .length = 4096, .key = remote_key(0x1a)})),
             "0x7f00+4096 (rkey 0x1a)");
 }
 
-TEST(remote_region_death, parts_outside_break_a_rule) {
+TEST(remote_region_death, slice_outside_aborts) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
-  const char* rule = "a part of a remote region lies inside the region";
+  const char* rule = "exceeds the remote region of 100 bytes";
   EXPECT_DEATH(static_cast<void>(region.slice(0, 101)), rule);
   EXPECT_DEATH(static_cast<void>(region.slice(101, 0)), rule);
   EXPECT_DEATH(static_cast<void>(region.slice(101)), rule);
@@ -108,7 +151,7 @@ TEST(remote_region_death, parts_outside_break_a_rule) {
   EXPECT_DEATH(static_cast<void>(region.slice(1, std::numeric_limits<std::uint64_t>::max())), rule);
 }
 
-TEST(remote_region_death, an_end_beyond_the_address_space_breaks_a_rule) {
+TEST(remote_region_death, end_beyond_the_address_space_aborts) {
   EXPECT_DEATH(remote_region({.address = ~std::uint64_t{0}, .length = 1, .key = {}}),
                "a remote region ends within the 64-bit address space");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a child of fork() knows of memory that changed under its region.
+// The view of a forked child of memory that changed under its region.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

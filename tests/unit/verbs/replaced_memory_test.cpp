@@ -30,13 +30,16 @@ namespace {
 
 constexpr access_flags writable = access::local_write;
 
-/// What the library says while it lives.
+/// The messages of the library during its lifetime.
 class listening {
  public:
   listening() {
-    set_log_hook([](log_level, std::string_view line,
-                    void* to) { *static_cast<std::string*>(to) += std::string(line) + "\n"; },
-                 &said_);
+    set_log_hook(
+        [](log_level level, std::string_view line, void* to) {
+          if (level >= log_level::warning)
+            *static_cast<std::string*>(to) += std::string(line) + "\n";
+        },
+        &said_);
   }
   listening(const listening&) = delete;
   listening& operator=(const listening&) = delete;
@@ -68,10 +71,10 @@ void exchange(loopback& pair, const local_slice& from, const local_slice& into) 
 
 std::string lines(int found, int earlier) {
   return ".*replaced_memory_test.cpp:" + std::to_string(found) +
-         "; the earlier place is .*replaced_memory_test.cpp:" + std::to_string(earlier) + "\\)";
+         "; the earlier call is at .*replaced_memory_test.cpp:" + std::to_string(earlier) + "\\)";
 }
 
-/// Tests of these need a kernel that tells; what is legal is legal without it, too.
+/// These tests need userfaultfd(2); legal changes also pass without it.
 class replaced_memory_death : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -168,7 +171,7 @@ TEST_F(replaced_memory_death, many_changes_are_told_each_or_not_at_all) {
   EXPECT_DEATH(post(), rule);
 }
 
-// A child of fork() has no device: this begins anew.
+// A child of fork() has no device: this starts with a new device.
 class replaced_memory_process_death : public replaced_memory_death {
  protected:
   replaced_memory_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -192,7 +195,7 @@ TEST_F(replaced_memory_process_death, in_flight) {
                "memory of a request in flight is not unmapped, moved or discarded: RECV 7 .*"
                "but 64 bytes at .* of memory region .*test.cpp:" +
                    std::to_string(registered) +
-                   "\\) were unmapped .*the earlier place is "
+                   "\\) were unmapped .*the earlier call is at "
                    ".*replaced_memory_test.cpp:" +
                    std::to_string(posted) + "\\)");
 }
@@ -204,7 +207,7 @@ TEST_F(replaced_memory_process_death, child_of_fork_that_begins_anew) {
     const auto held = parent.pd().register_memory(watched.all(), writable).value();
     const pid_t child = fork();
     if (child == 0) {
-      munmap(watched.at(0), page);  // nobody waits to hear of it
+      munmap(watched.at(0), page);  // no thread waits for the notification
       loopback pair;
       const pages memory(1);
       const auto region = pair.pd().register_memory(memory.all(), writable).value();
@@ -244,7 +247,7 @@ TEST_F(replaced_memory_death, open_to_peers_while_others_use_its_addresses_is_lo
   EXPECT_EQ(to.said(), "") << "peers have no rights, or nobody used the addresses again";
 }
 
-// What is legal: without a word.
+// Legal changes are not reported.
 
 TEST(replaced_memory, what_happens_beside_a_region_is_nobodys_business) {
   loopback pair;

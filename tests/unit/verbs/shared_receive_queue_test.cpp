@@ -24,7 +24,7 @@ class shared_receives : public ::testing::Test {
 };
 
 TEST_F(shared_receives, sizes_limit_and_resizing_reach_the_verbs) {
-  const auto queue = pd.create_shared_receive_queue({.max_wr = 10, .max_sge = 3}).value();
+  const auto queue = pd.create_srq({.max_wr = 10, .max_sge = 3}).value();
   EXPECT_EQ(fake.srq.max_wr, 10U);
   EXPECT_EQ(fake.srq.max_sge, 3U);
   EXPECT_EQ(fake.srq.srq_limit, 0U);
@@ -39,7 +39,7 @@ TEST_F(shared_receives, sizes_limit_and_resizing_reach_the_verbs) {
 }
 
 TEST_F(shared_receives, failures_name_verb_object_and_cause) {
-  const auto queue = pd.create_shared_receive_queue({.max_wr = 10}).value();
+  const auto queue = pd.create_srq({.max_wr = 10}).value();
   fake.code = EOPNOTSUPP;
   const auto resized = queue.resize(5);
   expect_error(resized, "ibv_modify_srq on shared receive queue of soft0");
@@ -49,13 +49,13 @@ TEST_F(shared_receives, failures_name_verb_object_and_cause) {
   fake.code = EIO;
   expect_error(queue.query(), "ibv_query_srq on shared receive queue of soft0");
   fake.code = ENOMEM;
-  expect_error(pd.create_shared_receive_queue({.max_wr = 1}), "ibv_create_srq");
+  expect_error(pd.create_srq({.max_wr = 1}), "ibv_create_srq");
   fake.code = 0;
-  expect_error(pd.create_shared_receive_queue({.max_wr = 0}), "at least one receive");
+  expect_error(pd.create_srq({.max_wr = 0}), "at least one receive");
 }
 
-TEST_F(shared_receives, copies_share_it_and_keep_the_protection_domain) {
-  auto first = pd.create_shared_receive_queue({}).value();
+TEST_F(shared_receives, copies_share_queue_and_keep_protection_domain) {
+  auto first = pd.create_srq({}).value();
   auto second = first;
   EXPECT_EQ(second.native(), first.native());
   EXPECT_FALSE(std::move(pd).close());
@@ -67,7 +67,7 @@ TEST_F(shared_receives, copies_share_it_and_keep_the_protection_domain) {
   EXPECT_EQ(fake.live, 0);
 }
 
-TEST_F(shared_receives, requests_reach_the_queue_alone_and_in_batches) {
+TEST_F(shared_receives, single_and_batched_receives_are_posted) {
   static std::size_t requests;
   static std::size_t room;
   requests = 0;
@@ -81,7 +81,7 @@ TEST_F(shared_receives, requests_reach_the_queue_alone_and_in_batches) {
       }
     return 0;
   };
-  const auto queue = pd.create_shared_receive_queue({}).value();
+  const auto queue = pd.create_srq({}).value();
   queue.native()->context = &context;
   const local_slice slice(0x1000, 64, local_key(7));
   const std::array list = {slice, slice};
@@ -99,22 +99,22 @@ TEST_F(shared_receives, requests_reach_the_queue_alone_and_in_batches) {
 #ifdef VERBENA_CHECKED
 using shared_receives_death = shared_receives;
 
-TEST_F(shared_receives_death, a_queue_pair_that_has_one_takes_no_receives_itself) {
+TEST_F(shared_receives_death, receive_on_queue_pair_with_srq_stops_the_program) {
   test::fake_queue queue;
   ibv_srq shared{};
   queue.native()->srq = &shared;
   const local_slice slice(0x1000, 64, local_key(7));
-  const char* const rule = "takes its receives from there";
+  const char* const rule = "that has a shared receive queue; post it to";
   EXPECT_DEATH(static_cast<void>(detail::post_one_receive(queue.native(), {}, slice)), rule);
   receive_batch<> batch(queue.native());
   EXPECT_DEATH(batch.receive({}, slice), rule);
 }
 
-TEST_F(shared_receives_death, a_moved_from_queue_is_not_used) {
-  auto queue = pd.create_shared_receive_queue({}).value();
+TEST_F(shared_receives_death, use_of_moved_from_queue_stops_the_program) {
+  auto queue = pd.create_srq({}).value();
   const auto moved = std::move(queue);
   const local_slice slice(0x1000, 64, local_key(7));
-  // NOLINTNEXTLINE(bugprone-use-after-move): the rule
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): the rule
   EXPECT_DEATH(static_cast<void>(queue.post_receive({}, slice)), "a moved-from shared receive");
 }
 #endif

@@ -35,7 +35,7 @@ struct everything {
     channel = opened->create_completion_channel().value();
     cq = opened->create_cq(16, {.channel = channel}).value();
     lazy_cq = opened->create_extended_cq(16, {.channel = channel}).value();
-    auto prepared = pd->create_queue_pair<rc>(*cq, *lazy_cq).value();
+    auto prepared = pd->create_qp<rc>(*cq, *lazy_cq).value();
     const auto self = prepared.endpoint();
     qp = std::move(prepared).handshake(self).value();
   }
@@ -69,7 +69,7 @@ struct everything {
   }
 };
 
-TEST(teardown, handles_may_be_dropped_in_any_order) {
+TEST(teardown, handles_can_be_destroyed_in_any_order) {
   counting_provider counting(*soft_provider().value());
   const log_catcher log;
   std::array<int, 7> order = {0, 1, 2, 3, 4, 5, 6};
@@ -84,7 +84,24 @@ TEST(teardown, handles_may_be_dropped_in_any_order) {
   EXPECT_EQ(log.text(), "");
 }
 
-TEST(teardown, what_is_still_needed_stays_until_its_last_user_is_gone) {
+// Lines of the log hook at debug level.
+std::vector<std::string> debug_lines;
+
+TEST(teardown, lifecycle_is_logged_at_debug_level) {
+  debug_lines.clear();
+  set_log_hook([](log_level level, std::string_view line, void*) {
+    if (level == log_level::debug) debug_lines.emplace_back(line);
+  });
+  {
+    const auto pd = testing_support::open_soft().allocate_pd().value();
+  }
+  set_log_hook(nullptr);
+  EXPECT_EQ(debug_lines,
+            (std::vector<std::string>{"created soft0", "created protection domain of soft0",
+                                      "destroyed protection domain of soft0", "destroyed soft0"}));
+}
+
+TEST(teardown, parents_exist_until_last_child_is_destroyed) {
   counting_provider counting(*soft_provider().value());
   everything objects(counting.get());
   for (const int which : {0, 1, 2, 3, 4, 5}) objects.drop(which);
@@ -124,7 +141,7 @@ void expect_kept(const char* verb, const std::vector<const char*>& makers) {
   EXPECT_EQ(rest, "") << "is kept for no reason when " << verb << " refuses";
 }
 
-TEST(teardown, a_refused_object_is_reported_and_kept_with_its_parents_and_nothing_else) {
+TEST(teardown, undestroyable_object_is_logged_and_kept_with_parents) {
   expect_kept("ibv_dereg_mr", {"ibv_reg_mr", "memory", "ibv_alloc_pd", "ibv_open_device"});
   expect_kept("ibv_dealloc_pd", {"ibv_alloc_pd", "ibv_open_device"});
   expect_kept("ibv_destroy_comp_channel", {"ibv_create_comp_channel", "ibv_open_device"});

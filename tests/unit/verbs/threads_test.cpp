@@ -36,7 +36,7 @@ void on_threads(Work work) {
 
 /// A queue pair connected to itself.
 queue_pair<rc> connected_to_itself(const protection_domain& pd, const completion_queue& cq) {
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, {.access = access::remote_write}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
   return std::move(prepared).handshake(self).value();
 }
@@ -82,7 +82,7 @@ TEST(threads, share_a_context_a_domain_a_region_and_a_queue) {
     for (std::uint64_t n = 0; n < messages;) {
       auto batch = qp.start_send();
       batch.write({.id = i * messages + n, .signaled = true}, from, to);
-      if (batch.submit()) ++n;  // else the queue is full until somebody polls
+      if (batch.submit()) ++n;  // otherwise the queue is full until a thread polls
       seen.count(own_cq);
     }
     while (!seen.complete()) seen.count(own_cq);
@@ -93,7 +93,7 @@ TEST(threads, share_a_context_a_domain_a_region_and_a_queue) {
       std::ranges::equal(bytes.first(slot * thread_count), bytes.last(slot * thread_count)));
 }
 
-TEST(threads, make_and_end_objects_of_one_context) {
+TEST(threads, create_and_destroy_objects_of_one_context) {
   const auto shared = open_device("soft0").value();
   on_threads([&](std::size_t i) {
     for (int round = 0; round < 10; ++round) {
@@ -120,14 +120,13 @@ TEST(threads, post_to_a_shared_receive_queue_and_poll_the_queue_pairs_that_take_
   const auto shared_pd = shared_context.allocate_pd().value();
   const auto sink = shared_pd.allocate(slot * thread_count, access::local_write).value();
   const auto source = shared_pd.allocate(slot * thread_count, {}).value();
-  const auto shared_receives =
-      shared_pd.create_shared_receive_queue({.max_wr = thread_count}).value();
+  const auto shared_receives = shared_pd.create_srq({.max_wr = thread_count}).value();
   std::atomic<std::uint64_t> received{0};
   on_threads([&](std::size_t i) {
     const shared_receive_queue own_receives = shared_receives;
     const protection_domain own_pd = shared_pd;
     const auto own_cq = shared_context.create_cq(16).value();
-    auto prepared = own_pd.create_queue_pair<rc>(own_cq, own_cq, own_receives).value();
+    auto prepared = own_pd.create_qp<rc>(own_cq, own_cq, own_receives).value();
     const auto self = prepared.endpoint();
     auto qp = std::move(prepared).handshake(self).value();
     const auto sent = source.bytes().subspan(i * slot, slot);
@@ -160,9 +159,8 @@ TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
   const auto context = open_device("soft0").value();
   const auto pd = context.allocate_pd().value();
   const auto cq = context.create_cq(all).value();
-  auto prepared = pd.create_queue_pair<ud>(cq, cq, {.max_recv_wr = all}).value();
-  const auto way =
-      pd.create_address_handle(prepared.address_of(prepared.endpoint()).value()).value();
+  auto prepared = pd.create_qp<ud>(cq, cq, {.queues = {.max_recv_wr = all}}).value();
+  const auto way = pd.create_ah(prepared.address_of(prepared.endpoint()).value()).value();
   auto target = std::move(prepared).activate(key).value();
   const auto sink = pd.allocate(all * room, access::local_write).value();
   for (std::uint32_t id = 0; id < all; ++id)
@@ -171,7 +169,7 @@ TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
   on_threads([&](std::size_t i) {
     const address_handle own_way = way;
     const auto own_cq = context.create_cq(16).value();
-    auto qp = std::move(pd.create_queue_pair<ud>(own_cq, own_cq).value()).activate(key).value();
+    auto qp = std::move(pd.create_qp<ud>(own_cq, own_cq).value()).activate(key).value();
     fill(source.bytes().subspan(i * slot, slot), static_cast<std::uint32_t>(i));
     for (std::uint32_t n = 0; n < datagrams; ++n) {
       auto batch = qp.start_send();
@@ -194,7 +192,7 @@ TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
   EXPECT_EQ(std::ranges::count(times, 1), all);
 }
 
-/// What `make` returns on one thread is used by `use` on another, and ends on a third.
+/// `make` creates an object on one thread, `use` uses it on another, and a third destroys it.
 template <class Make, class Use>
 void from_thread_to_thread(Make make, Use use) {
   auto made = std::async(std::launch::async, make).get();
@@ -205,7 +203,7 @@ void from_thread_to_thread(Make make, Use use) {
   std::thread([last = std::move(used)] {}).join();
 }
 
-TEST(threads, hand_contexts_domains_and_regions_to_each_other) {
+TEST(threads, move_contexts_domains_and_regions_between_threads) {
   from_thread_to_thread([] { return list_devices().value(); },
                         [](std::vector<device>& devices) { EXPECT_FALSE(devices.empty()); });
   from_thread_to_thread([] { return open_device("soft0").value(); },
@@ -219,7 +217,7 @@ TEST(threads, hand_contexts_domains_and_regions_to_each_other) {
                         [](memory_region& region) { fill(region.bytes(), 7); });
 }
 
-TEST(threads, hand_queues_to_each_other) {
+TEST(threads, move_queues_between_threads) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
@@ -230,19 +228,19 @@ TEST(threads, hand_queues_to_each_other) {
   from_thread_to_thread(
       [&] { return device.create_extended_cq(16).value(); },
       [](extended_completion_queue& queue) { EXPECT_TRUE(queue.poll().empty()); });
-  from_thread_to_thread([&] { return pd.create_queue_pair<rc>(cq, cq).value(); },
+  from_thread_to_thread([&] { return pd.create_qp<rc>(cq, cq).value(); },
                         [](prepared_queue_pair<rc>& prepared) {
                           EXPECT_TRUE(prepared.modify(prepared.init_attributes()).has_value());
                         });
   const auto region = pd.allocate(slot, access::local_write).value();
-  from_thread_to_thread([&] { return pd.create_shared_receive_queue({}).value(); },
+  from_thread_to_thread([&] { return pd.create_srq({}).value(); },
                         [&](shared_receive_queue& queue) {
                           EXPECT_TRUE(queue.post_receive({.id = 1}, region.slice()));
                         });
   from_thread_to_thread(
       [&] {
-        const auto datagrams = pd.create_queue_pair<ud>(cq, cq).value();
-        return pd.create_address_handle(datagrams.address_of(datagrams.endpoint()).value()).value();
+        const auto datagrams = pd.create_qp<ud>(cq, cq).value();
+        return pd.create_ah(datagrams.address_of(datagrams.endpoint()).value()).value();
       },
       [](address_handle& way) { EXPECT_NE(way.native(), nullptr); });
   from_thread_to_thread([&] { return connected_to_itself(pd, cq); },

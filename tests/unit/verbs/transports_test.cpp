@@ -30,14 +30,13 @@ class transports : public ::testing::Test {
 };
 
 TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
-  const auto made = pd.create_queue_pair<uc>(cq, cq,
-                                             {.access = access::remote_write,
-                                              .first_psn = packet_sequence_number(5),
-                                              .service_level = 3,
-                                              .pkey_index = 0})
+  const auto made = pd.create_qp<uc>(cq, cq,
+                                     {.access = access::remote_write,
+                                      .route = {.service_level = 3, .pkey_index = 0},
+                                      .first_psn = packet_sequence_number(5)})
                         .value();
   EXPECT_EQ(made.endpoint().read_depth, 0);
-  EXPECT_EQ(made.options().service_level, 3);
+  EXPECT_EQ(made.options().route.service_level, 3);
   EXPECT_EQ(made.init_attributes().mask(),
             attribute::state | attribute::pkey_index | attribute::port | attribute::access);
   const auto rtr = made.rtr_attributes(made.endpoint()).value();
@@ -50,8 +49,7 @@ TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
 }
 
 TEST_F(transports, steps_of_datagrams_have_a_queue_key_and_no_peer) {
-  const auto made =
-      pd.create_queue_pair<ud>(cq, cq, {.first_psn = packet_sequence_number(6)}).value();
+  const auto made = pd.create_qp<ud>(cq, cq, {.first_psn = packet_sequence_number(6)}).value();
   const auto init = made.init_attributes(queue_key(0x1234));
   EXPECT_EQ(init.mask(),
             attribute::state | attribute::pkey_index | attribute::port | attribute::qkey);
@@ -61,8 +59,8 @@ TEST_F(transports, steps_of_datagrams_have_a_queue_key_and_no_peer) {
   EXPECT_EQ(made.endpoint().mtu, device.query_port(port_number(1)).value().active_mtu());
 }
 
-TEST_F(transports, a_failing_step_hands_its_reason_and_gives_the_queue_pair_back) {
-  auto datagrams = pd.create_queue_pair<ud>(cq, cq).value();
+TEST_F(transports, failed_activation_returns_error_and_destroys_qp) {
+  auto datagrams = pd.create_qp<ud>(cq, cq).value();
   provider.fail_verb("ibv_modify_qp", ENOMEM);
   const auto refused = std::move(datagrams).activate(queue_key(1));
   provider.fail_call(0, 0);
@@ -72,33 +70,33 @@ TEST_F(transports, a_failing_step_hands_its_reason_and_gives_the_queue_pair_back
   EXPECT_TRUE(std::move(cq).close()) << "nothing holds the completion queue any more";
 }
 
-TEST_F(transports, operations_that_a_transport_lacks_are_refused_by_name) {
-  expect_error(pd.create_queue_pair<ud>(
-                   cq, cq, {.operations = send_operation::send | send_operation::write}),
-               "queue pairs of UD do not have RDMA_WRITE");
-  expect_error(pd.create_queue_pair<uc>(cq, cq, {.operations = send_operation::fetch_and_add}),
+TEST_F(transports, unsupported_operations_are_refused_by_name) {
+  expect_error(
+      pd.create_qp<ud>(cq, cq, {.operations = send_operation::send | send_operation::write}),
+      "queue pairs of UD do not have RDMA_WRITE");
+  expect_error(pd.create_qp<uc>(cq, cq, {.operations = send_operation::fetch_and_add}),
                "queue pairs of UC do not have ATOMIC_FETCH_AND_ADD");
-  EXPECT_TRUE(pd.create_queue_pair<rc>(cq, cq, {.operations = send_operation::send}));
+  EXPECT_TRUE(pd.create_qp<rc>(cq, cq, {.operations = send_operation::send}));
 }
 
 TEST_F(transports, a_path_of_unreliable_connections_is_checked_as_that_of_reliable_ones) {
-  expect_error(pd.create_queue_pair<uc>(cq, cq, {.service_level = 16}), "4 bits");
-  expect_error(pd.create_queue_pair<uc>(cq, cq, {.path_mtu = static_cast<mtu>(0)}), "path MTU");
-  expect_error(pd.create_queue_pair<ud>(cq, cq, {.port = port_number(0)}), "ports count from 1");
+  expect_error(pd.create_qp<uc>(cq, cq, {.route = {.service_level = 16}}), "4 bits");
+  expect_error(pd.create_qp<uc>(cq, cq, {.route = {.path_mtu = static_cast<mtu>(0)}}), "path MTU");
+  expect_error(pd.create_qp<ud>(cq, cq, {.route = {.port = port_number(0)}}), "ports count from 1");
 }
 
 TEST_F(transports, datagram_queue_pairs_are_in_groups_until_they_leave) {
   const queue_key key(0x1234);
   const auto group = parse_gid("239.7.7.7").value();
   const auto own = device.routable_gid(port_number(1)).value();
-  auto queue = pd.create_queue_pair<ud>(cq, cq).value().activate(key).value();
+  auto queue = pd.create_qp<ud>(cq, cq).value().activate(key).value();
   EXPECT_EQ(queue.detach(group).error().code(), EINVAL);
   queue.attach(group).value();
   queue.attach(group).value();
-  expect_error(queue.attach(own.gid), "is no multicast GID");
+  expect_error(queue.attach(own.gid), "is not a multicast GID");
   const auto memory = pd.allocate(4096, access::local_write).value();
   queue.post_receive({.id = 1}, memory.slice(0, 100)).value();
-  const auto way = pd.create_address_handle({.gid = group, .source_gid = own.index}).value();
+  const auto way = pd.create_ah({.gid = group, .source_gid = own.index}).value();
   auto batch = queue.start_send();
   batch.send({.id = 2}, memory.slice(200, 30),
              way.destination(queue_pair_number(queue_pair_number::max), key));
@@ -119,8 +117,8 @@ TEST_F(transports, datagram_queue_pairs_are_in_groups_until_they_leave) {
 }
 
 TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
-  auto shared = pd.create_shared_receive_queue({}).value();
-  auto made = pd.create_queue_pair<rc>(cq, cq, shared).value();
+  auto shared = pd.create_srq({}).value();
+  auto made = pd.create_qp<rc>(cq, cq, shared).value();
   EXPECT_EQ(made.native()->srq, shared.native());
   auto refused = std::move(shared).close();
   ASSERT_FALSE(refused);
@@ -132,16 +130,16 @@ TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
 
 TEST_F(transports, a_shared_receive_queue_of_another_open_device_is_refused) {
   const auto other = open_device("soft0").value();
-  const auto foreign = other.allocate_pd().value().create_shared_receive_queue({}).value();
-  expect_error(pd.create_queue_pair<rc>(cq, cq, foreign), "another open device");
+  const auto foreign = other.allocate_pd().value().create_srq({}).value();
+  expect_error(pd.create_qp<rc>(cq, cq, foreign), "another open device");
 }
 
 TEST_F(transports, unreliable_connections_take_no_shared_receives) {
-  const auto shared = pd.create_shared_receive_queue({}).value();
-  const auto refused = pd.create_queue_pair<uc>(cq, cq, shared);
+  const auto shared = pd.create_srq({}).value();
+  const auto refused = pd.create_qp<uc>(cq, cq, shared);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), EINVAL);
-  EXPECT_TRUE(pd.create_queue_pair<rc>(cq, cq, shared));
+  EXPECT_TRUE(pd.create_qp<rc>(cq, cq, shared));
 }
 
 #ifdef VERBENA_CHECKED
@@ -154,16 +152,17 @@ TEST_F(transports_death, an_operation_that_was_not_asked_for_is_not_posted) {
   extended_queue<rc> queue(&native);
   const local_slice slice(0x1000, 64, local_key(7));
   auto batch = queue.start_send();
-  EXPECT_DEATH(batch.send({}, slice), "one that the queue pair was created for");
+  EXPECT_DEATH(batch.send({}, slice), "was not created for this operation");
 }
 
 TEST_F(transports_death, a_queue_pair_with_shared_receives_takes_none_itself) {
-  const auto shared = pd.create_shared_receive_queue({}).value();
-  auto made = pd.create_queue_pair<rc>(cq, cq, shared).value();
+  const auto shared = pd.create_srq({}).value();
+  auto made = pd.create_qp<rc>(cq, cq, shared).value();
   const auto self = made.endpoint();
   auto queue = std::move(made).handshake(self).value();
   const local_slice slice(0x1000, 64, local_key(7));
-  EXPECT_DEATH(static_cast<void>(queue.post_receive({}, slice)), "takes its receives from there");
+  EXPECT_DEATH(static_cast<void>(queue.post_receive({}, slice)),
+               "that has a shared receive queue; post it to");
 }
 #endif
 

@@ -30,7 +30,7 @@ set +e
 (exec sh ./command.sh </dev/null >out 2>err 8>&- 9>&-)
 status=$?
 
-# What the command left behind ends here; then the pipes are empty and closed.
+# Remaining processes of the command end here; then the pipes are empty and closed.
 for process in /proc/[0-9]*; do
   process=${process#/proc/}
   case $process in

@@ -11,29 +11,29 @@
 namespace verbena::tool {
 namespace {
 
-// Why a provider's list is empty, or that it is not.
+// Returns why the list of a provider is empty, or that it is not.
 std::string explain_list(result<const provider*> from, std::string_view empty) {
   if (!from) return from.error().message();
   const auto devices = list_devices(**from);
   if (!devices) return devices.error().message();
-  return devices->empty() ? std::string(empty) : "it has devices";
+  return devices->empty() ? std::string(empty) : "devices are listed";
 }
 
 std::string explain_hardware(std::string_view mode) {
-  if (mode == "only") return "VERBENA_SOFTDEV=only hides it: unset the variable";
+  if (mode == "only") return "VERBENA_SOFTDEV=only hides hardware: unset the variable";
   std::error_code failed;
   const bool has_kernel_part = std::filesystem::exists("/sys/class/infiniband", failed);
-  return explain_list(system_provider(),
-                      has_kernel_part
-                          ? "no adapter: `rdma link` lists what the kernel has; its driver in "
-                            "libibverbs may be missing (apt install ibverbs-providers)"
-                          : "no adapter: the kernel has no RDMA devices (load the adapter's "
-                            "module; /sys/class/infiniband would list it)");
+  return explain_list(
+      system_provider(),
+      has_kernel_part ? "no adapter: `rdma link` lists the devices of the kernel; their driver for "
+                        "libibverbs may be missing (apt install ibverbs-providers)"
+                      : "no adapter: the kernel has no RDMA device (load the module of "
+                        "the adapter; /sys/class/infiniband then lists it)");
 }
 
 std::string explain_soft_device(std::string_view mode) {
-  if (mode == "off") return "VERBENA_SOFTDEV=off switches it off: unset the variable";
-  return explain_list(soft_provider(), "it lists no device");
+  if (mode == "off") return "VERBENA_SOFTDEV=off disables soft0: unset the variable";
+  return explain_list(soft_provider(), "no device is listed");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Why there is no device.
+// The reasons why no device is listed.
 #pragma once
 
 #include <string>
 
 namespace verbena::tool {
 
-/// One line for each side that devices come from: why it has none, and what to do. Asks both.
+/// Returns one line per provider: why it lists no device, and the remedy. Queries both providers.
 [[nodiscard]] std::string explain_absence();
 
 }  // namespace verbena::tool

@@ -23,10 +23,10 @@ int complain(const std::string& text) {
   return failed;
 }
 
-// What the user got wrong needs no verb and no number.
+// Invalid arguments are reported without the verb and the errno.
 std::string text_of(const error& why) {
-  return why.kind() == error_kind::invalid_argument ? why.object() + ": " + why.diagnosis()
-                                                    : why.message();
+  if (why.kind() != error_kind::invalid_argument) return why.message();
+  return std::string(why.object()).append(": ").append(why.diagnosis());
 }
 
 std::string names_of(const std::vector<device>& devices) {
@@ -35,22 +35,22 @@ std::string names_of(const std::vector<device>& devices) {
   return names;
 }
 
-// A pipe that was closed, a full disk.
+// Fails if a pipe was closed or a disk is full.
 int flush(const std::string& text) {
   std::cout << text << std::flush;
-  return std::cout ? done : complain("standard output cannot be written to");
+  return std::cout ? done : complain("writing to standard output failed");
 }
 
 }  // namespace
 
 int execute(const devinfo_options& options) {
   auto listed = list_devices();
-  // What is not there is explained below, one side beside the other.
+  // Missing devices are explained below for both providers.
   if (!listed && listed.error().kind() == error_kind::invalid_argument)
     return complain(text_of(listed.error()));
   auto devices = listed ? *std::move(listed) : std::vector<device>();
   if (devices.empty()) {
-    complain("there is no RDMA device");
+    complain("no RDMA device is listed");
     std::cerr << explain_absence();
     return failed;
   }
@@ -58,7 +58,7 @@ int execute(const devinfo_options& options) {
     const auto names = names_of(devices);
     std::erase_if(devices, [&](const device& each) { return each.name() != options.device; });
     if (devices.empty())
-      return complain("there is no device '" + options.device + "'; there are: " + names);
+      return complain("device '" + options.device + "' does not exist; existing devices: " + names);
   }
 
   int status = done;

@@ -6,7 +6,7 @@
 
 namespace verbena::tool {
 
-/// Prints the devices; returns the exit status. Blocks while devices are asked.
+/// Prints the devices and returns the exit status. Blocks while it queries the devices.
 [[nodiscard]] int execute(const devinfo_options& options);
 
 }  // namespace verbena::tool

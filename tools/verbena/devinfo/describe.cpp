@@ -9,7 +9,7 @@
 namespace verbena::tool {
 namespace {
 
-// The first line of a file of the device's in sysfs: soft0 and some drivers have none.
+// Reads the first line of a sysfs file of the device. soft0 and some drivers have no such file.
 value read_sysfs(const device& which, const char* name) {
   std::ifstream file("/sys/class/infiniband/" + which.name() + "/" + name);
   std::string line;
@@ -19,7 +19,7 @@ value read_sysfs(const device& which, const char* name) {
   return line;
 }
 
-// What kind of node the kernel sees in the device.
+// The node type of the device in the kernel.
 enumerated node_type(const device& which) {
   static constexpr const char* names[] = {"unknown", "channel adapter", "switch",    "router",
                                           "RNIC",    "usNIC",           "usNIC UDP", "unspecified"};
@@ -50,12 +50,12 @@ section describe_identity(const device& which, const device_attributes& attribut
 
 result<std::vector<section>> describe_ports(const context& opened, std::uint32_t count,
                                             std::optional<std::uint32_t> wanted) {
-  // Ports beyond 255 exist in no verb that the library calls.
+  // The verbs have no ports above 255.
   constexpr std::uint32_t last = std::numeric_limits<std::uint8_t>::max();
   if (wanted && (*wanted == 0 || *wanted > std::min(count, last)))
     return error::invalid_argument("--port", opened.name(),
-                                   "there is no port " + std::to_string(*wanted) +
-                                       ": the device has " + std::to_string(count) +
+                                   "port " + std::to_string(*wanted) +
+                                       " does not exist: the device has " + std::to_string(count) +
                                        (count == 1 ? " port" : " ports"));
   std::vector<section> ports;
   for (std::uint32_t port = 1; port <= std::min(count, last); ++port) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asks devices, through the public library, and puts the answers into a document.
+// Queries devices through the public library and stores the results in a document.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace verbena::tool {
 
-/// All about one device. `port` limits it to one port. Errors: those of the verbs;
-/// `invalid_argument` if there is no such port.
+/// Describes one device, or only its port `port`. Errors: those of the verbs; `invalid_argument` if
+/// the port does not exist.
 [[nodiscard]] result<section> describe_device(const device& which,
                                               std::optional<std::uint32_t> port);
 
-/// One port with its GID and P_Key tables.
+/// Describes a port with its GID and P_Key tables.
 [[nodiscard]] result<section> describe_port(const context& opened, port_number port);
 
-/// The limits of ibv_query_device(3).
+/// Describes the limits of ibv_query_device(3).
 [[nodiscard]] section describe_limits(const device_attributes& attributes);
-/// What ibv_query_device_ex(3) adds to them.
+/// Describes the additional attributes of ibv_query_device_ex(3).
 void append_capabilities(section& to, const extended_device_attributes& attributes);
 
 }  // namespace verbena::tool

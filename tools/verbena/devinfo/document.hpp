@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `verbena devinfo` shows, before it is printed: keys and typed values. Table and JSON are two
-// printings of one document, so neither can lack what the other has.
+// The content of `verbena devinfo`: keys and typed values. The table and the JSON are printed from
+// one document, so that both have the same content.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,37 @@
 
 namespace verbena::tool {
 
-/// What a number counts. The unit is part of the key in JSON: `hca_core_clock_hz`.
+/// The unit of a number. In JSON, the unit is part of the key: `hca_core_clock_hz`.
 enum class unit : std::uint8_t { none, bytes, hertz, bits_per_second, seconds, lanes };
 
-/// `bytes`, `hz`, …: what the key of a number with this unit ends in.
+/// Returns the suffix of keys with this unit: `bytes`, `hz`, …
 [[nodiscard]] std::string_view suffix(unit of);
 
 struct field;
-/// Fields in the order in which they are shown.
+/// The fields in display order.
 using section = std::vector<field>;
 
-/// Nothing: the device does not say.
+/// An unknown value: the device does not report it.
 using unknown = std::monostate;
 
-/// A number that people read in base 16.
+/// A number that is displayed in hexadecimal.
 struct hexadecimal {
   std::uint64_t number = 0;
 };
 
-/// One of an enumeration. The name of a value that has none is `unknown (7)`.
+/// A value of an enumeration. The name of an unknown value is `unknown (7)`.
 struct enumerated {
   std::int64_t number = 0;
   std::string name;
 };
 
-/// A set of bits: those with names, and all as a number.
+/// A set of bits: the mask, and the names of the known bits.
 struct bit_set {
   std::uint64_t mask = 0;
   std::vector<std::string> names;
 };
 
-/// A code and the amount that it stands for; nothing if the code has no meaning.
+/// A code and the amount that it encodes; nullopt if the code is unknown.
 struct coded {
   std::int64_t code = 0;
   std::optional<double> amount;
@@ -55,7 +55,7 @@ struct coded {
 using value = std::variant<unknown, std::int64_t, std::uint64_t, double, std::string, hexadecimal,
                            enumerated, bit_set, coded, section, std::vector<section>>;
 
-/// Who sees a field.
+/// The output that contains a field.
 enum class audience : std::uint8_t { everybody, programs, people };
 
 /// A key and its value. Threads: one thread at a time.
@@ -66,11 +66,11 @@ struct field {
   tool::audience audience = audience::everybody;
 };
 
-/// The value of a typed set of bits; its names are those that to_string() prints.
+/// Returns the value of a typed set of bits, with the names of to_string().
 template <class Enum>
 [[nodiscard]] bit_set bits(flags<Enum> set);
 
-/// The words of `names | of | bits`, without the bits that have no name.
+/// Splits `names | of | bits` and omits bits without a name.
 [[nodiscard]] std::vector<std::string> split_names(const std::string& text);
 
 template <class Enum>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A document as JSON: units in base units and part of the keys, enumerations as {number, name},
-// sets of bits as {mask, names}, unknown values as null.
+// Prints a document as JSON: amounts in base units that the keys name, enumerations as {number,
+// name}, sets of bits as {mask, names}, unknown values as null.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace verbena::tool {
 
-/// `{"devices": […]}`, indented, without a newline at the end.
+/// Returns `{"devices": […]}`, indented, without a newline at the end.
 [[nodiscard]] std::string to_json(const std::vector<section>& devices);
 
 }  // namespace verbena::tool

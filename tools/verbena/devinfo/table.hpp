@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A document for people: one line a field, 80 columns, lists of small entries as tables.
+// Prints a document as text: one line per field, 80 columns, lists of small entries as tables.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace verbena::tool {
 
-/// The lines of one device, each with its newline.
+/// Returns the lines of one device, each with its newline.
 [[nodiscard]] std::string to_table(const section& device);
 
 }  // namespace verbena::tool

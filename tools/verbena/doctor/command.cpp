@@ -43,7 +43,7 @@ result<endpoint> read_endpoint(std::string_view text) {
   }
   if (!text.empty())
     return error::invalid_argument("--endpoint", "",
-                                   "it is a string of pairs of digits in base 16");
+                                   "the endpoint must be an even number of hexadecimal digits");
   return endpoint::decode(bytes);
 }
 
@@ -60,15 +60,26 @@ bool is_enough(const std::optional<diagnose::usable_port>& usable, wanted_device
   return false;
 }
 
+const char* name_of(wanted_device required) {
+  switch (required) {
+    case wanted_device::any:
+      break;
+    case wanted_device::kernel:
+      return "a kernel device";
+    case wanted_device::hardware:
+      return "hardware";
+  }
+  return "a device";
+}
+
 std::string verdict_of(const doctor_report& report, wanted_device required) {
-  static constexpr const char* names[] = {"a device", "a device of the kernel", "hardware"};
-  const char* const wanted = names[static_cast<std::size_t>(required)];
-  if (!report.usable) return std::string("RDMA cannot work here: no port works");
+  const char* const wanted = name_of(required);
+  if (!report.usable) return std::string("RDMA does not work on this host: no port works");
   const std::string on = report.usable->device + " port " +
                          std::to_string(report.usable->port.value()) + " (" +
                          to_string(report.usable->kind) + ")";
-  if (report.enough) return "RDMA works here, on " + on;
-  return std::string("RDMA works here only on ") + on + ", and " + wanted + " is required";
+  if (report.enough) return "RDMA works on " + on;
+  return std::string("RDMA works only on ") + on + ", but " + wanted + " is required";
 }
 
 }  // namespace
@@ -77,7 +88,8 @@ int execute(const doctor_options& options) {
   std::optional<endpoint> peer;
   if (!options.endpoint.empty()) {
     const auto read = read_endpoint(options.endpoint);
-    if (!read) return complain("--endpoint: " + read.error().diagnosis(), wrong_endpoint);
+    if (!read)
+      return complain("--endpoint: " + std::string(read.error().diagnosis()), wrong_endpoint);
     peer = *read;
   }
   const auto host = diagnose::gather_host_facts({.root = options.root});
@@ -92,7 +104,7 @@ int execute(const doctor_options& options) {
   report.enough = is_enough(report.usable, options.require);
   report.verdict = verdict_of(report, options.require);
   std::cout << (options.json ? to_json(report) + '\n' : to_text(report)) << std::flush;
-  if (!std::cout) return complain("standard output cannot be written to", fails);
+  if (!std::cout) return complain("writing to standard output failed", fails);
   return report.enough ? works : fails;
 }
 

@@ -6,7 +6,7 @@
 
 namespace verbena::tool {
 
-/// Prints the findings; returns the exit status. Blocks while devices are asked and tried.
+/// Prints the findings and returns the exit status. Blocks while it queries and tests the devices.
 [[nodiscard]] int execute(const doctor_options& options);
 
 }  // namespace verbena::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `verbena doctor` found, before it is printed.
+// The result of `verbena doctor`.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,17 @@
 
 namespace verbena::tool {
 
-/// The findings and their outcome.
+/// The findings and the verdict.
 struct doctor_report {
   std::vector<diagnose::finding> findings;
   std::optional<diagnose::usable_port> usable;  ///< the best port that works
-  bool enough = false;                          ///< it is what was required
+  bool enough = false;                          ///< `usable` is of the required kind
   std::string verdict;                          ///< one sentence
 };
 
-/// For people: 80 columns, a block for each finding, the verdict last.
+/// Formats the report as text: 80 columns, one block per finding, the verdict last.
 [[nodiscard]] std::string to_text(const doctor_report& of);
-/// For programs: docs/guide/doctor.schema.json.
+/// Formats the report as JSON: docs/guide/doctor.schema.json.
 [[nodiscard]] std::string to_json(const doctor_report& of);
 
 }  // namespace verbena::tool

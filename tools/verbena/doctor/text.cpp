@@ -10,10 +10,10 @@ namespace verbena::tool {
 namespace {
 
 constexpr std::size_t text_columns = 80;
-constexpr std::size_t indent = 9;  // behind the longest severity
+constexpr std::size_t indent = 9;  // after the longest severity
 
-// Appends `text` in lines of at most 80 columns that begin behind `indent` blanks. The first one
-// continues the line that was begun.
+// Appends `text` in lines of at most 80 columns, indented by `indent` blanks. The first line
+// continues the current line.
 void wrap(std::string& out, std::string_view text) {
   std::size_t column = indent;
   bool begins = true;
@@ -29,7 +29,7 @@ void wrap(std::string& out, std::string_view text) {
       out += ' ';
       ++column;
     }
-    // A word that is longer than a line is cut.
+    // A word that is longer than a line is split.
     for (const char character : word) {
       if (column == text_columns) {
         out += '\n' + std::string(indent, ' ');
@@ -44,7 +44,7 @@ void wrap(std::string& out, std::string_view text) {
   out += '\n';
 }
 
-// Commands are shown as they are typed: only where they have line ends themselves do they wrap.
+// Commands are not wrapped, so that they can be copied; they may have several lines.
 void add_command(std::string& out, std::string_view command) {
   const std::string margin(indent, ' ');
   out += margin + "$ ";
@@ -61,7 +61,7 @@ void add(std::string& out, const diagnose::finding& of) {
   out += std::string(indent - level.size(), ' ');
   wrap(out, of.topic + (of.subject.empty() ? "" : ", " + of.subject) + ": " + of.meaning);
   out += std::string(indent, ' ');
-  wrap(out, "looked at: " + of.looked_at);
+  wrap(out, "checked: " + of.looked_at);
   for (const auto& command : of.commands) add_command(out, command);
 }
 

@@ -24,7 +24,7 @@ artefacts in_folder(const files::path& folder) {
 
 bool can_be_read(const std::string& file) { return ::access(file.c_str(), R_OK) == 0; }
 
-// The file that `chosen` cannot do without and that is not there; empty if all are.
+// Returns the first missing file that `chosen` needs; empty if none is missing.
 std::string missing_file(const artefacts& found, way chosen) {
   const auto device = found.folder + "/libverbena-soft.so.0";
   const auto needed = chosen == way::preload
@@ -34,7 +34,7 @@ std::string missing_file(const artefacts& found, way chosen) {
   return missing != needed.end() ? *missing : "";
 }
 
-// Folders that may have the libraries, first the one that the user named.
+// Returns the folders to search; only the one in VERBENA_RUN_LIBRARIES if it is set.
 std::vector<files::path> candidates() {
   const char* const named = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
   if (named != nullptr && *named != '\0') {
@@ -58,15 +58,13 @@ outcome<artefacts> find_artefacts(way chosen) {
     if (!missing.empty()) continue;
     if (found.folder.find_first_of(" :;\t\n$") != std::string::npos)
       return refusal{.status = run_status::failed,
-                     .text = "LD_PRELOAD cannot hold the path '" + found.folder +
-                             "': move the installation to one without blanks, colons and dollars"};
+                     .text = "LD_PRELOAD cannot contain the path '" + found.folder +
+                             "': install to a path without blanks, colons, semicolons and dollars"};
     return found;
   }
   return refusal{.status = run_status::failed,
-                 .text = missing +
-                         " is not there: build or install the software device, or name "
-                         "its folder with " +
-                         variable};
+                 .text = missing + " was not found: build or install the software device, or set " +
+                         variable + " to its folder"};
 }
 
 }  // namespace verbena::tool

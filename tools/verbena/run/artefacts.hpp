@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The libraries that programs are given.
+// The libraries that replace libibverbs and librdmacm.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace verbena::tool {
 
-/// Where they are. Threads: immutable value.
+/// The paths of the libraries. Threads: immutable value.
 struct artefacts {
-  std::string folder;             ///< that of libverbena-soft.so.0
+  std::string folder;             ///< folder of libverbena-soft.so.0
   std::string preload;            ///< libverbena-preload.so
   std::string dropin;             ///< libibverbs.so.1
   std::string connecting_dropin;  ///< librdmacm.so.1, in the same folder
 };
 
 /// Finds the libraries beside this program (../lib, or where they are installed);
-/// VERBENA_RUN_LIBRARIES names their folder instead. Refuses when what `chosen` needs is not there,
-/// or cannot be said in LD_PRELOAD.
+/// VERBENA_RUN_LIBRARIES overrides the folder. Refuses if a library that `chosen` needs is missing,
+/// or if LD_PRELOAD cannot contain its path.
 [[nodiscard]] outcome<artefacts> find_artefacts(way chosen);
 
 }  // namespace verbena::tool

@@ -11,7 +11,7 @@ choice choose_way(const program& found, way asked) {
   if (!found.interpreters.empty())
     return {.way = way::dropin,
             .reason = "it is a script for " + found.executable +
-                      ", and what scripts start may load libibverbs in any way"};
+                      ", whose programs may load libibverbs in any way"};
   switch (ask_loader(found.loader, found.executable)) {
     case dependence::linked:
       return {.way = way::preload, .reason = "it is linked to libibverbs.so.1"};
@@ -19,7 +19,7 @@ choice choose_way(const program& found, way asked) {
       return {.way = way::dropin, .reason = "it needs libibverbs.so.1, which is not installed"};
     case dependence::not_linked:
       return {.way = way::dropin,
-              .reason = "it is not linked to libibverbs.so.1, so it may load it later"};
+              .reason = "it is not linked to libibverbs.so.1, but may load it later"};
     case dependence::not_known:
       break;
   }

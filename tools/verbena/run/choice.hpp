@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which way a program takes to the software device.
+// Chooses the method by which a program uses the software device.
 #pragma once
 
 #include <string>
@@ -9,13 +9,14 @@
 
 namespace verbena::tool {
 
-/// A way and why. Threads: immutable value.
+/// A method and the reason for it. Threads: immutable value.
 struct choice {
   tool::way way = way::dropin;
   std::string reason;
 };
 
-/// The way for this program, unless the user said one. May start the program's loader.
+/// Returns the method that the user asked for, or else chooses one. May run the loader of the
+/// program.
 [[nodiscard]] choice choose_way(const program& found, way asked);
 
 }  // namespace verbena::tool

@@ -27,7 +27,7 @@ void tell(const program& found, const choice& chosen, const settings& environmen
   std::cerr << "verbena run: program: " << found.file << '\n';
   for (const auto& interpreter : found.interpreters)
     std::cerr << "verbena run: interpreter: " << interpreter << '\n';
-  std::cerr << "verbena run: way: " << (chosen.way == way::preload ? "preload" : "drop-in")
+  std::cerr << "verbena run: method: " << (chosen.way == way::preload ? "preload" : "drop-in")
             << ", because " << chosen.reason << '\n';
   for (const auto& [name, value] : environment)
     std::cerr << "verbena run: " << name << '=' << value << '\n';
@@ -36,7 +36,7 @@ void tell(const program& found, const choice& chosen, const settings& environmen
             << '\n';
 }
 
-// Returns only if it failed.
+// Returns only on failure.
 int become(const program& found, const std::vector<std::string>& command) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
@@ -61,8 +61,9 @@ int execute(const run_options& options) {
   if (options.verbose) tell(found.value(), chosen, environment);
   for (const auto& [name, value] : environment) {
     if (::setenv(name.c_str(), value.c_str(), 1) != 0)  // NOLINT(concurrency-mt-unsafe)
-      return refuse({.status = run_status::failed,
-                     .text = name + " cannot be set: " + std::generic_category().message(errno)});
+      return refuse(
+          {.status = run_status::failed,
+           .text = name + " could not be set: " + std::generic_category().message(errno)});
   }
   return become(found.value(), options.command);
 }

@@ -6,8 +6,8 @@
 
 namespace verbena::tool {
 
-/// Becomes the program. Returns only if that failed: a number of run_status, after one line on
-/// stderr that says why.
+/// Replaces this process by the program. Returns only on failure: a run_status, after one line on
+/// stderr with the reason.
 [[nodiscard]] int execute(const run_options& options);
 
 }  // namespace verbena::tool

@@ -23,11 +23,11 @@ constexpr auto our_machine = EM_RISCV;
 #elif defined(__s390x__)
 constexpr auto our_machine = EM_S390;
 #else
-#error "say which ELF machine this is"
+#error "the ELF machine of this processor is not listed above"
 #endif
 constexpr auto our_class = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
 
-constexpr std::size_t most_headers = 1024;  // programs have about a dozen
+constexpr std::size_t most_headers = 1024;  // typical programs have about a dozen
 constexpr std::size_t longest_path = 4096;
 
 template <class T>

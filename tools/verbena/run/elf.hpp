@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The little that must be known of an executable before it is started. The file may be anything:
-// every offset in it is checked.
+// Reads the ELF headers of an executable. The file is not trusted: every offset in it is checked.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +9,22 @@
 
 namespace verbena::tool {
 
-/// What an executable is.
+/// The kind of an executable.
 enum class elf_kind : std::uint8_t {
   not_elf,
-  damaged,       ///< begins like ELF and makes no sense
+  damaged,       ///< has an ELF magic but invalid headers
   foreign,       ///< for another processor or word size
-  static_alone,  ///< without a loader: nothing can be put before its libraries
+  static_alone,  ///< statically linked: no library can be preloaded
   dynamic,
 };
 
-/// What the headers say. Threads: immutable value.
+/// The contents of the headers. Threads: immutable value.
 struct elf_facts {
   elf_kind kind = elf_kind::not_elf;
-  std::string loader;  ///< of a dynamic program: the absolute path of its loader
+  std::string loader;  ///< absolute path of the loader of a dynamic program
 };
 
-/// Reads the headers in `image`, the beginning of a file or all of it.
+/// Reads the headers in `image`, the beginning of a file.
 [[nodiscard]] elf_facts read_elf(std::span<const std::byte> image);
 
 }  // namespace verbena::tool

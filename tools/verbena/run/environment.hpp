@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment that a program gets.
+// The environment of the program.
 #pragma once
 
 #include <string>
@@ -12,15 +12,16 @@
 
 namespace verbena::tool {
 
-/// Names and values to set; everything else stays as it is.
+/// Names and values of the variables to set.
 using settings = std::vector<std::pair<std::string, std::string>>;
 
-/// `entry` in front of a list of the loader's; `entry` alone if the list is empty. A list that
-/// begins with it stays as it is.
+/// Puts `entry` at the front of a colon-separated list of the loader. Returns `list` unchanged if
+/// `entry` is already at its front.
 [[nodiscard]] std::string put_first(const std::string& entry, std::string_view list);
 
-/// What makes a program come to the software device by `chosen`, with the user's own LD_PRELOAD
-/// and LD_LIBRARY_PATH kept behind it. Reads the environment.
+/// Returns the variables with which a program uses the software device by the method `chosen`.
+/// Keeps the LD_PRELOAD and LD_LIBRARY_PATH of the user after the new entries. Reads the
+/// environment.
 [[nodiscard]] settings environment_for(way chosen, const artefacts& from);
 
 }  // namespace verbena::tool

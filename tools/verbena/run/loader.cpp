@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t longest_list = std::size_t{1} << 20;
 
-// Everything until the other end closes; nothing if it is longer than any list is.
+// Reads until the peer closes the pipe; returns nullopt if the text exceeds 1 MiB.
 std::optional<std::string> read_all(int fd) {
   std::string text;
   std::array<char, 4096> piece;
@@ -31,7 +31,7 @@ std::optional<std::string> read_all(int fd) {
   }
 }
 
-// Starts `loader --list executable` with stdout in `output`, the rest of its streams nowhere.
+// Starts `loader --list executable` with stdout in `output` and stderr in /dev/null.
 std::optional<pid_t> start(const std::string& loader, const std::string& executable, int output) {
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return std::nullopt;
@@ -79,11 +79,11 @@ dependence ask_loader(const std::string& loader, const std::string& executable) 
   theirs.reset();
   if (!child) return dependence::not_known;
   const auto list = read_all(ours.get());
-  ours.reset();  // a loader that still writes ends now
+  ours.reset();  // a loader that still writes receives SIGPIPE
   const bool complete = ended_well(*child);
   if (!list) return dependence::not_known;
   const auto found = read_loader_list(*list);
-  // A list that is cut short proves what it has, not what it lacks.
+  // An incomplete list proves that a library is needed, but not that it is not.
   return complete || found != dependence::not_linked ? found : dependence::not_known;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which libraries a program gets, asked of its own loader.
+// Determines the libraries of a program with its dynamic loader.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@
 
 namespace verbena::tool {
 
-/// How a program comes to libibverbs.
+/// How a program depends on libibverbs.
 enum class dependence : std::uint8_t {
-  linked,      ///< it or one of its libraries needs libibverbs.so.1, which is installed
-  missing,     ///< it needs libibverbs.so.1, which is not installed
-  not_linked,  ///< it does not need it; it may still load it later
-  not_known,   ///< the loader did not say
+  linked,      ///< the program or a library of it needs libibverbs.so.1, which is installed
+  missing,     ///< the program needs libibverbs.so.1, which is not installed
+  not_linked,  ///< the program does not need libibverbs.so.1, but may load it at run time
+  not_known,   ///< the loader did not list the libraries
 };
 
-/// Lists what `loader` would load for `executable`, in today's environment, without running it.
-/// Blocks for a few milliseconds: starts the loader.
+/// Runs `loader --list executable` in the current environment, without running the program. Blocks
+/// for a few milliseconds.
 [[nodiscard]] dependence ask_loader(const std::string& loader, const std::string& executable);
 
-/// Reads what the loader printed.
+/// Parses the output of the loader.
 [[nodiscard]] dependence read_loader_list(const std::string& list);
 
 }  // namespace verbena::tool

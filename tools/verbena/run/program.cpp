@@ -22,8 +22,8 @@
 namespace verbena::tool {
 namespace {
 
-constexpr int most_interpreters = 5;            // the kernel follows no more
-constexpr std::size_t beginning_bytes = 65536;  // headers of ELF files lie at their beginning
+constexpr int most_interpreters = 5;            // the limit of the kernel
+constexpr std::size_t beginning_bytes = 65536;  // ELF headers are at the beginning of a file
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
@@ -34,7 +34,7 @@ refusal cannot_execute(const std::string& name, const std::string& why) {
   return {.status = run_status::cannot_execute, .text = name + ": " + why};
 }
 
-// 0, or the errno of executing this file.
+// Returns 0, or the errno of executing this file.
 int executable_error(const std::string& path) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return errno;
@@ -48,18 +48,18 @@ bool is_there(const std::string& path) {
 }
 
 refusal not_executable(const std::string& path) {
-  return cannot_execute(path, "the file is not executable (chmod +x it?)");
+  return cannot_execute(path, "the file is not executable: chmod +x " + path);
 }
 
 outcome<std::string> check_executable(const std::string& path) {
   const int code = executable_error(path);
   if (code == 0) return path;
-  if (code == ENOENT || code == ENOTDIR) return not_found(path, "there is no such file");
+  if (code == ENOENT || code == ENOTDIR) return not_found(path, "no such file");
   if (code == EACCES && is_there(path)) return not_executable(path);
   return cannot_execute(path, reason(code));
 }
 
-// The file that a name without a slash means: the first executable one of the folders in PATH.
+// Finds the first executable file with this name in the folders of PATH.
 outcome<std::string> search_path(const std::string& name) {
   const char* const variable = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): one thread
   const std::string_view path = variable != nullptr ? variable : "/bin:/usr/bin";
@@ -74,7 +74,7 @@ outcome<std::string> search_path(const std::string& name) {
     begin = end + 1;
   }
   if (blocked) return not_executable(*blocked);
-  return not_found(name, "there is no such program in PATH");
+  return not_found(name, "no such program in PATH");
 }
 
 outcome<std::string> find_file(const std::string& name) {
@@ -82,7 +82,7 @@ outcome<std::string> find_file(const std::string& name) {
   return name.find('/') != std::string::npos ? check_executable(name) : search_path(name);
 }
 
-// The beginning of a file.
+// Reads the beginning of a file.
 std::optional<std::string> read_beginning(const std::string& path) {
   const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return std::nullopt;
@@ -111,7 +111,8 @@ std::vector<std::string> split_words(std::string_view text) {
   }
 }
 
-// What env(1) in a `#!` line starts: the first word that is neither an option nor an assignment.
+// Returns the program that env(1) in a `#!` line starts: the first word that is neither an option
+// nor an assignment.
 std::optional<std::string> started_by_env(const std::vector<std::string>& words) {
   if (words.size() < 2 || !("/" + words.front()).ends_with("/env")) return std::nullopt;
   for (std::size_t i = 1; i < words.size(); ++i) {
@@ -122,14 +123,14 @@ std::optional<std::string> started_by_env(const std::vector<std::string>& words)
   return std::nullopt;
 }
 
-// The words of a script's first line; nothing if the file is no script.
+// Returns the words of the `#!` line; nullopt if the file is not a script.
 std::optional<std::vector<std::string>> interpreter_of(std::string_view beginning) {
   if (!beginning.starts_with("#!")) return std::nullopt;
   return split_words(beginning.substr(2, beginning.find('\n') - 2));
 }
 
-// Whether the kernel would change the user's rights for this file: the loader then ignores
-// LD_PRELOAD and LD_LIBRARY_PATH. Those that a mount or a setting takes away do not count.
+// Returns how the kernel would change the privileges of the user for this file, in which case the
+// loader ignores LD_PRELOAD and LD_LIBRARY_PATH. Considers nosuid mounts and no_new_privs.
 std::optional<std::string> changed_rights(const std::string& path) {
   struct stat status{};
   struct statvfs mount{};
@@ -153,23 +154,26 @@ outcome<program> check_elf(program found, std::string_view beginning) {
       break;
     case elf_kind::static_alone:
       return cannot_execute(path,
-                            "it is linked statically: nothing can be put before its libraries; "
+                            "the program is statically linked, so no library can be preloaded: "
                             "link it dynamically to use soft0");
     case elf_kind::foreign:
-      return cannot_execute(path, "it is built for another processor or word size than this tool");
+      return cannot_execute(
+          path, "the program is built for another processor or word size than this tool");
     case elf_kind::damaged:
-      return cannot_execute(path, "its ELF headers make no sense: the file is damaged");
+      return cannot_execute(path, "its ELF headers are invalid: the file is damaged");
     case elf_kind::not_elf:
-      return cannot_execute(path,
-                            "it is neither an ELF program nor a script with a #! line: start it "
-                            "with its interpreter");
+      return cannot_execute(
+          path,
+          "the file is neither an ELF program nor a script with a #! line: run its "
+          "interpreter");
   }
   if (facts.loader.find("/ld-musl-") != std::string::npos)
-    return cannot_execute(path, "it is built for musl; the software device needs glibc");
-  if (const auto rights = changed_rights(path))
-    return cannot_execute(path, "it is a program " + *rights +
-                                    ": the loader puts nothing before its libraries; run a copy "
-                                    "without these rights");
+    return cannot_execute(path,
+                          "the program is built for musl, but the software device needs glibc");
+  if (const auto access = changed_rights(path))
+    return cannot_execute(path, "the program is " + *access +
+                                    ", so the loader ignores LD_PRELOAD: run a copy without these "
+                                    "privileges");
   found.loader = facts.loader;
   return found;
 }
@@ -183,9 +187,8 @@ outcome<program> find_program(const std::string& name) {
   for (int depth = 0; depth <= most_interpreters; ++depth) {
     const auto beginning = read_beginning(found.executable);
     if (!beginning)
-      return cannot_execute(
-          found.executable,
-          "it cannot be read, so there is no telling how to run it: " + reason(errno));
+      return cannot_execute(found.executable,
+                            "the file cannot be read to find its loader: " + reason(errno));
     const auto words = interpreter_of(*beginning);
     if (!words) return check_elf(std::move(found), *beginning);
     if (words->empty()) return cannot_execute(found.executable, "its #! line names no interpreter");
@@ -197,7 +200,7 @@ outcome<program> find_program(const std::string& name) {
     found.executable = next.value();
     found.interpreters.push_back(next.value());
   }
-  return cannot_execute(found.file, "its interpreter is a script of a script of a script …");
+  return cannot_execute(found.file, "the chain of #! interpreters is longer than 5");
 }
 
 }  // namespace verbena::tool

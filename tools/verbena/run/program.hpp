@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which file a command means, and which executable the kernel would start for it.
+// Finds the file of a command, and the executable that the kernel starts for it.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace verbena::tool {
 
-/// A program that can be brought to the software device. Threads: immutable value.
+/// A program that can use the software device. Threads: immutable value.
 struct program {
-  std::string file;  ///< what is given to exec: a path
+  std::string file;  ///< the path for execv(3)
   std::vector<std::string>
       interpreters;        ///< of a script, outermost first; the last is `executable`
-  std::string executable;  ///< the ELF file that the loader will see
-  std::string loader;      ///< of the executable
+  std::string executable;  ///< the ELF file that the kernel starts
+  std::string loader;      ///< loader of the executable
 };
 
 /// Finds `name` as a shell does, in PATH unless it has a slash, and follows `#!` to an executable.
-/// Refuses what does not exist, cannot be executed, is not for this machine, is linked statically,
-/// or would run with other rights than the user's. Reads files.
+/// Refuses files that do not exist, cannot be executed, are for another machine, are statically
+/// linked, or would run with other privileges than those of the user. Reads files.
 [[nodiscard]] outcome<program> find_program(const std::string& name);
 
 }  // namespace verbena::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Why a program is not run.
+// The reason why a program was not run.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace verbena::tool {
 
-/// The exit status of `verbena run` and the line that it prints.
+/// The exit status of `verbena run` and its error message.
 struct refusal {
   int status = 0;
   std::string text;
 };
 
-/// A value, or why there is none. Threads: one thread at a time.
+/// A value, or the reason why there is none. Threads: one thread at a time.
 template <class T>
 class [[nodiscard]] outcome {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a channel and its handles share: the queue pair, the operations in flight, and the ways out
-// when something goes wrong. The queue pair always goes before the memory that it may touch.
+// The state that a channel and its handles share: the queue pair and the operations in flight. The
+// queue pair is always destroyed before the memory that it may access.
 #pragma once
 
 #include <array>
@@ -32,18 +32,18 @@ class connection;
 
 namespace verbena::inline VERBENA_ABI {
 
-/// What a message, a write or a read may ask for besides.
+/// Options of a message or write.
 struct operation_options {
-  /// Adds a number of 32 bits to a message, or to a write, which then uses up a receive of the peer
-  /// (iWARP has neither).
+  /// Immediate data. A write with immediate data consumes a receive of the peer. iWARP does not
+  /// support immediate data.
   std::optional<std::uint32_t> immediate = {};
-  bool fenced = false;     ///< begins after all earlier reads and atomics of the channel have ended
-  bool solicited = false;  ///< wakes a peer that waits for solicited completions only
+  bool fenced = false;     ///< starts after all earlier reads and atomics have completed
+  bool solicited = false;  ///< wakes a peer that is armed for solicited completions
 };
 
 namespace detail {
 
-/// An operation. Memory is named by `out` or `in`.
+/// An operation to post. `out` or `in` names its memory.
 struct operation_description {
   operation_kind kind;
   outgoing out = {};
@@ -53,7 +53,7 @@ struct operation_description {
   std::uint64_t desired = 0;
   operation_options options = {};
 
-  /// An atomic comparison; what the 8 bytes were goes to `before`.
+  /// Describes an atomic comparison. The previous value goes to `before`.
   [[nodiscard]] static operation_description comparison(const remote_region& target,
                                                         compare_and_swap_operands operands,
                                                         std::span<const sink> before = {}) {
@@ -63,7 +63,7 @@ struct operation_description {
             .expected_or_addend = operands.expected,
             .desired = operands.desired};
   }
-  /// An atomic addition; the same.
+  /// Describes an atomic addition. The previous value goes to `before`.
   [[nodiscard]] static operation_description addition(const remote_region& target,
                                                       std::uint64_t addend,
                                                       std::span<const sink> before = {}) {
@@ -74,31 +74,31 @@ struct operation_description {
   }
 };
 
-/// What a poll for one operation found.
+/// The result of a poll for one operation.
 enum class found : std::uint8_t { nothing, it, something_else };
 
-/// Who wants to hear of an operation, and where it was posted.
+/// The recipient of the result of an operation, and the source location of its post.
 struct operation_interest {
   operation_waiter* waiter;
   operation_scope* scope = nullptr;
   std::source_location posted;
 };
 
-/// One operation of `scope` has ended, before anybody looked at `handle`; nullptr: that is gone.
+/// Records that an operation of `scope` has completed; nullptr if its handle is destroyed.
 void ended_in(operation_scope& scope, operation_waiter* handle) noexcept;
 
 /// Threads: one thread at a time, together with all channels of its table.
 class channel_core {
  public:
-  /// What it is made of.
+  /// The parts of a core.
   struct parts {
     queue_pair<rc> queue;
-    slot_reservation slots;  ///< one for each operation that can be in flight
+    slot_reservation slots;  ///< one per operation that can be in flight
     protection_domain domain;
     channel_options options;
-    std::uint32_t max_read_sge;  ///< pieces of memory that one read fills
+    std::uint32_t max_read_sge;  ///< slices that one read fills
     connection_book book;
-    /// What was at the index of the GID table that the options give, if they give one.
+    /// The entry of the GID table that the options chose by index, if they did.
     std::optional<gid_entry> chosen_gid = {};
   };
   explicit channel_core(parts of);
@@ -106,98 +106,103 @@ class channel_core {
   channel_core& operator=(const channel_core&) = delete;
   ~channel_core();
 
-  /// Whether submit_usual() may post an operation; post() does it or says why not if it is false.
+  /// Returns true if submit_usual() may post the operation; otherwise post() posts or refuses it.
   template <operation_kind Kind, class Piece>
   [[nodiscard]] [[gnu::always_inline]] inline bool is_usual(
       const Piece& piece, const remote_region& remote) const noexcept;
-  /// Posts what is most usual: one piece of memory, a source or a sink, without further wishes. Its
-  /// id is that of the table's next free slot, which it does not take: begin() does, and is not
-  /// needed if it is over before anything else is posted. Precondition: is_usual().
+  /// Posts an operation of one source or sink without options: the fast path.
+  ///
+  /// Its id is that of the next free slot of the table, which stays free: begin() takes it, and is
+  /// not needed if the operation completes before another post. Precondition: is_usual().
   template <operation_kind Kind, class Piece>
   [[nodiscard]] [[gnu::always_inline]] inline post_status submit_usual(const Piece& piece,
                                                                        const remote_region& remote);
-  /// Where its slots are.
+  /// Returns the table of its slots.
   [[nodiscard]] operation_table& table() const noexcept { return slots_.table(); }
-  /// What submit_usual() posted is in flight: takes its slot. Nobody waits for it yet.
+  /// Takes the slot of the operation that submit_usual() posted. It has no waiter yet.
   [[gnu::always_inline]] inline operation_slot& begin(operation_kind kind,
                                                       std::source_location posted) noexcept;
 
-  /// Posts. nullptr if it cannot: then the waiter has ended and is told why, and nothing is in
-  /// flight. `held` is taken only if it was posted.
+  /// Posts an operation; returns nullptr if it was refused.
+  ///
+  /// The waiter of a refused operation has the result. `held` is moved from only after a successful
+  /// post.
   [[nodiscard]] operation_slot* post(const operation_description& what,
                                      const operation_interest& who, buffer* held = nullptr);
 
-  /// Polls once for the operation of `slot`, whose result `out` hopes for: `it` when it has
-  /// succeeded; end_here() ends it if it has begun. If something else was found, also a failure of
-  /// this one, `out` has its completion, and deliver() is to be called when somebody waits.
-  /// Failures of the poll are for the next to find.
+  /// Polls once for the operation of `slot`; `out` is prepared by expect_success().
+  ///
+  /// `it`: the operation has succeeded; if it has a slot, call end_here(). `something_else`: `out`
+  /// has another completion, or a failure of this operation; call deliver() after a waiter is set.
+  /// `nothing`: no completion, or the poll failed, which the next poll reports.
   [[nodiscard]] [[gnu::always_inline]] static inline found poll_for(const operation_table& table,
                                                                     const operation_slot& slot,
                                                                     operation_result& out) noexcept;
-  /// What poll_for() found has ended.
+  /// Releases the slot of an operation that poll_for() found.
   [[gnu::always_inline]] static void end_here(operation_slot& slot) noexcept {
     slot.owner->release_place(slot);
   }
-  /// Delivers the completion that poll_for() left in `from`.
+  /// Delivers the completion that poll_for() stored in `from`.
   void deliver(const operation_result& from) noexcept { slots_.table().deliver(from.done_); }
-  /// Polls until `waiter` has ended; when `until` passes, the channel is flushed.
+  /// Polls until the operation of `waiter` has completed; flushes the channel when `until` passes.
   [[gnu::always_inline]] inline void await(const operation_waiter& waiter, deadline until) {
     if (progress(), !waiter.ended) await_longer(waiter, until);
   }
-  /// Polls until nothing of `scope` is in flight any more; the same.
+  /// Polls until no operation of `scope` is in flight; flushes the channel when `until` passes.
   void drain(const operation_scope& scope, deadline until);
-  /// Polls until `waiter` has ended; false when `until` passes first.
+  /// Polls until the operation of `waiter` has completed; returns false if `until` passes first.
   [[nodiscard]] bool wait(const operation_waiter& waiter, deadline until);
-  /// Polls once; what was found. Loses the queue pair when that fails.
+  /// Polls once; returns the number of completions. Destroys the queue pair if polling fails.
   [[gnu::always_inline]] inline int progress() {
     const int found = slots_.table().progress();
     if (found < 0) [[unlikely]]
       lose(slots_.table().last_failure());
     return found;
   }
-  /// Moves the queue pair to its error state and waits until nothing is in flight. Ends by losing
-  /// the queue pair at the latest: afterwards nothing is in flight.
+  /// Moves the queue pair to the error state and waits until nothing is in flight. Destroys the
+  /// queue pair if it does not flush in time.
   void flush() { flush_because(failure_cause::program); }
-  /// Destroys the queue pair, if there is one, and ends all operations as lost with that errno.
+  /// Destroys the queue pair, if there is one, and ends all operations as lost with errno `code`.
   void lose(int code) noexcept;
-  /// What the queue pair was connected by: it goes after the queue pair.
+  /// Keeps the connection of the connection manager until after the queue pair is destroyed.
   void keep(std::shared_ptr<cm::connection> connection) noexcept {
     connection_ = std::move(connection);
   }
   [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
-  /// The same, and destroys the queue pair; the book has then what came of the connection.
+  /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
-  /// Goes on with another queue pair, as after creation. Precondition: disconnect() was called.
+  /// Installs a new queue pair. Precondition: disconnect() was called.
   void connect_again(queue_pair<rc> queue);
-  /// What connect_again() gave was taken back, and came to nothing: operations posted since are
-  /// lost with that errno. All is as before, with `before` for the failure.
+  /// Reverts connect_again() after a failed reconnection. Operations posted since are lost with
+  /// errno `code`; `before` is the failure again.
   void stay_apart(int code, const std::optional<channel_failure>& before) noexcept;
 
-  /// A completion for an operation of this channel.
+  /// Handles a completion of an operation of this channel.
   [[gnu::always_inline]] inline void ended(operation_slot& slot, const completion& done) noexcept;
-  /// A result of an operation that has succeeded, as soon as poll_for() says so.
+  /// Creates the result of a success, to be completed by poll_for().
   [[nodiscard]] [[gnu::always_inline]] static inline operation_result hope(
       std::source_location posted) noexcept;
-  /// The waiter of the operation in `slot` has moved, or is gone.
+  /// Sets the waiter of the operation in `slot`; nullptr if it is destroyed.
   static void redirect(operation_slot& slot, operation_waiter* to) noexcept { slot.waiter = to; }
 
-  /// The queue pair; nothing when it is lost.
-  [[nodiscard]] std::optional<queue_pair<rc>>& queue() noexcept { return queue_; }
+  /// Returns the queue pair; nullopt if it was destroyed.
+  [[nodiscard]] std::optional<queue_pair<rc>>& qp() noexcept { return queue_; }
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
   [[nodiscard]] std::uint32_t in_flight() const noexcept {
-    return queue_ ? options_.max_send_wr - free_[0] + options_.max_recv_wr - free_[1] : 0;
+    return queue_ ? options_.queues.max_send_wr - free_[0] + options_.queues.max_recv_wr - free_[1]
+                  : 0;
   }
   [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_[0]; }
   [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_[1]; }
-  /// Why the connection is of no more use; nullptr: it is, as far as is known.
+  /// Returns why the connection ended; nullptr if no failure is known.
   [[nodiscard]] const channel_failure* failure() const noexcept {
     return failure_ ? &*failure_ : nullptr;
   }
-  /// Who the two sides are, and what they have of each other.
+  /// Returns the identities of the two sides and the record of the last connection.
   [[nodiscard]] connection_book& book() noexcept { return book_; }
   [[nodiscard]] const std::optional<gid_entry>& chosen_gid() const noexcept { return chosen_gid_; }
-  /// Operations that failed when nobody waited for them any more, and the first of them.
+  /// Returns the number of operations that failed after their handles were destroyed.
   [[nodiscard]] std::uint64_t unseen_failures() const noexcept { return unseen_failures_; }
   [[nodiscard]] const operation_result* first_unseen_failure() const noexcept {
     return unseen_failures_ == 0 ? nullptr : &first_unseen_failure_;
@@ -218,7 +223,7 @@ class channel_core {
   void end(operation_slot& slot, const operation_result& how) noexcept;
   inline void hand_over(operation_slot& slot, const operation_result& how) noexcept;
   void remember(operation_slot& slot, operation_result& failed) noexcept;
-  // What was posted from `slot` is in flight.
+  // Counts the operation in `slot` as in flight.
   [[gnu::always_inline]] inline void take_place(operation_slot& slot, operation_kind kind,
                                                 std::source_location posted) noexcept {
     slot.posted = posted;
@@ -243,14 +248,14 @@ class channel_core {
   slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
-  const void* usual_domain_;         // of memory that is_usual(); none if messages are counted
-  std::vector<local_slice> pieces_;  // of one post
+  const void* usual_domain_;  // is_usual() compares with it; matches none if messages are counted
+  std::vector<local_slice> pieces_;  // of the post in progress
   std::uint32_t max_read_sge_;
-  std::array<std::uint32_t, 2> free_;  // places for sends, and for receives
+  std::array<std::uint32_t, 2> free_;  // free slots for sends and for receives
   std::uint32_t holders_ = 1;
-  bool deadline_passed_ = false;
+  bool aborting_ = false;
   std::uint64_t unseen_failures_ = 0;
-  operation_result first_unseen_failure_;  // there if there are any
+  operation_result first_unseen_failure_;  // valid if there are any
   kind_counts posted_{};                   // over this connection, if they are counted
   connection_book book_;
   std::optional<gid_entry> chosen_gid_;
@@ -271,7 +276,7 @@ void operation_table::deliver(const completion& done) noexcept {
   if (index >= slots_.size()) [[unlikely]]
     return;
   operation_slot& slot = slots_[index];
-  // What lost its slot before it completed means nothing any more.
+  // Ignores completions of operations that lost their slot.
   if (slot.owner != nullptr && slot.id == done.id()) [[likely]]
     slot.owner->ended(slot, done);
 }
@@ -293,7 +298,7 @@ found channel_core::poll_for(const operation_table& table, const operation_slot&
 
 void channel_core::ended(operation_slot& slot, const completion& done) noexcept {
   if (slot.waiter == nullptr || slot.holds_buffer || !done.ok()) [[unlikely]]
-    return end(slot, operation_result::of(done, deadline_passed_, slot.posted));
+    return end(slot, operation_result::of(done, aborting_, slot.posted));
   slot.waiter->result = operation_result::of(done, false, slot.posted);
   slot.waiter->ended = true;
   if (slot.scope != nullptr) ended_in(*slot.scope, slot.waiter);
@@ -303,7 +308,7 @@ void channel_core::ended(operation_slot& slot, const completion& done) noexcept 
 template <operation_kind Kind, class Piece>
 bool channel_core::is_usual(const Piece& piece, const remote_region& remote) const noexcept {
   if (usual_domain_ == nullptr) __builtin_unreachable();
-  // A channel that lost its queue pair has no places.
+  // A channel without a queue pair has no free slots.
   if (free_[Kind == operation_kind::receive] == 0 || piece.domain() != usual_domain_) [[unlikely]]
     return false;
   constexpr bool is_remote = Kind == operation_kind::write || Kind == operation_kind::read;

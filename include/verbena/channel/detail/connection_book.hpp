@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
-// Who a channel and its peer are, and what came of the connection before: what continuations are
-// made of, and what they are compared with.
+// The identities of a channel and its peer, and the record of the last connection: the contents of
+// resume tokens.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "verbena/channel/continuation.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
+#include "verbena/channel/resume_token.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// A connection that ended.
+/// The record of a connection that ended.
 struct ended_connection {
-  std::uint64_t number = 0;                 ///< of this side
-  std::optional<connection_identity> peer;  ///< what the peer told of itself
-  bool counted = false;                     ///< the following are certain
-  std::uint64_t received = 0;               ///< messages of the peer
-  std::uint64_t sent = 0;                   ///< messages that the peer acknowledged
-  std::uint64_t failed = 0;                 ///< messages behind them that ended otherwise
-  std::uint32_t first_failed = 0;           ///< the number of the first of those, modulo 2^32
+  std::uint64_t number = 0;                 ///< its number on this side
+  std::optional<connection_identity> peer;  ///< the identity that the peer sent
+  bool counted = false;                     ///< the following counts are exact
+  std::uint64_t received = 0;               ///< messages received
+  std::uint64_t sent = 0;                   ///< messages acknowledged by the peer
+  std::uint64_t failed = 0;                 ///< later messages that failed
+  std::uint32_t first_failed = 0;           ///< number of the first of them, modulo 2^32
 };
 
 /// Whether messages are counted.
@@ -28,41 +28,41 @@ enum class counting : std::uint8_t { no, yes };
 /// Threads: one thread at a time.
 class connection_book {
  public:
-  /// `counts`: kind_counts of finish() will be all that was posted.
+  /// `counts`: whether the counts given to finish() are complete.
   explicit connection_book(counting counts);
 
-  /// What the peer of the next connection is to be told. Each attempt is another connection.
-  [[nodiscard]] continuation next();
-  /// The connection for which next() gave `number` takes requests from now on.
+  /// Returns the resume token for the next connection. Each attempt counts as a connection.
+  [[nodiscard]] resume_token next();
+  /// Begins connection `number` of next(): requests are posted to it from now on.
   void begin(std::uint64_t number) noexcept;
-  /// It stands; what the peer said of itself.
-  void meet(const std::optional<continuation>& peer) noexcept;
-  /// It will never stand: what was known of the one before stays known.
+  /// Records the resume token of the connected peer.
+  void meet(const std::optional<resume_token>& peer) noexcept;
+  /// Abandons a connection that failed before it was established; keeps the last record.
   void abandon() noexcept { connected_ = 0; }
-  /// A message of the present connection failed; since they end in order, behind all those that did
-  /// not. Its number among all that failed, modulo 2^32.
+  /// Counts a failed message and returns its number among all failed messages, modulo 2^32.
+  /// Messages complete in order, so it is later than all successful ones.
   [[nodiscard]] std::uint32_t number_of_failed() noexcept {
     return numbered_ + static_cast<std::uint32_t>(failed_++);
   }
-  /// A receive ended without a message.
+  /// Counts a receive without a message.
   void count_failed_receive() noexcept { ++failed_receives_; }
-  /// Something completed without anybody seeing how.
+  /// Marks the counts as inexact, because completions were lost.
   void lose_count() noexcept { counted_ = false; }
-  /// The present connection is over, if there is one, and nothing in flight: `posted` is what was.
+  /// Ends the present connection, if there is one. `posted` counts its operations.
   void finish(const kind_counts& posted) noexcept;
-  /// The connection that ended last.
+  /// Returns the record of the last connection.
   [[nodiscard]] const std::optional<ended_connection>& last() const noexcept { return last_; }
   [[nodiscard]] std::uint64_t identity() const noexcept { return identity_; }
 
  private:
   std::uint64_t identity_;
   std::uint64_t attempts_ = 0;
-  std::uint64_t connected_ = 0;  // the number of the present connection; 0: there is none
+  std::uint64_t connected_ = 0;  // number of the present connection; 0: none
   counting counts_;
   bool counted_ = true;
   std::optional<connection_identity> peer_;
-  std::uint32_t numbered_ = 0;  // messages that failed on earlier connections, modulo 2^32
-  std::uint64_t failed_ = 0;    // on the present one
+  std::uint32_t numbered_ = 0;  // failed messages of earlier connections, modulo 2^32
+  std::uint64_t failed_ = 0;    // failed messages of the present connection
   std::uint64_t failed_receives_ = 0;
   std::optional<ended_connection> last_;
 };

@@ -9,7 +9,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What an operation does.
+/// The kind of an operation.
 enum class operation_kind : std::uint8_t {
   send,
   write,
@@ -17,13 +17,13 @@ enum class operation_kind : std::uint8_t {
   compare_and_swap,
   fetch_and_add,
   receive,
-  write_with_immediate,  ///< what a write with a number for the peer counts as, once posted
+  write_with_immediate,  ///< a posted write with immediate data
 };
 inline constexpr std::size_t operation_kinds = 7;
-/// How many of each kind.
+/// Counts per kind.
 using kind_counts = std::array<std::uint64_t, operation_kinds>;
 
-/// Whether it uses up a receive of the peer.
+/// Returns true if the operation consumes a receive of the peer.
 [[nodiscard]] constexpr bool is_message(operation_kind kind) noexcept {
   return kind == operation_kind::send || kind == operation_kind::write_with_immediate;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A completion queue and a slot for each operation that can be in flight on it. The operation's
-// wr_id has the slot's index and how often the slot was used: what completes is found without a
-// search, and a completion that comes too late is known.
+// A completion queue and a slot for each operation that can be in flight on it. The wr_id consists
+// of the index of the slot and its use count: completions find their slot without a search, and
+// late completions are recognized.
 #pragma once
 
 #include <cstddef>
@@ -26,77 +26,77 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 class channel_core;
 
-/// Where the end of an operation is delivered to: in a handle, or on the stack of a blocking call.
+/// Receives the result of an operation: part of a handle, or on the stack of a blocking call.
 struct operation_waiter {
-  operation_result result;  ///< there if `ended`
-  bool ended = false;       ///< the adapter is done with the memory
+  operation_result result;  ///< valid if `ended`
+  bool ended = false;       ///< the adapter no longer accesses the memory
 };
-/// The same for an operation that holds a buffer.
+/// Receives the result and the buffer of an operation.
 struct buffer_waiter : operation_waiter {
-  buffer held;  ///< what the operation had, once it ended
+  buffer held;  ///< the buffer of the operation, if `ended`
 };
 
-/// One operation that is in flight; of a free slot only `owner`, `id` and `next` mean something.
+/// One operation in flight. In a free slot only `owner`, `id` and `next` are valid.
 struct alignas(64) operation_slot {
-  channel_core* owner = nullptr;       ///< nullptr: the slot is free
-  operation_waiter* waiter = nullptr;  ///< nullptr: nobody waits any more
-  operation_scope* scope = nullptr;    ///< that has to hear of it; nullptr: none
-  std::source_location posted;         ///< where
-  std::uint64_t id = 0;                ///< it completes with: how often the slot was used, index
-  operation_slot* next = nullptr;      ///< of the free list
-  operation_kind kind = operation_kind::send;  ///< what it does
-  bool receive = false;                        ///< takes a place of the receive queue
-  /// held() of the table has its memory, and a buffer_waiter waits; false of a free slot.
+  channel_core* owner = nullptr;               ///< nullptr: the slot is free
+  operation_waiter* waiter = nullptr;          ///< nullptr: the handle is destroyed
+  operation_scope* scope = nullptr;            ///< the scope of the operation, or nullptr
+  std::source_location posted;                 ///< source location of the post
+  std::uint64_t id = 0;                        ///< wr_id: use count and index of the slot
+  operation_slot* next = nullptr;              ///< of the free list
+  operation_kind kind = operation_kind::send;  ///< kind of the operation
+  bool receive = false;                        ///< occupies the receive queue
+  /// held() of the table has its buffer, and `waiter` is a buffer_waiter. False in a free slot.
   bool holds_buffer = false;
 };
 
 /// Threads: one thread at a time, with all channels on it.
 class operation_table {
  public:
-  /// One slot for each entry of `cq`, which nothing else completes into.
+  /// Creates one slot for each entry of `cq`, which has no other users.
   operation_table(completion_queue cq, std::uint32_t slots);
 
-  /// The queue.
+  /// Returns the completion queue.
   [[nodiscard]] const completion_queue& cq() const noexcept { return cq_; }
-  /// Takes `count` slots away from what other channels may have; false: there are not as many.
+  /// Reserves `count` slots for a channel; returns false if fewer are left.
   [[nodiscard]] bool reserve(std::uint32_t count) noexcept;
-  /// Gives them back.
+  /// Releases `count` reserved slots.
   void unreserve(std::uint32_t count) noexcept { unreserved_ += count; }
-  /// Slots that are not reserved.
+  /// Returns the number of slots that are not reserved.
   [[nodiscard]] std::uint32_t unreserved() const noexcept { return unreserved_; }
 
-  /// The slot that take() would give. Precondition: the channel has reserved one that it does not
-  /// use.
+  /// Returns the slot that take() takes next. Precondition: the channel has a reserved, unused
+  /// slot.
   [[nodiscard]] operation_slot& next_free() noexcept {
-    VERBENA_CHECK(free_ != nullptr, "channels use no more slots than they have reserved");
+    VERBENA_CHECK(free_ != nullptr, "a channel used more slots than it has reserved");
     return *free_;
   }
-  /// A slot for an operation of `owner`. Precondition: as above.
+  /// Takes a slot for an operation of `owner`. Precondition: that of next_free().
   [[nodiscard]] operation_slot& take(channel_core& owner) noexcept {
     operation_slot& slot = next_free();
     free_ = slot.next;
     slot.owner = &owner;
     return slot;
   }
-  /// The slot is free again; completions that still come for it mean nothing.
+  /// Frees the slot; late completions for it are ignored.
   void put(operation_slot& slot) noexcept {
     slot.owner = nullptr;
     slot.id += one_use;
     slot.next = free_;
     free_ = &slot;
   }
-  /// The memory that the operation in `slot` holds.
+  /// Returns the buffer that the operation in `slot` holds.
   [[nodiscard]] buffer& held(const operation_slot& slot) noexcept {
     return held_[index_of(slot.id)];
   }
 
-  /// Polls once and delivers what has completed, to whatever channel. What was found, or -1 when
-  /// the poll failed: last_failure() is then its errno.
+  /// Polls once and delivers the completions to their channels. Returns their number, or -1 if the
+  /// poll failed with errno last_failure().
   [[nodiscard]] inline int progress() noexcept;
   [[nodiscard]] int last_failure() const noexcept { return last_failure_; }
-  /// Delivers one completion that was polled.
+  /// Delivers one completion.
   inline void deliver(const completion& done) noexcept;
-  /// All slots, for the end of a channel.
+  /// Returns all slots.
   [[nodiscard]] std::span<operation_slot> slots() noexcept { return slots_; }
 
  private:
@@ -115,11 +115,11 @@ class operation_table {
   std::uint32_t unreserved_;
 };
 
-/// Slots of a table that belong to one channel, also before it is connected.
+/// The reserved slots of one channel.
 /// Threads: one thread at a time, with the table.
 class slot_reservation {
  public:
-  /// Of slots that were reserved.
+  /// Owns `count` slots that were reserved.
   slot_reservation(std::shared_ptr<operation_table> table, std::uint32_t count) noexcept
       : table_(std::move(table)), count_(count) {}
   slot_reservation(slot_reservation&&) noexcept = default;

@@ -20,7 +20,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail::flights {
 
-/// What the device does with the memory of a request.
+/// Access of the device to the memory of a request.
 enum class use : std::uint8_t {
   source,  ///< reads it
   sink,    ///< writes it
@@ -67,8 +67,8 @@ struct queue_facts {
   const void* receive_queue = nullptr;    ///< where receives complete
   const void* shared_receives = nullptr;  ///< nullptr: it has its own
   std::optional<bool> all_signaled;       ///< nothing: not known
-  bool in_order = true;                   ///< a completion tells that earlier requests are complete
-  std::uint32_t header_bytes = 0;         ///< in front of each message that is received
+  bool in_order = true;            ///< a completion implies that earlier requests are complete
+  std::uint32_t header_bytes = 0;  ///< in front of each message that is received
 };
 
 /// A memory region. Its slices are named by addresses from `base`; the memory lies at `memory`,
@@ -87,7 +87,7 @@ struct region_facts {
   std::optional<call_site> registered;
 };
 
-/// What a poll found.
+/// The result of a poll.
 struct arrival {
   std::uint64_t id = 0;
   std::optional<std::uint32_t> queue_pair;  ///< nothing: the completion queue does not tell
@@ -125,7 +125,7 @@ numbers depart(place at, std::span<const request> posted, call_site where);
 void refuse(place at, numbers which, bool is_full, call_site where);
 /// Nothing was polled from `completion_queue`, because the device refused. Thread-safe.
 void look(const void* completion_queue, call_site where);
-/// What was polled from `completion_queue` of `context`. Thread-safe.
+/// Retires the requests of completions polled from `completion_queue` of `context`. Thread-safe.
 void arrive(const void* context, const void* completion_queue, std::span<const arrival> polled,
             call_site where);
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "verbena/cm/port_space.hpp"
+#include "verbena/sys/cm_table.hpp"
 #include "verbena/sys/provider.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
@@ -18,7 +19,7 @@ class channel_state {
       : provider_(&from), native_(native) {}
   channel_state(const channel_state&) = delete;
   channel_state& operator=(const channel_state&) = delete;
-  ~channel_state() { provider_->cm.destroy_event_channel(native_); }
+  ~channel_state() { provider_->cm->destroy_event_channel(native_); }
 
   [[nodiscard]] const verbena::provider& provider() const noexcept { return *provider_; }
   [[nodiscard]] rdma_event_channel* native() const noexcept { return native_; }
@@ -40,7 +41,7 @@ class identifier_state {
   ~identifier_state();
 
   [[nodiscard]] const verbena::provider& provider() const noexcept { return channel_->provider(); }
-  [[nodiscard]] const sys::cm_table& calls() const noexcept { return provider().cm; }
+  [[nodiscard]] const sys::cm_table& calls() const noexcept { return *provider().cm; }
   [[nodiscard]] rdma_cm_id* native() const noexcept { return native_; }
   [[nodiscard]] const std::shared_ptr<channel_state>& channel() const noexcept { return channel_; }
   void set_channel(std::shared_ptr<channel_state> to) noexcept { channel_ = std::move(to); }

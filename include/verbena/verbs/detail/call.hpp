@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls verbs of a provider and reads their four ways of reporting failure, in one place.
+// Calls of verbs. Converts their four error conventions to one.
 #pragma once
 
 #include <cerrno>
@@ -9,13 +9,13 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// What a verb said: whether it failed, and the errno (0: it gave none).
+/// The status of a verb: whether it failed, and the errno (0: none reported).
 struct verb_status {
   bool failed = false;
   int code = 0;
 };
 
-/// A new native object, or nullptr and the errno (0: the verb gave none).
+/// A new native object, or nullptr and the errno (0: none reported).
 template <class Native>
 struct created {
   Native* native = nullptr;

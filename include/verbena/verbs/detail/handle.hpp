@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What all handles have in common: a shared state, its native object, closing.
+// The base of all handles: shared state, native object, close.
 #pragma once
 
 #include <atomic>
@@ -13,26 +13,25 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The error of a close() that other handles or objects forbid.
+/// Returns the error of a close() while other handles or child objects exist.
 [[nodiscard]] error still_shared(std::string_view call, const std::string& object, long others);
-/// The error of a close() that the verb refused.
+/// Returns the error of a close() after the verb failed.
 [[nodiscard]] error refused_close(std::string_view call, const std::string& object, int code,
                                   std::string_view in_use);
 
-/// Base of the handles. Threads: one thread at a time; two handles of one object may be used by two
-/// threads.
+/// Base of the handles. Threads: thread-safe for const use; other members by one thread at a time.
+/// Two handles of one object can be used by two threads.
 template <class State>
 class handle {
  public:
-  /// The type of the object in the C API.
+  /// The type of the native object in the C API.
   using native_type = typename State::native_type;
 
-  /// The object of the C API, for verbs that this library does not cover. It stays owned by this
-  /// library and lives as long as any handle of it.
+  /// Returns the native object, for verbs that this library does not cover. The handles own it.
   [[nodiscard]] native_type* native() const { return state().native(); }
-  /// Who executes the verbs of this object; its table takes native().
+  /// Returns the provider, whose functions accept native().
   [[nodiscard]] const verbena::provider& provider() const { return state().provider(); }
-  /// How messages call this object: `protection domain of soft0`.
+  /// Returns the name of the object in messages: `protection domain of soft0`.
   [[nodiscard]] const std::string& name() const { return state().name(); }
 
  protected:
@@ -47,7 +46,7 @@ class handle {
     return state_;
   }
 
-  /// Destroys the native object of the derived handle `self` now, or hands the handle back.
+  /// Destroys the native object of the derived handle `self`, or returns the handle with the error.
   template <class Handle>
   static close_result<Handle> close_handle(Handle&& self) {
     handle& base = self;
@@ -55,7 +54,7 @@ class handle {
     const auto verb = state.destroy_verb().name();
     if (const long holders = base.state_.use_count(); holders > 1)
       return {still_shared(verb, state.name(), holders - 1), std::forward<Handle>(self)};
-    // The count is read without order; what other threads did before they let go must be visible.
+    // The count is read without ordering. The fence makes the writes of former owners visible.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (const verb_status status = state.destroy(); status.failed)
       return {refused_close(verb, state.name(), status.code, State::traits::in_use),
@@ -69,14 +68,14 @@ class handle {
   std::shared_ptr<State> state_;
 };
 
-/// The way of this library's own code into handles.
+/// Access of the library to handles.
 struct internals {
-  /// The shared state: what children keep. Stops with a rule when the handle was moved from.
+  /// Returns the shared state, which children keep. Precondition: the handle was not moved from.
   template <class State>
   static const std::shared_ptr<State>& state_of(const handle<State>& of) {
     return of.shared_state();
   }
-  /// A handle of `state`.
+  /// Makes a handle of `state`.
   template <class Handle, class State, class... Rest>
   static Handle make(std::shared_ptr<State> state, Rest... rest) {
     return Handle(std::move(state), rest...);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The one owner of a native object. Handles share it; objects made from it keep it alive through
-// their own parents. It destroys the native object first and lets go of the parents afterwards.
-// When the destroying verb refuses, the native object and the parents stay for ever: freeing a
-// parent under a living child would be worse than a leak.
+// The owner of a native object. Handles share it, and child objects keep it alive as their parent.
+// It destroys the native object first and releases its parents afterwards. If the verb fails, the
+// native object and its parents are kept until the process ends: to free a parent before its child
+// would be worse than a leak.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,15 @@ namespace verbena::inline VERBENA_ABI::detail {
 /// Specialised for each native type:
 ///   static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
 ///   static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
-///   static constexpr const char* in_use = what still needs it when the verb says EBUSY;
-///   using watched = what is told that it goes (flights.hpp); may be left out
+///   static constexpr const char* in_use = the objects that can be the cause of EBUSY;
+///   using watched = the observer of its destruction (flights.hpp); optional
 template <class Native>
 struct native_traits;
 
+/// Logs at debug level that `object` was created, adopted or borrowed.
+void log_creation(const std::string& object, ownership owner);
+/// Logs at debug level that `object` was destroyed.
+void log_destruction(const std::string& object);
 /// Logs that `call` refused to destroy `object`.
 void report_refused_teardown(std::string_view call, const std::string& object, int code,
                              std::string_view in_use);
@@ -32,7 +36,7 @@ void report_refused_teardown(std::string_view call, const std::string& object, i
 void abandon(std::shared_ptr<const void> object);
 
 /// Owns (or borrows) a native object. `Parents` is an aggregate of shared pointers.
-/// Threads: immutable but for close(), which needs exclusive access.
+/// Threads: immutable, except that destroy() needs exclusive access.
 template <class Native, class Parents>
 class native_state {
  public:
@@ -53,7 +57,9 @@ class native_state {
         native_(made.native),
         owner_(made.owner),
         name_(std::move(made.name)),
-        parents_(std::move(made.parents)) {}
+        parents_(std::move(made.parents)) {
+    log_creation(name_, owner_);
+  }
   native_state(const native_state&) = delete;
   native_state& operator=(const native_state&) = delete;
   ~native_state() {
@@ -70,7 +76,7 @@ class native_state {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const Parents& parents() const noexcept { return parents_; }
 
-  /// Destroys the native object now, unless it is borrowed. After success native() is nullptr.
+  /// Destroys the native object unless it is borrowed. After success native() is nullptr.
   [[nodiscard]] verb_status destroy() {
     if (native_ == nullptr) return {};
     if constexpr (requires { typename traits::watched; })
@@ -79,7 +85,10 @@ class native_state {
     if (owner_ == ownership::take) status = call(destroy_verb(), native_);
     if constexpr (requires { typename traits::watched; })
       status.failed ? traits::watched::stays(native_) : traits::watched::gone(native_);
-    if (!status.failed) native_ = nullptr;
+    if (!status.failed) {
+      native_ = nullptr;
+      if (owner_ == ownership::take) log_destruction(name_);
+    }
     return status;
   }
   [[nodiscard]] const auto& destroy_verb() const noexcept { return verbs().*traits::destroy; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What bringing up has in common for all transports; the typed classes say what each can do.
+// The part of bringing up queue pairs that is common to all transports.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,19 @@ class shared_receive_queue;
 
 namespace detail {
 
-/// What a queue pair is made with.
+/// The queues of a queue pair.
 struct queue_pair_queues {
   const completion_queue& send;
   const completion_queue& receive;
   const shared_receive_queue* shared = nullptr;
 };
 
-/// What creation found out about this side.
+/// The local side of a queue pair, as found at creation.
 struct local_side {
   verbena::endpoint endpoint;
   gid_index source_gid;
-  std::uint8_t reads_as_initiator = 0;  ///< the lesser of what was asked and what the device can
+  std::uint8_t reads_as_initiator =
+      0;  ///< the smaller of the requested depth and the limit of the device
 };
 
 /// A new queue pair in the state RESET.
@@ -42,7 +43,7 @@ struct prepared_parts {
   queue_pair_request request;
 };
 
-/// Checks the request, creates the native queue pair and asks the device about its port.
+/// Checks the request, creates the native queue pair and queries the port.
 [[nodiscard]] result<prepared_parts> prepare_queue_pair(const protection_domain& pd,
                                                         const queue_pair_queues& queues,
                                                         const queue_pair_request& request);
@@ -50,11 +51,11 @@ struct prepared_parts {
 /// Base of prepared_queue_pair. Threads: one thread at a time.
 class prepared_base : public queue_pair_base {
  public:
-  /// What peers have to know of this side: its bytes go to them.
+  /// Returns the endpoint, which the peer needs to connect.
   [[nodiscard]] const verbena::endpoint& endpoint() const noexcept { return local_.endpoint; }
-  /// The way from this side to the port of `remote`, by the GID of this side that endpoint() tells.
+  /// Returns the address of `remote`, reached from the local GID of endpoint().
   ///
-  /// Errors: `invalid_argument` when one side has a GID and the other has none.
+  /// Errors: `invalid_argument` if one side has a GID and the other one has none.
   [[nodiscard]] result<address_vector> address_of(const verbena::endpoint& remote) const;
 
  protected:

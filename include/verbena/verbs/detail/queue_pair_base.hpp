@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What queue pairs of all transports can do in all states.
+// The base of queue pairs of all transports, in all states.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,48 +26,49 @@ namespace verbena::inline VERBENA_ABI::detail {
 struct created_queue_pair {
   std::shared_ptr<queue_pair_state_object> state;
   ibv_qp_ex* extended = nullptr;  ///< nullptr: the provider has no extended interface
-  queue_pair_capabilities granted;
+  queue_sizes granted;
 };
 
 /// Base of prepared_queue_pair and queue_pair. Threads: one thread at a time.
 class queue_pair_base : public handle<queue_pair_state_object> {
  public:
-  /// Takes over the queue pair of the other, which must not be used afterwards.
+  /// Takes over the queue pair of the other object, which must not be used afterwards.
   queue_pair_base(queue_pair_base&&) noexcept = default;
-  /// Drops its own queue pair and takes over that of the other.
+  /// Destroys its queue pair and takes over that of the other object.
   queue_pair_base& operator=(queue_pair_base&&) noexcept = default;
   ~queue_pair_base() = default;
 
-  /// Its number on its device.
+  /// Returns the queue pair number.
   [[nodiscard]] queue_pair_number number() const;
-  /// What it was granted; at least what was asked. Zero for adopted queue pairs: query() knows.
-  [[nodiscard]] const queue_pair_capabilities& capabilities() const noexcept { return granted_; }
-  /// Whether it can be posted to by the extended interface.
+  /// Returns the granted sizes of the queues, at least the requested ones. For an adopted queue
+  /// pair all are zero; query() returns the sizes.
+  [[nodiscard]] const queue_sizes& capabilities() const noexcept { return granted_; }
+  /// Returns whether the queue pair has the extended interface.
   [[nodiscard]] bool is_extended() const noexcept { return extended_.get() != nullptr; }
-  /// The extended object of the C API; nullptr if !is_extended().
+  /// Returns the extended object of the C API; nullptr if !is_extended().
   [[nodiscard]] ibv_qp_ex* native_extended() const noexcept { return extended_.get(); }
 
-  /// Changes the attributes in `changes`, by ibv_modify_qp(3). A refused change changes nothing.
+  /// Modifies attributes: ibv_modify_qp(3). After an error the attributes are unchanged. May block
+  /// in the kernel.
   ///
-  /// Errors: the verb's errno. EINVAL says which attributes are missing or not allowed for the
-  /// change of state; a time-out or an unreachable network while the peer's address is resolved
-  /// says what the route was. May block in the kernel.
+  /// Errors: the errno of the verb. The message of EINVAL names missing and excess attributes of
+  /// the transition. If the address of the peer cannot be resolved, the message has the route.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& changes);
 
-  /// Asks the device for the attributes in `wanted`, by ibv_query_qp(3); it may give more.
+  /// Queries the attributes in `wanted`: ibv_query_qp(3).
   [[nodiscard]] result<queue_pair_attributes> query(queue_pair_attribute_mask wanted) const;
-  /// The state that the device says it is in.
+  /// Queries the state of the queue pair.
   [[nodiscard]] result<queue_pair_state> current_state() const;
 
-  /// The error of `failed`, a completion of this queue pair, with what only the queue pair knows:
-  /// to which peer it was, at which address; what the device says; the usual causes. Asks the
-  /// device, may block in the kernel. Precondition: !failed.ok().
+  /// Describes a failed completion of this queue pair: the peer and its address, the reason that
+  /// the device reports, and the usual causes. Queries the device; may block in the kernel.
+  /// Precondition: !failed.ok().
   [[nodiscard]] error describe(const completion& failed, const request_details& known = {}) const;
-  /// The error of a send request that was refused when it was posted, with the state or the limit
-  /// that it broke. Asks the device. Precondition: !refused.ok().
+  /// Describes why posting a send request failed: the state, or the limit that it exceeds. Queries
+  /// the device. Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_send(const post_status& refused,
                                             const request_shape& posted = {}) const;
-  /// The same for a receive request.
+  /// Describes why posting a receive request failed. Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_receive(const post_status& refused,
                                                const request_shape& posted = {}) const;
 
@@ -79,7 +80,7 @@ class queue_pair_base : public handle<queue_pair_state_object> {
         granted_(made.granted) {}
 
   // Next to the data path: one load away from the handle.
-  [[nodiscard]] ibv_qp* queue() const noexcept {
+  [[nodiscard]] ibv_qp* qp() const noexcept {
     VERBENA_CHECK(queue_.get() != nullptr, "a moved-from queue pair must not be used");
     return queue_.get();
   }
@@ -91,18 +92,18 @@ class queue_pair_base : public handle<queue_pair_state_object> {
 
   native_pointer<ibv_qp> queue_;
   native_pointer<ibv_qp_ex> extended_;
-  queue_pair_capabilities granted_;
+  queue_sizes granted_;
 };
 
-/// Attaches the queue pair to a multicast group, or ends that; by the verbs of the C API.
+/// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
 [[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
-/// The reverse.
+/// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
 [[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
 
-/// Takes a queue pair of the C API, made from `pd`, into a handle of ours.
+/// Adopts a queue pair of the C API. Precondition: it belongs to `pd`.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
                                                   ownership owner, ibv_qp_type type);
-/// The same with its extended interface.
+/// Adopts a queue pair of the C API with its extended interface. Precondition: it belongs to `pd`.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd,
                                                   ownership owner, ibv_qp_type type);
 

@@ -18,8 +18,11 @@ struct native_traits<ibv_comp_channel> {
   static constexpr const char* moved_from = "a moved-from completion_channel must not be used";
   static constexpr const char* in_use = "completion queues that report to it still exist";
 };
+/// Counts the completion queues of a channel: each holds a copy of the pointer.
+struct channel_user {};
 struct completion_channel_parents {
   std::shared_ptr<context_state> context;
+  std::shared_ptr<const channel_user> users = std::make_shared<const channel_user>();
 };
 using completion_channel_state = native_state<ibv_comp_channel, completion_channel_parents>;
 
@@ -33,6 +36,7 @@ struct native_traits<ibv_cq> {
 struct completion_queue_parents {
   std::shared_ptr<context_state> context;
   std::shared_ptr<completion_channel_state> channel;  ///< nullptr: it sends no notifications
+  std::shared_ptr<const channel_user> use = channel ? channel->parents().users : nullptr;
 };
 using completion_queue_state = native_state<ibv_cq, completion_queue_parents>;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a batch of send requests and a batch of receive requests have in common: a linked list in
-// memory of the batch or of somebody else, and where its end is.
+// The common base of send and receive batches: a linked list of requests in memory of the batch or
+// of the caller.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,7 +21,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Where the list of a batch lies; left uninitialised. Each request has one slice of its own.
+/// The memory of a batch; not initialised. Each request has one slice of its own.
 template <class Request, std::size_t Capacity>
 struct request_storage {
   static constexpr std::size_t capacity = Capacity;
@@ -30,7 +30,7 @@ struct request_storage {
   ibv_sge slices[Capacity];
 };
 
-// By the verb of its kind.
+// The verb that posts requests of a type to a queue, and its identity for messages.
 [[gnu::always_inline]] inline int give(ibv_qp* queue, ibv_send_wr* list, ibv_send_wr** refused) {
   return ibv_post_send(queue, list, refused);
 }
@@ -40,8 +40,15 @@ struct request_storage {
 [[gnu::always_inline]] inline int give(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
   return ibv_post_srq_recv(queue, list, refused);
 }
+template <class Request, class Queue>
+inline constexpr posting_verb verb_of =
+    std::is_same_v<Request, ibv_send_wr> ? posting_verb::post_send
+    : std::is_same_v<Queue, ibv_qp>      ? posting_verb::post_receive
+                                         : posting_verb::post_shared_receive;
+[[nodiscard]] inline std::uint32_t number_of(const ibv_qp* queue) noexcept { return queue->qp_num; }
+[[nodiscard]] inline std::uint32_t number_of(const ibv_srq* /*queue*/) noexcept { return 0; }
 
-// The same; in checked builds module check knows of the list before the device does.
+// Posts the list. In checked builds, module check is informed before the device is.
 template <class Queue, class Request>
 [[gnu::always_inline]] inline int give_noted(Queue* queue, Request* list, Request** refused,
                                              [[maybe_unused]] call_site where) {
@@ -57,34 +64,49 @@ template <class Queue, class Request>
 #endif
 }
 
-// Where receives of a queue pair go.
+// Receives of a queue pair with a shared receive queue are posted to that queue.
 inline void check_receives_go_to([[maybe_unused]] const ibv_qp* queue) {
   VERBENA_CHECK(queue->srq == nullptr,
-                "a queue pair with a shared receive queue takes its receives from there: they are "
-                "posted to that queue");
+                "a receive was posted to a queue pair that has a shared receive queue; post it to "
+                "the shared receive queue");
 }
 inline void check_receives_go_to(const ibv_srq* /*queue*/) {}
 
-/// Base of the batches. `Storage` is a request_storage, or a reference to one that lies elsewhere
-/// and serves one batch at a time. Threads: one thread at a time.
+// Counts requests. No member of a request that a batch writes has this type, and as an index it is
+// never negative: so optimisers know that writing requests does not change the count.
+using request_count = std::uint16_t;
+inline constexpr request_count most_requests = std::numeric_limits<request_count>::max();
+
+/// Base of the batches. `Storage` is a request_storage, or a reference to a request_storage of the
+/// caller that one batch uses at a time. Threads: one thread at a time.
 template <class Request, class Storage, class Queue = ibv_qp>
 class request_list {
   static constexpr bool lies_elsewhere = std::is_reference_v<Storage>;
-  static constexpr std::size_t capacity = std::remove_reference_t<Storage>::capacity;
+  static constexpr std::size_t limit = std::remove_reference_t<Storage>::capacity;
+  static_assert(limit > 0 && limit < most_requests, "a batch holds 1 to 65534 requests");
 
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
   [[gnu::always_inline]] inline explicit request_list(Queue* queue) noexcept
     requires(!lies_elsewhere)
-      : at_{queue, 0} {}
+      : at_{queue, 0, 0} {}
   [[gnu::always_inline]] inline request_list(Queue* queue, Storage& storage,
                                              call_site where = call_site::here())
     requires lies_elsewhere
-      : at_{queue, 0}, storage_(storage) {
+      : at_{queue, 0, 0}, storage_(storage) {
     open_alone(&storage_, "a poster has one open batch of a kind at a time", where);
   }
   request_list(const request_list&) = delete;
   request_list& operator=(const request_list&) = delete;
+
+  /// Returns the number of requests that the batch can hold.
+  [[nodiscard]] static constexpr std::size_t capacity() noexcept { return limit; }
+  /// Returns the number of requests in the batch; at most capacity().
+  [[nodiscard]] std::size_t size() const noexcept { return full() ? limit : at_.count; }
+  /// Returns whether the batch has no room for another request.
+  [[nodiscard]] bool full() const noexcept {
+    return at_.count >= limit || at_.excess > most_requests - limit;
+  }
 
  protected:
   [[gnu::always_inline]] inline ~request_list() {
@@ -93,64 +115,83 @@ class request_list {
 #endif
   }
 
-  /// The request at the end of the list, linked to the next; take() makes it part of the list.
-  [[gnu::always_inline]] inline Request& next(std::uint64_t id) {
+  /// The place of a request and of the slice that belongs to it.
+  struct place {
+    Request* request;
+    ibv_sge* slice;
+  };
+  /// Adds a request, linked to its successor, and returns its place. If the batch is full, only
+  /// counts the request and returns nullptr.
+  [[gnu::always_inline]] inline place add_request(std::uint64_t id) {
     VERBENA_CHECK(at_.queue != nullptr, "nothing is added to a batch after submit()");
-    VERBENA_CHECK(at_.count != capacity, "a batch has a fixed capacity; it is full");
-    Request& added = storage_.requests[at_.count];
-    added.wr_id = id;
-    added.next = &added + 1;
-    return added;
+    const request_count index = at_.count++;
+    if (index >= limit) [[unlikely]] {
+      refuse();
+      return {nullptr, nullptr};
+    }
+    Request* const added = &storage_.requests[index];
+    added->wr_id = id;
+    added->next = added + 1;
+    return {added, &storage_.slices[index]};
   }
-  [[gnu::always_inline]] inline void take() { ++at_.count; }
+  // Counts a request that does not fit: submit() then refuses the batch.
+  [[gnu::always_inline]] inline void refuse() {
+    if (at_.excess != most_requests) ++at_.excess;
+  }
 
-  // Where the slice of the request that next() gave is copied to.
-  [[gnu::always_inline]] inline ibv_sge& slice_of_next() { return storage_.slices[at_.count]; }
-
-  // The memory of next(): a slice is copied, a list is named where it lies.
-  [[gnu::always_inline]] inline void put(Request& added, const ibv_sge& slice) {
-    ibv_sge& copy = slice_of_next();
-    copy = slice;
-    added.sg_list = &copy;
-    added.num_sge = 1;
+  // Sets the memory of a request. A slice is copied; a list is not.
+  [[gnu::always_inline]] inline static void put(place at, const local_slice& slice) {
+    *at.slice = slice.native();
+    at.request->sg_list = at.slice;
+    at.request->num_sge = 1;
   }
-  [[gnu::always_inline]] inline void put(Request& added, const local_slice& slice) {
-    put(added, slice.native());
-  }
-  [[gnu::always_inline]] inline void put(Request& added, std::span<const local_slice> list) {
+  [[gnu::always_inline]] inline static void put(place at, std::span<const local_slice> list) {
     const auto [first, count] = as_sge_list(list);
     // The C API has no const here; providers only read.
-    added.sg_list = const_cast<ibv_sge*>(first);
-    added.num_sge = static_cast<int>(count);
+    at.request->sg_list = const_cast<ibv_sge*>(first);
+    at.request->num_sge = static_cast<int>(count);
   }
 
   [[gnu::always_inline]] inline post_status hand_over(call_site where) {
     VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
-    if (at_.count == 0) return {};
-    storage_.requests[at_.count - 1].next = nullptr;
+    const request_count count = at_.count;
     Queue* const queue = at_.queue;
+    if (count == 0) return {};
+    if (at_.excess != 0) [[unlikely]]
+      return refused_batch();
+    storage_.requests[count - 1].next = nullptr;
     end_bookkeeping();
     const int code = give_noted(queue, &storage_.requests[0], &storage_.refused, where);
     if (code != 0) [[unlikely]]
-      return {code, static_cast<std::uint32_t>(storage_.refused - storage_.requests)};
+      return post_status(
+          refused_post{.code = code,
+                       .accepted = static_cast<std::uint32_t>(storage_.refused - storage_.requests),
+                       .verb = verb_of<Request, Queue>,
+                       .queue_pair = number_of(queue)});
     return {};
   }
 
   [[nodiscard]] std::remove_reference_t<Storage>& storage() noexcept { return storage_; }
-  [[nodiscard]] Queue* queue() const noexcept { return at_.queue; }
-  [[nodiscard]] std::size_t count() const noexcept { return at_.count; }
+  [[nodiscard]] Queue* qp() const noexcept { return at_.queue; }
 
  private:
-  // Of a type that no member of a request has: stores to requests are known not to change it.
-  using counter = std::uint16_t;
-  static_assert(capacity <= std::numeric_limits<counter>::max());
-
   struct bookkeeping {
     Queue* queue;
-    counter count;
+    request_count count;   // of added requests; it may wrap around, then excess is large
+    request_count excess;  // requests that did not fit
   };
-  // Ends the life of the bookkeeping: optimisers then know that the device, which gets a pointer
-  // into this object, does not read it, and keep it in registers.
+
+  [[nodiscard]] post_status refused_batch() const {
+    const bool beyond = at_.count > limit || at_.excess > most_requests - limit;
+    return post_status(overfull_batch{.capacity = static_cast<std::uint16_t>(limit),
+                                      .excess = at_.excess,
+                                      .has_long_lists = !beyond,
+                                      .verb = verb_of<Request, Queue>,
+                                      .queue_pair = number_of(at_.queue)});
+  }
+
+  // Ends the life of the bookkeeping while the device has a pointer into this object. So optimisers
+  // know that the device does not read it, and keep it in registers.
   [[gnu::always_inline]] inline void end_bookkeeping() {
 #ifdef VERBENA_CHECKED
     end_use();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The states of contexts and protection domains, which other objects keep as parents.
+// The states of contexts and protection domains, the parents of other objects.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,13 +18,13 @@ struct native_traits<ibv_context> {
   static constexpr const char* moved_from = "a moved-from context must not be used";
   static constexpr const char* in_use = "objects that were made from the context still exist";
 };
-/// What was found out or set up once for an open device. Threads: thread-safe.
+/// Cached facts about an open device. Threads: thread-safe.
 struct context_memory {
   std::atomic<bool> events_do_not_block{false};
-  std::atomic<std::uint64_t> clock_mask{0};  ///< 0: not asked yet
+  std::atomic<std::uint64_t> clock_mask{0};  ///< 0: not queried yet
 };
 struct context_parents {
-  std::shared_ptr<const void> keep_alive;  ///< of a borrowed context: what it lives in
+  std::shared_ptr<const void> keep_alive;  ///< the owner of a borrowed context
   std::shared_ptr<context_memory> memory = std::make_shared<context_memory>();
 };
 using context_state = native_state<ibv_context, context_parents>;

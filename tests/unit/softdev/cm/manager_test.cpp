@@ -45,7 +45,7 @@ endpoint_ptr establish(process& active, const endpoint_ptr& which, service& pass
   return accepted;
 }
 
-TEST(cm_manager, deadlines_end_what_the_other_side_does_not) {
+TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
   {
     service passive;
     process active({.answer_timeout = milliseconds(20)});
@@ -84,7 +84,7 @@ TEST(cm_manager, deadlines_end_what_the_other_side_does_not) {
   passive.expect(event_kind::timewait_exit);
 }
 
-TEST(cm_manager, both_sides_may_end_at_once) {
+TEST(cm_manager, simultaneous_disconnects_complete_on_both_sides) {
   service passive;
   process active;
   const endpoint_ptr which = connect_to(active, passive.where);
@@ -95,7 +95,7 @@ TEST(cm_manager, both_sides_may_end_at_once) {
   passive.expect(event_kind::disconnected);
 }
 
-TEST(cm_manager, ports_have_one_owner_among_processes_and_addresses_within_one) {
+TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
   service one;
   process other;
   EXPECT_EQ(other.all.bind(other.make(), one.where), EADDRINUSE);
@@ -127,7 +127,7 @@ TEST(cm_manager, ports_have_one_owner_among_processes_and_addresses_within_one) 
   EXPECT_EQ(other.all.bind(other.make(), one.where), 0);
 }
 
-TEST(cm_manager, reused_ports_have_one_listener) {
+TEST(cm_manager, reused_port_has_at_most_one_listener) {
   process one;
   const endpoint_ptr first = one.make();
   const endpoint_ptr second = one.make();
@@ -139,7 +139,7 @@ TEST(cm_manager, reused_ports_have_one_listener) {
   EXPECT_EQ(one.all.listen(second, 0), EADDRINUSE);
 }
 
-TEST(cm_manager, an_ipv6_wildcard_takes_both_families_unless_it_is_told_not_to) {
+TEST(cm_manager, ipv6_wildcard_listens_on_both_families_unless_ipv6_only) {
   process one;
   process other;
   for (const bool one_family : {false, true}) {
@@ -159,7 +159,7 @@ TEST(cm_manager, an_ipv6_wildcard_takes_both_families_unless_it_is_told_not_to) 
   }
 }
 
-TEST(cm_manager, services_are_looked_up) {
+TEST(cm_manager, services_are_resolved_to_ports) {
   service passive({}, port_space::udp);
   process active;
   connect_to(active, passive.where, port_space::udp);
@@ -177,7 +177,7 @@ TEST(cm_manager, services_are_looked_up) {
   active.expect(event_kind::unreachable, lookup_status::no_listener);
 }
 
-TEST(cm_manager, garbage_ends_its_own_conversation_only) {
+TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
   service passive;
   process active;
   const endpoint_ptr which = connect_to(active, passive.where);
@@ -228,7 +228,7 @@ TEST(cm_manager, garbage_ends_its_own_conversation_only) {
   EXPECT_EQ(active.all.look(later).state, phase::requesting);
 }
 
-TEST(cm_manager, silent_peers_do_not_keep_others_out) {
+TEST(cm_manager, silent_peers_do_not_block_other_connections) {
   service passive({.max_newcomers = 32});
   process active;
   std::vector<std::unique_ptr<strange_peer>> silent;
@@ -240,7 +240,7 @@ TEST(cm_manager, silent_peers_do_not_keep_others_out) {
   silent.front()->expect_end();  // the first made room
 }
 
-TEST(cm_manager, connects_and_disconnects_leave_nothing) {
+TEST(cm_manager, repeated_connects_and_disconnects_leak_no_resources) {
   service passive;
   process active;
   std::size_t before = 0;
@@ -252,7 +252,7 @@ TEST(cm_manager, connects_and_disconnects_leave_nothing) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(cm_manager, many_connections_stand_at_once) {
+TEST(cm_manager, many_connections_are_open_at_the_same_time) {
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
@@ -277,7 +277,7 @@ TEST(cm_manager, many_connections_stand_at_once) {
   for (std::size_t number = 0; number < most; ++number) active.expect(event_kind::disconnected);
 }
 
-TEST(cm_manager, endpoints_are_destroyed_while_they_connect) {
+TEST(cm_manager, destroying_connecting_endpoints_is_safe) {
   service passive;
   process active;
   std::atomic<bool> stop{false};

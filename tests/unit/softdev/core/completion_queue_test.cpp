@@ -28,7 +28,7 @@ struct completions : ::testing::Test {
   std::atomic<std::uint64_t> released{0};
 };
 
-TEST_F(completions, come_out_in_order_around_the_ring) {
+TEST_F(completions, poll_returns_completions_in_order_across_wraparound) {
   completion_queue queue = make(5);
   std::uint64_t next = 0;
   for (std::uint64_t id = 0; id < 40;) {
@@ -42,7 +42,7 @@ TEST_F(completions, come_out_in_order_around_the_ring) {
   EXPECT_TRUE(queue.empty());
 }
 
-TEST_F(completions, overrun_loses_the_newest_and_is_told_once) {
+TEST_F(completions, overrun_drops_newest_completion_and_reports_once) {
   completion_queue queue = make(2);
   EXPECT_TRUE(push(queue, 0));
   EXPECT_TRUE(push(queue, 1));
@@ -56,7 +56,7 @@ TEST_F(completions, overrun_loses_the_newest_and_is_told_once) {
   EXPECT_EQ(out[1].wr_id, 1U);
 }
 
-TEST_F(completions, stay_in_order_when_the_queue_is_resized) {
+TEST_F(completions, resize_keeps_completion_order) {
   completion_queue queue = make(4);
   for (std::uint64_t id = 0; id < 4; ++id) EXPECT_TRUE(push(queue, id));
   completion out[8];
@@ -73,7 +73,7 @@ TEST_F(completions, stay_in_order_when_the_queue_is_resized) {
   EXPECT_EQ(released.load(), 9U);
 }
 
-TEST_F(completions, of_a_work_queue_that_starts_anew_are_taken_out) {
+TEST_F(completions, reset_of_work_queue_removes_its_completions) {
   completion_queue queue = make(5);
   std::atomic<std::uint64_t> other{0};
   completion out[5];
@@ -101,7 +101,7 @@ TEST_F(completions, armed_queue_raises_one_event) {
   EXPECT_EQ(queue.armed(), notify::none);
 }
 
-TEST_F(completions, solicited_arming_waits_for_solicited_or_failed) {
+TEST_F(completions, solicited_only_arming_ignores_unsolicited_successes) {
   completion_queue queue = make(8);
   queue.arm(notify::solicited);
   push(queue, 0);
@@ -113,7 +113,7 @@ TEST_F(completions, solicited_arming_waits_for_solicited_or_failed) {
   EXPECT_EQ(events, 2);
 }
 
-TEST_F(completions, stronger_arming_stays) {
+TEST_F(completions, arming_for_all_is_not_weakened_by_solicited_only_arming) {
   completion_queue queue = make(8);
   queue.arm(notify::any);
   queue.arm(notify::solicited);
@@ -121,7 +121,7 @@ TEST_F(completions, stronger_arming_stays) {
   EXPECT_EQ(events, 1);
 }
 
-TEST_F(completions, forgotten_origin_is_not_touched) {
+TEST_F(completions, completion_of_destroyed_queue_pair_does_not_access_it) {
   completion_queue queue = make(4);
   push(queue, 6);
   queue.forget(&released);
@@ -130,7 +130,7 @@ TEST_F(completions, forgotten_origin_is_not_touched) {
   EXPECT_EQ(released.load(), 0U);
 }
 
-TEST_F(completions, timestamps_come_from_the_clock) {
+TEST_F(completions, timestamps_are_read_from_the_device_clock) {
   completion_queue queue({.capacity = 1, .clock = [] { return time_ns{77}; }});
   push(queue, 0);
   completion out[1];

@@ -35,7 +35,7 @@ TEST_F(data_path, send_fills_the_receive_list_in_order) {
   EXPECT_TRUE(target.holds(2, 561, 100, 561)) << "bytes behind the message are untouched";
 }
 
-TEST_F(data_path, immediate_arrives_with_send_and_with_write) {
+TEST_F(data_path, immediate_data_arrives_with_send_and_write) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
   ASSERT_EQ(post_receive(*b.qp, 2, {}), 0);
   ASSERT_EQ(
@@ -141,7 +141,7 @@ TEST_F(data_path, atomics_return_the_original_value) {
   EXPECT_EQ(done[0].byte_count, 8U);
 }
 
-TEST_F(data_path, inline_data_are_taken_at_post) {
+TEST_F(data_path, inline_data_is_copied_when_posted) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
   std::vector<std::byte> text(12, std::byte{0x5a});
   a.qp->open_send();
@@ -169,7 +169,7 @@ TEST_F(data_path, inline_pieces_are_appended) {
   EXPECT_EQ(std::memcmp(target.data(), "abcdefg", 7), 0);
 }
 
-TEST_F(data_path, zero_bytes_need_no_key) {
+TEST_F(data_path, zero_length_request_needs_no_key) {
   ASSERT_EQ(
       post(*a.qp,
            {.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled, .remote_key = 0xbad}, {}),
@@ -184,7 +184,7 @@ TEST_F(data_path, zero_bytes_need_no_key) {
   EXPECT_EQ(only(*b.received).byte_count, 0U);
 }
 
-TEST_F(data_path, region_with_its_own_iova_is_addressed_by_it) {
+TEST_F(data_path, region_with_iova_is_addressed_by_its_iova) {
   alignas(8) std::byte memory[256] = {};
   const std::uint32_t key = home->register_region({.base = memory,
                                                    .length = 256,
@@ -205,7 +205,7 @@ TEST_F(data_path, region_with_its_own_iova_is_addressed_by_it) {
   EXPECT_TRUE(home->deregister_region(key));
 }
 
-TEST_F(data_path, unsignaled_requests_complete_in_silence) {
+TEST_F(data_path, unsignaled_request_generates_no_completion) {
   for (std::uint64_t i = 0; i < 5; ++i)
     ASSERT_EQ(post(*a.qp,
                    {.wr_id = i,
@@ -219,7 +219,7 @@ TEST_F(data_path, unsignaled_requests_complete_in_silence) {
   EXPECT_TRUE(target.holds(1, 0, 40, 0));
 }
 
-TEST_F(fabric, signal_all_completes_everything) {
+TEST_F(fabric, sq_sig_all_generates_a_completion_per_request) {
   end_point& a = make({.signal_all = true});
   end_point& b = make();
   connect_pair(a, b);
@@ -227,7 +227,7 @@ TEST_F(fabric, signal_all_completes_everything) {
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 
-TEST_F(fabric, queue_pair_connected_to_itself_works) {
+TEST_F(fabric, queue_pair_connected_to_itself_transfers_data) {
   end_point& a = make();
   connect(*a.qp, connection_to(a.qp->number()));
   buffer memory(*home, 128, everything, 3);
@@ -238,7 +238,7 @@ TEST_F(fabric, queue_pair_connected_to_itself_works) {
   EXPECT_TRUE(memory.holds(3, 64, 64, 0));
 }
 
-TEST_F(data_path, every_size_and_alignment_arrives_whole) {
+TEST_F(data_path, every_size_and_alignment_is_transferred_intact) {
   for (std::size_t from = 0; from < 9; ++from)
     for (std::size_t to = 0; to < 9; ++to)
       for (const std::size_t bytes :
@@ -258,7 +258,7 @@ TEST_F(data_path, every_size_and_alignment_arrives_whole) {
       }
 }
 
-TEST_F(data_path, aborted_batch_leaves_nothing) {
+TEST_F(data_path, aborted_batch_posts_no_request) {
   a.qp->open_send();
   ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}), 0);
   a.qp->abort_send();
@@ -267,7 +267,7 @@ TEST_F(data_path, aborted_batch_leaves_nothing) {
   EXPECT_EQ(only(*a.sent).wr_id, 2U);
 }
 
-TEST_F(data_path, refused_request_leaves_the_batch_as_it_was) {
+TEST_F(data_path, refused_request_leaves_the_batch_unchanged) {
   a.qp->open_send();
   const sge five[5] = {};
   ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
@@ -282,7 +282,7 @@ TEST_F(data_path, refused_request_leaves_the_batch_as_it_was) {
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 
-TEST_F(fabric, places_are_free_when_their_completions_were_polled) {
+TEST_F(fabric, send_queue_slots_are_freed_when_completions_are_polled) {
   end_point& a =
       make({.capabilities = {
                 .max_send_wr = 4, .max_receive_wr = 3, .max_send_sge = 1, .max_receive_sge = 1}});

@@ -11,9 +11,9 @@ namespace {
 constexpr end_options srd{.transport = transport::srd};
 constexpr time_ns second = 1'000'000'000;
 
-class deliveries : public fabric {
+class srd_requests : public fabric {
  protected:
-  deliveries() {
+  srd_requests() {
     for (end_point* end : {&a, &b, &c}) connect(*end->qp, connection_to(0));
   }
   datagram_destination to(const end_point& end, std::uint32_t qkey = 0x1234) {
@@ -47,7 +47,7 @@ class deliveries : public fabric {
   buffer target{*home, 16384, everything, 2};
 };
 
-TEST_F(deliveries, every_operation_reaches_the_queue_pair_that_it_names) {
+TEST_F(srd_requests, request_reaches_the_addressed_queue_pair) {
   for (end_point* end : {&b, &c}) {
     ASSERT_EQ(post_receive(*end->qp, 7, {target.slice(0, 8928)}), 0);
     ASSERT_EQ(post_receive(*end->qp, 8, {}), 0);
@@ -81,7 +81,7 @@ TEST_F(deliveries, every_operation_reaches_the_queue_pair_that_it_names) {
   EXPECT_TRUE(events.empty());
 }
 
-TEST_F(deliveries, a_request_fails_alone_and_says_why) {
+TEST_F(srd_requests, failed_request_reports_its_status_and_does_not_affect_others) {
   end_point& ud = make({.transport = transport::ud});
   connect(*ud.qp, connection_to(0));
   datagram_destination nobody = to(b);
@@ -104,14 +104,14 @@ TEST_F(deliveries, a_request_fails_alone_and_says_why) {
   const completion too_long = failed(to(b), send, 11);
   EXPECT_EQ(too_long.status, completion_status::remote_invalid_request);
   EXPECT_NE(explain(too_long).find("11"), std::string::npos);
-  // What was refused left nothing behind at the receiver.
+  // Refused requests left no state at the receiver.
   EXPECT_EQ(failed(to(b), send, 10).status, completion_status::success);
   EXPECT_EQ(only(*b.received).wr_id, 7U);
   EXPECT_EQ(b.qp->state(), queue_pair_state::rts);
   EXPECT_TRUE(events.empty());
 }
 
-TEST_F(deliveries, a_receiver_that_is_not_ready_holds_up_nobody_else) {
+TEST_F(srd_requests, receiver_not_ready_does_not_block_other_destinations) {
   ASSERT_EQ(post_receive(*c.qp, 8, {target.slice(0, 8)}), 0);
   ASSERT_EQ(post_to(to(b), send, {source.slice(0, 8)}), 0);
   send_request other = send;
@@ -133,7 +133,7 @@ TEST_F(deliveries, a_receiver_that_is_not_ready_holds_up_nobody_else) {
   EXPECT_EQ(drain(*a.sent).size(), 64U);
 }
 
-TEST_F(deliveries, retries_end_when_they_are_limited_and_when_nobody_answers) {
+TEST_F(srd_requests, retries_end_at_their_limit_or_without_an_answer) {
   end_point& limited = make(srd);
   queue_pair_attributes attributes = connection_to(0);
   attributes.rnr_retry = 2;
@@ -164,7 +164,7 @@ TEST_F(deliveries, retries_end_when_they_are_limited_and_when_nobody_answers) {
   EXPECT_EQ(lost.vendor_error, static_cast<std::uint32_t>(reason::port_down));
 }
 
-TEST_F(deliveries, flush_completes_each_request_once) {
+TEST_F(srd_requests, flush_completes_each_request_exactly_once) {
   for (std::uint64_t id = 0; id < 6; ++id) {
     const bool waits = id % 2 == 0;
     send_request request = waits ? send : rdma(opcode::rdma_write, 0);
@@ -187,7 +187,7 @@ TEST_F(deliveries, flush_completes_each_request_once) {
   EXPECT_EQ(only(*a.sent).wr_id, 9U);
 }
 
-TEST_F(deliveries, transitions_are_those_of_the_driver) {
+TEST_F(srd_requests, state_transitions_match_the_efa_driver) {
   end_point& d = make(srd);
   queue_pair_attributes attributes{.state = queue_pair_state::init, .port = 1};
   EXPECT_FALSE(d.qp->modify(attributes, attribute::state | attribute::pkey_index | attribute::port |

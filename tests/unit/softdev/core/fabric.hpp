@@ -129,7 +129,7 @@ inline constexpr attribute_mask rts_mask = attribute::state | attribute::timeout
                                            attribute::retry_count | attribute::rnr_retry |
                                            attribute::send_psn | attribute::max_rd_atomic;
 
-/// What of a mask for reliable connections a queue pair of `kind` takes.
+/// Reduces a mask for reliable connections to the attributes of a queue pair of `kind`.
 inline attribute_mask mask_for(transport kind, attribute_mask mask) {
   if (kind == transport::rc) return mask;
   const auto reliable = attribute::max_dest_rd_atomic | attribute::min_rnr_timer |

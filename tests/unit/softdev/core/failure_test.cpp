@@ -7,7 +7,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-using failing = connected;
+using failures = connected;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -18,7 +18,7 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-TEST_F(failing, unknown_local_key_is_a_protection_error) {
+TEST_F(failures, unknown_lkey_fails_with_local_protection_error) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
   const completion done = only(*a.sent);
   EXPECT_EQ(done.status, completion_status::local_protection_error);
@@ -28,7 +28,7 @@ TEST_F(failing, unknown_local_key_is_a_protection_error) {
   EXPECT_TRUE(contains(explain(done), "lkey 0xabcdef is not registered"));
 }
 
-TEST_F(failing, local_range_and_rights_are_checked) {
+TEST_F(failures, local_range_and_access_flags_are_checked) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write}, {source.slice(1, 4096)}), 0);
   const completion range = only(*a.sent);
   EXPECT_EQ(range.status, completion_status::local_protection_error);
@@ -48,7 +48,7 @@ TEST_F(failing, local_range_and_rights_are_checked) {
   EXPECT_TRUE(contains(explain(rights), "it has remote read; needed: local write"));
 }
 
-TEST_F(failing, region_of_another_domain_is_refused_on_both_sides) {
+TEST_F(failures, region_of_another_pd_is_refused_on_both_sides) {
   buffer foreign(*home, 64, everything, 4, domain_id{9});
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 1,
@@ -78,7 +78,7 @@ class remote_rights : public connected, public ::testing::WithParamInterface<rem
             .remote_key = where.key()};
   }
 };
-TEST_P(remote_rights, region_without_the_right_is_a_remote_access_error) {
+TEST_P(remote_rights, region_without_access_flag_fails_with_remote_access_error) {
   buffer shut(*home, 64, everything.without(GetParam().missing), 6);
   ASSERT_EQ(post(*a.qp, request(shut), {source.slice(0, 8)}), 0);
   const completion done = only(*a.sent);
@@ -89,7 +89,7 @@ TEST_P(remote_rights, region_without_the_right_is_a_remote_access_error) {
   EXPECT_EQ(b.qp->state(), queue_pair_state::error);
   EXPECT_EQ(events_of(queue_pair_event::access_error), 1U);
 }
-TEST_P(remote_rights, queue_pair_without_the_right_is_an_invalid_request) {
+TEST_P(remote_rights, queue_pair_without_access_flag_fails_with_invalid_request) {
   b.qp->modify({.rights = everything.without(GetParam().missing)}, attribute::access_flags).value();
   ASSERT_EQ(post(*a.qp, request(target), {source.slice(0, 8)}), 0);
   const completion done = only(*a.sent);
@@ -98,7 +98,7 @@ TEST_P(remote_rights, queue_pair_without_the_right_is_an_invalid_request) {
   EXPECT_TRUE(target.holds(2, 0, 64, 0));
   EXPECT_EQ(events_of(queue_pair_event::request_error), 1U);
 }
-TEST_P(remote_rights, range_beyond_the_region_is_a_remote_access_error) {
+TEST_P(remote_rights, range_beyond_the_region_fails_with_remote_access_error) {
   send_request beyond = request(target);
   beyond.remote_address += 4096;
   ASSERT_EQ(post(*a.qp, beyond, {source.slice(0, 8)}), 0);
@@ -114,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                       remote_case{"add", opcode::fetch_add, access::remote_atomic}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
-TEST_F(failing, addresses_near_the_end_of_the_address_space_do_not_wrap) {
+TEST_F(failures, addresses_near_the_end_of_the_address_space_do_not_wrap) {
   for (const std::uint64_t address :
        {~std::uint64_t{0}, ~std::uint64_t{0} - 7, target.address() - 1}) {
     end_point& one = make();
@@ -130,7 +130,7 @@ TEST_F(failing, addresses_near_the_end_of_the_address_space_do_not_wrap) {
   EXPECT_TRUE(target.holds(2, 0, 4096, 0));
 }
 
-TEST_F(failing, deregistered_key_is_refused) {
+TEST_F(failures, deregistered_key_is_refused) {
   const std::uint32_t key = target.key();
   const std::uint64_t address = target.address();
   target.deregister();
@@ -144,7 +144,7 @@ TEST_F(failing, deregistered_key_is_refused) {
   EXPECT_TRUE(contains(explain(done), "rkey " + hex(key) + " is not registered"));
 }
 
-TEST_F(failing, message_beyond_the_receive_buffer_fails_both_sides) {
+TEST_F(failures, message_longer_than_receive_buffer_fails_on_both_sides) {
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 10), target.slice(20, 5)}), 0);
   ASSERT_EQ(post_receive(*b.qp, 8, {target.slice(100, 10)}), 0);
   ASSERT_EQ(post(*b.qp, {.wr_id = 20, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
@@ -165,7 +165,7 @@ TEST_F(failing, message_beyond_the_receive_buffer_fails_both_sides) {
   EXPECT_EQ(b.qp->state(), queue_pair_state::error);
 }
 
-TEST_F(failing, receive_buffer_without_local_write_fails_both_sides) {
+TEST_F(failures, receive_buffer_without_local_write_fails_on_both_sides) {
   buffer shut(*home, 64, access::remote_read, 6);
   ASSERT_EQ(post_receive(*b.qp, 7, {shut.all()}), 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
@@ -176,7 +176,7 @@ TEST_F(failing, receive_buffer_without_local_write_fails_both_sides) {
   EXPECT_TRUE(shut.holds(6, 0, 64, 0));
 }
 
-TEST_F(failing, misaligned_atomic_is_an_invalid_request) {
+TEST_F(failures, misaligned_atomic_fails_with_invalid_request) {
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 1,
                   .opcode = opcode::fetch_add,
@@ -191,7 +191,7 @@ TEST_F(failing, misaligned_atomic_is_an_invalid_request) {
   EXPECT_TRUE(target.holds(2, 0, 64, 0));
 }
 
-TEST_F(failing, atomic_on_memory_that_is_misaligned_behind_its_iova_is_refused) {
+TEST_F(failures, atomic_with_aligned_iova_and_misaligned_memory_is_refused) {
   alignas(8) std::byte memory[32] = {};
   const std::uint32_t key = home->register_region({.base = memory + 4,
                                                    .length = 16,
@@ -210,7 +210,7 @@ TEST_F(failing, atomic_on_memory_that_is_misaligned_behind_its_iova_is_refused) 
   EXPECT_TRUE(home->deregister_region(key));
 }
 
-TEST_F(failing, short_atomic_result_is_a_length_error) {
+TEST_F(failures, atomic_with_short_result_buffer_fails_with_length_error) {
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 1,
                   .opcode = opcode::fetch_add,
@@ -223,7 +223,7 @@ TEST_F(failing, short_atomic_result_is_a_length_error) {
   EXPECT_TRUE(contains(explain(done), "needs 8 bytes"));
 }
 
-TEST_F(failing, reads_need_depth_on_both_sides) {
+TEST_F(failures, rdma_reads_need_read_depth_on_both_sides) {
   end_point& c = make();
   end_point& d = make();
   auto shallow = connection_to(d.qp->number());
@@ -248,7 +248,7 @@ TEST_F(failing, reads_need_depth_on_both_sides) {
   EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::no_responder_resources));
 }
 
-TEST_F(failing, failure_flushes_the_rest_of_both_queues_in_order) {
+TEST_F(failures, failure_flushes_both_queues_in_order) {
   for (std::uint64_t i = 50; i < 53; ++i) ASSERT_EQ(post_receive(*a.qp, i, {}), 0);
   a.qp->open_send();
   ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
@@ -277,7 +277,7 @@ TEST_F(failing, failure_flushes_the_rest_of_both_queues_in_order) {
   }
 }
 
-TEST_F(failing, requests_posted_in_the_error_state_are_flushed) {
+TEST_F(failures, requests_posted_in_the_error_state_are_flushed) {
   to_error(*a.qp);
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 4)}), 0);
   ASSERT_EQ(post_receive(*a.qp, 2, {}), 0);
@@ -287,7 +287,7 @@ TEST_F(failing, requests_posted_in_the_error_state_are_flushed) {
   EXPECT_EQ(only(*a.received).status, completion_status::flushed);
 }
 
-TEST_F(failing, responder_failure_flushes_its_send_side_by_progress) {
+TEST_F(failures, responder_failure_flushes_its_send_queue_during_progress) {
   ASSERT_EQ(post(*b.qp, {.wr_id = 30}, {source.slice(0, 4)}), 0);  // waits: a has no receive
   EXPECT_TRUE(b.sent->empty());
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .remote_key = 0xbad},
@@ -304,7 +304,7 @@ TEST_F(failing, responder_failure_flushes_its_send_side_by_progress) {
   EXPECT_TRUE(b.sent->empty());
 }
 
-TEST_F(failing, completion_queue_overrun_stops_the_queue_pair) {
+TEST_F(failures, completion_queue_overrun_stops_the_queue_pair) {
   end_point& c = make({.completions = 2});
   end_point& d = make();
   connect_pair(c, d);
@@ -316,7 +316,7 @@ TEST_F(failing, completion_queue_overrun_stops_the_queue_pair) {
   EXPECT_EQ(drain(*c.sent).size(), 2U);
 }
 
-TEST_F(failing, explanation_fits_any_capacity) {
+TEST_F(failures, explanation_fits_any_capacity) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 6}, {}), 0);
   const auto done = drain(*a.sent);

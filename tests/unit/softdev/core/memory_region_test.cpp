@@ -25,7 +25,7 @@ struct region_table : ::testing::Test {
   failure why;
 };
 
-TEST_F(region_table, grants_exactly_its_range) {
+TEST_F(region_table, region_grants_access_to_exactly_its_range) {
   EXPECT_EQ(check(0x1000, 128), memory);
   EXPECT_EQ(check(0x1000 + 127, 1), memory + 127);
   EXPECT_EQ(check(0x1000 + 128, 1), nullptr);
@@ -37,7 +37,7 @@ TEST_F(region_table, grants_exactly_its_range) {
   EXPECT_EQ(check(0x1001, 128), nullptr);
 }
 
-TEST_F(region_table, gives_a_key_another_region) {
+TEST_F(region_table, reregistered_key_refers_to_the_new_region) {
   ASSERT_TRUE(table.invalidate(key));
   EXPECT_EQ(check(0x1000, 128), nullptr);
   EXPECT_EQ(why.why, reason::remote_key_unknown);
@@ -58,14 +58,14 @@ TEST_F(region_table, lengths_that_overflow_are_refused) {
       EXPECT_EQ(check(address, length), nullptr) << address << ' ' << length;
 }
 
-TEST_F(region_table, covers_the_whole_address_space_if_asked) {
+TEST_F(region_table, region_can_cover_the_whole_address_space) {
   const std::uint32_t whole =
       table.add({.base = nullptr, .length = ~std::uint64_t{0}, .domain = home_domain});
   EXPECT_NE(table.check_local({whole, ~std::uint64_t{0} - 1, 1, {}, home_domain}, why), nullptr);
   EXPECT_EQ(table.check_local({whole, ~std::uint64_t{0}, 1, {}, home_domain}, why), nullptr);
 }
 
-TEST_F(region_table, every_subset_of_rights_is_enforced) {
+TEST_F(region_table, every_combination_of_access_flags_is_enforced) {
   constexpr std::uint32_t bits = 0xf;
   for (std::uint32_t granted = 0; granted <= bits; ++granted) {
     const std::uint32_t one = table.add({.base = memory,
@@ -82,12 +82,12 @@ TEST_F(region_table, every_subset_of_rights_is_enforced) {
   }
 }
 
-TEST_F(region_table, foreign_domain_is_refused) {
+TEST_F(region_table, region_of_another_pd_is_refused) {
   EXPECT_EQ(table.check_local({key, 0x1000, 1, {}, domain_id{4}}, why), nullptr);
   EXPECT_EQ(why.why, reason::local_key_other_domain);
 }
 
-TEST_F(region_table, invalidated_key_is_gone_and_stays_away) {
+TEST_F(region_table, invalidated_key_is_refused_and_not_reused) {
   EXPECT_TRUE(table.invalidate(key));
   EXPECT_FALSE(table.invalidate(key));
   EXPECT_EQ(check(0x1000, 1), nullptr);
@@ -109,7 +109,7 @@ TEST_F(region_table, unknown_keys_are_refused) {
   EXPECT_FALSE(table.invalidate(0));
 }
 
-TEST_F(region_table, keys_are_unique_and_look_random) {
+TEST_F(region_table, keys_are_unique_and_unpredictable) {
   std::set<std::uint32_t> keys;
   int ones[32] = {};
   constexpr int count = 20000;
@@ -124,7 +124,7 @@ TEST_F(region_table, keys_are_unique_and_look_random) {
   for (const int each : ones) EXPECT_NEAR(each, half, 707);
 }
 
-TEST_F(fabric, registration_checks_rights_and_range) {
+TEST_F(fabric, registration_checks_access_flags_and_range) {
   std::byte memory[8];
   EXPECT_EQ(home->register_region({.base = memory, .length = 8, .rights = access::remote_write})
                 .error()

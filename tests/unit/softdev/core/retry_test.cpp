@@ -9,7 +9,7 @@ using retrying = connected;
 constexpr time_ns rnr_12 = 640'000;         // min_rnr_timer 12 is 0.64 ms
 constexpr time_ns timeout_14 = 67'108'864;  // 4.096 us * 2^14
 
-TEST_F(retrying, receiver_not_ready_is_tried_again_after_its_timer) {
+TEST_F(retrying, rnr_request_is_retried_after_the_rnr_timer) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   EXPECT_TRUE(a.sent->empty());
   while (home->progress()) {
@@ -25,7 +25,7 @@ TEST_F(retrying, receiver_not_ready_is_tried_again_after_its_timer) {
   EXPECT_EQ(home->next_deadline(), never);
 }
 
-TEST_F(retrying, rnr_retries_are_counted_and_end) {
+TEST_F(retrying, rnr_retries_are_counted_and_limited) {
   const time_ns start = virtual_now;
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {source.slice(0, 16)}), 0);
   while (a.sent->empty()) {
@@ -51,7 +51,7 @@ TEST_F(retrying, progress_resets_the_rnr_count) {
   }
 }
 
-TEST_F(fabric, rnr_retry_seven_is_for_ever) {
+TEST_F(fabric, rnr_retry_of_7_retries_without_limit) {
   end_point& a = make();
   end_point& b = make();
   auto patient = connection_to(b.qp->number());
@@ -66,7 +66,7 @@ TEST_F(fabric, rnr_retry_seven_is_for_ever) {
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
 
-TEST_F(retrying, write_does_not_overtake_a_send_that_waits_for_a_receive) {
+TEST_F(retrying, write_does_not_overtake_a_send_in_rnr_wait) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   ASSERT_EQ(post(*a.qp,
                  {.wr_id = 2,
@@ -91,7 +91,7 @@ struct silent_case {
   const char* name;
   reason why;
 };
-class silence : public fabric, public ::testing::WithParamInterface<silent_case> {
+class silent_peer : public fabric, public ::testing::WithParamInterface<silent_case> {
  protected:
   /// Makes `b` such that it does not answer `a`, and returns the number that `a` is connected to.
   std::uint32_t arrange(end_point& a, end_point& b) {
@@ -116,7 +116,7 @@ class silence : public fabric, public ::testing::WithParamInterface<silent_case>
     return b.qp->number();
   }
 };
-TEST_P(silence, ends_in_retry_exceeded_after_all_timeouts) {
+TEST_P(silent_peer, unanswered_request_fails_with_retry_exceeded_after_all_timeouts) {
   end_point& a = make();
   end_point& b = make();
   connect(*a.qp, connection_to(arrange(a, b)));
@@ -130,7 +130,7 @@ TEST_P(silence, ends_in_retry_exceeded_after_all_timeouts) {
   EXPECT_GT(explain(done).size(), 20U);
   EXPECT_EQ(a.qp->state(), queue_pair_state::error);
 }
-INSTANTIATE_TEST_SUITE_P(of_a_peer, silence,
+INSTANTIATE_TEST_SUITE_P(of_a_peer, silent_peer,
                          ::testing::Values(silent_case{"unknown", reason::peer_unknown},
                                            silent_case{"not_ready", reason::peer_not_ready},
                                            silent_case{"not_connected", reason::peer_not_connected},
@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(of_a_peer, silence,
                                            silent_case{"unreachable", reason::peer_unreachable}),
                          [](const auto& chosen) { return std::string(chosen.param.name); });
 
-TEST_F(fabric, peer_that_becomes_ready_is_tried_at_once) {
+TEST_F(fabric, request_is_retried_when_the_peer_becomes_ready) {
   end_point& a = make();
   end_point& b = make();
   connect(*a.qp, connection_to(b.qp->number()));
@@ -154,7 +154,7 @@ TEST_F(fabric, peer_that_becomes_ready_is_tried_at_once) {
   EXPECT_EQ(home->next_deadline(), never);
 }
 
-TEST_F(fabric, timeout_zero_waits_for_ever) {
+TEST_F(fabric, timeout_of_0_waits_without_limit) {
   end_point& a = make();
   end_point& b = make();
   auto patient = connection_to(b.qp->number());
@@ -166,7 +166,7 @@ TEST_F(fabric, timeout_zero_waits_for_ever) {
   EXPECT_EQ(a.qp->state(), queue_pair_state::rts);
 }
 
-TEST_F(retrying, waiting_requests_are_flushed_by_a_move_to_error) {
+TEST_F(retrying, move_to_error_flushes_waiting_requests) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   to_error(*a.qp);
   EXPECT_EQ(only(*a.sent).status, completion_status::flushed);
@@ -174,7 +174,7 @@ TEST_F(retrying, waiting_requests_are_flushed_by_a_move_to_error) {
   EXPECT_TRUE(a.sent->empty());
 }
 
-TEST_F(retrying, waiting_requests_vanish_by_a_reset_and_the_queue_pair_works_again) {
+TEST_F(retrying, reset_discards_waiting_requests_and_queue_pair_is_reusable) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   for (end_point* end : {&a, &b})
     end->qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
@@ -187,7 +187,7 @@ TEST_F(retrying, waiting_requests_vanish_by_a_reset_and_the_queue_pair_works_aga
   EXPECT_TRUE(target.holds(1, 0, 16, 32));
 }
 
-TEST_F(retrying, destroyed_queue_pair_is_forgotten_by_the_timers) {
+TEST_F(retrying, destroying_a_queue_pair_cancels_its_timers) {
   end_point& c = make();
   connect(*c.qp, connection_to(0x123456));
   ASSERT_EQ(post(*c.qp, {.wr_id = 1}, {}), 0);
@@ -197,7 +197,7 @@ TEST_F(retrying, destroyed_queue_pair_is_forgotten_by_the_timers) {
   EXPECT_EQ(home->next_deadline(), never);
 }
 
-TEST_F(fabric, timers_of_many_queue_pairs_fire_in_their_time) {
+TEST_F(fabric, timers_of_many_queue_pairs_fire_on_time) {
   std::vector<end_point*> waiting;
   for (std::uint8_t code = 1; code <= 20; ++code) {
     end_point& one = make({.capabilities = {}});

@@ -8,11 +8,13 @@ namespace {
 using rules = fabric;
 time_ns no_time() { return 0; }
 
-TEST_F(rules, engine_is_given_a_clock) { EXPECT_DEATH(engine({}), "an engine is given a clock"); }
-TEST_F(rules, process_slot_has_ten_bits) {
+TEST_F(rules, engine_without_clock_stops_the_program) {
+  EXPECT_DEATH(engine({}), "an engine is given a clock");
+}
+TEST_F(rules, process_slot_beyond_ten_bits_stops_the_program) {
   EXPECT_DEATH(engine({.process_slot = 1024, .clock = &no_time}), "a process slot has ten bits");
 }
-TEST_F(rules, queue_pairs_are_destroyed_before_their_engine) {
+TEST_F(rules, destroying_engine_before_its_queue_pairs_stops_the_program) {
   completion_queue cq({.capacity = 1});
   EXPECT_DEATH(
       {
@@ -21,23 +23,23 @@ TEST_F(rules, queue_pairs_are_destroyed_before_their_engine) {
       },
       "queue pairs are destroyed before their engine");
 }
-TEST_F(rules, queue_pair_is_destroyed_by_its_engine) {
+TEST_F(rules, destroying_queue_pair_of_another_engine_stops_the_program) {
   engine other({.clock = &no_time});
   end_point& mine = make();
   EXPECT_DEATH(other.destroy(mine.qp), "a queue pair is destroyed by its engine, once");
 }
-TEST_F(rules, completion_queue_capacity_is_within_the_limits) {
+TEST_F(rules, completion_queue_capacity_beyond_limits_stops_the_program) {
   EXPECT_DEATH(completion_queue({.capacity = 0}), "within the device's limits");
   EXPECT_DEATH(completion_queue({.capacity = limits::max_completions + 1}),
                "within the device's limits");
 }
-TEST_F(rules, key_is_invalidated_before_it_is_released) {
+TEST_F(rules, releasing_a_valid_key_stops_the_program) {
   memory_region_table table;
   const std::uint32_t key = table.add({});
   EXPECT_DEATH(table.release(key), "a key is invalidated before it is released");
 }
 #ifdef VERBENA_CHECKED
-TEST_F(rules, data_belong_to_a_request_of_the_open_batch) {
+TEST_F(rules, data_without_request_in_open_batch_stops_the_program) {
   end_point& mine = make();
   mine.qp->open_send();
   EXPECT_DEATH(static_cast<void>(mine.qp->set_send_sges({})),

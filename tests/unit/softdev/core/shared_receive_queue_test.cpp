@@ -19,9 +19,9 @@ int post_sinks(shared_receive_queue& queue, std::uint64_t wr_id, const std::vect
 }
 
 // Two senders, each connected to a receiver that takes from the shared queue.
-class sharing : public fabric {
+class srq : public fabric {
  protected:
-  sharing() {
+  srq() {
     connect_pair(a, a_peer);
     connect_pair(b, b_peer);
   }
@@ -36,7 +36,7 @@ class sharing : public fabric {
        .max_wr = 4,
        .max_sge = 2,
        .sink = {.context = this, .limit_reached = [](void* self, shared_receive_queue&) {
-                  ++static_cast<sharing*>(self)->reached;
+                  ++static_cast<srq*>(self)->reached;
                 }}}};
   end_point& a = make();
   end_point& b = make();
@@ -46,7 +46,7 @@ class sharing : public fabric {
   buffer sink{*home, 64, everything, 2};
 };
 
-TEST_F(sharing, requests_go_in_order_to_whom_messages_come_for) {
+TEST_F(srq, receives_are_taken_in_order_by_the_queue_pairs_that_need_them) {
   EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "its receives are shared";
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 3), sink.slice(8 * id + 3, 5)}), 0);
@@ -73,7 +73,7 @@ TEST_F(sharing, requests_go_in_order_to_whom_messages_come_for) {
   EXPECT_TRUE(sink.holds(2, 32, 8, 32));
 }
 
-TEST_F(sharing, a_place_is_free_when_the_request_is_taken) {
+TEST_F(srq, slot_is_free_when_its_receive_is_taken) {
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
   for (std::uint64_t id = 5; id <= 20; ++id) {
@@ -86,7 +86,7 @@ TEST_F(sharing, a_place_is_free_when_the_request_is_taken) {
   for (std::size_t i = 0; i < received.size(); ++i) EXPECT_EQ(received[i].wr_id, i + 1);
 }
 
-TEST_F(sharing, who_finds_it_empty_waits_for_a_request) {
+TEST_F(srq, queue_pair_that_finds_the_queue_empty_waits_for_a_receive) {
   ASSERT_EQ(send(a, 1), 0);
   ASSERT_EQ(send(b, 2), 0);
   EXPECT_TRUE(a.sent->empty());
@@ -100,7 +100,7 @@ TEST_F(sharing, who_finds_it_empty_waits_for_a_request) {
   EXPECT_EQ(only(*a.sent).status, completion_status::rnr_retry_exceeded);
 }
 
-TEST_F(sharing, the_limit_is_told_once_each_time_it_is_armed) {
+TEST_F(srq, limit_event_is_raised_once_per_arming) {
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(shared.modify({.limit = 3}), 0);
@@ -122,7 +122,7 @@ TEST_F(sharing, the_limit_is_told_once_each_time_it_is_armed) {
   EXPECT_EQ(reached, 2);
 }
 
-TEST_F(sharing, another_size_keeps_the_requests) {
+TEST_F(srq, resize_keeps_posted_receives) {
   for (std::uint64_t id = 1; id <= 3; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 8)}), 0);
   ASSERT_EQ(send(a, 1), 0);
@@ -149,7 +149,7 @@ TEST_F(sharing, another_size_keeps_the_requests) {
   EXPECT_TRUE(sink.holds(1, 24, 8, 0));
 }
 
-TEST_F(sharing, a_queue_pair_that_fails_takes_no_more_and_says_so) {
+TEST_F(srq, failed_queue_pair_takes_no_receives_and_raises_last_wqe_event) {
   ASSERT_EQ(post_sinks(shared, 1, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(post_sinks(shared, 2, {sink.slice(8, 8)}), 0);
   // Half a message has come when it ends.
@@ -181,7 +181,7 @@ TEST_F(sharing, a_queue_pair_that_fails_takes_no_more_and_says_so) {
   EXPECT_EQ(events_of(queue_pair_event::last_request_reached), 2U);
 }
 
-TEST_F(sharing, the_queues_own_domain_decides_about_buffers) {
+TEST_F(srq, buffers_are_checked_against_the_pd_of_the_shared_queue) {
   buffer foreign{*home, 8, everything, 3, domain_id{9}};
   shared_receive_queue theirs{{.domain = domain_id{9}, .max_wr = 2, .max_sge = 1}};
   end_point& c = make();
@@ -198,7 +198,7 @@ TEST_F(sharing, the_queues_own_domain_decides_about_buffers) {
 
 // Four threads post to one queue and four send to queue pairs that take from it, while it is
 // resized and armed.
-TEST_F(sharing, eight_threads_lose_and_double_nothing) {
+TEST_F(srq, concurrent_posts_of_eight_threads_deliver_each_receive_once) {
   constexpr std::uint32_t pairs = 4;
   constexpr std::uint32_t each = 400;
   shared_receive_queue wide{{.domain = domain_id{1}, .max_wr = 64, .max_sge = 1}};

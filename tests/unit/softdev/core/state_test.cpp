@@ -61,8 +61,9 @@ bool legal(state from, state to) {
 constexpr state all_states[] = {state::reset, state::init, state::rtr,
                                 state::rts,   state::sqd,  state::error};
 
-class transition : public states, public ::testing::WithParamInterface<std::tuple<state, state>> {};
-TEST_P(transition, follows_the_table) {
+class state_transition : public states,
+                         public ::testing::WithParamInterface<std::tuple<state, state>> {};
+TEST_P(state_transition, state_transition_follows_the_table) {
   const auto [from, to] = GetParam();
   bring(from);
   ASSERT_EQ(a.qp->state(), from);
@@ -82,11 +83,11 @@ TEST_P(transition, follows_the_table) {
   EXPECT_EQ(try_modify(to, required(from, to)), 0);
   EXPECT_EQ(a.qp->state(), to);
 }
-INSTANTIATE_TEST_SUITE_P(of_a_queue_pair, transition,
+INSTANTIATE_TEST_SUITE_P(of_a_queue_pair, state_transition,
                          ::testing::Combine(::testing::ValuesIn(all_states),
                                             ::testing::ValuesIn(all_states)));
 
-TEST_F(states, values_out_of_range_are_refused_in_words) {
+TEST_F(states, attribute_out_of_range_is_refused_and_named) {
   bring(state::init);
   auto bad = connection_to(b.qp->number());
   bad.state = state::rtr;
@@ -94,7 +95,7 @@ TEST_F(states, values_out_of_range_are_refused_in_words) {
   const auto refused = a.qp->modify(bad, rtr_mask);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), EINVAL);
-  EXPECT_NE(refused.error().message().find("PATH_MTU is 6, possible are 1 to 5"),
+  EXPECT_NE(refused.error().message().find("PATH_MTU is 6, the range is 1 to 5"),
             std::string::npos);
   bad.path_mtu = 5;
   bad.receive_psn = 0x1000000;
@@ -109,13 +110,13 @@ TEST_F(states, values_out_of_range_are_refused_in_words) {
   EXPECT_TRUE(a.qp->modify(bad, rtr_mask));
 }
 
-TEST_F(states, current_state_must_be_true) {
+TEST_F(states, modify_with_wrong_current_state_is_refused) {
   bring(state::rts);
   EXPECT_FALSE(a.qp->modify({.current_state = state::sqd}, attribute::current_state));
   EXPECT_TRUE(a.qp->modify({.current_state = state::rts}, attribute::current_state));
 }
 
-TEST_F(states, missing_attributes_are_named) {
+TEST_F(states, missing_attribute_is_refused_and_named) {
   const auto refused =
       a.qp->modify({.state = state::init, .port = 1}, attribute::state | attribute::port);
   ASSERT_FALSE(refused);
@@ -124,7 +125,7 @@ TEST_F(states, missing_attributes_are_named) {
       << refused.error().message();
 }
 
-TEST_F(states, query_tells_what_was_set) {
+TEST_F(states, query_returns_the_attributes_that_were_set) {
   bring(state::rts);
   const queue_pair_attributes now = a.qp->query();
   EXPECT_EQ(now.state, state::rts);
@@ -136,7 +137,7 @@ TEST_F(states, query_tells_what_was_set) {
   EXPECT_EQ(now.rights, everything);
 }
 
-TEST_F(states, posting_is_refused_where_the_state_forbids_it) {
+TEST_F(states, post_in_state_that_forbids_posting_is_refused) {
   EXPECT_EQ(post_receive(*a.qp, 1, {}), EINVAL);
   for (const state each : {state::reset, state::init, state::rtr}) {
     a.qp->modify({.state = state::reset}, attribute::state).value();
@@ -148,7 +149,7 @@ TEST_F(states, posting_is_refused_where_the_state_forbids_it) {
   }
 }
 
-TEST_F(states, reset_discards_without_completions_and_frees_the_places) {
+TEST_F(states, reset_discards_requests_without_completions_and_frees_slots) {
   connect_pair(a, b);
   for (int i = 0; i < 64; ++i) ASSERT_EQ(post_receive(*a.qp, 1, {}), 0);
   EXPECT_EQ(post_receive(*a.qp, 1, {}), ENOMEM);
@@ -159,7 +160,7 @@ TEST_F(states, reset_discards_without_completions_and_frees_the_places) {
 }
 
 // Programs that bring a failed queue pair up again would take its old failure for a new one.
-TEST_F(states, completions_from_before_a_reset_are_gone) {
+TEST_F(states, reset_removes_earlier_completions) {
   connect_pair(a, b);
   for (int i = 0; i < 10; ++i)
     ASSERT_EQ(post(*a.qp, {.opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
@@ -174,7 +175,7 @@ TEST_F(states, completions_from_before_a_reset_are_gone) {
   EXPECT_EQ(drain(*a.sent).size(), 64U);
 }
 
-TEST_F(states, drained_send_queue_holds_its_work_and_tells) {
+TEST_F(states, sqd_holds_posted_requests_and_raises_sq_drained) {
   connect_pair(a, b);
   a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
       .value();
@@ -189,7 +190,7 @@ TEST_F(states, drained_send_queue_holds_its_work_and_tells) {
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 
-TEST_F(states, rtr_receives) {
+TEST_F(states, queue_pair_in_rtr_receives) {
   to_init(*a.qp, connection_to(b.qp->number()));
   to_rtr(*a.qp, connection_to(b.qp->number()));
   connect(*b.qp, connection_to(a.qp->number()));
@@ -199,7 +200,7 @@ TEST_F(states, rtr_receives) {
   EXPECT_EQ(events_of(queue_pair_event::communication_established), 1U);
 }
 
-TEST_F(fabric, numbers_are_random_unique_and_carry_the_process_slot) {
+TEST_F(fabric, qp_numbers_are_random_unique_and_contain_the_process_slot) {
   std::map<std::uint32_t, int> seen;
   std::uint32_t last = 0;
   int successors = 0;
@@ -213,7 +214,7 @@ TEST_F(fabric, numbers_are_random_unique_and_carry_the_process_slot) {
   EXPECT_LT(successors, 5);
 }
 
-TEST_F(fabric, number_of_a_destroyed_queue_pair_is_not_used_again_soon) {
+TEST_F(fabric, qp_number_of_destroyed_queue_pair_is_not_reused_soon) {
   std::map<std::uint32_t, int> seen;
   completion_queue cq({.capacity = 1});
   for (int i = 0; i < 900; ++i) {
@@ -223,7 +224,7 @@ TEST_F(fabric, number_of_a_destroyed_queue_pair_is_not_used_again_soon) {
   }
 }
 
-TEST_F(fabric, capabilities_beyond_the_limits_are_refused_in_words) {
+TEST_F(fabric, capabilities_beyond_the_limits_are_refused_and_named) {
   completion_queue cq({.capacity = 1});
   const auto refused =
       home->create({.send_queue = &cq, .receive_queue = &cq, .capabilities = {.max_send_sge = 64}});

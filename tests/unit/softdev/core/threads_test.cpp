@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several threads at once: both directions, deregistration, destruction, errors. What these tests
-// look for is a data race or a lock cycle, and bytes that arrive after they must not.
+// Several threads at once: both directions, deregistration, destruction, errors. These tests
+// look for data races, lock cycles, and bytes that arrive too late.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -31,7 +31,7 @@ void talk(end_point& mine, buffer& own, const buffer& theirs, const std::atomic<
   }
 }
 
-TEST_F(threads, both_directions_and_progress_run_at_once) {
+TEST_F(threads, posts_in_both_directions_and_progress_run_concurrently) {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> turns{0};
   std::thread one([&] { talk(a, source, target, stop); });
@@ -47,7 +47,7 @@ TEST_F(threads, both_directions_and_progress_run_at_once) {
   EXPECT_NE(a.qp->state(), queue_pair_state::error);
 }
 
-TEST_F(threads, errors_on_both_sides_make_no_lock_cycle) {
+TEST_F(threads, concurrent_errors_on_both_sides_do_not_deadlock) {
   for (int round = 0; round < 50; ++round) {
     end_point& c = make();
     end_point& d = make();
@@ -72,7 +72,7 @@ TEST_F(threads, errors_on_both_sides_make_no_lock_cycle) {
   }
 }
 
-TEST_F(threads, no_byte_arrives_after_deregistration) {
+TEST_F(threads, no_byte_is_written_after_deregistration) {
   std::atomic<std::uint32_t> key{0};
   std::atomic<bool> stop{false};
   std::array<std::byte, 4096> memory{};
@@ -120,7 +120,7 @@ TEST_F(threads, no_byte_arrives_after_deregistration) {
   writer.join();
 }
 
-TEST_F(threads, target_may_be_destroyed_while_requests_come) {
+TEST_F(threads, destroying_the_target_of_incoming_requests_is_safe) {
   std::atomic<std::uint32_t> number{0x14001};
   std::atomic<bool> stop{false};
   std::thread writer([&] {
@@ -153,7 +153,7 @@ TEST_F(threads, target_may_be_destroyed_while_requests_come) {
   writer.join();
 }
 
-TEST_F(threads, atomics_of_many_threads_lose_nothing) {
+TEST_F(threads, concurrent_atomics_lose_no_update) {
   constexpr std::uint64_t each = 500;
   target.word(0) = 0;
   std::vector<end_point*> sources;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Transports without answers: UC and UD. What arrives, what is dropped in silence, what the send
-// side does after its own errors.
+// Transports without answers: UC and UD. They check arrival,
+// silent drops, and the send queue after its own errors.
 #include <algorithm>
 #include <array>
 
@@ -68,7 +68,7 @@ TEST_F(unreliable, connected_messages_and_writes_arrive) {
     EXPECT_EQ(post(*a.qp, {.opcode = op}, {source.slice(0, 8)}), EINVAL);
 }
 
-TEST_F(unreliable, what_the_peer_refuses_is_dropped_and_the_sender_succeeds) {
+TEST_F(unreliable, request_refused_by_the_peer_is_dropped_and_sender_succeeds) {
   const auto try_with = [&](const send_request& request, std::size_t bytes, reason why) {
     const std::uint64_t before = b.qp->drops().count(why);
     EXPECT_EQ(post(*a.qp, request, {source.slice(0, bytes)}), 0);
@@ -111,7 +111,7 @@ TEST_F(unreliable, what_the_peer_refuses_is_dropped_and_the_sender_succeeds) {
       << text;
 }
 
-TEST_F(unreliable, nobody_there_is_no_error) {
+TEST_F(unreliable, request_to_missing_peer_succeeds) {
   end_point& lonely = make(uc);
   connect(*lonely.qp, connection_to(c.qp->number()));
   const send_request send{.opcode = opcode::send, .flags = signaled};
@@ -134,7 +134,7 @@ TEST_F(unreliable, nobody_there_is_no_error) {
   EXPECT_EQ(only(*reliable.sent).status, completion_status::retry_exceeded);
 }
 
-TEST_F(unreliable, datagram_comes_behind_its_route_header) {
+TEST_F(unreliable, datagram_is_preceded_by_its_grh) {
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 30), target.slice(100, 200)}), 0);
   const send_request send{.opcode = opcode::send_with_imm, .flags = signaled, .immediate = 9};
   ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(5, 101)}), 0);
@@ -159,7 +159,7 @@ TEST_F(unreliable, datagram_comes_behind_its_route_header) {
   EXPECT_EQ((sum & 0xffffU) + (sum >> 16U), 0xffffU);
 }
 
-TEST_F(unreliable, datagram_between_other_addresses_has_an_ipv6_header) {
+TEST_F(unreliable, datagram_between_ipv6_addresses_has_an_ipv6_grh) {
   datagram_route route{.flow_label = 0xabcde, .traffic_class = 0x12};
   route.source[0] = 0xfe;
   route.destination[15] = 3;
@@ -176,7 +176,7 @@ TEST_F(unreliable, datagram_between_other_addresses_has_an_ipv6_header) {
   EXPECT_EQ(out, (std::array<std::byte, 40>{}));
 }
 
-TEST_F(unreliable, datagrams_are_dropped_without_key_receive_or_room) {
+TEST_F(unreliable, datagram_without_qkey_receive_or_room_is_dropped) {
   const send_request send{.opcode = opcode::send, .flags = signaled};
   const auto try_with = [&](std::uint32_t qkey, std::size_t bytes, reason why) {
     ASSERT_EQ(post_to(*c.qp, send, to(*d.qp, qkey), {source.slice(0, bytes)}), 0);
@@ -213,7 +213,7 @@ gid_bytes group_number(std::uint8_t last) {
   return group;
 }
 
-TEST_F(unreliable, group_datagrams_reach_each_member_that_is_ready_and_the_sender_too) {
+TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   end_point& e = make(ud);
   connect(*e.qp, connection_to(0));
   const send_request send{.opcode = opcode::send, .flags = signaled};
@@ -252,7 +252,7 @@ TEST_F(unreliable, group_datagrams_reach_each_member_that_is_ready_and_the_sende
   EXPECT_FALSE(groups.has(d.qp->number()));
 }
 
-TEST_F(unreliable, groups_are_told_by_their_addresses_and_have_limits) {
+TEST_F(unreliable, multicast_groups_are_identified_by_mgid_and_limited) {
   gid_bytes gid{};
   EXPECT_FALSE(is_multicast(gid));
   gid[0] = 0xff;
@@ -282,7 +282,7 @@ TEST_F(unreliable, groups_are_told_by_their_addresses_and_have_limits) {
   EXPECT_EQ(groups.attach(group_number(200), 1), change::no_room);
 }
 
-TEST_F(unreliable, bad_receive_request_fails_the_receiver_only) {
+TEST_F(unreliable, bad_receive_request_fails_only_the_receiver) {
   sge bad = target.slice(0, 100);
   bad.lkey ^= 0x100;
   ASSERT_EQ(post_receive(*d.qp, 7, {bad}), 0);
@@ -294,7 +294,7 @@ TEST_F(unreliable, bad_receive_request_fails_the_receiver_only) {
   EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
 }
 
-TEST_F(unreliable, own_errors_stop_the_send_side_until_it_recovers) {
+TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   const send_request send{.wr_id = 1, .opcode = opcode::send};
   const auto status_after = [&](end_point& from, auto post_bad) {
     from.qp->open_send();
@@ -341,7 +341,7 @@ TEST_F(unreliable, own_errors_stop_the_send_side_until_it_recovers) {
   EXPECT_EQ(sent(c), completion_status::success);
 }
 
-TEST_F(unreliable, each_transport_has_its_own_transitions) {
+TEST_F(unreliable, state_transitions_depend_on_the_transport) {
   struct change {
     queue_pair_state from;
     queue_pair_state to;

@@ -81,7 +81,7 @@ TEST_F(window, requests_are_submitted_without_waiting_and_numbered) {
   EXPECT_EQ(completed(), ids{0});
 }
 
-TEST_F(window, later_answer_answers_what_was_before_it) {
+TEST_F(window, acknowledgement_covers_earlier_requests) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
   EXPECT_TRUE(answer(2));
   EXPECT_EQ(completed(), (ids{0, 1, 2}));
@@ -90,7 +90,7 @@ TEST_F(window, later_answer_answers_what_was_before_it) {
   EXPECT_EQ(completed(), ids{3});
 }
 
-TEST_F(window, answers_that_fit_nothing_are_counted_and_ignored) {
+TEST_F(window, answers_without_a_request_are_counted_and_ignored) {
   post_one(opcode::send, 0);
   path.submitted.push_back(path.submitted[0]);
   path.submitted[1].psn = 4711;
@@ -104,7 +104,7 @@ TEST_F(window, answers_that_fit_nothing_are_counted_and_ignored) {
   EXPECT_EQ(completed(), ids{0});
 }
 
-TEST_F(window, fenced_request_waits_for_reads) {
+TEST_F(window, fenced_request_waits_for_outstanding_reads) {
   post_one(opcode::rdma_read, 0);
   post_one(opcode::rdma_write, 1);
   post_one(opcode::rdma_write, 2, send_flag::fence);
@@ -122,7 +122,7 @@ TEST_F(window, reads_and_atomics_in_flight_are_limited) {
   EXPECT_EQ(path.submitted.size(), 5U);
 }
 
-TEST_F(window, read_data_are_placed_where_they_belong) {
+TEST_F(window, read_data_is_placed_in_its_sink) {
   post_one(opcode::rdma_read, 0);
   const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   EXPECT_TRUE(place(0, 4, bytes));
@@ -136,7 +136,7 @@ TEST_F(window, read_data_are_placed_where_they_belong) {
   EXPECT_FALSE(place(0, 0, bytes)) << "over";
 }
 
-TEST_F(window, read_whose_sink_was_deregistered_fails_locally) {
+TEST_F(window, read_into_deregistered_sink_fails_locally) {
   buffer sink(*home, 64, everything, 2);
   ASSERT_EQ(post(*a.qp, {.wr_id = 5, .opcode = opcode::rdma_read}, {sink.all()}), 0);
   sink.deregister();
@@ -147,13 +147,13 @@ TEST_F(window, read_whose_sink_was_deregistered_fails_locally) {
   EXPECT_TRUE(sink.holds(2, 0, 64, 0));
 }
 
-TEST_F(window, atomic_answer_brings_the_original_value) {
+TEST_F(window, atomic_answer_returns_the_original_value) {
   post_one(opcode::fetch_add, 3);
   EXPECT_TRUE(answer(0, {.original = 0x1122334455667788}));
   EXPECT_EQ(memory.word(3), 0x1122334455667788U);
 }
 
-TEST_F(window, answer_that_skips_a_read_is_a_bad_response) {
+TEST_F(window, answer_that_skips_a_read_fails_with_bad_response) {
   post_one(opcode::rdma_read, 0);
   post_one(opcode::send, 1);
   EXPECT_TRUE(answer(1));
@@ -163,7 +163,7 @@ TEST_F(window, answer_that_skips_a_read_is_a_bad_response) {
   EXPECT_EQ(done[1].status, completion_status::flushed);
 }
 
-TEST_F(window, rnr_goes_back_and_late_answers_of_the_first_attempt_are_ignored) {
+TEST_F(window, rnr_rewinds_and_late_answers_of_the_first_attempt_are_ignored) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::send, i);
   EXPECT_TRUE(answer(1, {.outcome = verdict::receiver_not_ready, .rnr_timer = 12}));
   EXPECT_EQ(completed(), ids{0}) << "the one before is answered by it";
@@ -177,7 +177,7 @@ TEST_F(window, rnr_goes_back_and_late_answers_of_the_first_attempt_are_ignored) 
   EXPECT_EQ(completed(), (ids{1, 2, 3}));
 }
 
-TEST_F(window, refusal_in_the_middle_completes_in_order_and_flushes) {
+TEST_F(window, nak_in_the_middle_completes_in_order_and_flushes_the_rest) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
   EXPECT_TRUE(answer(
       1, {.outcome = verdict::access_error, .why = {.why = reason::remote_range, .key = 0x77}}));
@@ -190,7 +190,7 @@ TEST_F(window, refusal_in_the_middle_completes_in_order_and_flushes) {
   EXPECT_FALSE(answer(3)) << "flushed";
 }
 
-TEST_F(window, local_failure_waits_for_its_turn) {
+TEST_F(window, local_failure_completes_in_order) {
   post_one(opcode::send, 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 1}, {{.address = 1, .length = 1, .lkey = 0xbad}}), 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 2}, {}), 0);
@@ -204,7 +204,7 @@ TEST_F(window, local_failure_waits_for_its_turn) {
   EXPECT_EQ(done[2].status, completion_status::flushed);
 }
 
-TEST_F(window, blocked_request_goes_when_the_path_rings) {
+TEST_F(window, blocked_request_is_sent_when_the_path_signals_room) {
   path.next = {.outcome = verdict::blocked};
   post_one(opcode::send, 0);
   post_one(opcode::send, 1);
@@ -216,7 +216,7 @@ TEST_F(window, blocked_request_goes_when_the_path_rings) {
   EXPECT_EQ(path.submitted[0].psn, 100U);
 }
 
-TEST_F(window, partial_request_is_continued_and_may_be_refused_meanwhile) {
+TEST_F(window, partially_sent_request_continues_or_is_refused) {
   path.next = {.outcome = verdict::partial};
   post_one(opcode::send, 0);
   post_one(opcode::send, 1);
@@ -231,7 +231,7 @@ TEST_F(window, partial_request_is_continued_and_may_be_refused_meanwhile) {
   EXPECT_EQ(completed(), (ids{0, 1}));
 }
 
-TEST_F(window, direct_execution_takes_no_number) {
+TEST_F(window, directly_executed_request_consumes_no_psn) {
   path.next = {.outcome = verdict::done, .direct = true};
   post_one(opcode::rdma_write, 0);
   post_one(opcode::rdma_write, 1);
@@ -242,7 +242,7 @@ TEST_F(window, direct_execution_takes_no_number) {
   EXPECT_EQ(completed(), (ids{0, 1}));
 }
 
-TEST_F(window, lost_peer_ends_the_oldest_and_flushes_the_rest) {
+TEST_F(window, lost_peer_fails_the_oldest_request_and_flushes_the_rest) {
   for (std::uint64_t i = 0; i < 3; ++i) post_one(opcode::rdma_read, i);
   {
     const access_epoch::guard inside(home->epoch());
@@ -257,7 +257,7 @@ TEST_F(window, lost_peer_ends_the_oldest_and_flushes_the_rest) {
   EXPECT_EQ(done[2].status, completion_status::flushed);
 }
 
-TEST_F(window, lost_peer_ends_the_oldest_also_when_a_later_one_failed) {
+TEST_F(window, lost_peer_fails_the_oldest_request_even_if_a_later_one_failed) {
   post_one(opcode::send, 0);
   path.next = {.outcome = verdict::peer_gone, .why = {.why = reason::peer_gone}};
   post_one(opcode::send, 1);
@@ -272,7 +272,7 @@ TEST_F(window, lost_peer_ends_the_oldest_also_when_a_later_one_failed) {
   EXPECT_EQ(done[1].status, completion_status::flushed);
 }
 
-TEST_F(window, drained_state_is_told_when_the_last_answer_came) {
+TEST_F(window, sq_drained_is_raised_after_the_last_answer) {
   post_one(opcode::send, 0);
   a.qp->modify({.state = queue_pair_state::sqd, .sqd_notify = true},
                attribute::state | attribute::sqd_notify)
@@ -284,13 +284,13 @@ TEST_F(window, drained_state_is_told_when_the_last_answer_came) {
   EXPECT_EQ(path.submitted.size(), 1U);
 }
 
-TEST_F(window, change_of_state_waits_for_other_processes) {
+TEST_F(window, state_change_waits_for_other_processes) {
   const int before = path.fences;
   to_error(*a.qp);
   EXPECT_EQ(path.fences, before + 1);
 }
 
-TEST_F(window, message_without_answers_waits_a_second_for_its_path) {
+TEST_F(window, unacknowledged_message_waits_up_to_a_second_for_room) {
   end_point& sender = make({.transport = transport::uc});
   connect(*sender.qp, connection_to(0x123456));
   const auto post_ids = [&](std::uint64_t id) {

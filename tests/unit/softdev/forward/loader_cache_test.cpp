@@ -61,18 +61,18 @@ const libraries some{{"libother.so.1", "/lib/libother.so.1"},
                      {"libwanted.so.1", "/lib/first/libwanted.so.1"},
                      {"libwanted.so.1", "/lib/second/libwanted.so.1"}};
 
-TEST(loader_cache, has_each_library_of_the_name_in_order) {
+TEST(loader_cache, lookup_returns_all_libraries_of_the_name_in_order) {
   EXPECT_THAT(paths_in(file_with(some)),
               ElementsAre("/lib/first/libwanted.so.1", "/lib/second/libwanted.so.1"));
 }
 
-TEST(loader_cache, may_begin_with_an_older_header) {
+TEST(loader_cache, cache_with_older_header_is_read) {
   const std::string older = std::string("ld.so-1.7.0\0", 12) + std::string(36, '\0');
   EXPECT_THAT(paths_in(older + file_with(some)),
               ElementsAre("/lib/first/libwanted.so.1", "/lib/second/libwanted.so.1"));
 }
 
-TEST(loader_cache, is_left_when_the_visitor_has_found_something) {
+TEST(loader_cache, visit_stops_when_the_visitor_returns_true) {
   visited.clear();
   void* const found = visit_cache(file_with(some), "libwanted.so.1", [](const char* path) -> void* {
     visited.emplace_back(path);
@@ -82,14 +82,14 @@ TEST(loader_cache, is_left_when_the_visitor_has_found_something) {
   EXPECT_THAT(visited, ElementsAre("/lib/first/libwanted.so.1"));
 }
 
-TEST(loader_cache, without_its_mark_has_no_entries) {
+TEST(loader_cache, cache_without_magic_number_has_no_entries) {
   std::string file = file_with(some);
   file[3] = 'x';
   EXPECT_THAT(paths_in(file), IsEmpty());
   EXPECT_THAT(paths_in(""), IsEmpty());
 }
 
-TEST(loader_cache, cut_anywhere_names_nothing_but_whole_paths) {
+TEST(loader_cache, truncated_cache_yields_only_whole_paths) {
   const std::string file = file_with(some);
   for (std::size_t length = 0; length < file.size(); ++length) {
     for (const auto& path : paths_in(file.substr(0, length)))
@@ -97,7 +97,7 @@ TEST(loader_cache, cut_anywhere_names_nothing_but_whole_paths) {
   }
 }
 
-TEST(loader_cache, with_wild_numbers_stays_inside_the_file) {
+TEST(loader_cache, cache_with_corrupt_offsets_is_not_read_out_of_bounds) {
   const std::string file = file_with(some);
   for (std::size_t position = 20; position + 4 <= 48 + 3 * 24; position += 4) {
     for (const std::uint32_t value :

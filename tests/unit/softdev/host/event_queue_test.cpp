@@ -12,9 +12,9 @@
 namespace verbena::softdev {
 namespace {
 
-class event_queue_of_two : public ::testing::Test {
+class event_queue_of_capacity_two : public ::testing::Test {
  protected:
-  event_queue_of_two() : queue_(make_event_fd().value()) {
+  event_queue_of_capacity_two() : queue_(make_event_fd().value()) {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i].owner = &counts_[i];
       nodes_[i].kind = i;
@@ -36,7 +36,7 @@ class event_queue_of_two : public ::testing::Test {
   std::array<int, 2> counts_{};
 };
 
-TEST_F(event_queue_of_two, gives_events_in_turn_and_is_readable_while_it_has_any) {
+TEST_F(event_queue_of_capacity_two, events_are_returned_in_order_and_fd_is_readable_until_empty) {
   EXPECT_FALSE(readable());
   EXPECT_EQ(pop(), -1);
   queue_.push(nodes_[0]);
@@ -53,14 +53,14 @@ TEST_F(event_queue_of_two, gives_events_in_turn_and_is_readable_while_it_has_any
   EXPECT_EQ(counts_[1], 1);
 }
 
-TEST_F(event_queue_of_two, keeps_one_event_of_a_kind_that_is_pushed_once) {
+TEST_F(event_queue_of_capacity_two, coalesced_event_is_queued_once) {
   queue_.push_once(nodes_[0]);
   queue_.push_once(nodes_[0]);
   EXPECT_EQ(pop(), 0);
   EXPECT_EQ(pop(), -1);
 }
 
-TEST_F(event_queue_of_two, forgets_a_dropped_node_wherever_it_stands) {
+TEST_F(event_queue_of_capacity_two, dropped_node_is_removed_at_any_position) {
   for (const std::uint32_t dropped : {0U, 1U}) {
     queue_.push(nodes_[0]);
     queue_.push(nodes_[1]);
@@ -80,7 +80,7 @@ TEST_F(event_queue_of_two, forgets_a_dropped_node_wherever_it_stands) {
   EXPECT_EQ(pop(), -1);
 }
 
-TEST_F(event_queue_of_two, loses_nothing_between_threads) {
+TEST_F(event_queue_of_capacity_two, concurrent_push_and_pop_lose_no_event) {
   constexpr int rounds = 20'000;
   std::thread producer([&] {
     for (int i = 0; i < rounds; ++i) queue_.push(nodes_[static_cast<std::size_t>(i) % 2]);
@@ -97,7 +97,7 @@ TEST_F(event_queue_of_two, loses_nothing_between_threads) {
   EXPECT_FALSE(readable());
 }
 
-TEST_F(event_queue_of_two, waiting_respects_the_descriptors_flags) {
+TEST_F(event_queue_of_capacity_two, wait_respects_o_nonblock) {
   ASSERT_EQ(fcntl(queue_.fd(), F_SETFL, O_NONBLOCK), 0);
   EXPECT_EQ(wait_readable(queue_.fd()), EAGAIN);
   queue_.push(nodes_[0]);

@@ -8,7 +8,7 @@
 namespace verbena::softdev {
 namespace {
 
-TEST(generation, is_another_one_in_each_child) {
+TEST(generation, generation_differs_in_each_forked_child) {
   const std::uint32_t mine = current_generation();
   EXPECT_NE(mine, 0U);
   EXPECT_EQ(current_generation(), mine);

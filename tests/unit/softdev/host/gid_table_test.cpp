@@ -15,7 +15,7 @@ gid_entry entry(std::uint8_t last, std::uint32_t interface = 1) {
   return made;
 }
 
-TEST(gid_table, keeps_the_index_of_an_address_that_stays) {
+TEST(gid_table, unchanged_address_keeps_its_index) {
   gid_table table(std::vector{entry(1), entry(2), entry(3)});
   EXPECT_FALSE(table.set(std::vector{entry(3), entry(1), entry(2)}));
   EXPECT_TRUE(table.set(std::vector{entry(3), entry(1)}));
@@ -30,13 +30,13 @@ TEST(gid_table, keeps_the_index_of_an_address_that_stays) {
   EXPECT_FALSE(table.contains(gid_entry{}.gid));
 }
 
-TEST(gid_table, an_address_on_another_interface_is_another_entry) {
+TEST(gid_table, address_on_another_interface_is_a_new_entry) {
   gid_table table(std::vector{entry(1, 1)});
   EXPECT_TRUE(table.set(std::vector{entry(1, 2)}));
   EXPECT_EQ(table.at(0).interface_index, 2U);
 }
 
-TEST(gid_table, holds_what_there_is_room_for) {
+TEST(gid_table, addresses_beyond_the_capacity_are_left_out) {
   std::vector<gid_entry> many;
   for (std::uint8_t i = 1; i <= 100; ++i) many.push_back(entry(i));
   gid_table table(many);

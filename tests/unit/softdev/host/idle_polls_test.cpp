@@ -6,7 +6,7 @@
 namespace verbena::softdev {
 namespace {
 
-TEST(idle_polls, give_way_when_patience_is_over_until_something_is_found) {
+TEST(idle_polls, empty_polls_yield_after_a_limit_until_a_completion_is_found) {
   idle_polls polls;
   for (int round = 0; round < 2; ++round) {
     for (std::uint32_t i = 0; i < idle_polls::patience; ++i) EXPECT_FALSE(polls.note_nothing());

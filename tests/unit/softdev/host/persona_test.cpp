@@ -17,7 +17,7 @@ std::array<std::uint8_t, 6> address_of(std::string_view seed) {
   return hardware_address({seed.data(), seed.size()});
 }
 
-TEST(persona, hardware_address_depends_on_the_host_alone_and_is_nobodys) {
+TEST(persona, hardware_address_is_stable_per_host_and_locally_administered) {
   EXPECT_EQ(address_of("0123456789abcdef0123456789abcdef"),
             address_of("0123456789abcdef0123456789abcdef"));
   EXPECT_NE(address_of("0123456789abcdef0123456789abcdef"),
@@ -26,7 +26,7 @@ TEST(persona, hardware_address_depends_on_the_host_alone_and_is_nobodys) {
     EXPECT_EQ(address_of(seed)[0] & 3U, 2U) << seed;
 }
 
-TEST(persona, describes_the_host_the_same_way_twice) {
+TEST(persona, description_of_the_host_is_deterministic) {
   const persona first = describe_host();
   const persona second = describe_host();
   EXPECT_EQ(first.node_guid, second.node_guid);
@@ -41,7 +41,7 @@ TEST(persona, describes_the_host_the_same_way_twice) {
   for (const gid_entry& entry : first.gids) EXPECT_TRUE(is_local_gid(first, entry.gid));
 }
 
-TEST(persona, an_infiniband_adapter_has_a_lid_and_gids_of_its_guid) {
+TEST(persona, infiniband_port_has_a_lid_and_a_gid_from_its_guid) {
   const persona first = describe_host(persona_kind::infiniband);
   EXPECT_EQ(first.node_guid, describe_host().node_guid);
   EXPECT_EQ(first.lid, describe_host(persona_kind::infiniband).lid);
@@ -54,7 +54,7 @@ TEST(persona, an_infiniband_adapter_has_a_lid_and_gids_of_its_guid) {
   EXPECT_EQ(describe_host().lid, 0);
 }
 
-TEST(persona, tells_other_hosts_addresses) {
+TEST(persona, addresses_of_other_hosts_are_recognised) {
   const std::array<std::uint8_t, 16> nobody = {0, 0, 0,    0,    0,   0, 0, 0,
                                                0, 0, 0xff, 0xff, 192, 0, 2, 1};
   EXPECT_FALSE(is_local_gid(describe_host(), nobody));
@@ -69,7 +69,7 @@ const char* environment(const char* name) {
   return std::string_view(name) == "VERBENA_SOFTDEV" ? values[Which] : nullptr;
 }
 
-TEST(settings, say_whether_the_device_is_listed) {
+TEST(settings, environment_decides_whether_the_device_is_listed) {
   EXPECT_EQ(read_settings(&environment<0>).listed, listing::on);
   EXPECT_EQ(read_settings(&environment<1>).listed, listing::off);
   EXPECT_EQ(read_settings(&environment<2>).listed, listing::on);
@@ -82,7 +82,7 @@ const char* persona_variable(const char* name) {
   return std::string_view(name) == "VERBENA_SOFTDEV_PERSONA" ? values[Which] : nullptr;
 }
 
-TEST(settings, say_what_the_device_looks_like) {
+TEST(settings, environment_selects_the_persona) {
   EXPECT_EQ(read_settings(&persona_variable<0>).looks, persona_kind::roce);
   EXPECT_EQ(read_settings(&persona_variable<1>).looks, persona_kind::infiniband);
   EXPECT_EQ(read_settings(&persona_variable<2>).looks, persona_kind::roce);
@@ -93,7 +93,7 @@ TEST(settings, say_what_the_device_looks_like) {
   EXPECT_THAT(logged, ::testing::HasSubstr("token-ring"));
 }
 
-TEST(settings, ignore_nonsense_and_say_so) {
+TEST(settings, invalid_setting_is_ignored_and_logged) {
   logged.clear();
   set_log_hook(&remember);
   EXPECT_EQ(read_settings(&environment<4>).listed, listing::on);

@@ -39,10 +39,10 @@ class driven {
     std::set<std::thread::id> threads;
     sigset_t blocked{};
   };
-  // What the thread is told; to be changed with change().
+  // Input of the thread; modified only by change().
   struct told {
     bool polls = false;         ///< the program polls all the time
-    bool may_sleep = true;      ///< what fall_asleep says
+    bool may_sleep = true;      ///< result of fall_asleep
     time_ns run_again = never;  ///< after the last run, in nanoseconds
   };
 
@@ -137,7 +137,7 @@ class driven {
   progress_thread thread{work_of(*this), progress_thread::make_wake_fd().value()};
 };
 
-TEST(progress_thread, starts_once_and_then_sleeps) {
+TEST(progress_thread, thread_starts_once_and_sleeps_when_idle) {
   driven& one = driven::make();
   EXPECT_FALSE(one.thread.started());
   EXPECT_EQ(one.thread.start(), 0);
@@ -153,7 +153,7 @@ TEST(progress_thread, starts_once_and_then_sleeps) {
   EXPECT_EQ(seen.threads.count(std::this_thread::get_id()), 0U);
 }
 
-TEST(progress_thread, leaves_signals_to_the_program) {
+TEST(progress_thread, thread_blocks_all_signals) {
   driven& one = driven::make();
   ASSERT_EQ(one.thread.start(), 0);
   ASSERT_TRUE(one.wait_until_asleep());
@@ -166,7 +166,7 @@ TEST(progress_thread, leaves_signals_to_the_program) {
   EXPECT_EQ(sigismember(&mine, SIGUSR1), 0);
 }
 
-TEST(progress_thread, is_woken_by_a_call_and_by_either_descriptor) {
+TEST(progress_thread, thread_wakes_by_call_and_by_each_descriptor) {
   driven& one = driven::make();
   ASSERT_EQ(one.thread.start(), 0);
   ASSERT_TRUE(one.wait_until_asleep());
@@ -182,14 +182,14 @@ TEST(progress_thread, is_woken_by_a_call_and_by_either_descriptor) {
   }
 }
 
-TEST(progress_thread, runs_when_a_time_has_come) {
+TEST(progress_thread, thread_runs_when_a_timer_expires) {
   driven& one = driven::make();
   one.change([](auto& told) { told.run_again = 1'000'000; });
   ASSERT_EQ(one.thread.start(), 0);
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 4; }));
 }
 
-TEST(progress_thread, runs_again_instead_of_sleeping_when_something_came_up) {
+TEST(progress_thread, thread_runs_again_if_work_arrived_before_sleep) {
   driven& one = driven::make();
   one.change([](auto& told) { told.may_sleep = false; });
   ASSERT_EQ(one.thread.start(), 0);
@@ -199,7 +199,7 @@ TEST(progress_thread, runs_again_instead_of_sleeping_when_something_came_up) {
   EXPECT_TRUE(one.wait_until_asleep());
 }
 
-TEST(progress_thread, stays_away_while_the_program_polls) {
+TEST(progress_thread, thread_stays_idle_while_the_program_polls) {
   driven& one = driven::make();
   one.change([](auto& told) { told.polls = true; });
   ASSERT_EQ(one.thread.start(), 0);
@@ -209,7 +209,7 @@ TEST(progress_thread, stays_away_while_the_program_polls) {
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 1; }));
 }
 
-TEST(progress_thread, is_attentive_while_a_queue_is_armed_although_the_program_polls) {
+TEST(progress_thread, thread_runs_while_a_queue_is_armed_even_if_the_program_polls) {
   driven& one = driven::make();
   one.change([](auto& told) { told.polls = true; });
   ASSERT_EQ(one.thread.start(), 0);

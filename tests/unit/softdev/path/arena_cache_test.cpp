@@ -23,7 +23,7 @@ struct cached {
   }
 };
 
-TEST(arena_cache, an_arena_is_asked_for_once_then_ready) {
+TEST(arena_cache, arena_is_requested_once_and_then_ready) {
   cached c;
   const auto look = [&](std::uint64_t offset, std::uint64_t bytes) {
     return c.cache.find(c.place.arena, offset, bytes, map_access::read_write);
@@ -56,7 +56,7 @@ TEST(arena_cache, ranges_outside_the_arena_are_unavailable) {
   EXPECT_EQ(c.cache.find(0, 0, 0, map_access::read_only).status, map_status::unavailable);
 }
 
-TEST(arena_cache, what_is_not_sealed_memory_of_the_said_size_is_refused) {
+TEST(arena_cache, descriptor_other_than_sealed_memory_of_that_size_is_refused) {
   cached c;
   const auto refused = [&](unique_fd fd, std::uint64_t bytes) {
     arena_cache cache;
@@ -71,7 +71,7 @@ TEST(arena_cache, what_is_not_sealed_memory_of_the_said_size_is_refused) {
   EXPECT_FALSE(c.cache.insert(55, create_eventfd().value(), 4096)) << "nobody asked";
 }
 
-TEST(arena_cache, a_refused_arena_stays_unavailable_and_a_forgotten_one_is_asked_again) {
+TEST(arena_cache, refused_arena_stays_unavailable_and_evicted_one_is_requested_again) {
   arena_cache cache;
   ASSERT_TRUE(cache.mark_asked(1));
   cache.refuse(1);
@@ -96,7 +96,7 @@ TEST(arena_cache, a_retired_mapping_lives_until_it_is_collected) {
   EXPECT_NE(::mincore(address, 4096, &resident), 0) << "unmapped";
 }
 
-TEST(arena_cache, holds_many_and_says_when_it_is_full) {
+TEST(arena_cache, full_cache_refuses_another_arena) {
   arena_cache cache;
   std::size_t held = 0;
   for (std::uint64_t id = 1; id <= 4 * arena_cache::capacity; ++id) {

@@ -51,7 +51,7 @@ TEST(arena, freed_pages_come_back_zeroed) {
   EXPECT_EQ(arenas.free(keep), 0);
 }
 
-TEST(arena, bad_requests_are_errors) {
+TEST(arena, invalid_allocation_is_refused) {
   arena_registry arenas;
   EXPECT_EQ(arenas.allocate(0, pages::normal).error().kind(), error_kind::invalid_argument);
   EXPECT_EQ(arenas.allocate(SIZE_MAX, pages::normal).error().code(), ENOMEM);
@@ -72,7 +72,7 @@ std::size_t free_huge_pages() {
   return count;
 }
 
-TEST(arena, huge_pages_are_given_or_refused_with_enomem) {
+TEST(arena, huge_pages_are_allocated_or_refused_with_enomem) {
   arena_registry arenas;
   const auto memory = arenas.allocate(1, pages::huge);
   if (free_huge_pages() == 0) {
@@ -86,7 +86,7 @@ TEST(arena, huge_pages_are_given_or_refused_with_enomem) {
   }
 }
 
-TEST(arena, place_is_found_inside_one_allocation_only) {
+TEST(arena, lookup_finds_addresses_inside_one_allocation_only) {
   arena_registry arenas;
   auto* memory = static_cast<char*>(arenas.allocate(8192, pages::normal).value());
   const auto whole = arenas.acquire(memory, 8192);
@@ -141,7 +141,7 @@ TEST(arena, a_shared_arena_shows_the_same_bytes) {
   EXPECT_FALSE(arenas.share_arena(1U << 30));
 }
 
-TEST(arena, replaced_pages_keep_their_content_and_leave_old_views_alone) {
+TEST(arena, replaced_pages_keep_content_and_old_views_are_unchanged) {
   arena_registry arenas;
   for (const std::size_t size : {std::size_t{5000}, std::size_t{1'000'000}}) {
     auto* memory = static_cast<std::byte*>(arenas.allocate(size, pages::normal).value());
@@ -176,7 +176,7 @@ TEST(arena, replaced_pages_keep_their_content_and_leave_old_views_alone) {
   }
 }
 
-TEST(arena, a_freed_arena_is_reported_once_and_not_shared_any_more) {
+TEST(arena, freed_arena_is_reported_once_and_no_longer_shared) {
   arena_registry arenas;
   void* memory = arenas.allocate(1'000'000, pages::normal).value();
   const std::uint64_t id = arenas.acquire(memory, 1)->arena;

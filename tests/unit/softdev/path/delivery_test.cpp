@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t most = 200'000;
 
-class delivery_routes : public ::testing::TestWithParam<route_policy> {
+class srd_routes : public ::testing::TestWithParam<route_policy> {
  protected:
-  delivery_routes() {
+  srd_routes() {
     for (end_point* end : {pair.a, pair.b}) connect(*end->qp, connection_to(0));
   }
   int post_to(std::uint32_t qpn, const send_request& request, const sge& data,
@@ -40,7 +40,7 @@ class delivery_routes : public ::testing::TestWithParam<route_policy> {
   shared_buffer target{pair.right, memory_kind::shareable, most, 2};
 };
 
-TEST_P(delivery_routes, long_reads_and_writes_arrive) {
+TEST_P(srd_routes, long_reads_and_writes_arrive) {
   EXPECT_EQ(run(rdma(opcode::rdma_write, 5), source.slice(0, most - 9)).status,
             completion_status::success);
   EXPECT_TRUE(target.holds(1, 5, most - 9, 0) && target.holds(2, most - 4, 4, most - 4));
@@ -57,7 +57,7 @@ TEST_P(delivery_routes, long_reads_and_writes_arrive) {
   EXPECT_TRUE(target.holds(1, 15, most - 30, 14));
 }
 
-TEST_P(delivery_routes, many_requests_in_small_rings_arrive_once_each) {
+TEST_P(srd_routes, many_requests_in_small_rings_arrive_once_each) {
   for (std::uint64_t id = 0; id < 60; ++id)
     ASSERT_EQ(post_receive(*pair.b->qp, id, {target.slice(id * 100, 100)}), 0);
   for (std::uint64_t id = 0; id < 60; ++id) {
@@ -85,7 +85,7 @@ TEST_P(delivery_routes, many_requests_in_small_rings_arrive_once_each) {
   for (const completion& one : received) EXPECT_EQ(one.source_qp, pair.a->qp->number());
 }
 
-TEST_P(delivery_routes, refusals_come_back_and_receivers_are_waited_for) {
+TEST_P(srd_routes, refusals_are_returned_and_unready_receivers_are_waited_for) {
   EXPECT_EQ(run(rdma(opcode::rdma_write, most - 4), source.slice(0, 8)).status,
             completion_status::remote_access_error);
   EXPECT_EQ(run(rdma(opcode::rdma_read), source.slice(0, 8), 0x99).status,
@@ -106,7 +106,7 @@ TEST_P(delivery_routes, refusals_come_back_and_receivers_are_waited_for) {
   EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
 }
 
-TEST(host_records, requests_over_srd_survive_the_ring_whole_or_not_at_all) {
+TEST(host_records, srd_requests_are_decoded_whole_or_refused) {
   for (const opcode op : {opcode::send, opcode::send_with_imm, opcode::rdma_write,
                           opcode::rdma_write_with_imm, opcode::rdma_read}) {
     const message what{.opcode = op,
@@ -157,7 +157,7 @@ struct place {
   }
 }
 
-TEST(delivery_processes, a_killed_peer_ends_what_goes_to_it_and_nothing_else) {
+TEST(srd_processes, killed_peer_fails_only_requests_to_that_peer) {
   const link_options options{.route = route_policy::ring};
   virtual_now = 1'000'000;
   device mine(options);
@@ -206,7 +206,7 @@ TEST(delivery_processes, a_killed_peer_ends_what_goes_to_it_and_nothing_else) {
   EXPECT_TRUE(local.holds(1, 1000, 100, 0));
 }
 
-INSTANTIATE_TEST_SUITE_P(all, delivery_routes,
+INSTANTIATE_TEST_SUITE_P(all, srd_routes,
                          ::testing::Values(route_policy::automatic, route_policy::no_cma,
                                            route_policy::ring));
 

@@ -93,7 +93,7 @@ class groups : public ::testing::Test {
   std::array<end_point*, 3> ends{};
 };
 
-TEST_F(groups, each_process_that_is_in_has_each_datagram_once) {
+TEST_F(groups, each_member_process_receives_each_datagram_once) {
   attach(1, 5);
   meet();
   attach(2, 5);  // known at once to those that have met
@@ -122,7 +122,7 @@ TEST_F(groups, each_process_that_is_in_has_each_datagram_once) {
   EXPECT_EQ(arrived(1), 0U);
 }
 
-TEST_F(groups, a_member_that_takes_nothing_holds_up_the_others_once) {
+TEST_F(groups, blocked_member_delays_the_other_members_once) {
   attach(1, 5);
   attach(2, 5);
   meet();
@@ -153,14 +153,14 @@ TEST_F(groups, a_member_that_takes_nothing_holds_up_the_others_once) {
     return got == 20;
   }));
   EXPECT_EQ(virtual_now, before);
-  // What fitted went to it; from now on it has all again.
+  // The datagrams that fitted were delivered; from now on it receives all again.
   ASSERT_TRUE(until([&] { return !devices[1]->neighbours->anything_published(); }));
   receive(1, 0, 100);
   send(5, 10);
   ASSERT_TRUE(until([&] { return arrived(1) == 1; }));
 }
 
-TEST_F(groups, a_receiver_in_use_has_its_datagram_later_and_the_others_only_once) {
+TEST_F(groups, busy_member_receives_later_and_other_members_once) {
   attach(1, 5);
   end_point& more = devices[1]->make({.transport = transport::ud});
   connect(*more.qp, connection_to(0));
@@ -185,7 +185,7 @@ TEST_F(groups, a_receiver_in_use_has_its_datagram_later_and_the_others_only_once
   EXPECT_EQ(got, 1U);
 }
 
-TEST_F(groups, a_process_that_is_gone_drops_out) {
+TEST_F(groups, exited_process_leaves_its_groups) {
   attach(1, 5);
   attach(2, 5);
   meet();
@@ -200,7 +200,7 @@ TEST_F(groups, a_process_that_is_gone_drops_out) {
   EXPECT_EQ(devices[0]->path->counters().by_ring, 1U);
 }
 
-TEST_F(groups, what_no_correct_process_sends_ends_the_pairing) {
+TEST_F(groups, invalid_group_record_ends_the_pairing) {
   attach(1, 5);
   meet();
   const auto to = devices[0]->neighbours->find(devices[1]->neighbours->slot());
@@ -223,9 +223,9 @@ TEST_F(groups, what_no_correct_process_sends_ends_the_pairing) {
   ASSERT_TRUE(until([&] { return devices[1]->neighbours->counters().broken_records == 1; }));
 }
 
-// The one that waits for the pairing goes on as soon as it knows of it, which the other side, in
+// The one that waits for the pairing goes on as soon as it sees it, which the other side, in
 // another thread, may not have seen by then: what that one sends comes all the same.
-TEST(group_pairing, who_is_paired_gets_what_is_sent_from_then_on) {
+TEST(group_pairing, newly_paired_member_receives_subsequent_datagrams) {
   for (int round = 0; round < 200; ++round) {
     const auto member = open_link();
     const auto sender = open_link();
@@ -243,7 +243,7 @@ TEST(group_pairing, who_is_paired_gets_what_is_sent_from_then_on) {
   }
 }
 
-TEST(group_table, tells_peers_which_groups_there_are) {
+TEST(group_table, membership_is_announced_to_peers) {
   const auto own = open_link();
   const auto other = open_link();
   const auto seen = other->connect(own->slot());

@@ -25,7 +25,7 @@ struct device {
   ~device() {
     for (auto& end : ends) core->destroy(end->qp);
   }
-  /// What the host does on each call.
+  /// Behavior of the host on each call.
   void turn() {
     if (neighbours->service(clock::now()).events > 0) path->after_service();
     core->progress();

@@ -95,7 +95,7 @@ TEST_P(routes, atomics_change_the_target_once) {
   EXPECT_EQ(target.word(5), 7U);
 }
 
-TEST_P(routes, refusal_comes_from_the_responder_in_due_form) {
+TEST_P(routes, responder_sends_the_refusal) {
   const completion done = run({.wr_id = 1,
                                .opcode = opcode::rdma_write,
                                .flags = signaled,
@@ -112,7 +112,7 @@ TEST_P(routes, refusal_comes_from_the_responder_in_due_form) {
   EXPECT_EQ(pair.a->qp->state(), queue_pair_state::error);
 }
 
-TEST_P(routes, nothing_is_touched_after_deregistration) {
+TEST_P(routes, no_access_after_deregistration) {
   const std::uint32_t key = target.key();
   target.deregister();
   const completion done = run({.wr_id = 1,
@@ -125,7 +125,7 @@ TEST_P(routes, nothing_is_touched_after_deregistration) {
   EXPECT_TRUE(target.holds(2, 0, 8192, 0));
 }
 
-TEST_P(routes, write_stays_behind_a_send_that_waits_for_a_receive) {
+TEST_P(routes, write_does_not_overtake_a_send_in_rnr_wait) {
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   ASSERT_EQ(post(*pair.a->qp,
                  {.wr_id = 2,
@@ -168,7 +168,7 @@ struct host_paths : ::testing::Test {
   shared_buffer target{pair.right, memory_kind::ordinary, 4096, 2};
 };
 
-TEST_F(host_paths, send_arrives_with_its_immediate) {
+TEST_F(host_paths, send_delivers_immediate_data) {
   pair.connect_ends();
   ASSERT_EQ(post_receive(*pair.b->qp, 7, {target.slice(10, 30), target.slice(100, 400)}), 0);
   ASSERT_EQ(
@@ -188,7 +188,7 @@ TEST_F(host_paths, send_arrives_with_its_immediate) {
 }
 
 // Another thread replies as soon as it can see what came, while the receiving one is still at it.
-TEST_F(host_paths, success_is_told_before_a_reply) {
+TEST_F(host_paths, success_completes_before_the_reply_arrives) {
   struct ping_pong {
     end_point* client = nullptr;
     end_point* server = nullptr;
@@ -218,8 +218,9 @@ TEST_F(host_paths, success_is_told_before_a_reply) {
   EXPECT_TRUE(game.sent_was_there);
 }
 
-// Who is inside may be past what the other was woken for: somebody has to come again.
-TEST_F(host_paths, progress_that_finds_another_thread_inside_is_restless) {
+// The thread inside may have passed the work that woke the other thread, so progress must run
+// again.
+TEST_F(host_paths, concurrent_progress_is_repeated) {
   struct visitor {
     host_path* path = nullptr;
     bool worked = true;
@@ -243,7 +244,7 @@ TEST_F(host_paths, progress_that_finds_another_thread_inside_is_restless) {
   EXPECT_FALSE(pair.right.path->restless());
 }
 
-TEST_F(host_paths, sender_that_is_ready_first_waits_for_its_timeout) {
+TEST_F(host_paths, sender_before_receiver_waits_for_its_timeout) {
   connect(*pair.a->qp, connection_to(pair.b->qp->number()));
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9, .flags = signaled}, {source.slice(0, 100)}), 0);
   pair.settle();
@@ -257,7 +258,7 @@ TEST_F(host_paths, sender_that_is_ready_first_waits_for_its_timeout) {
   EXPECT_EQ(only(*pair.a->sent).status, completion_status::success);
 }
 
-TEST_F(host_paths, rnr_retries_end) {
+TEST_F(host_paths, rnr_retries_are_limited) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 100)}), 0);
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 10}, {source.slice(0, 100)}), 0);
@@ -290,7 +291,7 @@ TEST_F(host_paths, several_sends_in_rnr_arrive_once_and_in_order) {
   EXPECT_TRUE(target.holds(1, 0, 80, 0));
 }
 
-TEST_F(host_paths, message_beyond_the_receive_buffer_fails_both_sides) {
+TEST_F(host_paths, message_longer_than_receive_buffer_fails_on_both_sides) {
   pair.connect_ends();
   ASSERT_EQ(post_receive(*pair.b->qp, 7, {target.slice(0, 10)}), 0);
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
@@ -301,7 +302,7 @@ TEST_F(host_paths, message_beyond_the_receive_buffer_fails_both_sides) {
   EXPECT_TRUE(target.holds(2, 0, 4096, 0));
 }
 
-TEST_F(host_paths, unknown_queue_pair_and_wrong_sequence_end_in_retry_exceeded) {
+TEST_F(host_paths, unknown_qp_or_wrong_psn_fails_with_retry_exceeded) {
   auto attributes = connection_to(pair.b->qp->number() ^ 1U);
   connect(*pair.a->qp, attributes);
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
@@ -340,7 +341,7 @@ std::uint32_t empty_slot() {
   return slot;
 }
 
-TEST_F(host_paths, missing_process_ends_in_retry_exceeded) {
+TEST_F(host_paths, missing_process_fails_with_retry_exceeded) {
   const std::uint32_t nobody = empty_slot();
   connect(*pair.a->qp, connection_to(nobody << 14U | 77U));
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
@@ -348,7 +349,7 @@ TEST_F(host_paths, missing_process_ends_in_retry_exceeded) {
   EXPECT_EQ(done.status, completion_status::retry_exceeded);
 }
 
-TEST_F(host_paths, reset_queue_pairs_connect_again) {
+TEST_F(host_paths, reset_queue_pairs_reconnect) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
   pair.settle();
@@ -425,7 +426,7 @@ TEST_F(small_rings, long_reads_pass_in_both_directions_at_once) {
   EXPECT_TRUE(right_sink.holds(1, 0, size, 0));
 }
 
-TEST_F(small_rings, long_message_in_rnr_begins_anew) {
+TEST_F(small_rings, long_message_in_rnr_restarts_from_its_first_byte) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 3, .flags = signaled}, {left.slice(0, size)}), 0);
   pair.settle();
@@ -435,7 +436,7 @@ TEST_F(small_rings, long_message_in_rnr_begins_anew) {
   EXPECT_TRUE(right_sink.holds(1, 0, size, 0));
 }
 
-TEST_F(small_rings, region_that_goes_away_ends_a_long_write) {
+TEST_F(small_rings, deregistration_during_a_long_write_fails_the_write) {
   pair.connect_ends();
   ASSERT_EQ(post(*pair.a->qp,
                  {.wr_id = 3,

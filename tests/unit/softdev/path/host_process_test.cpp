@@ -10,14 +10,14 @@
 namespace verbena::softdev::testing {
 namespace {
 
-/// What the child tells its parent.
+/// Data that the child sends to its parent.
 struct process_place {
   std::uint32_t qpn = 0;
   std::uint32_t key = 0;
   std::uint64_t address = 0;
 };
 
-/// Answers requests for ever.
+/// Answers requests until the process is killed.
 [[noreturn]] void serve(int pipe, std::uint32_t parent, const link_options& options,
                         memory_kind kind) {
   device mine(options);
@@ -85,7 +85,7 @@ class processes : public ::testing::TestWithParam<process_case> {
   two_processes both{{.route = GetParam().policy}, GetParam().kind};
 };
 
-TEST_P(processes, every_operation_works) {
+TEST_P(processes, every_operation_works_between_processes) {
   for (int round = 0; round < 20; ++round) {
     ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 100)}), 0);
     EXPECT_EQ(both.wait().status, completion_status::success);
@@ -110,7 +110,7 @@ TEST_P(processes, every_operation_works) {
   }
 }
 
-TEST_P(processes, killed_peer_ends_in_retry_exceeded) {
+TEST_P(processes, killed_peer_fails_with_retry_exceeded) {
   ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 100)}), 0);
   EXPECT_EQ(both.wait().status, completion_status::success);
   both.other.send(SIGKILL);
@@ -128,7 +128,7 @@ TEST_P(processes, killed_peer_ends_in_retry_exceeded) {
   EXPECT_TRUE(both.mine.core->next_deadline() == never || both.mine.core->progress());
 }
 
-TEST_P(processes, peer_killed_with_full_rings_ends_in_retry_exceeded) {
+TEST_P(processes, peer_killed_with_full_rings_fails_with_retry_exceeded) {
   both.other.send(SIGSTOP);
   for (int i = 0; i < 60; ++i)
     ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 60'000)}), 0);
@@ -139,7 +139,7 @@ TEST_P(processes, peer_killed_with_full_rings_ends_in_retry_exceeded) {
   for (int i = 0; i < 59; ++i) EXPECT_EQ(both.wait().status, completion_status::flushed);
 }
 
-TEST_P(processes, stopped_peer_is_waited_for) {
+TEST_P(processes, stopped_peer_is_waited_for_without_failure) {
   ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 100)}), 0);
   EXPECT_EQ(both.wait().status, completion_status::success);
   both.other.send(SIGSTOP);
@@ -179,7 +179,7 @@ TEST(initiator_side, write_reaches_a_stopped_process) {
 }
 
 /// Records that no correct process writes: random bytes, and right headers with wrong fields.
-class garbage : public ::testing::TestWithParam<std::uint32_t> {
+class random_records : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   std::uint64_t random() { return generator_(); }
   /// One of the numbers that matter, or any.
@@ -229,7 +229,7 @@ class garbage : public ::testing::TestWithParam<std::uint32_t> {
  private:
   std::mt19937_64 generator_{test::campaign_seed(GetParam())};
 };
-TEST_P(garbage, neither_crashes_nor_reaches_foreign_memory) {
+TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   device_pair pair({}, kind);
   pair.connect_ends();
   shared_buffer victim(pair.right, memory_kind::ordinary, 4096, 2, access::local_write);
@@ -269,7 +269,7 @@ TEST_P(garbage, neither_crashes_nor_reaches_foreign_memory) {
   pair.settle();
   EXPECT_TRUE(victim.holds(2, 0, 4096, 0)) << "the region has no remote rights";
 }
-INSTANTIATE_TEST_SUITE_P(in_a_ring, garbage, ::testing::Range(1U, 25U));
+INSTANTIATE_TEST_SUITE_P(in_a_ring, random_records, ::testing::Range(1U, 25U));
 
 }  // namespace
 }  // namespace verbena::softdev::testing

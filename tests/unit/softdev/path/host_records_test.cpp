@@ -68,7 +68,7 @@ sent some_request(std::mt19937_64& random) {
   return {what, all};
 }
 
-TEST(host_records, requests_survive_the_ring_and_none_does_that_was_cut) {
+TEST(host_records, requests_round_trip_and_truncated_ones_are_refused) {
   std::mt19937_64 random(20261121);
   for (int i = 0; i < 500; ++i) {
     const auto [what, all] = some_request(random);
@@ -86,7 +86,7 @@ TEST(host_records, requests_survive_the_ring_and_none_does_that_was_cut) {
   }
 }
 
-TEST(host_records, flipped_bits_of_a_request_are_taken_as_they_are_or_refused) {
+TEST(host_records, request_with_flipped_bits_is_decoded_or_refused) {
   std::mt19937_64 random(20261122);
   for (int i = 0; i < 60; ++i) {
     const auto [what, all] = some_request(random);
@@ -112,7 +112,7 @@ TEST(host_records, flipped_bits_of_a_request_are_taken_as_they_are_or_refused) {
   }
 }
 
-TEST(host_records, answers_survive_the_ring_and_flipped_bits_are_taken_as_they_are_or_refused) {
+TEST(host_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
   std::mt19937_64 random(20261123);
   std::size_t refused = 0;
   for (int i = 0; i < 60; ++i) {

@@ -11,7 +11,7 @@
 namespace verbena::softdev {
 namespace {
 
-TEST(link_memory, sealed_memory_is_recognised_by_size_and_seals) {
+TEST(link_memory, sealed_memory_is_identified_by_size_and_seals) {
   auto closed = create_sealed("test", 8192, sealed_for::owner_only).value();
   auto open = create_sealed("test", 8192, sealed_for::everybody).value();
   EXPECT_TRUE(is_sealed_memory(closed.fd.get(), 8192, sealed_for::owner_only));
@@ -23,7 +23,7 @@ TEST(link_memory, sealed_memory_is_recognised_by_size_and_seals) {
   EXPECT_TRUE((::fcntl(open.fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST(link_memory, anything_but_sealed_memory_is_refused) {
+TEST(link_memory, unsealed_memory_is_refused) {
   const unique_fd plain(::memfd_create("plain", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(plain.get(), 4096), 0);
   EXPECT_FALSE(is_sealed_memory(plain.get(), 4096, sealed_for::everybody)) << "it could shrink";
@@ -32,7 +32,7 @@ TEST(link_memory, anything_but_sealed_memory_is_refused) {
   EXPECT_FALSE(is_sealed_memory(-1, 4096, sealed_for::everybody));
 }
 
-TEST(link_memory, only_a_non_blocking_eventfd_is_an_eventfd) {
+TEST(link_memory, blocking_eventfd_is_refused) {
   const unique_fd good = create_eventfd().value();
   EXPECT_TRUE(is_eventfd(good.get()));
   const unique_fd blocking(::eventfd(0, EFD_CLOEXEC));
@@ -42,7 +42,7 @@ TEST(link_memory, only_a_non_blocking_eventfd_is_an_eventfd) {
   EXPECT_FALSE(is_eventfd(-1));
 }
 
-TEST(link_memory, an_eventfd_is_readable_from_signal_to_drain) {
+TEST(link_memory, eventfd_is_readable_from_signal_to_drain) {
   const unique_fd event = create_eventfd().value();
   pollfd look{event.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&look, 1, 0), 0);
@@ -54,7 +54,7 @@ TEST(link_memory, an_eventfd_is_readable_from_signal_to_drain) {
   drain_eventfd(event.get());  // an empty one does not block
 }
 
-TEST(link_memory, a_mapping_moves_and_unmaps) {
+TEST(link_memory, moved_mapping_unmaps_once) {
   auto memory = create_sealed("test", 4096, sealed_for::everybody).value();
   mapping moved = std::move(memory.map);
   EXPECT_EQ(memory.map.size(), 0U);

@@ -24,7 +24,7 @@ namespace {
 using namespace testing;
 using namespace std::chrono_literals;
 
-/// In a child: opens a link, tells its slot, and serves and receives until told to stop.
+/// In a child: opens a link, sends its slot, and serves and receives until the stop message.
 template <class Handler>
 int run_peer(int to_parent, Handler&& handler) {
   const auto own = open_link();
@@ -62,7 +62,7 @@ bool becomes_dead(link& own, const peer& other) {
   });
 }
 
-TEST(link_process, records_come_back_from_another_process) {
+TEST(link_process, records_are_echoed_by_another_process) {
   child echo(echo_peer);
   const auto own = open_link();
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
@@ -90,7 +90,7 @@ TEST(link_process, records_come_back_from_another_process) {
   }
 }
 
-TEST(link_process, a_killed_peer_is_dead_and_leaves_nothing) {
+TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
   child echo(echo_peer);
   const auto slot = echo.read<std::uint32_t>();
   const auto own = open_link();
@@ -123,7 +123,7 @@ TEST(link_process, a_killed_peer_is_dead_and_leaves_nothing) {
   EXPECT_EQ(again->end(), peer_end::nobody_there);
 }
 
-TEST(link_process, the_last_words_of_an_exiting_process_are_heard) {
+TEST(link_process, last_records_of_an_exiting_process_are_received) {
   child brief([](int to_parent) {
     const auto own = open_link();
     tell(to_parent, own->slot());
@@ -153,7 +153,7 @@ TEST(link_process, the_last_words_of_an_exiting_process_are_heard) {
   EXPECT_EQ(heard, 100);
 }
 
-TEST(link_process, death_inside_an_active_section_releases_the_fence) {
+TEST(link_process, peer_death_inside_a_section_releases_the_fence) {
   child inside([](int to_parent) {
     return run_peer(to_parent, [](link&, peer& from, const ring_record&) {
       const auto section = from.enter();
@@ -288,7 +288,7 @@ TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
   EXPECT_TRUE(drive({own.get()}, [&] { return word == 42; }));
 }
 
-TEST(link_process, a_forked_child_knows_that_the_link_is_not_its_own) {
+TEST(link_process, forked_child_refuses_to_use_the_link) {
   const auto own = open_link();
   child echo(echo_peer);
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
@@ -319,7 +319,7 @@ int descriptors_to(std::string_view what) {
   return found;
 }
 
-TEST(link_process, a_forked_child_does_not_watch_the_peers_of_its_parent) {
+TEST(link_process, forked_child_does_not_watch_peers_of_its_parent) {
   const auto own = open_link();
   child echo(echo_peer);
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
@@ -330,7 +330,7 @@ TEST(link_process, a_forked_child_does_not_watch_the_peers_of_its_parent) {
   EXPECT_EQ(descriptors_to("pidfd"), 1);
 }
 
-TEST(link_process, a_child_that_outlives_its_parent_does_not_hide_the_death) {
+TEST(link_process, surviving_child_does_not_hide_the_death_of_its_parent) {
   child parent([](int to_parent) {
     const auto own = open_link();
     tell(to_parent, own->slot());
@@ -360,7 +360,7 @@ unique_fd say(std::uint32_t slot, const link_message& message, std::span<const i
   return std::move(made.socket);
 }
 
-TEST(link_process, hellos_with_false_descriptors_pair_with_nobody) {
+TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   const auto own = open_link();
   const auto event = create_eventfd().value();
   auto segment = create_sealed("x", public_segment_bytes, sealed_for::owner_only).value();
@@ -402,7 +402,7 @@ TEST(link_process, hellos_with_false_descriptors_pair_with_nobody) {
   refused(wrong, {good[0], good[1], good[2], good[3]});
 }
 
-TEST(link_process, a_peer_that_writes_random_bytes_everywhere_harms_only_itself) {
+TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
   for (const unsigned seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
     // It pairs correctly, then fills its ring, its words and the doorbell page with garbage and
     // sends messages that nobody asked for.
@@ -465,7 +465,7 @@ TEST(link_process, a_peer_that_writes_random_bytes_everywhere_harms_only_itself)
   }
 }
 
-TEST(link_process, garbage_on_the_socket_of_a_peer_ends_the_pairing_only) {
+TEST(link_process, garbage_on_a_peer_socket_ends_only_that_pairing) {
   child echo(echo_peer);
   const auto own = open_link();
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
@@ -481,7 +481,7 @@ TEST(link_process, garbage_on_the_socket_of_a_peer_ends_the_pairing_only) {
   EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
 }
 
-TEST(link_process, silent_connections_are_bounded_and_expire) {
+TEST(link_process, silent_connections_are_limited_and_expire) {
   const auto own = open_link();
   std::vector<unique_fd> silent;
   for (int i = 0; i < 100; ++i) {
@@ -497,7 +497,7 @@ TEST(link_process, silent_connections_are_bounded_and_expire) {
   EXPECT_EQ(other->state(), peer_state::paired);
 }
 
-TEST(link_process, a_process_of_another_version_is_told_so) {
+TEST(link_process, process_of_another_version_is_refused_with_a_reason) {
   const auto own = open_link();
   auto made = connect_to_slot(own->slot());
   ASSERT_EQ(made.error, 0);

@@ -17,7 +17,7 @@ namespace {
 using namespace testing;
 using namespace std::chrono_literals;
 
-TEST(link, options_are_checked) {
+TEST(link, invalid_options_are_refused) {
   link_options odd;
   odd.ring_bytes = 100'000;
   EXPECT_EQ(link::open(odd).error().kind(), error_kind::invalid_argument);
@@ -30,7 +30,7 @@ TEST(link, options_are_checked) {
   EXPECT_EQ(parse_route_policy("").error().kind(), error_kind::invalid_argument);
 }
 
-TEST(link, route_comes_from_the_environment) {
+TEST(link, environment_selects_the_route) {
   ::setenv("VERBENA_SOFTDEV_ROUTE", "ring", 1);
   EXPECT_EQ(link_options::from_environment().value().route, route_policy::ring);
   ::setenv("VERBENA_SOFTDEV_ROUTE", "nonsense", 1);
@@ -46,7 +46,7 @@ TEST(link, slots_of_live_links_differ) {
   EXPECT_LT(a->slot(), slot_count);
 }
 
-TEST(link, pairs_without_blocking_and_both_sides_know_each_other) {
+TEST(link, pairing_does_not_block_and_both_sides_see_the_peer) {
   linked_pair pair;
   EXPECT_EQ(pair.to_right->pid(), ::getpid());
   EXPECT_EQ(pair.to_right->slot(), pair.right->slot());
@@ -56,7 +56,7 @@ TEST(link, pairs_without_blocking_and_both_sides_know_each_other) {
   EXPECT_TRUE(pair.to_right->routes().write);
 }
 
-TEST(link, connecting_while_the_other_side_is_adopted_gives_one_peer) {
+TEST(link, connect_during_adoption_creates_one_peer) {
   for (int round = 0; round < 100; ++round) {
     const auto left = open_link();
     const auto right = open_link();
@@ -74,7 +74,7 @@ TEST(link, connecting_while_the_other_side_is_adopted_gives_one_peer) {
   }
 }
 
-TEST(link, both_may_connect_at_once_in_any_interleaving) {
+TEST(link, simultaneous_connects_create_one_peer_in_any_interleaving) {
   for (int round = 0; round < 20; ++round) {
     const auto left = open_link();
     const auto right = open_link();
@@ -101,7 +101,7 @@ TEST(link, both_may_connect_at_once_in_any_interleaving) {
   }
 }
 
-TEST(link, an_empty_slot_and_its_own_are_dead_at_once) {
+TEST(link, connect_to_empty_or_own_slot_fails_immediately) {
   const auto a = open_link();
   const auto own = a->connect(a->slot());
   EXPECT_EQ(own->state(), peer_state::dead);
@@ -117,7 +117,7 @@ TEST(link, an_empty_slot_and_its_own_are_dead_at_once) {
   EXPECT_EQ(a->find(slot_count), nullptr);
 }
 
-TEST(link, a_peer_that_never_answers_times_out) {
+TEST(link, connect_to_silent_peer_times_out) {
   const auto silent = open_link();  // nobody serves it
   const auto a = open_link();
   const auto start = clock::now();
@@ -131,7 +131,7 @@ TEST(link, a_peer_that_never_answers_times_out) {
   EXPECT_EQ(waiting->end(), peer_end::timed_out);
 }
 
-TEST(link_death, broken_rules_stop_the_program) {
+TEST(link_death, rule_violation_stops_the_program) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // links do not survive fork
   const auto a = open_link();
   EXPECT_DEATH(static_cast<void>(a->connect(slot_count)), "a slot is less than 1024");
@@ -180,7 +180,7 @@ TEST(link, records_arrive_in_order_from_several_threads) {
   EXPECT_FALSE(pair.right->anything_published());
 }
 
-TEST(link, a_kept_record_stays_first_and_does_not_keep_awake) {
+TEST(link, deferred_record_stays_first_and_does_not_prevent_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   ASSERT_TRUE(send_record(*pair.to_right, 2, 4, 1));
@@ -196,7 +196,7 @@ TEST(link, a_kept_record_stays_first_and_does_not_keep_awake) {
   EXPECT_EQ(pair.right->receive(take_all, 10), 3U);
 }
 
-TEST(link, budget_is_kept_and_peers_take_turns) {
+TEST(link, poll_budget_is_respected_and_peers_are_served_in_turn) {
   const auto hub = open_link();
   const auto one = open_link();
   const auto two = open_link();
@@ -220,7 +220,7 @@ TEST(link, budget_is_kept_and_peers_take_turns) {
   EXPECT_EQ(seen[2], 5);
 }
 
-TEST(link, many_peers_are_found_by_doorbell) {
+TEST(link, doorbell_identifies_one_of_many_peers) {
   link_options options;
   options.scan_limit = 2;
   options.ring_bytes = min_ring_bytes;
@@ -255,7 +255,7 @@ TEST(link, many_peers_are_found_by_doorbell) {
   }
 }
 
-TEST(link, in_doorbell_mode_a_kept_record_is_offered_again) {
+TEST(link, deferred_record_is_offered_again_in_doorbell_mode) {
   link_options options;
   options.scan_limit = 0;
   linked_pair pair(options);
@@ -266,14 +266,14 @@ TEST(link, in_doorbell_mode_a_kept_record_is_offered_again) {
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
 }
 
-TEST(link, a_lost_doorbell_only_delays) {
+TEST(link, lost_doorbell_delays_but_loses_no_record) {
   link_options options;
   options.scan_limit = 0;
   linked_pair pair(options);
   pair.right->receive(take_all, 10);  // a look at all, as after each pairing
   pair.right->receive(take_all, 10);
   {
-    // What a peer does that never rings.
+    // A peer that never rings the doorbell.
     const auto lock = pair.to_right->lock_sends();
     ASSERT_EQ(pair.to_right->try_reserve(1, 4).status, ring_status::ok);
     pair.to_right->commit();
@@ -283,7 +283,7 @@ TEST(link, a_lost_doorbell_only_delays) {
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
 }
 
-TEST(link, a_full_ring_asks_for_a_wake_up_and_gets_it) {
+TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   link_options options;
   options.ring_bytes = min_ring_bytes;
   linked_pair pair(options);
@@ -301,7 +301,7 @@ TEST(link, a_full_ring_asks_for_a_wake_up_and_gets_it) {
   EXPECT_TRUE(send_record(*pair.to_right, 1, 1000, 1));
 }
 
-TEST(link, room_that_came_back_forbids_sleep) {
+TEST(link, returned_ring_space_prevents_sleep) {
   link_options options;
   options.ring_bytes = min_ring_bytes;
   linked_pair pair(options);
@@ -315,7 +315,7 @@ TEST(link, room_that_came_back_forbids_sleep) {
   pair.left->announce_awake();
 }
 
-TEST(link, only_a_sleeper_is_woken_and_only_once_per_sleep) {
+TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->wake_fd())) << "it is awake";
@@ -344,7 +344,7 @@ TEST(link, wake_self_ends_the_sleep) {
   EXPECT_FALSE(readable(a->wake_fd()));
 }
 
-TEST(link, no_wake_up_is_lost_between_a_sleeper_and_a_sender) {
+TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   // The sleeper waits without a time limit of its own: a lost wake-up ends in the deadline.
   linked_pair pair;
   std::atomic<bool> stop = false;
@@ -378,7 +378,7 @@ TEST(link, no_wake_up_is_lost_between_a_sleeper_and_a_sender) {
   EXPECT_GT(sent, 10);
 }
 
-TEST(link, a_wake_channel_is_fetched_on_first_use_and_signalled_directly_later) {
+TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   linked_pair pair;
   const auto channel = pair.right->create_wake_channel().value();
   EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "not known yet";
@@ -391,7 +391,7 @@ TEST(link, a_wake_channel_is_fetched_on_first_use_and_signalled_directly_later) 
   EXPECT_FALSE(pair.to_right->signal_channel(0)) << "no channel";
 }
 
-TEST(link, a_destroyed_wake_channel_is_not_its_successor) {
+TEST(link, reused_wake_channel_id_is_not_confused_with_its_predecessor) {
   linked_pair pair;
   const auto first = pair.right->create_wake_channel().value();
   EXPECT_TRUE(pair.right->destroy_wake_channel(first.id));
@@ -435,7 +435,7 @@ TEST(link, shareable_memory_is_mapped_on_first_use) {
                     [&] { return look().status != map_status::ready; }));
 }
 
-TEST(link, route_policies_close_routes) {
+TEST(link, route_policy_disables_routes) {
   link_options options;
   options.route = route_policy::no_cma;
   linked_pair no_cma(options);
@@ -452,7 +452,7 @@ TEST(link, route_policies_close_routes) {
   EXPECT_EQ(ring.to_right->map(1, 0, 1, map_access::read_only).status, map_status::unavailable);
 }
 
-TEST(link, fence_waits_for_sections_that_began_before_and_for_no_others) {
+TEST(link, fence_waits_only_for_sections_that_began_before_it) {
   linked_pair pair;
   EXPECT_EQ(pair.right->fence(deadline::after(0s)), fence_outcome::clear);
   {
@@ -477,7 +477,7 @@ TEST(link, fence_waits_for_sections_that_began_before_and_for_no_others) {
   busy.join();
 }
 
-TEST(link, all_lanes_taken_is_an_empty_section) {
+TEST(link, section_without_free_lane_is_empty) {
   linked_pair pair;
   std::vector<active_section> sections;
   for (std::uint32_t i = 0; i < lane_count; ++i) {
@@ -489,7 +489,7 @@ TEST(link, all_lanes_taken_is_an_empty_section) {
   EXPECT_TRUE(pair.to_right->enter());
 }
 
-TEST(link, after_withdraw_and_fence_nobody_writes_any_more) {
+TEST(link, no_write_occurs_after_withdraw_and_fence) {
   linked_pair pair;
   std::atomic<std::uint64_t> target = 0;
   std::atomic<bool> stop = false;
@@ -521,7 +521,7 @@ TEST(link, after_withdraw_and_fence_nobody_writes_any_more) {
   writer.join();
 }
 
-TEST(link, a_closed_link_is_an_exited_peer_after_its_last_records) {
+TEST(link, closed_link_reports_peer_exit_after_its_last_records) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_left, 5, 10, 1));
   pair.to_left.reset();
@@ -538,7 +538,7 @@ TEST(link, a_closed_link_is_an_exited_peer_after_its_last_records) {
   EXPECT_EQ(pair.left->fence(deadline::after(0s)), fence_outcome::clear);
 }
 
-TEST(link, records_that_are_never_taken_do_not_keep_a_dead_peer_alive) {
+TEST(link, unread_records_do_not_hide_peer_death) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_left, 5, 10, 1));
   pair.to_left.reset();
@@ -550,7 +550,7 @@ TEST(link, records_that_are_never_taken_do_not_keep_a_dead_peer_alive) {
   EXPECT_EQ(pair.to_right->state(), peer_state::dead);
 }
 
-TEST(link, a_receiver_that_calls_a_record_broken_ends_the_pairing) {
+TEST(link, record_rejected_by_receiver_ends_the_pairing) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   const auto refuse = [](peer&, const ring_record&) { return handled::broken; };

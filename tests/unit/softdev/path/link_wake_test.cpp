@@ -11,7 +11,7 @@
 namespace verbena::softdev {
 namespace {
 
-TEST(link_wake, ids_are_never_zero_and_never_the_same_soon) {
+TEST(link_wake, ids_are_nonzero_and_not_reused_soon) {
   wake_channels channels;
   std::set<wake_channel_id> seen;
   for (int i = 0; i < 70'000; ++i) {
@@ -25,7 +25,7 @@ TEST(link_wake, ids_are_never_zero_and_never_the_same_soon) {
   }
 }
 
-TEST(link_wake, a_shared_copy_signals_the_original) {
+TEST(link_wake, shared_copy_signals_the_original) {
   wake_channels channels;
   const auto made = channels.create().value();
   const unique_fd copy = channels.share(made.id);
@@ -39,7 +39,7 @@ TEST(link_wake, a_shared_copy_signals_the_original) {
   EXPECT_FALSE(channels.share(made.id));
 }
 
-TEST(link_wake, a_sleeper_is_signalled_once_per_sleep) {
+TEST(link_wake, sleeper_is_signaled_once_per_sleep) {
   sleeper_signal signal;
   EXPECT_FALSE(signal.wanted(0));
   EXPECT_TRUE(signal.wanted(1));

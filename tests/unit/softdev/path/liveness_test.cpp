@@ -10,7 +10,7 @@
 namespace verbena::softdev {
 namespace {
 
-TEST(liveness, a_watch_sees_the_exit) {
+TEST(liveness, watch_detects_process_exit) {
   testing::child child([](int) {
     ::pause();
     return 0;
@@ -25,7 +25,7 @@ TEST(liveness, a_watch_sees_the_exit) {
   EXPECT_TRUE(watch.exited());
 }
 
-TEST(liveness, a_process_that_was_gone_before_is_known_to_be_gone) {
+TEST(liveness, watch_of_exited_process_reports_exit) {
   pid_t gone = 0;
   {
     testing::child child([](int) { return 3; });
@@ -36,14 +36,14 @@ TEST(liveness, a_process_that_was_gone_before_is_known_to_be_gone) {
   EXPECT_TRUE(watch.exited());
 }
 
-TEST(liveness, an_unknown_process_cannot_be_watched) {
+TEST(liveness, watch_of_unknown_process_fails) {
   const process_watch watch(0);
   EXPECT_FALSE(watch.watchable());
   EXPECT_FALSE(watch.exited());
   EXPECT_FALSE(process_watch().exited());
 }
 
-TEST(liveness, a_stopped_process_is_told_from_a_running_one) {
+TEST(liveness, stopped_process_is_distinguished_from_running_process) {
   testing::child child([](int to_parent) {
     ::prctl(PR_SET_NAME, "a) S (b");  // a name that looks like the end of the name
     testing::tell(to_parent, 1);
@@ -62,7 +62,7 @@ TEST(liveness, a_stopped_process_is_told_from_a_running_one) {
   EXPECT_FALSE(is_stopped(0));
 }
 
-TEST(liveness, a_fork_guard_tells_the_child) {
+TEST(liveness, fork_guard_detects_the_child) {
   const fork_guard guard;
   EXPECT_TRUE(guard.same_process());
   testing::child child([&](int) { return guard.same_process() ? 1 : 0; });

@@ -32,7 +32,7 @@ std::vector<iovec> pieces_of(std::vector<unsigned char>& bytes, std::size_t piec
   return pieces;
 }
 
-TEST(remote_copy, scatters_and_gathers_many_pieces) {
+TEST(remote_copy, many_segments_are_scattered_and_gathered) {
   auto far = pattern(100'003, 3);
   std::vector<unsigned char> near(far.size());
   const auto into = pieces_of(near, 500);
@@ -46,7 +46,7 @@ TEST(remote_copy, scatters_and_gathers_many_pieces) {
   EXPECT_EQ(near, far);
 }
 
-TEST(remote_copy, copies_no_more_than_asked) {
+TEST(remote_copy, copy_does_not_exceed_the_requested_length) {
   auto far = pattern(100, 1);
   std::vector<unsigned char> near(100, 0xee);
   const iovec into{near.data(), near.size()};
@@ -56,7 +56,7 @@ TEST(remote_copy, copies_no_more_than_asked) {
   EXPECT_EQ(remote_read(::getpid(), {&into, 1}, address_of(far.data()), 0).status, copy_status::ok);
 }
 
-TEST(remote_copy, a_hole_is_a_fault_after_what_lies_before_it) {
+TEST(remote_copy, copy_up_to_an_unmapped_page_reports_a_fault) {
   void* pages = ::mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
   ASSERT_EQ(::munmap(static_cast<char*>(pages) + 4096, 4096), 0);
@@ -69,7 +69,7 @@ TEST(remote_copy, a_hole_is_a_fault_after_what_lies_before_it) {
   ::munmap(pages, 4096);
 }
 
-TEST(remote_copy, a_dead_process_is_told_from_a_forbidden_one) {
+TEST(remote_copy, dead_process_is_distinguished_from_permission_denied) {
   pid_t gone = 0;
   {
     testing::child child([](int) { return 0; });
@@ -81,7 +81,7 @@ TEST(remote_copy, a_dead_process_is_told_from_a_forbidden_one) {
   EXPECT_EQ(remote_read(gone, {&into, 1}, address_of(&value), 4).status, copy_status::process_gone);
 }
 
-TEST(remote_copy, a_process_of_another_user_is_forbidden) {
+TEST(remote_copy, process_of_another_user_is_refused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   testing::child other([](int to_parent) {
     if (::setuid(65534) != 0) return 1;
@@ -96,7 +96,7 @@ TEST(remote_copy, a_process_of_another_user_is_forbidden) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-TEST(remote_copy, probe_reports_what_really_works) {
+TEST(remote_copy, probe_reports_the_working_methods) {
   struct probed {
     std::uint64_t source = 0x1234'5678'9abc'def0U;
     std::uint64_t sink = 0;

@@ -58,7 +58,7 @@ void send_raw(int socket, std::span<const std::byte> bytes, std::span<const int>
   ASSERT_GE(::sendmsg(socket, &header, MSG_NOSIGNAL), 0);
 }
 
-TEST(rendezvous, a_slot_is_free_again_after_its_owner_was_killed) {
+TEST(rendezvous, slot_is_free_after_its_owner_was_killed) {
   testing::child owner([](int to_parent) {
     const auto claim = slot_claim::take().value();
     testing::tell(to_parent, claim.slot());
@@ -92,7 +92,7 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
     if (::connect(socket.get(), name, size) != 0) return 2;
     testing::tell(to_parent, 1);
     char byte = 0;
-    // … but is closed without a word.
+    // … but is closed without a message.
     return ::recv(socket.get(), &byte, 1, 0) == 0 ? 0 : 3;
   });
   EXPECT_EQ(other.read<int>(), 1);
@@ -121,7 +121,7 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
   EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
 }
 
-TEST(rendezvous, nobody_waiting_is_an_empty_accept) {
+TEST(rendezvous, accept_without_waiting_peer_returns_empty) {
   auto claim = slot_claim::take().value();
   EXPECT_FALSE(claim.accept());
   auto made = connect_to_slot(claim.slot());
@@ -130,7 +130,7 @@ TEST(rendezvous, nobody_waiting_is_an_empty_accept) {
   EXPECT_FALSE(claim.accept());
 }
 
-TEST(rendezvous, a_message_arrives_as_it_was_sent) {
+TEST(rendezvous, message_arrives_unchanged) {
   socket_pair sockets;
   const unique_fd event = create_eventfd().value();
   link_message out{.kind = message_kind::give_arena, .id = 77, .bytes = 4096};
@@ -162,7 +162,7 @@ TEST(rendezvous, sending_never_blocks) {
   EXPECT_EQ(send_message(sockets.left.get(), message, {}), send_status::closed);
 }
 
-TEST(rendezvous, nonsense_is_malformed_and_its_descriptors_are_closed) {
+TEST(rendezvous, malformed_message_is_refused_and_its_descriptors_are_closed) {
   socket_pair sockets;
   const unique_fd event = create_eventfd().value();
   const std::size_t before = open_descriptors();
@@ -198,7 +198,7 @@ TEST(rendezvous, nonsense_is_malformed_and_its_descriptors_are_closed) {
   check(128, 0);
 }
 
-TEST(rendezvous, a_hello_of_another_version_is_received_without_its_content) {
+TEST(rendezvous, hello_of_another_version_is_received_without_content) {
   socket_pair sockets;
   std::array<std::byte, 128> bytes{};
   const link_message refusal{.kind = message_kind::refuse_version, .id = 5};

@@ -43,7 +43,7 @@ bool all_are(std::span<const std::byte> bytes, std::uint8_t value) {
   return std::ranges::all_of(bytes, [&](std::byte b) { return b == std::byte{value}; });
 }
 
-TEST(ring, gives_back_records_in_order) {
+TEST(ring, records_are_read_in_order) {
   test_ring ring;
   ring_record record;
   EXPECT_EQ(ring.consumer.peek(record), ring_status::empty);
@@ -62,7 +62,7 @@ TEST(ring, gives_back_records_in_order) {
   EXPECT_EQ(ring.consumer.peek(record), ring_status::empty);
 }
 
-TEST(ring, is_full_until_the_consumer_reports_its_position) {
+TEST(ring, ring_is_full_until_the_consumer_reports_its_position) {
   test_ring ring;
   int count = 0;
   while (ring.put(1, 1000, 1)) ++count;
@@ -77,7 +77,7 @@ TEST(ring, is_full_until_the_consumer_reports_its_position) {
   EXPECT_TRUE(ring.put(1, 1000, 1));
 }
 
-TEST(ring, tells_its_position_by_itself_within_an_eighth) {
+TEST(ring, consumer_position_is_reported_every_eighth_of_the_ring) {
   test_ring ring;
   while (ring.put(1, 1000, 1)) {
   }
@@ -89,7 +89,7 @@ TEST(ring, tells_its_position_by_itself_within_an_eighth) {
   EXPECT_TRUE(ring.put(1, 1000, 1));
 }
 
-TEST(ring, a_reservation_without_commit_is_invisible) {
+TEST(ring, uncommitted_reservation_is_not_visible) {
   test_ring ring;
   ASSERT_EQ(ring.producer.try_reserve(1, 10).status, ring_status::ok);
   ring_record record;
@@ -99,7 +99,7 @@ TEST(ring, a_reservation_without_commit_is_invisible) {
   EXPECT_EQ(record.type, 2);
 }
 
-TEST(ring, counts_announced_records) {
+TEST(ring, announced_records_are_counted) {
   test_ring ring;
   ASSERT_TRUE(ring.put(1, 8, 1));
   ASSERT_TRUE(ring.put(1, 8, 1));
@@ -116,7 +116,7 @@ TEST(ring, counts_announced_records) {
   EXPECT_EQ(ring.consumer.check_announced(), ring_status::empty);
 }
 
-TEST(ring, survives_many_laps_of_mixed_sizes) {
+TEST(ring, records_of_mixed_sizes_survive_many_wraparounds) {
   test_ring ring;
   std::mt19937 random(test::campaign_seed(42));
   std::mt19937 expected(test::campaign_seed(42));
@@ -144,7 +144,7 @@ TEST(ring, survives_many_laps_of_mixed_sizes) {
   }
 }
 
-TEST(ring, payload_that_looks_like_a_header_is_not_taken_for_one) {
+TEST(ring, payload_resembling_a_header_is_not_parsed_as_header) {
   test_ring ring;
   ring_record record;
   std::vector<std::uint64_t> fake(2000, 0xb1ad'0001'0000'0008U);
@@ -163,7 +163,7 @@ TEST(ring, payload_that_looks_like_a_header_is_not_taken_for_one) {
   }
 }
 
-TEST(ring, refuses_headers_that_no_producer_writes) {
+TEST(ring, invalid_header_is_refused) {
   const std::uint64_t mark = std::uint64_t{0xb1ad} << 48;
   const std::uint64_t pad = std::uint64_t{0xffff} << 32;
   const std::uint64_t bad[] = {
@@ -183,7 +183,7 @@ TEST(ring, refuses_headers_that_no_producer_writes) {
   }
 }
 
-TEST(ring, refuses_a_record_that_leaves_the_ring) {
+TEST(ring, record_beyond_the_ring_is_refused) {
   test_ring ring;
   ring_record record;
   const std::uint32_t most = max_record_bytes(ring_bytes);
@@ -198,7 +198,7 @@ TEST(ring, refuses_a_record_that_leaves_the_ring) {
   EXPECT_EQ(ring.consumer.peek(record), leaves ? ring_status::corrupt : ring_status::ok);
 }
 
-TEST(ring, random_bytes_never_lead_outside) {
+TEST(ring, random_bytes_never_cause_out_of_bounds_access) {
   std::mt19937_64 random(test::campaign_seed(7));
   for (int round = 0; round < 2000; ++round) {
     test_ring ring;
@@ -221,7 +221,7 @@ TEST(ring, random_bytes_never_lead_outside) {
   }
 }
 
-TEST(ring, finds_out_announcements_without_records) {
+TEST(ring, announcement_without_record_is_detected) {
   test_ring ring;
   ring.published = 3;
   EXPECT_EQ(ring.consumer.check_announced(), ring_status::corrupt);
@@ -230,7 +230,7 @@ TEST(ring, finds_out_announcements_without_records) {
   EXPECT_EQ(ring.consumer.announced(), 0U) << "nobody is kept awake by it";
 }
 
-TEST(ring, refuses_a_position_that_the_consumer_cannot_have) {
+TEST(ring, impossible_consumer_position_is_refused) {
   for (const std::uint64_t position :
        {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{64}, std::uint64_t{1}}) {
     test_ring ring;
@@ -244,7 +244,7 @@ TEST(ring, refuses_a_position_that_the_consumer_cannot_have) {
   }
 }
 
-TEST(ring, carries_a_stream_between_threads) {
+TEST(ring, stream_between_threads_arrives_intact) {
   test_ring ring;
   constexpr std::uint32_t count = 20000;
   std::thread consumer([&] {

@@ -29,7 +29,7 @@ region_record region(std::uint32_t key, std::uint64_t address = 0x1000) {
           .arena_offset = 0x100};
 }
 
-TEST(segment, shows_its_header) {
+TEST(segment, header_is_readable_by_a_peer) {
   segments s;
   EXPECT_EQ(s.seen.header().magic, segment_magic);
   EXPECT_EQ(s.seen.header().version, layout_version);
@@ -37,14 +37,14 @@ TEST(segment, shows_its_header) {
   EXPECT_EQ(s.seen.header().generation, 99U);
 }
 
-TEST(segment, cannot_be_mapped_writable_by_a_peer) {
+TEST(segment, writable_mapping_by_a_peer_is_refused) {
   segments s;
   EXPECT_FALSE(map_shared(s.own->fd(), public_segment_bytes, map_access::read_write));
   auto read_only = map_shared(s.own->fd(), public_segment_bytes, map_access::read_only).value();
   EXPECT_NE(::mprotect(read_only.data(), read_only.size(), PROT_READ | PROT_WRITE), 0);
 }
 
-TEST(segment, region_is_found_until_withdrawn) {
+TEST(segment, region_is_found_until_it_is_withdrawn) {
   segments s;
   region_record out;
   EXPECT_EQ(s.seen.find_region(77, out), lookup::absent);
@@ -67,7 +67,7 @@ TEST(segment, region_is_found_until_withdrawn) {
   EXPECT_EQ(s.seen.find_region(0, out), lookup::absent);
 }
 
-TEST(segment, same_key_published_again_is_another_registration) {
+TEST(segment, republished_key_is_a_new_registration) {
   segments s;
   region_record first;
   region_record second;
@@ -81,7 +81,7 @@ TEST(segment, same_key_published_again_is_another_registration) {
   EXPECT_TRUE(s.seen.is_current(second));
 }
 
-TEST(segment, update_changes_access_of_a_published_region_only) {
+TEST(segment, update_changes_only_the_access_of_a_published_region) {
   segments s;
   EXPECT_FALSE(s.own->update_region(region(5)));
   ASSERT_TRUE(s.own->publish_region(region(5)));
@@ -93,7 +93,7 @@ TEST(segment, update_changes_access_of_a_published_region_only) {
   EXPECT_EQ(out.access, 1U);
 }
 
-TEST(segment, holds_tens_of_thousands_of_random_keys) {
+TEST(segment, tens_of_thousands_of_random_keys_are_found) {
   segments s;
   std::mt19937 random(test::campaign_seed(1));
   std::vector<std::uint32_t> keys;
@@ -115,7 +115,7 @@ TEST(segment, holds_tens_of_thousands_of_random_keys) {
   EXPECT_EQ(s.own->region_count(), 0U);
 }
 
-TEST(segment, refuses_a_key_whose_places_are_taken_and_takes_it_when_one_is_free) {
+TEST(segment, key_is_refused_until_one_of_its_slots_is_free) {
   segments s;
   // Keys that the hash sends to the same place: multiples of the inverse's period, found by trial.
   const auto place = [](std::uint32_t key) { return (key * 0x9e37'79b1U) >> 14; };
@@ -133,7 +133,7 @@ TEST(segment, refuses_a_key_whose_places_are_taken_and_takes_it_when_one_is_free
   EXPECT_EQ(s.seen.find_region(same.back(), out), lookup::found);
 }
 
-TEST(segment_death, broken_rules_stop_the_program) {
+TEST(segment_death, rule_violation_stops_the_program) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // segments do not survive fork
   segments s;
   EXPECT_DEATH(static_cast<void>(s.own->publish_region(region(0))), "key 0 names no memory region");
@@ -141,7 +141,7 @@ TEST(segment_death, broken_rules_stop_the_program) {
   EXPECT_DEATH(static_cast<void>(s.own->publish_region(region(9))), "published once at a time");
 }
 
-TEST(segment, frozen_regions_are_busy_and_rebound_ones_point_elsewhere) {
+TEST(segment, frozen_region_is_busy_and_rebound_region_has_a_new_target) {
   segments s;
   ASSERT_TRUE(s.own->publish_region(region(1, 0x10000)));
   ASSERT_TRUE(s.own->publish_region(region(2, 0x11000)));
@@ -206,7 +206,7 @@ TEST(segment, readers_never_see_a_mixture_of_two_registrations) {
   writer.join();
 }
 
-TEST(segment, queue_pair_line_appears_changes_and_goes) {
+TEST(segment, queue_pair_entry_is_published_updated_and_removed) {
   segments s;
   const std::uint32_t qpn = (5U << 14) | 1234U;
   queue_pair_record out;
@@ -227,7 +227,7 @@ TEST(segment, queue_pair_line_appears_changes_and_goes) {
   EXPECT_EQ(s.seen.find_queue_pair(0, out), lookup::absent);
 }
 
-TEST(segment, each_arming_is_a_new_word) {
+TEST(segment, each_arming_publishes_a_new_value) {
   segments s;
   s.own->arm(3, arm_state::any);
   const std::uint32_t first = s.seen.line(3).arm;
@@ -241,7 +241,7 @@ TEST(segment, each_arming_is_a_new_word) {
   EXPECT_EQ(arm_state_of(0xffff'ffffU), arm_state::none) << "garbage wakes nobody";
 }
 
-TEST(segment, hostile_content_gives_answers_not_loops) {
+TEST(segment, hostile_content_does_not_cause_endless_loops) {
   // A peer's segment full of random words: every lookup returns, and what is found is what it says.
   auto hostile = create_sealed("hostile", public_segment_bytes, sealed_for::everybody).value();
   std::mt19937_64 random(test::campaign_seed(3));

@@ -66,13 +66,13 @@ struct server {
 struct client {
   explicit client(std::uint16_t port, bool queue_pair = true) {
     id.resolve(channel, port);
-    if (queue_pair) id.create_queue_pair();
+    if (queue_pair) id.create_qp();
   }
   cm_channel channel;
   cm_id id{channel};
 };
 
-TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_part) {
+TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_disconnect) {
   child_process passive([](stream& parent) {
     server here;
     parent.put(here.port);
@@ -85,7 +85,7 @@ TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_part) {
     EXPECT_EQ(asked.rnr_retry_count, 6);
     cm_id id(event->id);
     EXPECT_NE(id->verbs, nullptr);
-    id.create_queue_pair();
+    id.create_qp();
     buffer memory(id->pd, 8);
     post_receive(id.get(), memory);
     EXPECT_EQ(id.accept("welcome"), 0);
@@ -115,7 +115,7 @@ TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_part) {
   EXPECT_EQ(passive.join(), 0);
 }
 
-TEST(cm_connect, a_program_may_move_its_queue_pairs_itself) {
+TEST(cm_connect, application_can_modify_queue_pair_states_itself) {
   server here;
   client active(here.port, false);
   EXPECT_EQ(active.id.connect(), 0);
@@ -140,7 +140,7 @@ TEST(cm_connect, a_program_may_move_its_queue_pairs_itself) {
   active.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
 }
 
-TEST(cm_connect, refusals_say_why) {
+TEST(cm_connect, rejected_event_has_the_reason) {
   server here;
   {
     client active(here.port);
@@ -171,7 +171,7 @@ TEST(cm_connect, refusals_say_why) {
   active.channel.expect(RDMA_CM_EVENT_REJECTED, 8);  // nobody listens
 }
 
-TEST(cm_connect, a_backlog_bounds_the_requests_that_wait) {
+TEST(cm_connect, backlog_limits_pending_connection_requests) {
   cm_channel channel;
   cm_id listener(channel);
   const std::uint16_t port = listener.listen(2);
@@ -187,9 +187,9 @@ TEST(cm_connect, a_backlog_bounds_the_requests_that_wait) {
 
 // Where the passive process is killed.
 enum class moment { before_taking, before_accepting, before_confirmation, connected };
-class killed_peer : public ::testing::TestWithParam<moment> {};
+class connected_peer : public ::testing::TestWithParam<moment> {};
 
-TEST_P(killed_peer, is_told_of) {
+TEST_P(connected_peer, killed_peer_raises_an_event) {
   child_process passive([](stream& parent) {
     server here;
     parent.put(here.port);
@@ -228,14 +228,14 @@ TEST_P(killed_peer, is_told_of) {
   EXPECT_EQ(passive.join(), 1000 + SIGKILL);
 }
 
-INSTANTIATE_TEST_SUITE_P(moments, killed_peer,
+INSTANTIATE_TEST_SUITE_P(moments, connected_peer,
                          ::testing::Values(moment::before_taking, moment::before_accepting,
                                            moment::before_confirmation, moment::connected));
 
 // Where the active process is killed.
-class killed_client : public ::testing::TestWithParam<moment> {};
+class connecting_client : public ::testing::TestWithParam<moment> {};
 
-TEST_P(killed_client, is_told_of) {
+TEST_P(connecting_client, killed_client_raises_an_event) {
   server here;
   child_process active([&](stream& parent) {
     client child(parent.take<std::uint16_t>(), false);
@@ -262,10 +262,10 @@ TEST_P(killed_client, is_told_of) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(moments, killed_client,
+INSTANTIATE_TEST_SUITE_P(moments, connecting_client,
                          ::testing::Values(moment::before_confirmation, moment::connected));
 
-TEST(cm_connect, an_identifier_waits_until_its_events_are_acknowledged) {
+TEST(cm_connect, destroy_id_waits_until_its_events_are_acknowledged) {
   cm_channel channel;
   cm_id id(channel);
   sockaddr_in to = loopback(9);
@@ -282,7 +282,7 @@ TEST(cm_connect, an_identifier_waits_until_its_events_are_acknowledged) {
   other.join();
 }
 
-TEST(cm_connect, a_channel_that_does_not_block_says_so) {
+TEST(cm_connect, nonblocking_channel_without_event_returns_eagain) {
   cm_channel channel;
   ASSERT_EQ(fcntl(channel.get()->fd, F_SETFL, O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;
@@ -290,7 +290,7 @@ TEST(cm_connect, a_channel_that_does_not_block_says_so) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST(cm_connect, events_move_with_their_identifier) {
+TEST(cm_connect, migrate_id_moves_pending_events) {
   cm_channel first;
   cm_channel second;
   cm_id id(first);

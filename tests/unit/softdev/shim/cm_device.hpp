@@ -117,7 +117,7 @@ class cm_id {
     sockaddr_in where = loopback(port, host);
     return CM(rdma_bind_addr)(id_, generic(where)) == 0 ? 0 : errno;
   }
-  /// Listens on a port that nobody else has; returns it.
+  /// Listens on an unused port; returns the port.
   std::uint16_t listen(int backlog = 0) {
     EXPECT_EQ(bind(0), 0);
     EXPECT_EQ(CM(rdma_listen)(id_, backlog), 0);
@@ -131,7 +131,7 @@ class cm_id {
     ASSERT_EQ(CM(rdma_resolve_route)(id_, 1000), 0);
     channel.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
   }
-  void create_queue_pair() {
+  void create_qp() {
     ibv_qp_init_attr wanted{};
     wanted.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1};
     wanted.qp_type = id_->qp_type;

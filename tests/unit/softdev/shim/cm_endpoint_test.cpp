@@ -33,7 +33,7 @@ rdma_cm_id* make_endpoint(const char* service, int flags) {
   return id;
 }
 
-TEST(cm_endpoint, calls_wait_for_what_they_begin) {
+TEST(cm_endpoint, synchronous_calls_wait_for_their_event) {
   rdma_cm_id* const listener = make_endpoint("0", RAI_PASSIVE);
   ASSERT_NE(listener, nullptr);
   ASSERT_EQ(CM(rdma_listen)(listener, 0), 0);
@@ -62,21 +62,21 @@ TEST(cm_endpoint, calls_wait_for_what_they_begin) {
   CM(rdma_destroy_ep)(refused);
 }
 
-TEST(cm_endpoint, datagram_services_tell_where_they_are) {
+TEST(cm_endpoint, datagram_service_returns_its_address_and_qkey) {
   cm_channel passive;
   cm_id listener(passive, RDMA_PS_UDP);
   const std::uint16_t port = listener.listen();
   cm_channel active;
   cm_id id(active, RDMA_PS_UDP);
   id.resolve(active, port);
-  id.create_queue_pair();
+  id.create_qp();
   EXPECT_EQ(id->qp->qp_type, IBV_QPT_UD);
   EXPECT_EQ(id->qp->state, IBV_QPS_RTS);
   EXPECT_EQ(id.connect("who"), 0);
   const cm_event asked = passive.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
   EXPECT_EQ(asked->param.ud.private_data_len, 180);
   cm_id service(asked->id);
-  service.create_queue_pair();
+  service.create_qp();
   EXPECT_EQ(service.accept("me"), 0);
   const cm_event found = active.expect(RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(found->param.ud.qp_num, service->qp->qp_num);
@@ -85,7 +85,7 @@ TEST(cm_endpoint, datagram_services_tell_where_they_are) {
   EXPECT_EQ(std::memcmp(found->param.ud.private_data, "me", 3), 0);
 }
 
-TEST(cm_endpoint, options_and_states_are_checked) {
+TEST(cm_endpoint, invalid_options_and_states_are_refused) {
   cm_channel channel;
   cm_id id(channel);
   const auto set = [&](int level, int name, std::size_t size) {
@@ -118,7 +118,7 @@ TEST(cm_endpoint, options_and_states_are_checked) {
   CM(rdma_free_devices)(devices);
 }
 
-TEST(cm_endpoint, a_forked_child_has_a_manager_of_its_own) {
+TEST(cm_endpoint, forked_child_has_its_own_connection_manager) {
   cm_channel channel;
   cm_id listener(channel);
   const std::uint16_t port = listener.listen();
@@ -143,7 +143,7 @@ TEST(cm_endpoint, a_forked_child_has_a_manager_of_its_own) {
   EXPECT_EQ(child.join(), 0);
 }
 
-TEST(cm_endpoint, switched_off_or_as_an_adapter_without_one_there_is_no_manager) {
+TEST(cm_endpoint, disabled_or_unsupported_connection_manager_is_absent) {
   for (const char* setting : {"VERBENA_SOFTDEV=off", "VERBENA_SOFTDEV_PERSONA=efa"}) {
     EXPECT_EQ(in_child([&] {
                 std::string text(setting);
@@ -157,7 +157,7 @@ TEST(cm_endpoint, switched_off_or_as_an_adapter_without_one_there_is_no_manager)
   }
 }
 
-TEST(cm_endpoint, works_as_an_infiniband_adapter) {
+TEST(cm_endpoint, connections_work_on_an_infiniband_port) {
   EXPECT_EQ(in_child([] {
               setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
               cm_channel channel;
@@ -167,10 +167,10 @@ TEST(cm_endpoint, works_as_an_infiniband_adapter) {
               cm_id active(other);
               active.resolve(other, port);
               EXPECT_NE(active->route.path_rec->dlid, 0);
-              active.create_queue_pair();
+              active.create_qp();
               EXPECT_EQ(active.connect(), 0);
               cm_id passive(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST)->id);
-              passive.create_queue_pair();
+              passive.create_qp();
               EXPECT_EQ(passive.accept(), 0);
               other.expect(RDMA_CM_EVENT_ESTABLISHED);
               channel.expect(RDMA_CM_EVENT_ESTABLISHED);
@@ -195,17 +195,17 @@ int destroy_under_takers() {
   CM(rdma_destroy_event_channel)(channel);
   std::thread(take).detach();
   if (returned.try_acquire_for(milliseconds(1100))) return 2;
-  if (fcntl(fd, F_GETFD) < 0) return 3;  // somebody waits for it
+  if (fcntl(fd, F_GETFD) < 0) return 3;  // a thread waits for it
   rdma_cm_event* event = nullptr;
   if (CM(rdma_get_cm_event)(channel, &event) != -1 || errno != EBADF) return 4;
   return returned.try_acquire() ? 5 : 0;
 }
 
-TEST(cm_channel, that_is_destroyed_keeps_who_takes_events_and_who_comes_a_moment_later) {
+TEST(cm_channel, destroying_a_channel_is_safe_for_current_and_late_readers) {
   EXPECT_EQ(in_child(&destroy_under_takers), 0);
 }
 
-TEST(cm_channel, that_is_destroyed_gives_its_descriptor_back) {
+TEST(cm_channel, destroying_a_channel_closes_its_descriptor) {
   EXPECT_EQ(in_child([] {
               rdma_event_channel* const first = CM(rdma_create_event_channel)();
               const int fd = first->fd;

@@ -16,7 +16,7 @@ extern "C" int ibv_query_gid_type(ibv_context* context, std::uint8_t port_num, u
 namespace verbena::softdev::testing {
 namespace {
 
-TEST(soft_table, is_sorted_and_every_name_has_one_function) {
+TEST(soft_table, table_is_sorted_and_each_name_has_one_function) {
   std::set<std::string> names;
   for (std::uint32_t i = 0; i < table().count; ++i) {
     const auto& entry = table().functions[i];
@@ -62,7 +62,7 @@ std::string installed_libibverbs() {
   return where.dli_fname;
 }
 
-TEST(soft_table, has_every_public_function_of_the_installed_libibverbs) {
+TEST(soft_table, table_has_every_public_function_of_libibverbs) {
   const std::string library = installed_libibverbs();
   ASSERT_FALSE(library.empty()) << "libibverbs1 has to be installed for this test";
   const std::string symbols = output_of("nm -D --defined-only '" + library + "'");
@@ -78,7 +78,7 @@ TEST(soft_table, has_every_public_function_of_the_installed_libibverbs) {
   EXPECT_GT(checked, 50U);
 }
 
-TEST(soft_device, is_listed_with_a_name_and_a_guid_that_lasts) {
+TEST(soft_device, device_is_listed_with_a_stable_name_and_guid) {
   int count = 0;
   ibv_device** const list = SOFT(ibv_get_device_list)(&count);
   ASSERT_NE(list, nullptr);
@@ -94,7 +94,7 @@ TEST(soft_device, is_listed_with_a_name_and_a_guid_that_lasts) {
   SOFT(ibv_free_device_list)(list);
 }
 
-TEST(soft_device, can_be_hidden_by_the_environment) {
+TEST(soft_device, environment_can_hide_the_device) {
   EXPECT_EQ(in_child([] {
               setenv("VERBENA_SOFTDEV", "off", 1);
               int count = -1;
@@ -104,7 +104,7 @@ TEST(soft_device, can_be_hidden_by_the_environment) {
             0);
 }
 
-TEST(soft_device, attributes_fit_what_it_can_do) {
+TEST(soft_device, device_attributes_match_its_capabilities) {
   opened_device device;
   ibv_device_attr plain{};
   ASSERT_EQ(SOFT(ibv_query_device)(device.context, &plain), 0);
@@ -134,7 +134,7 @@ TEST(soft_device, attributes_fit_what_it_can_do) {
             EINVAL);
 }
 
-TEST(soft_device, honours_the_size_of_the_callers_struct) {
+TEST(soft_device, query_respects_the_size_of_the_callers_struct) {
   opened_device device;
   struct {
     ibv_device_attr_ex known;
@@ -152,7 +152,7 @@ TEST(soft_device, honours_the_size_of_the_callers_struct) {
   EXPECT_EQ(query(device.context, nullptr, &later.known, 8), EINVAL);
 }
 
-TEST(soft_device, has_one_active_ethernet_port) {
+TEST(soft_device, device_has_one_active_ethernet_port) {
   opened_device device;
   const auto query = verbs_get_ctx(device.context)->query_port;
   ibv_port_attr port{};
@@ -174,7 +174,7 @@ TEST(soft_device, has_one_active_ethernet_port) {
   EXPECT_EQ(port.port_cap_flags2, 0xeeee);
 }
 
-TEST(soft_device, gid_table_begins_link_local_and_has_the_loopback_address) {
+TEST(soft_device, gid_table_starts_link_local_and_has_the_loopback_address) {
   opened_device device;
   struct wide {
     ibv_gid_entry entry;
@@ -211,7 +211,7 @@ TEST(soft_device, gid_table_begins_link_local_and_has_the_loopback_address) {
   EXPECT_EQ(query(device.context, &entries[0].entry, 1, 0, sizeof(wide)), -EINVAL);
 }
 
-TEST(soft_device, empty_and_impossible_gids_are_told_apart) {
+TEST(soft_device, empty_and_out_of_range_gid_index_return_different_errors) {
   opened_device device;
   ibv_gid gid;
   std::memset(&gid, 0xee, sizeof gid);
@@ -227,7 +227,7 @@ TEST(soft_device, empty_and_impossible_gids_are_told_apart) {
   EXPECT_EQ(query(device.context, 1, 0, &entry, 1, sizeof entry), EINVAL);
 }
 
-TEST(soft_device, has_the_default_partition_key_alone) {
+TEST(soft_device, device_has_only_the_default_pkey) {
   opened_device device;
   __be16 pkey = 0;
   EXPECT_EQ(SOFT(ibv_query_pkey)(device.context, 1, 0, &pkey), 0);
@@ -237,7 +237,7 @@ TEST(soft_device, has_the_default_partition_key_alone) {
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(device.context, 1, 0x7fff), -1);
 }
 
-TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
+TEST(soft_device, unsupported_function_fails_in_its_documented_way) {
   opened_device device;
   errno = 0;
   ibv_xrcd_init_attr xrcd{};
@@ -252,7 +252,7 @@ TEST(soft_device, what_it_lacks_is_refused_in_each_functions_own_way) {
   EXPECT_EQ(ibv_alloc_td(device.context, &td), nullptr);
 }
 
-TEST(soft_device, a_completion_queue_is_resized_within_the_limits) {
+TEST(soft_device, completion_queue_is_resized_within_the_limits) {
   opened_device device(3);
   EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 7), 0);
   EXPECT_EQ(device.cq->cqe, 7);
@@ -270,7 +270,7 @@ TEST(soft_device, a_completion_queue_is_resized_within_the_limits) {
 }
 
 // Programs rely on it that the kernel cleans up after them.
-TEST(soft_device, closing_a_context_ends_what_its_objects_do) {
+TEST(soft_device, closing_a_context_stops_its_objects) {
   opened_device kept;
   queue_pair_handle peer(kept);
   buffer source(kept.pd, 64, 1);

@@ -47,7 +47,8 @@ ibv_qp_init_attr_ex srd_attributes(const opened_device& device) {
   return wanted;
 }
 
-ibv_qp* create_srd(ibv_qp_init_attr_ex wanted, std::uint32_t inlen = sizeof(efadv_qp_init_attr)) {
+ibv_qp* create_srd_qp(ibv_qp_init_attr_ex wanted,
+                      std::uint32_t inlen = sizeof(efadv_qp_init_attr)) {
   efadv_qp_init_attr more[2] = {};
   return EFA(efadv_create_qp_ex)(wanted.pd->context, &wanted, more, inlen);
 }
@@ -87,7 +88,7 @@ int write_to_itself(ibv_qp* of, ibv_ah* ah, buffer& memory, unsigned flags) {
   return ibv_wr_complete(qp);
 }
 
-TEST(efa, it_looks_like_one_and_has_its_queue_pairs_alone) {
+TEST(efa, efa_persona_offers_only_ud_and_srd_queue_pairs) {
   EXPECT_EQ(
       as_efa([] {
         opened_device device;
@@ -125,7 +126,7 @@ TEST(efa, it_looks_like_one_and_has_its_queue_pairs_alone) {
       0);
 }
 
-TEST(efa, its_functions_answer_by_size_and_refuse_what_they_do_not_know) {
+TEST(efa, efadv_functions_respect_sizes_and_refuse_unknown_flags) {
   EXPECT_EQ(as_efa([] {
               opened_device device;
               efadv_device_attr attributes{};
@@ -138,14 +139,14 @@ TEST(efa, its_functions_answer_by_size_and_refuse_what_they_do_not_know) {
               EXPECT_EQ(attributes.device_caps, 0xfU);
               ibv_qp_init_attr_ex wanted = srd_attributes(device);
               for (const std::uint32_t size : {8U, 32U}) {
-                ibv_qp* const qp = create_srd(wanted, size);
+                ibv_qp* const qp = create_srd_qp(wanted, size);
                 EXPECT_EQ(qp != nullptr, size == 32);
                 if (qp != nullptr) {
                   EXPECT_EQ(SOFT(ibv_destroy_qp)(qp), 0);
                 }
               }
               const auto refused = [&](const ibv_qp_init_attr_ex& given) {
-                EXPECT_EQ(create_srd(given), nullptr);
+                EXPECT_EQ(create_srd_qp(given), nullptr);
                 return errno;
               };
               ibv_qp_init_attr_ex other = wanted;
@@ -181,14 +182,14 @@ TEST(efa, its_functions_answer_by_size_and_refuse_what_they_do_not_know) {
               efadv_device_attr attributes{};
               EXPECT_EQ(EFA(efadv_query_device)(device.context, &attributes, sizeof attributes),
                         EOPNOTSUPP);
-              EXPECT_EQ(create_srd(srd_attributes(device)), nullptr);
+              EXPECT_EQ(create_srd_qp(srd_attributes(device)), nullptr);
               EXPECT_EQ(errno, EOPNOTSUPP);
               return 0;
             }),
             0);
 }
 
-TEST(efa, addressed_requests_arrive_and_tell_the_unknown_sender) {
+TEST(efa, srd_requests_arrive_and_report_unknown_sender) {
   EXPECT_EQ(
       as_efa([] {
         opened_device device;
@@ -199,10 +200,10 @@ TEST(efa, addressed_requests_arrive_and_tell_the_unknown_sender) {
         opened_device other;  // its protection domain has no address handle
         ibv_qp_init_attr_ex wanted = srd_attributes(other);
         wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
-        ibv_qp* const receiver = create_srd(wanted);
+        ibv_qp* const receiver = create_srd_qp(wanted);
         wanted = srd_attributes(device);
         wanted.send_cq = wanted.recv_cq = reinterpret_cast<ibv_cq*>(cq);
-        ibv_qp* const sender = create_srd(wanted);
+        ibv_qp* const sender = create_srd_qp(wanted);
         ASSERT_TRUE(receiver != nullptr && sender != nullptr);
         to_rts(receiver);
         to_rts(sender);

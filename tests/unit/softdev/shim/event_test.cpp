@@ -16,16 +16,16 @@ namespace {
 
 void set_nonblocking(int fd) { ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0); }
 
-class event : public ::testing::Test {
+class event_channel : public ::testing::Test {
  protected:
-  event()
+  event_channel()
       : channel_(SOFT(ibv_create_comp_channel)(device_.context)),
         queue_(SOFT(ibv_create_cq)(device_.context, 16, &cookie_, channel_, 0)),
         qp_(std::make_unique<queue_pair_handle>(
             device_, queue_pair_wishes{.send_cq = queue_, .recv_cq = device_.cq})) {
     connect(*qp_, *qp_);
   }
-  ~event() override {
+  ~event_channel() override {
     qp_.reset();
     if (queue_ != nullptr) {
       EXPECT_EQ(SOFT(ibv_destroy_cq)(queue_), 0);
@@ -52,7 +52,7 @@ class event : public ::testing::Test {
   std::unique_ptr<queue_pair_handle> qp_;
 };
 
-TEST_F(event, comes_only_to_an_armed_queue_and_once) {
+TEST_F(event_channel, armed_queue_raises_exactly_one_event) {
   set_nonblocking(channel_->fd);
   write();
   EXPECT_FALSE(readable(channel_->fd));
@@ -68,7 +68,7 @@ TEST_F(event, comes_only_to_an_armed_queue_and_once) {
   SOFT(ibv_ack_cq_events)(queue_, 1);
 }
 
-TEST_F(event, wakes_a_thread_that_blocks_for_it) {
+TEST_F(event_channel, blocked_thread_is_woken_by_an_event) {
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   std::atomic<int> taken{-1};
   std::thread waiting([&] { taken = take(); });
@@ -79,14 +79,14 @@ TEST_F(event, wakes_a_thread_that_blocks_for_it) {
   EXPECT_EQ(device_.wait(queue_).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(event, arming_for_solicited_completions_passes_over_others) {
+TEST_F(event_channel, solicited_only_arming_ignores_unsolicited_completions) {
   set_nonblocking(channel_->fd);
   ASSERT_EQ(ibv_req_notify_cq(queue_, 1), 0);
   write();
   EXPECT_EQ(take(), EAGAIN);
 }
 
-TEST_F(event, each_arming_can_give_one_and_the_order_is_kept) {
+TEST_F(event_channel, each_arming_raises_at_most_one_event_in_order) {
   ibv_cq* const other = SOFT(ibv_create_cq)(device_.context, 16, nullptr, channel_, 0);
   ASSERT_NE(other, nullptr);
   {
@@ -120,11 +120,11 @@ TEST_F(event, each_arming_can_give_one_and_the_order_is_kept) {
   EXPECT_EQ(channel_->refcnt, 1);
 }
 
-TEST_F(event, a_channel_in_use_is_not_destroyed) {
+TEST_F(event_channel, destroying_a_channel_in_use_returns_ebusy) {
   EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), EBUSY);
 }
 
-TEST_F(event, destroying_a_queue_drops_its_pending_events) {
+TEST_F(event_channel, destroying_a_queue_drops_its_pending_events) {
   set_nonblocking(channel_->fd);
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   write();
@@ -136,7 +136,7 @@ TEST_F(event, destroying_a_queue_drops_its_pending_events) {
   EXPECT_EQ(take(), EAGAIN);
 }
 
-TEST_F(event, destroying_a_queue_waits_for_acknowledgements) {
+TEST_F(event_channel, destroying_a_queue_waits_for_acknowledgements) {
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   write();
   ASSERT_EQ(take(), 0);
@@ -180,21 +180,21 @@ int interrupted(int flags, ibv_comp_channel* channel, const std::function<void()
   return result;
 }
 
-TEST_F(event, a_blocking_wait_treats_signals_as_read_does) {
+TEST_F(event_channel, blocking_get_event_is_interrupted_by_signals_like_read) {
   ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
   EXPECT_EQ(interrupted(0, channel_, nullptr), EINTR);
   EXPECT_EQ(interrupted(SA_RESTART, channel_, [&] { write(); }), 0);
   SOFT(ibv_ack_cq_events)(queue_, 1);
 }
 
-TEST_F(event, nothing_asynchronous_happens_in_a_quiet_context) {
+TEST_F(event_channel, idle_context_raises_no_asynchronous_event) {
   set_nonblocking(device_.context->async_fd);
   ibv_async_event none{};
   EXPECT_EQ(SOFT(ibv_get_async_event)(device_.context, &none), -1);
   EXPECT_EQ(errno, EAGAIN);
 }
 
-TEST_F(event, an_overrun_queue_is_reported_once_and_polling_fails) {
+TEST_F(event_channel, cq_overrun_is_reported_once_and_poll_fails) {
   ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
   {
     queue_pair_handle qp(device_, {.send_cq = small, .recv_cq = device_.cq});
@@ -255,7 +255,7 @@ void write_bytes(queue_pair_handle& from, ibv_sge data, std::uint64_t address, s
   EXPECT_EQ(from.send(request), 0);
 }
 
-TEST_F(event, of_each_kind_is_about_the_queue_pair_to_which_it_happened) {
+TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
   set_nonblocking(device_.context->async_fd);
   ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);
   const auto write = [&](queue_pair_handle& from, std::uint32_t rkey) {
@@ -266,7 +266,7 @@ TEST_F(event, of_each_kind_is_about_the_queue_pair_to_which_it_happened) {
   const struct {
     ibv_event_type kind;
     ibv_cq* send_cq;
-    std::function<void(handle& sender, handle& target)> provoke;
+    std::function<void(handle& sender, handle& target)> inject_event;
   } rows[] = {{IBV_EVENT_COMM_EST, nullptr,
                [&](handle& sender, handle& target) {
                  target.to_init();
@@ -320,7 +320,7 @@ TEST_F(event, of_each_kind_is_about_the_queue_pair_to_which_it_happened) {
   EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
 }
 
-TEST_F(event, destroying_a_queue_pair_drops_its_asynchronous_events) {
+TEST_F(event_channel, destroying_a_queue_pair_drops_its_asynchronous_events) {
   set_nonblocking(device_.context->async_fd);
   buffer sink(device_.pd, 8, 2);
   {

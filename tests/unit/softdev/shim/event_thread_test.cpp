@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programs of two threads: one posts, the other one only waits for events. What a thread finds in
-// use when it looks, nobody else may ever ask for.
+// Programs of two threads: one posts, the other one only waits for events. Work that a thread
+// finds locked may have no other thread to run it.
 #include <fcntl.h>
 #include <poll.h>
 
@@ -117,7 +117,7 @@ int answer_all(stream& parent) {
   return own.has_failed() ? 3 : 0;
 }
 
-TEST(event_thread, hears_of_every_message_while_another_thread_posts) {
+TEST(event_thread, event_loop_receives_every_message_while_another_thread_posts) {
   child_process child(&answer_all);
   {
     awaited_device own(child.to());

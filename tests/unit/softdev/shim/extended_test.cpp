@@ -72,13 +72,13 @@ class extended : public ::testing::Test {
   ibv_qp_ex* qp_ = nullptr;
 };
 
-TEST_F(extended, queue_pair_without_send_operations_has_no_extended_interface) {
+TEST_F(extended, queue_pair_without_send_ops_flags_has_no_extended_interface) {
   queue_pair_handle plain(device_);
   EXPECT_EQ(plain.extended(), nullptr);
   EXPECT_NE(first_.extended(), nullptr);
 }
 
-TEST_F(extended, a_batch_of_sends_arrives_and_is_read_lazily) {
+TEST_F(extended, batch_of_sends_arrives_and_is_polled_lazily) {
   buffer source(device_.pd, 96, 1);
   buffer sink(device_.pd, 96, 2);
   for (std::uint64_t i = 0; i < 3; ++i) ASSERT_EQ(second_.receive(i, {sink.slice(i * 32, 32)}), 0);
@@ -114,7 +114,7 @@ TEST_F(extended, a_batch_of_sends_arrives_and_is_read_lazily) {
   EXPECT_EQ(sink.copy(0, 96), pattern(1, 96));
 }
 
-TEST_F(extended, one_sided_operations_and_atomics_work) {
+TEST_F(extended, rdma_operations_and_atomics_complete) {
   buffer local(device_.pd, 64, 3);
   buffer remote(device_.pd, 64, 4);
   remote.set_word(32, 5);
@@ -152,7 +152,7 @@ TEST_F(extended, one_sided_operations_and_atomics_work) {
   EXPECT_EQ(remote.word(32), 77U);
 }
 
-TEST_F(extended, write_with_immediate_takes_a_receive) {
+TEST_F(extended, write_with_immediate_consumes_a_receive) {
   buffer local(device_.pd, 64, 5);
   buffer remote(device_.pd, 64, 6);
   ASSERT_EQ(second_.receive(9, {}), 0);
@@ -171,7 +171,7 @@ TEST_F(extended, write_with_immediate_takes_a_receive) {
   EXPECT_EQ(remote.copy(0, 64), pattern(5, 64));
 }
 
-TEST_F(extended, inline_flag_with_a_registered_buffer_means_the_buffer) {
+TEST_F(extended, inline_flag_with_set_sge_copies_the_buffer) {
   buffer source(device_.pd, 4096, 7);
   buffer sink(device_.pd, 4096, 8);
   ASSERT_EQ(second_.receive(1, {sink.slice(0, 4096)}), 0);
@@ -184,7 +184,7 @@ TEST_F(extended, inline_flag_with_a_registered_buffer_means_the_buffer) {
   EXPECT_EQ(sink.copy(0, 4096), pattern(7, 4096));
 }
 
-TEST_F(extended, an_aborted_batch_leaves_nothing) {
+TEST_F(extended, aborted_batch_posts_no_request) {
   buffer source(device_.pd, 8, 9);
   buffer sink(device_.pd, 8, 10);
   ASSERT_EQ(second_.receive(1, {sink.slice(0, 8)}), 0);
@@ -205,7 +205,7 @@ TEST_F(extended, an_aborted_batch_leaves_nothing) {
   ibv_end_poll(receive_queue_.get());
 }
 
-TEST_F(extended, a_batch_that_is_too_long_is_refused_whole) {
+TEST_F(extended, batch_longer_than_the_queue_is_refused_as_a_whole) {
   buffer source(device_.pd, 8, 11);
   ibv_wr_start(qp_);
   for (int i = 0; i < 17; ++i) {
@@ -218,7 +218,7 @@ TEST_F(extended, a_batch_that_is_too_long_is_refused_whole) {
   EXPECT_EQ(ibv_start_poll(send_queue_.get(), &none), ENOENT);
 }
 
-TEST_F(extended, too_much_inline_data_are_refused) {
+TEST_F(extended, inline_data_beyond_the_limit_is_refused) {
   std::vector<std::byte> bytes(257);
   ibv_wr_start(qp_);
   begin(1);
@@ -227,7 +227,7 @@ TEST_F(extended, too_much_inline_data_are_refused) {
   EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
 }
 
-TEST_F(extended, operations_the_queue_pair_was_created_without_are_refused) {
+TEST_F(extended, operation_outside_send_ops_flags_is_refused) {
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = send_queue_.plain();
   attributes.recv_cq = receive_queue_.plain();
@@ -253,7 +253,7 @@ TEST_F(extended, operations_the_queue_pair_was_created_without_are_refused) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(extended, completions_carry_the_time_when_asked_for) {
+TEST_F(extended, completions_have_timestamps_if_requested) {
   lazy_queue stamped(
       device_, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
   queue_pair_handle qp(device_, {.send_cq = stamped.plain(), .recv_cq = device_.cq});
@@ -291,7 +291,7 @@ TEST_F(extended, completions_carry_the_time_when_asked_for) {
   ibv_end_poll(stamped.get());
 }
 
-TEST_F(extended, what_no_completion_can_say_is_refused_at_creation) {
+TEST_F(extended, unsupported_wc_flags_are_refused_at_creation) {
   ibv_cq_init_attr_ex attributes{};
   attributes.cqe = 1;
   attributes.wc_flags = IBV_WC_EX_WITH_CVLAN;
@@ -304,7 +304,7 @@ TEST_F(extended, what_no_completion_can_say_is_refused_at_creation) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(extended, a_poll_inside_a_poll_is_refused_and_another_thread_waits) {
+TEST_F(extended, nested_poll_is_refused_and_concurrent_poll_waits) {
   buffer source(device_.pd, 8, 13);
   for (std::uint64_t id : {1U, 2U}) {
     ibv_wr_start(qp_);

@@ -8,7 +8,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-class failing : public ::testing::Test {
+class failures : public ::testing::Test {
  protected:
   ibv_send_wr write_to(const ibv_mr& target, std::uint64_t offset, std::uint32_t length) {
     data_ = source_.slice(0, length);
@@ -41,7 +41,7 @@ class failing : public ::testing::Test {
   ibv_sge data_{};
 };
 
-TEST_F(failing, posts_in_a_state_that_forbids_them_are_refused) {
+TEST_F(failures, post_in_state_that_forbids_posting_is_refused) {
   queue_pair_handle qp(device_);
   EXPECT_EQ(qp.send(message(8)), EINVAL);
   EXPECT_EQ(qp.receive(1, {source_.slice(0, 8)}), EINVAL);
@@ -52,7 +52,7 @@ TEST_F(failing, posts_in_a_state_that_forbids_them_are_refused) {
   EXPECT_EQ(qp.send(message(8)), EINVAL);
 }
 
-TEST_F(failing, a_full_queue_refuses_and_says_which_request) {
+TEST_F(failures, post_to_full_queue_returns_enomem_and_bad_wr) {
   queue_pair_handle qp(device_, {.cap = {.max_send_wr = 2,
                                          .max_recv_wr = 2,
                                          .max_send_sge = 1,
@@ -70,7 +70,7 @@ TEST_F(failing, a_full_queue_refuses_and_says_which_request) {
   EXPECT_EQ(refused, &requests[granted]);
 }
 
-TEST_F(failing, malformed_requests_are_refused_and_those_before_are_kept) {
+TEST_F(failures, malformed_request_is_refused_and_earlier_requests_are_posted) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   buffer sink(device_.pd, 64, 2);
@@ -106,7 +106,7 @@ TEST_F(failing, malformed_requests_are_refused_and_those_before_are_kept) {
   EXPECT_EQ(refused_with(bad), EINVAL);
 }
 
-TEST_F(failing, capabilities_beyond_the_device_are_refused) {
+TEST_F(failures, capabilities_beyond_the_device_are_refused) {
   const auto creating = [&](const ibv_qp_init_attr& wanted) {
     ibv_qp_init_attr attributes = wanted;
     errno = 0;
@@ -138,7 +138,7 @@ TEST_F(failing, capabilities_beyond_the_device_are_refused) {
   EXPECT_EQ(creating(wanted), EINVAL);
 }
 
-TEST_F(failing, queues_in_use_and_impossible_queues_are_refused) {
+TEST_F(failures, queues_in_use_and_impossible_queues_are_refused) {
   {
     queue_pair_handle qp(device_);
     EXPECT_EQ(SOFT(ibv_destroy_cq)(device_.cq), EBUSY);
@@ -156,7 +156,7 @@ TEST_F(failing, queues_in_use_and_impossible_queues_are_refused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(failing, modifications_without_their_attributes_are_refused) {
+TEST_F(failures, modify_without_required_attributes_is_refused) {
   queue_pair_handle qp(device_);
   EXPECT_EQ(qp.to_state(IBV_QPS_INIT), EINVAL);
   EXPECT_EQ(qp.to_state(IBV_QPS_RTS), EINVAL);
@@ -167,7 +167,7 @@ TEST_F(failing, modifications_without_their_attributes_are_refused) {
   EXPECT_EQ(SOFT(ibv_modify_qp)(qp.get(), &attributes, IBV_QP_RATE_LIMIT), EOPNOTSUPP);
 }
 
-TEST_F(failing, addresses_that_are_not_this_host_are_unreachable) {
+TEST_F(failures, address_of_another_host_is_unreachable) {
   queue_pair_handle qp(device_);
   qp.to_init();
   ibv_qp_attr attributes{};
@@ -194,7 +194,7 @@ TEST_F(failing, addresses_that_are_not_this_host_are_unreachable) {
   EXPECT_EQ(SOFT(ibv_modify_qp)(qp.get(), &attributes, mask), 0);
 }
 
-TEST_F(failing, attributes_are_returned_as_they_were_set) {
+TEST_F(failures, query_returns_the_attributes_that_were_set) {
   queue_pair_handle qp(device_, {.signal_all = 1});
   connect(qp, qp, {.rnr_retry = 5, .min_rnr_timer = 13, .timeout = 14, .retry_count = 6});
   ibv_qp_attr attributes{};
@@ -219,7 +219,7 @@ TEST_F(failing, attributes_are_returned_as_they_were_set) {
   EXPECT_EQ(created.cap.max_send_wr, 16U);
 }
 
-TEST_F(failing, a_refused_write_ends_in_an_explained_error_and_flushes_the_rest) {
+TEST_F(failures, refused_write_fails_with_explanation_and_flushes_the_rest) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   buffer sink(device_.pd, 64, 2);
@@ -250,14 +250,14 @@ TEST_F(failing, a_refused_write_ends_in_an_explained_error_and_flushes_the_rest)
   // A queue pair in the error state still takes requests, and flushes them.
   EXPECT_EQ(qp.send(write_to(sink.mr(), 0, 8)), 0);
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_WR_FLUSH_ERR);
-  // After RESET it can be connected anew.
+  // After RESET it can be connected again.
   ASSERT_EQ(qp.to_state(IBV_QPS_RESET), 0);
   connect(qp, qp);
   EXPECT_EQ(qp.send(write_to(sink.mr(), 0, 8)), 0);
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(failing, keys_rights_and_domains_are_checked) {
+TEST_F(failures, keys_access_flags_and_domains_are_checked) {
   buffer read_only(device_.pd, 64, 3, IBV_ACCESS_REMOTE_READ);
   ibv_pd* const other_pd = SOFT(ibv_alloc_pd)(device_.context);
   {
@@ -271,7 +271,7 @@ TEST_F(failing, keys_rights_and_domains_are_checked) {
     EXPECT_EQ(status_of(write_to(source_.mr(), 0, 8)), IBV_WC_SUCCESS);
     EXPECT_EQ(status_of(write_to(read_only.mr(), 0, 8)), IBV_WC_REM_ACCESS_ERR);
     EXPECT_EQ(status_of(write_to(foreign.mr(), 0, 8)), IBV_WC_REM_ACCESS_ERR);
-    // What the queue pair does not allow at all is an invalid request.
+    // An operation that the queue pair does not permit is an invalid request.
     EXPECT_EQ(status_of(write_to(source_.mr(), 0, 8), {.access = 0}), IBV_WC_REM_INV_REQ_ERR);
     ibv_send_wr unknown = write_to(source_.mr(), 0, 8);
     unknown.wr.rdma.rkey ^= 0x5555;
@@ -283,7 +283,7 @@ TEST_F(failing, keys_rights_and_domains_are_checked) {
   EXPECT_EQ(SOFT(ibv_dealloc_pd)(other_pd), 0);
 }
 
-TEST_F(failing, a_region_that_is_gone_is_not_touched) {
+TEST_F(failures, deregistered_region_is_not_accessed) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   ibv_send_wr request{};
@@ -295,7 +295,7 @@ TEST_F(failing, a_region_that_is_gone_is_not_touched) {
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(failing, a_receiver_that_is_never_ready_ends_the_retries) {
+TEST_F(failures, receiver_never_ready_fails_with_rnr_retry_exceeded) {
   queue_pair_handle qp(device_);
   connect(qp, qp, {.rnr_retry = 2});
   ASSERT_EQ(qp.send(message(8)), 0);
@@ -304,7 +304,7 @@ TEST_F(failing, a_receiver_that_is_never_ready_ends_the_retries) {
   EXPECT_NE(explain(done), "");
 }
 
-TEST_F(failing, retries_end_although_nobody_polls) {
+TEST_F(failures, retries_end_without_polling) {
   ibv_comp_channel* const channel = SOFT(ibv_create_comp_channel)(device_.context);
   ibv_cq* const queue = SOFT(ibv_create_cq)(device_.context, 16, nullptr, channel, 0);
   ASSERT_EQ(ibv_req_notify_cq(queue, 0), 0);
@@ -322,7 +322,7 @@ TEST_F(failing, retries_end_although_nobody_polls) {
   EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel), 0);
 }
 
-TEST_F(failing, a_message_longer_than_the_receive_buffer_fails_both_sides) {
+TEST_F(failures, message_longer_than_receive_buffer_fails_on_both_sides) {
   queue_pair_handle sender(device_);
   queue_pair_handle receiver(device_);
   connect(sender, receiver);
@@ -336,7 +336,7 @@ TEST_F(failing, a_message_longer_than_the_receive_buffer_fails_both_sides) {
   }
 }
 
-TEST_F(failing, a_peer_that_does_not_exist_does_not_answer) {
+TEST_F(failures, missing_peer_fails_with_retry_exceeded) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   // The numbers of this process share their top bits; this one is free.

@@ -26,9 +26,9 @@ int as_infiniband(const std::function<void()>& test) {
   });
 }
 
-int provoke(ibv_context* context, const std::string& command) {
+int inject_event(ibv_context* context, const std::string& command) {
   const auto function =
-      reinterpret_cast<verbena_soft_provoke_function>(find("verbena_soft_provoke"));
+      reinterpret_cast<verbena_soft_inject_event_function>(find("verbena_soft_inject_event"));
   return function(context, command.c_str());
 }
 
@@ -75,7 +75,7 @@ class both_ends {
   buffer memory{device.pd, 16, 1};
 };
 
-void looks_like_an_adapter_of_a_subnet() {
+void infiniband_persona_has_lid_sm_and_guid() {
   opened_device device;
   const ibv_port_attr port = port_of(device.context);
   EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
@@ -117,8 +117,8 @@ void looks_like_an_adapter_of_a_subnet() {
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(device.context, 1, 0), -1);
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(device.context, 1, htobe16(0x8003)), -1);
 }
-TEST(infiniband, looks_like_an_adapter_of_a_subnet) {
-  EXPECT_EQ(as_infiniband(&looks_like_an_adapter_of_a_subnet), 0);
+TEST(infiniband, infiniband_persona_has_lid_sm_and_guid) {
+  EXPECT_EQ(as_infiniband(&infiniband_persona_has_lid_sm_and_guid), 0);
 }
 
 void queue_pairs_are_addressed_by_lid() {
@@ -155,7 +155,7 @@ TEST(infiniband, queue_pairs_are_addressed_by_lid) {
   EXPECT_EQ(as_infiniband(&queue_pairs_are_addressed_by_lid), 0);
 }
 
-void only_members_of_a_partition_talk() {
+void queue_pairs_of_different_partitions_do_not_communicate() {
   const struct {
     std::uint16_t one;
     std::uint16_t other;
@@ -190,38 +190,38 @@ void only_members_of_a_partition_talk() {
         << index;
   }
 }
-TEST(infiniband, only_members_of_a_partition_talk) {
-  EXPECT_EQ(as_infiniband(&only_members_of_a_partition_talk), 0);
+TEST(infiniband, queue_pairs_of_different_partitions_do_not_communicate) {
+  EXPECT_EQ(as_infiniband(&queue_pairs_of_different_partitions_do_not_communicate), 0);
 }
 
-void what_the_subnet_manager_changes_takes_effect() {
+void subnet_manager_changes_take_effect() {
   both_ends ends(by_lid, by_lid);
   ibv_context* const context = ends.device.context;
   const ibv_port_attr before = port_of(context);
-  ASSERT_EQ(provoke(context, "sm-change"), 0);
+  ASSERT_EQ(inject_event(context, "sm-change"), 0);
   EXPECT_NE(port_of(context).sm_lid, before.sm_lid);
-  ASSERT_EQ(provoke(context, "port 1 down"), 0);
+  ASSERT_EQ(inject_event(context, "port 1 down"), 0);
   EXPECT_EQ(port_of(context).phys_state, 2);
-  ASSERT_EQ(provoke(context, "port 1 up"), 0);
+  ASSERT_EQ(inject_event(context, "port 1 up"), 0);
 
   for (const char* nonsense : {"pkey-change 0", "pkey-change 8 1", "pkey-change 0 65536",
                                "pkey-change 0 1 2", "pkey-change x 1"})
-    EXPECT_EQ(provoke(context, nonsense), EINVAL) << nonsense;
-  ASSERT_EQ(provoke(context, "pkey-change 0 0x8005"), 0);
+    EXPECT_EQ(inject_event(context, nonsense), EINVAL) << nonsense;
+  ASSERT_EQ(inject_event(context, "pkey-change 0 0x8005"), 0);
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(context, 1, htobe16(0x8005)), 0);
   EXPECT_EQ(ends.write().status, IBV_WC_SUCCESS);  // both have the new one
-  ASSERT_EQ(provoke(context, "pkey-change"), 0);
+  ASSERT_EQ(inject_event(context, "pkey-change"), 0);
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(context, 1, htobe16(0x8005)), -1);
 
   const std::uint16_t moved = before.lid == 77 ? 78 : 77;
-  ASSERT_EQ(provoke(context, "lid-change " + std::to_string(moved)), 0);
+  ASSERT_EQ(inject_event(context, "lid-change " + std::to_string(moved)), 0);
   EXPECT_EQ(port_of(context).lid, moved);
   EXPECT_EQ(ends.write().status, IBV_WC_RETRY_EXC_ERR);
   both_ends anew(by_lid, by_lid);
   EXPECT_EQ(anew.write().status, IBV_WC_SUCCESS);
 }
-TEST(infiniband, what_the_subnet_manager_changes_takes_effect) {
-  EXPECT_EQ(as_infiniband(&what_the_subnet_manager_changes_takes_effect), 0);
+TEST(infiniband, subnet_manager_changes_take_effect) {
+  EXPECT_EQ(as_infiniband(&subnet_manager_changes_take_effect), 0);
 }
 
 // Datagrams to a queue pair of the same process, on ways that vary.
@@ -279,7 +279,7 @@ void datagrams_go_by_lid(bool global) {
   ibv_context* const context = ends.device.context;
   const std::uint16_t lid = port_of(context).lid;
   ASSERT_EQ(ends.receiver.receive(9, {ends.memory.slice(64, 48)}), 0);
-  // What is dropped leaves the receive request to the next datagram.
+  // A dropped datagram leaves the receive request for the next one.
   ends.send({.global = global, .astray = 1});
   ends.send({.global = global, .pkey_index = 1});
   ibv_wc done{};
@@ -304,7 +304,7 @@ void datagrams_go_by_lid(bool global) {
   ASSERT_NE(reply, nullptr);
   EXPECT_EQ(SOFT(ibv_destroy_ah)(reply), 0);
 }
-TEST(infiniband, datagrams_go_by_lid_with_and_without_a_route_header) {
+TEST(infiniband, datagrams_are_routed_by_lid_with_and_without_grh) {
   for (const bool global : {false, true})
     EXPECT_EQ(as_infiniband([&] { datagrams_go_by_lid(global); }), 0) << global;
 }
@@ -338,7 +338,7 @@ int peer_process(stream& other, const char* persona, const bring_up& how) {
   lid_side it(other, how);
   other.meet();
   if (other.take<char>() == 'd') {
-    EXPECT_EQ(provoke(it.device.context, "port 1 down"), 0);
+    EXPECT_EQ(inject_event(it.device.context, "port 1 down"), 0);
   }
   other.meet();
   other.meet();
@@ -360,7 +360,7 @@ void processes_reach_each_other_by_lid(const char* route) {
   child.to().meet();
   EXPECT_EQ(child.join(), 0);
 }
-TEST(infiniband, processes_reach_each_other_by_lid_until_the_port_goes_down) {
+TEST(infiniband, processes_communicate_by_lid_until_the_port_goes_down) {
   for (const char* route : {"auto", "ring"})
     EXPECT_EQ(as_infiniband([&] { processes_reach_each_other_by_lid(route); }), 0) << route;
 }
@@ -384,7 +384,7 @@ void nobody_answers(const char* persona, std::uint16_t pkey_index, const char* r
   child.to().meet();
   EXPECT_EQ(child.join(), 0);
 }
-TEST(infiniband, processes_of_other_partitions_or_personas_do_not_answer) {
+TEST(infiniband, process_of_another_partition_or_persona_does_not_answer) {
   EXPECT_EQ(as_infiniband([] { nobody_answers("infiniband", 2, "P_Key 0xffff here, 0x8002"); }), 0);
   EXPECT_EQ(as_infiniband([] { nobody_answers("roce", 0, "RoCE"); }), 0);
 }

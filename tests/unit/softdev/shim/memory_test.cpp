@@ -24,7 +24,7 @@ class memory : public ::testing::Test {
   std::vector<std::byte> bytes_ = std::vector<std::byte>(8192);
 };
 
-TEST_F(memory, a_region_says_what_was_registered) {
+TEST_F(memory, region_reports_its_registration) {
   ibv_mr* const mr =
       SOFT(ibv_reg_mr)(device_.pd, bytes_.data(), bytes_.size(), IBV_ACCESS_LOCAL_WRITE);
   ASSERT_NE(mr, nullptr);
@@ -38,7 +38,7 @@ TEST_F(memory, a_region_says_what_was_registered) {
   EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
 }
 
-TEST_F(memory, impossible_registrations_are_refused) {
+TEST_F(memory, invalid_registration_is_refused) {
   const auto none = static_cast<unsigned>(0);
   EXPECT_EQ(registering(bytes_.data(), bytes_.size(), none), 0);
   EXPECT_EQ(registering(bytes_.data(), 0, none), EINVAL);
@@ -52,11 +52,11 @@ TEST_F(memory, impossible_registrations_are_refused) {
   EXPECT_EQ(registering(bytes_.data(), 64, IBV_ACCESS_RELAXED_ORDERING), 0);
 }
 
-// A queue pair connected to itself writes into a region that is registered anew.
-class registered_anew : public memory {
+// A queue pair connected to itself writes into a region that is re-registered.
+class reregistration : public memory {
  protected:
-  registered_anew() { connect(qp_, qp_); }
-  ~registered_anew() override { EXPECT_EQ(SOFT(ibv_dereg_mr)(mr_), 0); }
+  reregistration() { connect(qp_, qp_); }
+  ~reregistration() override { EXPECT_EQ(SOFT(ibv_dereg_mr)(mr_), 0); }
 
   int change(int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
     return SOFT(ibv_rereg_mr)(mr_, flags, pd, address, length, access);
@@ -85,7 +85,7 @@ class registered_anew : public memory {
   std::uint32_t key_ = mr_->rkey;
 };
 
-TEST_F(registered_anew, other_rights_hold_under_the_same_key) {
+TEST_F(reregistration, new_access_flags_apply_under_the_same_key) {
   EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, writable), 0);
   EXPECT_EQ(mr_->rkey, key_);
   EXPECT_EQ(write_to(bytes_.data()), IBV_WC_SUCCESS);
@@ -94,7 +94,7 @@ TEST_F(registered_anew, other_rights_hold_under_the_same_key) {
   EXPECT_EQ(write_to(bytes_.data()), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(registered_anew, other_memory_replaces_the_old) {
+TEST_F(reregistration, new_memory_replaces_the_old_memory) {
   constexpr int both = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION;
   EXPECT_EQ(change(both, nullptr, bytes_.data() + 4096, 256, writable), 0);
   EXPECT_EQ(mr_->addr, bytes_.data() + 4096);
@@ -104,7 +104,7 @@ TEST_F(registered_anew, other_memory_replaces_the_old) {
   EXPECT_EQ(write_to(bytes_.data()), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(registered_anew, another_domain_owns_it) {
+TEST_F(reregistration, region_moves_to_the_new_pd) {
   ibv_pd* const other = SOFT(ibv_alloc_pd)(device_.context);
   constexpr int both = IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_PD;
   EXPECT_EQ(change(both, other, nullptr, 0, writable), 0);
@@ -115,7 +115,7 @@ TEST_F(registered_anew, another_domain_owns_it) {
   EXPECT_EQ(SOFT(ibv_dealloc_pd)(other), 0);
 }
 
-TEST_F(registered_anew, impossible_changes_leave_it_as_it_was) {
+TEST_F(reregistration, invalid_change_leaves_the_region_unchanged) {
   EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, writable), 0);
   const auto refused = [&](int flags, void* address, std::size_t length, int access, int code) {
     errno = 0;
@@ -132,7 +132,7 @@ TEST_F(registered_anew, impossible_changes_leave_it_as_it_was) {
   EXPECT_EQ(write_to(bytes_.data()), IBV_WC_SUCCESS);
 }
 
-TEST_F(memory, read_only_pages_are_refused_for_writing) {
+TEST_F(memory, read_only_pages_with_write_access_are_refused) {
   constexpr std::size_t page = 4096;
   void* const pages = mmap(nullptr, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(pages, MAP_FAILED);
@@ -144,7 +144,7 @@ TEST_F(memory, read_only_pages_are_refused_for_writing) {
   ASSERT_EQ(munmap(pages, 2 * page), 0);
 }
 
-TEST_F(memory, a_range_whose_end_is_not_mapped_is_refused) {
+TEST_F(memory, range_with_unmapped_end_is_refused) {
   constexpr std::size_t page = 4096;
   void* const pages =
       mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -155,7 +155,7 @@ TEST_F(memory, a_range_whose_end_is_not_mapped_is_refused) {
   EXPECT_EQ(munmap(pages, page), 0);
 }
 
-TEST_F(memory, the_lock_limit_is_no_obstacle) {
+TEST_F(memory, registration_ignores_rlimit_memlock) {
   EXPECT_EQ(in_child([&] {
               const rlimit small{64 * 1024, 64 * 1024};
               if (setrlimit(RLIMIT_MEMLOCK, &small) != 0) return 2;
@@ -170,7 +170,7 @@ TEST_F(memory, the_lock_limit_is_no_obstacle) {
             0);
 }
 
-TEST_F(memory, an_iova_replaces_the_address_in_requests) {
+TEST_F(memory, iova_replaces_the_address_in_requests) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   buffer source(device_.pd, 64, 1);
@@ -211,7 +211,7 @@ TEST_F(memory, shareable_memory_is_zeroed_aligned_and_not_freed_while_registered
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST_F(memory, a_child_of_fork_is_told_to_open_the_device_itself) {
+TEST_F(memory, registration_in_a_forked_child_is_refused_with_a_remedy) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
   EXPECT_EQ(in_child([&] {

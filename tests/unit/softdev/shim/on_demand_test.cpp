@@ -26,7 +26,7 @@ class two_pages {
   two_pages(const two_pages&) = delete;
   two_pages& operator=(const two_pages&) = delete;
   ~two_pages() { munmap(data, 2 * page); }
-  // Not unmapped, because anybody might be given the hole.
+  // Not unmapped, because another mapping could take the addresses.
   void forbid_second() const { ASSERT_EQ(mprotect(data + page, page, PROT_NONE), 0); }
   [[nodiscard]] bool resident(std::size_t index) const {
     unsigned char in_core = 0;
@@ -38,7 +38,7 @@ class two_pages {
   std::byte* const data;
 };
 
-// A queue pair connected to itself, and to be connected anew after a failure.
+// A queue pair connected to itself, and reconnected after a failure.
 class on_demand_memory : public ::testing::Test {
  protected:
   on_demand_memory() { connect(qp_, qp_); }
@@ -83,7 +83,7 @@ class on_demand_memory : public ::testing::Test {
   buffer source_{device_.pd, 2 * page, 1};
 };
 
-TEST_F(on_demand_memory, pages_that_are_gone_fail_the_request_and_not_the_process) {
+TEST_F(on_demand_memory, unmapped_page_fails_the_request_not_the_process) {
   const two_pages pages;
   ibv_mr* const mr = SOFT(ibv_reg_mr)(device_.pd, pages.data, 2 * page, on_demand);
   ASSERT_NE(mr, nullptr);
@@ -96,7 +96,7 @@ TEST_F(on_demand_memory, pages_that_are_gone_fail_the_request_and_not_the_proces
             IBV_WC_SUCCESS);
   const ibv_wc refused = execute(IBV_WR_RDMA_WRITE, source_.slice(0, 64), second - 8, mr->rkey);
   EXPECT_EQ(refused.status, IBV_WC_REM_ACCESS_ERR);
-  EXPECT_NE(explain(refused).find("are not all there"), std::string::npos) << explain(refused);
+  EXPECT_NE(explain(refused).find("are not accessible"), std::string::npos) << explain(refused);
   EXPECT_EQ(execute(IBV_WR_RDMA_READ, source_.slice(0, 64), second, mr->rkey).status,
             IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(
@@ -115,7 +115,7 @@ TEST_F(on_demand_memory, pages_that_are_gone_fail_the_request_and_not_the_proces
   EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
 }
 
-TEST_F(on_demand_memory, a_region_of_everything_reaches_what_is_mapped) {
+TEST_F(on_demand_memory, implicit_region_covers_all_mapped_memory) {
   ibv_device_attr_ex device{};
   ASSERT_EQ(verbs_get_ctx(device_.context)
                 ->query_device_ex(device_.context, nullptr, &device, sizeof device),
@@ -148,7 +148,7 @@ TEST_F(on_demand_memory, a_region_of_everything_reaches_what_is_mapped) {
   EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
 }
 
-TEST_F(on_demand_memory, another_process_reaches_no_more_than_what_is_mapped) {
+TEST_F(on_demand_memory, access_by_another_process_is_limited_to_mapped_pages) {
   struct introduction {
     std::uint32_t number = 0;
     std::uint32_t key = 0;
@@ -193,7 +193,7 @@ TEST_F(on_demand_memory, another_process_reaches_no_more_than_what_is_mapped) {
   EXPECT_EQ(child.join(), 0);
 }
 
-TEST_F(on_demand_memory, advice_brings_pages_in_and_is_checked) {
+TEST_F(on_demand_memory, advise_prefetches_pages_and_checks_its_arguments) {
   const two_pages pages;
   ibv_mr* const mr = SOFT(ibv_reg_mr)(device_.pd, pages.data, 2 * page, on_demand);
   ASSERT_NE(mr, nullptr);
@@ -232,7 +232,7 @@ TEST_F(on_demand_memory, advice_brings_pages_in_and_is_checked) {
   EXPECT_EQ(SOFT(ibv_dereg_mr)(mr), 0);
 }
 
-TEST_F(on_demand_memory, a_descriptor_of_memory_is_registered_at_an_offset) {
+TEST_F(on_demand_memory, dmabuf_is_registered_at_an_offset) {
   const int fd = memfd_create("verbena-test", MFD_CLOEXEC);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, 3 * page), 0);
@@ -264,7 +264,7 @@ TEST_F(on_demand_memory, a_descriptor_of_memory_is_registered_at_an_offset) {
   ASSERT_EQ(close(fd), 0);
 }
 
-TEST_F(on_demand_memory, impossible_descriptors_are_refused) {
+TEST_F(on_demand_memory, invalid_dmabuf_is_refused) {
   const int fd = memfd_create("verbena-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(fd, 2 * page), 0);
   const auto refused = [&](std::uint64_t offset, std::size_t length, std::uint64_t iova, int which,

@@ -59,9 +59,9 @@ int send(queue_pair_handle& from, ibv_sge data, std::uint64_t wr_id = 1) {
   return from.send(request);
 }
 
-class sharing : public ::testing::Test {
+class srq : public ::testing::Test {
  protected:
-  sharing() {
+  srq() {
     const int flags = fcntl(device_.context->async_fd, F_GETFL);
     EXPECT_EQ(fcntl(device_.context->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
   }
@@ -83,7 +83,7 @@ class sharing : public ::testing::Test {
   buffer memory_{device_.pd, 128, 1};
 };
 
-TEST_F(sharing, creation_says_what_is_granted_and_refuses_the_impossible) {
+TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   const auto creating = [&](ibv_srq_init_attr_ex wanted) {
     errno = 0;
     ibv_srq* const made = verbs_get_ctx(device_.context)->create_srq_ex(device_.context, &wanted);
@@ -118,7 +118,7 @@ TEST_F(sharing, creation_says_what_is_granted_and_refuses_the_impossible) {
   EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EOPNOTSUPP) << "only XRC has one";
 }
 
-TEST_F(sharing, its_queue_pairs_have_no_receive_queue_of_their_own) {
+TEST_F(srq, queue_pair_with_srq_refuses_post_recv) {
   ibv_qp_attr now{};
   ibv_qp_init_attr created{};
   ASSERT_EQ(SOFT(ibv_query_qp)(receiver_.get(), &now, IBV_QP_CAP, &created), 0);
@@ -146,7 +146,7 @@ TEST_F(sharing, its_queue_pairs_have_no_receive_queue_of_their_own) {
   }
 }
 
-TEST_F(sharing, limit_and_size_change_and_the_limit_raises_an_event) {
+TEST_F(srq, limit_and_size_are_modified_and_limit_raises_an_event) {
   connect(sender_, receiver_);
   EXPECT_EQ(srq_.query().max_wr, 8U);
   EXPECT_EQ(srq_.query().max_sge, 2U);
@@ -173,7 +173,7 @@ TEST_F(sharing, limit_and_size_change_and_the_limit_raises_an_event) {
   SOFT(ibv_ack_async_event)(&event);
 }
 
-TEST_F(sharing, the_last_request_is_told_and_destroying_waits_for_acknowledgement) {
+TEST_F(srq, last_wqe_event_is_raised_and_destroy_waits_for_its_ack) {
   connect(sender_, receiver_);
   for (std::uint64_t id = 10; id < 12; ++id) ASSERT_EQ(srq_.post(id, memory_.slice(64, 8)), 0);
   auto other = std::make_unique<queue_pair_handle>(device_, queue_pair_wishes{.srq = srq_.get()});
@@ -200,7 +200,7 @@ TEST_F(sharing, the_last_request_is_told_and_destroying_waits_for_acknowledgemen
   }
 }
 
-TEST_F(sharing, a_closed_context_leaves_it_to_be_destroyed) {
+TEST_F(srq, shared_queue_can_be_destroyed_after_its_context_closed) {
   ibv_context* const context = SOFT(ibv_open_device)(device_.context->device);
   ibv_pd* const pd = SOFT(ibv_alloc_pd)(context);
   {
@@ -214,7 +214,7 @@ TEST_F(sharing, a_closed_context_leaves_it_to_be_destroyed) {
 
 // Two queue pairs of a child take from one queue what this process sends to both: messages of many
 // records, while the queue runs empty again and again.
-TEST(sharing_processes, senders_elsewhere_wait_for_requests_and_get_them) {
+TEST(srq_processes, senders_in_other_processes_wait_for_receives) {
   constexpr std::size_t bytes = 200'000;
   constexpr std::uint64_t count = 12;
   struct introduction {

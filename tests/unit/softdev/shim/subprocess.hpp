@@ -68,7 +68,7 @@ class child_process {
 /// Runs `work` in a child and returns what child_process::join gives.
 [[nodiscard]] int in_child(const std::function<int()>& work);
 
-/// What a shell command writes to standard output. Throws when it fails.
+/// Returns the standard output of a shell command. Throws if the command fails.
 [[nodiscard]] std::string output_of(const std::string& command);
 [[nodiscard]] std::vector<std::string> lines_of(const std::string& text);
 

@@ -56,7 +56,7 @@ TEST_P(transfer, send_arrives_in_the_receive_buffer) {
   }
 }
 
-TEST_P(transfer, pieces_are_gathered_and_scattered) {
+TEST_P(transfer, segments_are_gathered_and_scattered) {
   buffer source(device_.pd, 300, 3);
   buffer sink(device_.pd, 300, 4);
   ASSERT_EQ(receiver().receive(1, {sink.slice(0, 10), sink.slice(50, 90)}), 0);
@@ -74,7 +74,7 @@ TEST_P(transfer, pieces_are_gathered_and_scattered) {
   EXPECT_EQ(sink.copy(10, 40), buffer(device_.pd, 300, 4).copy(10, 40));
 }
 
-TEST_P(transfer, immediate_data_arrive_unchanged) {
+TEST_P(transfer, immediate_data_arrives_unchanged) {
   buffer source(device_.pd, 64, 5);
   buffer sink(device_.pd, 64, 6);
   std::vector<ibv_sge> data = {source.slice(0, 64)};
@@ -92,7 +92,7 @@ TEST_P(transfer, immediate_data_arrive_unchanged) {
   EXPECT_EQ(sink.copy(0, 64), pattern(5, 64));
 }
 
-TEST_P(transfer, write_changes_remote_memory_and_nobody_is_told) {
+TEST_P(transfer, write_changes_remote_memory_without_a_remote_completion) {
   buffer source(device_.pd, 4096, 7);
   buffer sink(device_.pd, 8192, 8);
   std::vector<ibv_sge> data = {source.slice(0, 4096)};
@@ -111,7 +111,7 @@ TEST_P(transfer, write_changes_remote_memory_and_nobody_is_told) {
   EXPECT_EQ(ibv_poll_cq(device_.cq, 1, &none), 0);
 }
 
-TEST_P(transfer, write_with_immediate_takes_a_receive) {
+TEST_P(transfer, write_with_immediate_consumes_a_receive) {
   buffer source(device_.pd, 128, 9);
   buffer sink(device_.pd, 128, 10);
   ASSERT_EQ(receiver().receive(1, {}), 0);
@@ -148,7 +148,7 @@ TEST_P(transfer, read_fetches_remote_memory) {
   EXPECT_EQ(local.copy(2000, 3000), remote.copy(1500, 3000));
 }
 
-TEST_P(transfer, atomics_return_the_old_value_and_change_the_remote_one) {
+TEST_P(transfer, atomics_return_the_old_value_and_update_the_remote_value) {
   buffer local(device_.pd, 8, 13);
   buffer remote(device_.pd, 16, 14);
   remote.set_word(8, 41);
@@ -195,7 +195,7 @@ TEST_P(transfer, inline_data_may_be_overwritten_after_the_call) {
   EXPECT_EQ(sink.copy(0, 200), pattern(15, 200));
 }
 
-TEST_P(transfer, only_signaled_requests_complete) {
+TEST_P(transfer, only_signaled_requests_generate_completions) {
   buffer source(device_.pd, 64, 17);
   buffer sink(device_.pd, 64, 18);
   std::vector<ibv_sge> data = {source.slice(0, 64)};
@@ -213,7 +213,7 @@ TEST_P(transfer, only_signaled_requests_complete) {
   EXPECT_EQ(ibv_poll_cq(device_.cq, 1, &none), 0);
 }
 
-TEST_P(transfer, a_sender_that_is_early_waits_for_the_receiver) {
+TEST_P(transfer, early_sender_waits_for_the_receiver) {
   buffer source(device_.pd, 32, 19);
   buffer sink(device_.pd, 32, 20);
   std::vector<ibv_sge> data = {source.slice(0, 32)};

@@ -32,7 +32,7 @@ class trap_death : public ::testing::Test {
   ibv_comp_channel* channel_ = nullptr;
 };
 
-TEST_F(trap_death, calls_on_a_context_name_the_mistake) {
+TEST_F(trap_death, invalid_call_on_a_context_names_the_fault) {
   EXPECT_DEATH(SYSTEM(ibv_alloc_pd)(device_.context), message);
   EXPECT_DEATH(SYSTEM(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0), message);
   EXPECT_DEATH(SYSTEM(ibv_close_device)(device_.context), message);
@@ -44,7 +44,7 @@ TEST_F(trap_death, calls_on_a_context_name_the_mistake) {
       message);
 }
 
-TEST_F(trap_death, calls_on_memory_name_the_mistake) {
+TEST_F(trap_death, invalid_call_on_memory_names_the_fault) {
   buffer memory(device_.pd, 64);
   EXPECT_DEATH(SYSTEM(ibv_reg_mr)(device_.pd, memory.data(), 64, 0), message);
   EXPECT_DEATH(SYSTEM(ibv_reg_mr_iova2)(device_.pd, memory.data(), 64, 0, 0), message);
@@ -52,7 +52,7 @@ TEST_F(trap_death, calls_on_memory_name_the_mistake) {
   EXPECT_DEATH(SYSTEM(ibv_dealloc_pd)(device_.pd), message);
 }
 
-TEST_F(trap_death, calls_on_queues_name_the_mistake) {
+TEST_F(trap_death, invalid_call_on_a_queue_names_the_fault) {
   EXPECT_DEATH(SYSTEM(ibv_destroy_cq)(device_.cq), message);
   EXPECT_DEATH(SYSTEM(ibv_resize_cq)(device_.cq, 10), message);
   queue_pair_handle qp(device_);
@@ -71,12 +71,12 @@ TEST_F(trap_death, calls_on_queues_name_the_mistake) {
   EXPECT_DEATH(SYSTEM(ibv_create_ah)(device_.pd, &address), message);
 }
 
-TEST_F(trap_death, the_message_names_the_function_that_was_called) {
+TEST_F(trap_death, message_names_the_called_function) {
   EXPECT_DEATH(SYSTEM(ibv_alloc_pd)(device_.context), "ibv_alloc_pd");
 }
 
 // These do not go through the private table. Each must return.
-TEST_F(trap_death, other_calls_return) {
+TEST_F(trap_death, unsupported_calls_return_an_error) {
   EXPECT_EQ(in_child([&] {
               ibv_gid gid{};
               const bool refused = SYSTEM(ibv_query_gid)(device_.context, 1, 0, &gid) == -1;
@@ -115,7 +115,7 @@ TEST_F(trap_death, other_calls_return) {
             0);
 }
 
-TEST_F(trap_death, finding_the_extended_interface_works_either_way) {
+TEST_F(trap_death, extended_interface_is_found_through_both_lookups) {
   queue_pair_handle extended(device_, {.extended = true});
   queue_pair_handle plain(device_);
   EXPECT_EQ(SYSTEM(ibv_qp_to_qp_ex)(extended.get()), extended.extended());

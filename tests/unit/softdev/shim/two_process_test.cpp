@@ -117,7 +117,7 @@ class side {
 
 class two_processes : public ::testing::TestWithParam<kind> {};
 
-TEST_P(two_processes, messages_arrive_both_ways) {
+TEST_P(two_processes, messages_arrive_in_both_directions) {
   child_process child([&](stream& parent) {
     side own(parent, 2, GetParam());
     for (const std::size_t bytes : {1U, 64U, 5000U, 300'000U}) {
@@ -153,7 +153,7 @@ TEST_P(two_processes, messages_arrive_both_ways) {
   EXPECT_EQ(child.join(), 0);
 }
 
-TEST_P(two_processes, one_sided_operations_reach_a_process_that_does_not_call) {
+TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
   child_process child([&](stream& parent) {
     side own(parent, 2, GetParam());
     parent.meet();
@@ -206,7 +206,7 @@ int receive_by_events(stream& parent, opened_device& device, ibv_comp_channel* c
   return 0;
 }
 
-TEST_P(two_processes, an_armed_process_is_woken_by_a_message) {
+TEST_P(two_processes, armed_process_is_woken_by_a_message) {
   child_process child([&](stream& parent) {
     opened_device device;
     ibv_comp_channel* const channel = SOFT(ibv_create_comp_channel)(device.context);
@@ -235,7 +235,7 @@ TEST_P(two_processes, an_armed_process_is_woken_by_a_message) {
   EXPECT_EQ(child.join(), 0);
 }
 
-TEST_P(two_processes, a_killed_peer_ends_in_retry_exceeded) {
+TEST_P(two_processes, killed_peer_fails_with_retry_exceeded) {
   child_process child([&](stream& parent) {
     side own(parent, 2, GetParam());
     parent.meet();

@@ -83,7 +83,7 @@ TEST_F(unreliable, address_handles_are_checked_and_keep_their_domain) {
   EXPECT_EQ(vlan, 0xffff);
 }
 
-TEST_F(unreliable, queue_pairs_have_the_operations_of_their_transport) {
+TEST_F(unreliable, queue_pair_supports_only_operations_of_its_transport) {
   for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_UD}) {
     ibv_qp_init_attr_ex wanted{};
     wanted.qp_type = type;
@@ -118,8 +118,8 @@ TEST_F(unreliable, queue_pairs_have_the_operations_of_their_transport) {
   }
 }
 
-// What came says where from: the reply finds its way by it.
-TEST_F(unreliable, datagram_is_answered_by_its_completion) {
+// The completion has the source address, which the reply uses.
+TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
   for (const std::uint8_t gid : {0, 1}) {
     queue_pair_handle asking(device_, ud_classic);
     queue_pair_handle answering(device_, ud_extended);
@@ -165,7 +165,7 @@ TEST_F(unreliable, datagram_is_answered_by_its_completion) {
   }
 }
 
-TEST_F(unreliable, datagrams_need_an_address_of_their_domain) {
+TEST_F(unreliable, address_handle_of_another_pd_is_refused) {
   queue_pair_handle qp(device_, ud_extended);
   qp.connect(0);
   ibv_sge data = source_.slice(0, 8);
@@ -193,7 +193,7 @@ TEST_F(unreliable, datagrams_need_an_address_of_their_domain) {
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
 }
 
-TEST_F(unreliable, what_was_dropped_is_explained) {
+TEST_F(unreliable, dropped_datagram_is_explained) {
   queue_pair_handle qp(device_, ud_classic);
   qp.connect(0);
   const auto handle = make_handle(device_.pd, own_address(device_.context));
@@ -204,7 +204,7 @@ TEST_F(unreliable, what_was_dropped_is_explained) {
   const auto explain =
       reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
   ASSERT_GT(explain(qp.get()->qp_num, 0, 0, text, sizeof text), 0U);
-  EXPECT_STREQ(text, "1 dropped: the message came with Q_Key 0x77, the queue pair has 0x11111111");
+  EXPECT_STREQ(text, "1 dropped: the message has Q_Key 0x77, the queue pair has 0x11111111");
   // Too long: an error of the sender, which then has to recover.
   data = source_.slice(0, 4097);
   ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num)), 0);
@@ -231,7 +231,7 @@ ibv_ah_attr group_address(ibv_context* context, std::uint8_t last) {
   return attr;
 }
 
-TEST_F(unreliable, queue_pairs_join_groups_and_are_destroyed_after_they_have_left) {
+TEST_F(unreliable, destroying_an_attached_queue_pair_is_refused) {
   ibv_device_attr attributes{};
   ASSERT_EQ(SOFT(ibv_query_device)(device_.context, &attributes), 0);
   EXPECT_EQ(attributes.max_mcast_grp, 128);
@@ -293,7 +293,7 @@ int receive_from_group(stream& parent, bool by_event) {
   return 0;
 }
 
-TEST(unreliable_processes, receive_what_is_sent_to_their_group) {
+TEST(unreliable_processes, multicast_reaches_members_in_other_processes) {
   child_process polling([](stream& parent) { return receive_from_group(parent, false); });
   child_process waiting([](stream& parent) { return receive_from_group(parent, true); });
   opened_device device;
@@ -350,7 +350,7 @@ int echo_datagrams(stream& parent) {
   return 0;
 }
 
-TEST(unreliable_processes, exchange_datagrams) {
+TEST(unreliable_processes, processes_exchange_datagrams) {
   child_process child(&echo_datagrams);
   opened_device device;
   queue_pair_handle qp(device, ud_classic);
@@ -387,7 +387,7 @@ TEST(unreliable_processes, exchange_datagrams) {
 }
 
 // A connected pair without answers: messages and writes in order, of more than one record.
-TEST(unreliable_processes, exchange_over_unreliable_connections) {
+TEST(unreliable_processes, processes_exchange_messages_over_unreliable_connections) {
   struct introduction {
     std::uint32_t qpn;
     std::uint32_t rkey;

@@ -48,7 +48,7 @@ TEST(misconfigurations, each_is_named_by_a_diagnosis_of_its_own) {
     EXPECT_EQ(failed.code(), each.number) << shown;
     EXPECT_NE(failed.object().find(each.object), std::string::npos) << shown;
     EXPECT_NE(failed.diagnosis().find(each.words), std::string::npos) << shown;
-    diagnoses.push_back(failed.diagnosis());
+    diagnoses.emplace_back(failed.diagnosis());
   }
   // Two causes never have one text.
   for (std::size_t i = 0; i < std::size(catalogue); ++i)

@@ -17,7 +17,7 @@ template <class Outcome>
 error error_of(Outcome&& outcome) {
   if (!outcome) return std::forward<Outcome>(outcome).error();
   ADD_FAILURE() << "it did not fail";
-  return error({.call = "nothing failed"});
+  return error(error_kind::os, 0, "nothing failed");
 }
 
 // One for each row.

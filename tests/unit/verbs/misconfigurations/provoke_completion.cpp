@@ -16,10 +16,10 @@ using test::side;
 
 queue_pair_options<rc> impatient() {
   auto options = loopback::default_options();
-  options.timeout = ack_timeout::at_least(std::chrono::microseconds(100));
-  options.retry_count = 1;
-  options.rnr_retry_count = 1;
-  options.min_rnr_timer = rnr_timer::at_least(std::chrono::microseconds(10));
+  options.reliability.timeout = ack_timeout::at_least(std::chrono::microseconds(100));
+  options.reliability.retry_count = 1;
+  options.reliability.rnr_retry_count = 1;
+  options.reliability.min_rnr_timer = rnr_timer::at_least(std::chrono::microseconds(10));
   return options;
 }
 
@@ -33,7 +33,7 @@ error described(const side& of, const completion_queue& from, const request_deta
   const completion failed = test::take(from, 1).at(0);
   if (!failed.ok()) return of.queue.describe(failed, known);
   ADD_FAILURE() << to_string(failed);
-  return error({.call = "nothing failed"});
+  return error(error_kind::os, 0, "nothing failed");
 }
 error failed_send(const side& of, const request_details& known) {
   return described(of, of.sends, known);
@@ -77,10 +77,10 @@ void forget(test::side& of) {
   of.queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
 }
 
-// A message into a receive that has `rights`, and no more.
+// A message into a receive whose region has only the access flags `rights`.
 struct message_into {
-  explicit message_into(access_flags rights)
-      : pair(impatient()), room(pair.pd().allocate(64, rights).value()), data(pair.memory(64)) {
+  explicit message_into(access_flags access)
+      : pair(impatient()), room(pair.pd().allocate(64, access).value()), data(pair.memory(64)) {
     pair.b().queue.post_receive({.id = 5}, room.slice()).value();
   }
   error at_sender() {
@@ -123,8 +123,8 @@ error message_to_spoilt_peer(Spoil&& spoil) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
-  auto ours = pd.create_queue_pair<rc>(cq, cq, impatient()).value();
-  auto theirs = pd.create_queue_pair<rc>(cq, cq, impatient()).value();
+  auto ours = pd.create_qp<rc>(cq, cq, impatient()).value();
+  auto theirs = pd.create_qp<rc>(cq, cq, impatient()).value();
   auto to_them = theirs.endpoint();
   spoil(theirs, ours.endpoint(), to_them);
   auto queue = std::move(ours).handshake(to_them).value();
@@ -231,7 +231,7 @@ error read_into_constant_memory() {
 }
 error reads_not_negotiated() {
   auto options = impatient();
-  options.read_depth = 0;
+  options.reliability.read_depth = 0;
   loopback pair(options);
   const auto memory = pair.memory(64);
   return failing_read(pair, memory.slice(), memory.remote());

@@ -21,7 +21,7 @@ namespace {
 
 using testing_support::open_soft;
 
-// What is left when `verb` refuses to destroy what `make` makes.
+// The remaining objects when `verb` refuses to destroy the object of `make`.
 template <class Make>
 error closing_with(const char* verb, int code, Make&& make) {
   failing_provider failing(*soft_provider().value());
@@ -50,7 +50,7 @@ error cqs_exhausted() {
     if (!made) return std::move(made).error();
     kept.push_back(*std::move(made));
   }
-  return error({.call = "nothing failed"});
+  return error(error_kind::os, 0, "nothing failed");
 }
 error channel_without_descriptors() {
   const auto device = open_soft();
@@ -67,7 +67,7 @@ error cq_overflowed() {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(1).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq).value();
+  auto prepared = pd.create_qp<rc>(cq, cq).value();
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   const auto memory = pd.allocate(64, access::local_write).value();
@@ -78,7 +78,7 @@ error cq_overflowed() {
   while (true) {
     const auto polled = cq.poll(room);
     if (!polled) return polled.error();
-    if ((*polled).empty()) return error({.call = "nothing failed"});
+    if ((*polled).empty()) return error(error_kind::os, 0, "nothing failed");
   }
 }
 error cq_in_use() {

@@ -45,12 +45,12 @@ class page {
   bool mapped_ = true;
 };
 
-error registering_with(int code, access_flags rights) {
+error registering_with(int code, access_flags access) {
   failing_provider failing(*soft_provider().value());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();
   std::array<std::byte, 64> memory{};
   failing.fail_verb("ibv_reg_mr", code);
-  return error_of(pd.register_memory(memory, rights));
+  return error_of(pd.register_memory(memory, access));
 }
 
 }  // namespace

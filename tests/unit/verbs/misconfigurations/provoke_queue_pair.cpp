@@ -21,7 +21,7 @@ struct bench {
       : device(open_soft()),
         pd(device.allocate_pd().value()),
         cq(device.create_cq(64).value()),
-        prepared(pd.create_queue_pair<rc>(cq, cq, options).value()),
+        prepared(pd.create_qp<rc>(cq, cq, options).value()),
         self(prepared.endpoint()) {}
 
   // The attributes of the step to RTR, to the queue pair itself.
@@ -34,7 +34,7 @@ struct bench {
     prepared.modify(to_rtr()).value();
   }
   error refused(const queue_pair_attributes& changes) { return error_of(prepared.modify(changes)); }
-  // The same in INIT.
+  // A queue pair in INIT.
   error refused_in_init(const queue_pair_attributes& changes) {
     initialise();
     return refused(changes);
@@ -50,7 +50,7 @@ struct bench {
 error creating(const queue_pair_options<rc>& options) {
   const auto device = open_soft();
   const auto cq = device.create_cq(4).value();
-  return error_of(device.allocate_pd().value().create_queue_pair<rc>(cq, cq, options));
+  return error_of(device.allocate_pd().value().create_qp<rc>(cq, cq, options));
 }
 
 // RTR with another address vector.
@@ -75,31 +75,32 @@ post_status send_once(queue_pair<rc>& queue, const Slices& data) {
 
 }  // namespace
 
-error send_queue_too_long() { return creating({.max_send_wr = 20000}); }
-error receive_queue_too_long() { return creating({.max_recv_wr = 20000}); }
-error too_many_send_slices() { return creating({.max_send_sge = 64}); }
-error too_many_receive_slices() { return creating({.max_recv_sge = 64}); }
-error too_much_inline_data() { return creating({.max_inline_data = 100000}); }
-error retry_count_beyond() { return creating({.retry_count = 8}); }
-error service_level_beyond() { return creating({.service_level = 16}); }
-error queue_pair_on_port_zero() { return creating({.port = port_number(0)}); }
-error mtu_that_does_not_exist() { return creating({.path_mtu = static_cast<mtu>(9)}); }
+error send_queue_too_long() { return creating({.queues = {.max_send_wr = 20000}}); }
+error receive_queue_too_long() { return creating({.queues = {.max_recv_wr = 20000}}); }
+error too_many_send_slices() { return creating({.queues = {.max_send_sge = 64}}); }
+error too_many_receive_slices() { return creating({.queues = {.max_recv_sge = 64}}); }
+error too_much_inline_data() { return creating({.queues = {.max_inline_data = 100000}}); }
+error retry_count_beyond() { return creating({.reliability = {.retry_count = 8}}); }
+error service_level_beyond() { return creating({.route = {.service_level = 16}}); }
+error queue_pair_on_port_zero() { return creating({.route = {.port = port_number(0)}}); }
+error mtu_that_does_not_exist() { return creating({.route = {.path_mtu = static_cast<mtu>(9)}}); }
 error queues_of_another_context() {
   const auto cq = open_soft().create_cq(4).value();
-  return error_of(open_soft().allocate_pd().value().create_queue_pair<rc>(cq, cq));
+  return error_of(open_soft().allocate_pd().value().create_qp<rc>(cq, cq));
 }
 error queue_pairs_exhausted() {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(1).value();
-  const queue_pair_options<rc> smallest{.max_send_wr = 1, .max_recv_wr = 1, .extended = false};
+  const queue_pair_options<rc> smallest{.queues = {.max_send_wr = 1, .max_recv_wr = 1},
+                                        .extended = false};
   std::vector<prepared_queue_pair<rc>> kept;
   for (std::size_t i = 0; i <= 16384; ++i) {
-    auto made = pd.create_queue_pair<rc>(cq, cq, smallest);
+    auto made = pd.create_qp<rc>(cq, cq, smallest);
     if (!made) return std::move(made).error();
     kept.push_back(*std::move(made));
   }
-  return error({.call = "nothing failed"});
+  return error(error_kind::os, 0, "nothing failed");
 }
 
 error reset_to_rts() {
@@ -180,7 +181,7 @@ error address_not_resolved() {
   failing_provider failing(other);
   const auto device = open_soft(failing.get()).value();
   const auto cq = device.create_cq(4).value();
-  auto prepared = device.allocate_pd().value().create_queue_pair<rc>(cq, cq).value();
+  auto prepared = device.allocate_pd().value().create_qp<rc>(cq, cq).value();
   prepared.modify(prepared.init_attributes()).value();
   const auto to_rtr = prepared.rtr_attributes(prepared.endpoint()).value();
   failing.fail_verb("ibv_modify_qp", ETIMEDOUT);
@@ -215,19 +216,19 @@ error receive_in_reset() {
 }
 error send_queue_full() {
   // Messages that wait for a receive keep their places.
-  bench made({.max_send_wr = 2, .rnr_retry_count = 7});
+  bench made({.queues = {.max_send_wr = 2}, .reliability = {.rnr_retry_count = 7}});
   const auto memory = made.pd.allocate(64, access::local_write).value();
   auto queue = std::move(made.prepared).handshake(made.self).value();
   post_status last;
-  for (int i = 0; i < 64 && last.ok(); ++i) last = send_once(queue, memory.slice());
+  for (int i = 0; i < 64 && last.has_value(); ++i) last = send_once(queue, memory.slice());
   return queue.describe_refused_send(last);
 }
 error receive_queue_full() {
-  bench made({.max_recv_wr = 2});
+  bench made({.queues = {.max_recv_wr = 2}});
   const auto memory = made.pd.allocate(64, access::local_write).value();
   auto queue = std::move(made.prepared).handshake(made.self).value();
   post_status last;
-  for (int i = 0; i < 64 && last.ok(); ++i)
+  for (int i = 0; i < 64 && last.has_value(); ++i)
     last = queue.post_receive({.id = 1}, memory.slice(static_cast<std::size_t>(i), 1));
   return queue.describe_refused_receive(last);
 }

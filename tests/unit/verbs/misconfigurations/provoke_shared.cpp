@@ -17,24 +17,20 @@ using testing_support::open_soft;
 protection_domain new_domain() { return open_soft().allocate_pd().value(); }
 
 shared_receive_queue small_queue() {
-  return new_domain().create_shared_receive_queue({.max_wr = 16, .max_sge = 1}).value();
+  return new_domain().create_srq({.max_wr = 16, .max_sge = 1}).value();
 }
 
 }  // namespace
 
-error shared_queue_without_room() {
-  return error_of(new_domain().create_shared_receive_queue({.max_wr = 0}));
-}
-error shared_queue_too_long() {
-  return error_of(new_domain().create_shared_receive_queue({.max_wr = 10'000'000}));
-}
+error shared_queue_without_room() { return error_of(new_domain().create_srq({.max_wr = 0})); }
+error shared_queue_too_long() { return error_of(new_domain().create_srq({.max_wr = 10'000'000})); }
 error shared_queue_limit_beyond() { return error_of(small_queue().arm_limit(5'000)); }
 error shared_queue_resized_beyond() { return error_of(small_queue().resize(10'000'000)); }
 error receive_beside_shared_queue() {
   const auto pd = new_domain();
   const auto cq = pd.context().create_cq(16).value();
-  const auto shared = pd.create_shared_receive_queue({.max_wr = 16, .max_sge = 1}).value();
-  auto prepared = pd.create_queue_pair<rc>(cq, cq, shared).value();
+  const auto shared = pd.create_srq({.max_wr = 16, .max_sge = 1}).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, shared).value();
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   const auto memory = pd.allocate(64, access::local_write).value();
@@ -44,7 +40,8 @@ error receive_beside_shared_queue() {
   request.sg_list = &into;
   request.num_sge = 1;
   ibv_recv_wr* refused = nullptr;
-  return queue.describe_refused_receive({ibv_post_recv(queue.native(), &request, &refused), 0});
+  return queue.describe_refused_receive(
+      post_status(refused_post{.code = ibv_post_recv(queue.native(), &request, &refused)}));
 }
 error sender_of_a_failure() {
   ibv_wc failed{};

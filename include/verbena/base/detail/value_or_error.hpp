@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// The storage of result<T>. std::variant does the same, but compiles to about 30 functions for each
+// type, which dominated the time of compiling programs.
+#pragma once
+
+#include <concepts>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "verbena/base/error.hpp"
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// Calls `function` with `argument`, as std::invoke of <functional>.
+template <class Function, class Argument>
+constexpr decltype(auto) call_with(Function&& function, Argument&& argument) {
+  if constexpr (std::is_member_function_pointer_v<std::decay_t<Function>>) {
+    return (std::forward<Argument>(argument).*function)();
+  } else if constexpr (std::is_member_object_pointer_v<std::decay_t<Function>>) {
+    return std::forward<Argument>(argument).*function;
+  } else {
+    return std::forward<Function>(function)(std::forward<Argument>(argument));
+  }
+}
+
+/// A value or an error. A move leaves the alternative unchanged and its content moved from.
+/// Threads: one thread at a time.
+template <class T>
+class value_or_error {
+ public:
+  template <class... Arguments>
+  explicit value_or_error(std::in_place_t /*value*/, Arguments&&... arguments)
+      : value_(std::forward<Arguments>(arguments)...), has_value_(true) {}
+  explicit value_or_error(verbena::error&& what) noexcept
+      : error_(std::move(what)), has_value_(false) {}
+
+  value_or_error(value_or_error&& other) noexcept(std::is_nothrow_move_constructible_v<T>)
+    requires std::move_constructible<T>
+      : has_value_(other.has_value_) {
+    take(std::move(other));
+  }
+  value_or_error(const value_or_error& other)
+    requires std::copy_constructible<T>
+      : has_value_(other.has_value_) {
+    if (has_value_) {
+      ::new (static_cast<void*>(&value_)) T(other.value_);
+    } else {
+      ::new (static_cast<void*>(&error_)) verbena::error(other.error_);
+    }
+  }
+  value_or_error& operator=(value_or_error&& other) noexcept
+    requires std::is_nothrow_move_constructible_v<T>
+  {
+    value_or_error taken(std::move(other));  // first, because *this may own `other`
+    destroy();
+    has_value_ = taken.has_value_;
+    take(std::move(taken));
+    return *this;
+  }
+  value_or_error& operator=(const value_or_error& other)
+    requires(std::copy_constructible<T> && std::is_nothrow_move_constructible_v<T>)
+  {
+    *this = value_or_error(other);
+    return *this;
+  }
+  ~value_or_error() { destroy(); }
+
+  [[nodiscard]] bool has_value() const noexcept { return has_value_; }
+  /// Precondition of each: has_value().
+  [[nodiscard]] T& value() noexcept { return value_; }
+  [[nodiscard]] const T& value() const noexcept { return value_; }
+  /// Precondition of each: !has_value().
+  [[nodiscard]] verbena::error& error() noexcept { return error_; }
+  [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
+
+ private:
+  void take(value_or_error&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+    if (has_value_) {
+      ::new (static_cast<void*>(&value_)) T(std::move(other.value_));
+    } else {
+      ::new (static_cast<void*>(&error_)) verbena::error(std::move(other.error_));
+    }
+  }
+  void destroy() noexcept {
+    if (has_value_) {
+      value_.~T();
+    } else {
+      error_.~error();
+    }
+  }
+
+  union {
+    T value_;
+    verbena::error error_;
+  };
+  bool has_value_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// The steps of a negotiation, without the type of the queue pair. No socket, no clock, no thread:
+// negotiation.hpp documents the calls.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/ids.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/frame.hpp"
+#include "verbena/bringup/negotiation_options.hpp"
+#include "verbena/bringup/offer.hpp"
+#include "verbena/verbs/address_vector.hpp"
+#include "verbena/verbs/detail/queue_pair_base.hpp"
+#include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/queue_pair_attributes.hpp"
+#include "verbena/verbs/route.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup::detail {
+
+/// The requirements of a queue pair's options.
+struct connection_wishes {
+  offered_transport transport = offered_transport::rc;
+  verbena::route route;
+  offered_reliability reliability;  ///< without the limits of the device
+};
+
+/// The local queue pair. A connected one is in the state RESET, a UD one is active.
+struct negotiating_side {
+  verbena::detail::queue_pair_base& pair;
+  endpoint own_endpoint;       ///< of `pair`
+  queue_key key;               ///< of a UD queue pair
+  queue_pair_attributes init;  ///< brings a connected queue pair to INIT
+  connection_wishes wishes;
+  /// Connects to a peer of version 1, which sends its endpoint only.
+  std::function<result<void>(const endpoint&)> connect_to_endpoint;
+};
+
+/// The path from this side to the peer, as agreed.
+[[nodiscard]] address_vector path_of(const negotiated& what, const connection_wishes& wishes);
+
+class probe_pair;
+
+/// Threads: one thread at a time.
+class negotiation_core {
+ public:
+  using time_point = deadline::clock::time_point;
+
+  negotiation_core(negotiating_side side, const negotiation_options& options,
+                   negotiation_peer peer);
+  negotiation_core(const negotiation_core&) = delete;
+  negotiation_core& operator=(const negotiation_core&) = delete;
+  ~negotiation_core();
+
+  [[nodiscard]] negotiation_status status() const noexcept;
+  [[nodiscard]] std::span<const std::byte> outgoing() const noexcept {
+    return std::span(out_).subspan(sent_);
+  }
+  void sent(std::size_t count);
+  [[nodiscard]] std::size_t bytes_wanted() const noexcept;
+  std::size_t received(std::span<const std::byte> bytes);
+  void advance(time_point now);
+  [[nodiscard]] std::optional<time_point> next_advance() const noexcept;
+  /// Whether a probe message is in flight: its completion may arrive within microseconds.
+  [[nodiscard]] bool is_probing() const noexcept { return phase_ == phase::probe; }
+  void set_ready();
+  void abandon(error why);
+  void peer_closed();
+  void time_out();
+
+  [[nodiscard]] const error& failure() const;
+  [[nodiscard]] const std::optional<negotiated>& terms() const noexcept { return terms_; }
+  [[nodiscard]] std::vector<std::byte> take_message() noexcept { return std::move(message_); }
+
+ private:
+  enum class phase : std::uint8_t {
+    greeting,  // the peer's greeting is incomplete
+    round,     // the next round begins
+    port,      // the local port is down or has no address
+    offer,     // the peer's offer is missing
+    verdict,   // the peer's verdict is missing
+    probe,     // a probe message is in flight
+    endpoint,  // version 1: the peer's endpoint is missing
+    receives,  // the program posts its receives
+    ready,     // the peer's `ready` is missing
+    finished,
+    failed,
+  };
+
+  // Each step returns whether the next one may follow at once.
+  bool step(time_point now);
+  bool read_greeting();
+  bool wait_for_port(time_point now);
+  bool read_offer();
+  bool read_verdict();
+  bool poll_probe();
+  bool read_endpoint();
+  bool read_ready();
+
+  void begin_frames(std::uint16_t version);
+  void send(frame_type type, std::span<const std::byte> payload);
+  void fail(error why);
+  [[nodiscard]] result<void> make_offer();
+  [[nodiscard]] result<void> connect_queue_pair();
+  [[nodiscard]] result<void> reset();
+  /// The payload of the next frame, if it is there and has this type; otherwise fails or waits.
+  [[nodiscard]] std::optional<std::vector<std::byte>> take(frame_type type);
+  bool begin_again();
+  bool settle();
+
+  negotiating_side side_;
+  probing probing_;
+  std::chrono::nanoseconds port_timeout_;
+  std::vector<std::byte> own_message_;
+  negotiation_peer peer_;
+
+  phase phase_ = phase::greeting;
+  std::vector<std::byte> out_;
+  std::size_t sent_ = 0;
+  std::array<std::byte, greeting_bytes> greeting_{};
+  std::size_t greeting_count_ = 0;
+  frame_decoder decoder_{max_bringup_bytes};
+  int rounds_ = 0;
+  bool changed_ = false;  // the port changed in this round
+  time_point port_until_{};
+  std::optional<time_point> next_;
+  offer plain_;  // this side's offer without the probe queue pair
+  offer ours_;
+  std::shared_ptr<probe_pair> probe_;  // until both sides are ready
+  std::optional<negotiated> terms_;
+  std::vector<std::byte> message_;
+  std::optional<error> failure_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <chrono>
+
+#include "verbena/base/deadline.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// When a blocking operation or a scope ends the connection to get its memory back.
+///
+/// The adapter may access the memory of a posted operation until the operation completes. A call
+/// that names memory of the program therefore cannot return earlier, unless it ends the connection:
+/// the queue pair moves to the error state, and the adapter flushes what is in flight. If the time
+/// passes, the operations end as operation_end::aborted, and the channel needs reconnect().
+/// To wait for a limited time without that: post_receive() and pending_operation::wait(deadline).
+/// Threads: immutable value.
+class abort_at {
+ public:
+  /// Never: the call returns when the operation completes.
+  abort_at() noexcept : when_(deadline::never()) {}
+  /// When `when` passes.
+  explicit abort_at(deadline when) noexcept : when_(when) {}
+
+  /// The point in time; deadline::never() if there is none.
+  [[nodiscard]] deadline when() const noexcept { return when_; }
+
+ private:
+  deadline when_;
+};
+
+/// Ends the connection if the operation has not completed after `duration`.
+[[nodiscard]] inline abort_at abort_after(std::chrono::nanoseconds duration) noexcept {
+  return abort_at(deadline::after(duration));
+}
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "verbena/base/error.hpp"
+#include "verbena/channel/received_message.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// The result of waiting for a message: the message, a deadline that passed, or the failure of the
+/// channel. Threads: one thread at a time.
+class [[nodiscard("a wait can fail: check the result, or call value()")]] receive_result {
+ public:
+  /// Holds a message.
+  // NOLINTNEXTLINE(google-explicit-constructor): a returned message becomes a result
+  receive_result(received_message message) noexcept : message_(std::move(message)) {}
+  /// Says that the deadline passed. The channel is unaffected.
+  receive_result() noexcept = default;
+  /// Says that the channel has ended.
+  // NOLINTNEXTLINE(google-explicit-constructor): a returned error becomes a result
+  receive_result(verbena::error why) noexcept : failure_(std::move(why)) {}
+
+  /// Returns true if there is a message.
+  [[nodiscard]] bool has_value() const noexcept { return message_.has_value(); }
+  /// Returns true if there is a message.
+  explicit operator bool() const noexcept { return has_value(); }
+  /// Returns true if the deadline passed; the call can be repeated.
+  [[nodiscard]] bool timed_out() const noexcept { return !message_ && !failure_; }
+
+  /// Returns the message. Precondition: has_value().
+  [[nodiscard]] received_message& operator*() & noexcept { return *message_; }
+  /// Returns the message. Precondition: has_value().
+  [[nodiscard]] const received_message& operator*() const& noexcept { return *message_; }
+  /// Returns the message. Precondition: has_value().
+  [[nodiscard]] received_message operator*() && noexcept { return *std::move(message_); }
+  /// Returns the message. Precondition: has_value().
+  [[nodiscard]] received_message* operator->() noexcept { return &*message_; }
+  /// Returns the message. Precondition: has_value().
+  [[nodiscard]] const received_message* operator->() const noexcept { return &*message_; }
+
+  /// Returns the message, or raises error().
+  [[nodiscard]] received_message value() && {
+    if (!message_) raise(error());
+    return *std::move(message_);
+  }
+  /// Returns `timed_out`, or the failure of the channel in words.
+  /// Precondition: !has_value(). Allocates.
+  [[nodiscard]] verbena::error error() const;
+
+ private:
+  std::optional<received_message> message_;
+  std::optional<verbena::error> failure_;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

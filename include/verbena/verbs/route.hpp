@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "verbena/base/config.hpp"
+#include "verbena/base/ids.hpp"
+#include "verbena/verbs/mtu.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// The local port of a connection, and the attributes of its packets.
+/// Source: ibv_modify_qp(3). Threads: immutable value.
+struct route {
+  /// The local port.
+  port_number port = port_number(1);
+  /// Index of the local GID in the port's GID table. If not set: context::routable_gid() on
+  /// Ethernet, no GID on InfiniBand, GID 0 on EFA.
+  std::optional<verbena::gid_index> gid_index = {};
+  /// The path MTU that this side requests. If not set: the active MTU of the port. A connection
+  /// uses the smaller value of both sides.
+  std::optional<mtu> path_mtu = {};
+  std::uint8_t service_level = 0;  ///< at most 15
+  std::uint8_t traffic_class = 0;  ///< on RoCE, the upper six bits are the DSCP
+  std::uint8_t hop_limit = 64;     ///< routers that a packet may pass
+  std::uint16_t pkey_index = 0;    ///< index of the partition key in the port's P_Key table
+
+  friend bool operator==(const route&, const route&) noexcept = default;
+};
+
+/// The local port of a datagram queue pair. The address handle of each request has the rest of the
+/// route. Source: ibv_modify_qp(3). Threads: immutable value.
+struct datagram_route {
+  /// The local port.
+  port_number port = route{}.port;
+  /// Index of the GID that endpoint() reports. If not set: see route::gid_index.
+  std::optional<verbena::gid_index> gid_index = {};
+  /// Index of the partition key in the port's P_Key table.
+  std::uint16_t pkey_index = route{}.pkey_index;
+
+  friend bool operator==(const datagram_route&, const datagram_route&) noexcept = default;
+};
+
+}  // namespace verbena::inline VERBENA_ABI

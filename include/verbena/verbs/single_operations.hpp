@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// Posting one send request with one call: the operations of queue pairs and posters besides their
+// batches.
+#pragma once
+
+#include <cstdint>
+
+#include "verbena/base/call_site.hpp"
+#include "verbena/base/post_status.hpp"
+#include "verbena/verbs/address_handle.hpp"
+#include "verbena/verbs/remote_region.hpp"
+#include "verbena/verbs/transport.hpp"
+#include "verbena/verbs/work_request.hpp"
+
+namespace verbena::inline VERBENA_ABI {
+
+/// Posts single send requests; a base of queue pairs and posters.
+///
+/// Each function posts one request and rings one doorbell. It costs the same instructions as a
+/// batch of one request. To post several requests at once, use a batch. Lists of inline data have
+/// at most 16 pieces. No function blocks or allocates.
+///
+/// Errors of each function: ENOMEM (extended interface of rxe: ENOSPC) if the send queue is full;
+/// EINVAL if the queue pair is in a state that does not accept requests, or if the request exceeds
+/// a limit of the queue pair; ENOBUFS if a list of inline data is too long.
+/// Threads: one thread at a time.
+template <class Poster, class Transport>
+class single_operations {
+ public:
+  /// Posts a SEND: a message for the next receive of the peer.
+  ///
+  /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
+  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
+  /// must stay valid until this function returns. Call it on the thread that uses the queue pair.
+  template <class Data>
+    requires message_data<Data&> && connected_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_send(send_request request, Data&& data,
+                                                      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.send(request, data);
+    return batch.submit(where);
+  }
+  /// Posts a SEND with immediate data, which the completion of the peer's receive carries.
+  ///
+  /// *Contract.* That of post_send().
+  template <class Data>
+    requires message_data<Data&> && connected_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_send_with_immediate(
+      send_request request, std::uint32_t immediate, Data&& data,
+      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.send_with_immediate(request, immediate, data);
+    return batch.submit(where);
+  }
+  /// Posts a datagram of at most the port's MTU.
+  ///
+  /// *Contract.* That of post_send(); the address handle of `to` must live as long as the memory.
+  template <class Data>
+    requires message_data<Data&> && datagram_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_send(send_request request, Data&& data,
+                                                      const destination& to,
+                                                      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.send(request, data, to);
+    return batch.submit(where);
+  }
+  /// Posts a datagram with immediate data, which the completion of the peer's receive carries.
+  ///
+  /// *Contract.* That of post_send() with a destination.
+  template <class Data>
+    requires message_data<Data&> && datagram_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_send_with_immediate(
+      send_request request, std::uint32_t immediate, Data&& data, const destination& to,
+      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.send_with_immediate(request, immediate, data, to);
+    return batch.submit(where);
+  }
+
+  /// Posts an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
+  ///
+  /// *Contract.* That of post_send(). If the peer deregisters `to` earlier, the request fails.
+  template <class Data>
+    requires message_data<Data&> && connected_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_write(send_request request, Data&& data,
+                                                       const remote_region& to,
+                                                       call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.write(request, data, to);
+    return batch.submit(where);
+  }
+  /// Posts an RDMA WRITE with immediate data. It consumes a receive of the peer.
+  ///
+  /// *Contract.* That of post_write().
+  template <class Data>
+    requires message_data<Data&> && connected_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_write_with_immediate(
+      send_request request, std::uint32_t immediate, Data&& data, const remote_region& to,
+      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.write_with_immediate(request, immediate, data, to);
+    return batch.submit(where);
+  }
+  /// Posts an RDMA WRITE of `data` to the beginning of `to`, memory of the peer at `at`.
+  ///
+  /// *Contract.* That of post_send() with a destination. If the peer deregisters `to` earlier, the
+  /// request fails.
+  template <class Data>
+    requires message_data<Data&> && datagram_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_write(send_request request, Data&& data,
+                                                       const remote_region& to,
+                                                       const destination& at,
+                                                       call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.write(request, data, to, at);
+    return batch.submit(where);
+  }
+  /// Posts an RDMA WRITE with immediate data to the peer at `at`. It consumes a receive there.
+  ///
+  /// *Contract.* That of post_write() with a destination.
+  template <class Data>
+    requires message_data<Data&> && datagram_transport<Transport> && writing_transport<Transport>
+  [[gnu::always_inline]] inline post_status
+  post_write_with_immediate(  // lint: allow(parameters): two addresses and a call site
+      send_request request, std::uint32_t immediate, Data&& data, const remote_region& to,
+      const destination& at, call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.write_with_immediate(request, immediate, data, to, at);
+    return batch.submit(where);
+  }
+
+  /// Posts an RDMA READ that fills `into` from the beginning of `from`.
+  ///
+  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of this request, or of a later request of this send queue, was
+  /// polled. A list must stay valid until this function returns. Call it on the thread that uses
+  /// the queue pair.
+  template <class Data>
+    requires memory_slices<Data&> && connected_transport<Transport> && reading_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,
+                                                      const remote_region& from,
+                                                      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.read(request, into, from);
+    return batch.submit(where);
+  }
+  /// Posts an RDMA READ that fills `into` from the beginning of `from`, memory of the peer at `at`.
+  ///
+  /// *Contract.* That of post_read(); the address handle of `at` must live as long as the memory.
+  template <class Data>
+    requires memory_slices<Data&> && datagram_transport<Transport> && reading_transport<Transport>
+  [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,
+                                                      const remote_region& from,
+                                                      const destination& at,
+                                                      call_site where = call_site::here()) {
+    auto batch = self().start_one(where);
+    batch.read(request, into, from, at);
+    return batch.submit(where);
+  }
+
+  /// Posts an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
+  ///
+  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
+  /// value in host byte order.
+  ///
+  /// *Contract.* That of post_read(), for `before`.
+  [[gnu::always_inline]] inline post_status post_compare_and_swap(
+      send_request request, const local_slice& before, const remote_region& target,
+      compare_and_swap_operands operands, call_site where = call_site::here())
+    requires connected_transport<Transport> && atomic_transport<Transport>
+  {
+    auto batch = self().start_one(where);
+    batch.compare_and_swap(request, before, target, operands);
+    return batch.submit(where);
+  }
+  /// Posts an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
+  ///
+  /// `before` receives their old value in host byte order.
+  ///
+  /// *Contract.* That of post_read(), for `before`.
+  [[gnu::always_inline]] inline post_status post_fetch_and_add(send_request request,
+                                                               const local_slice& before,
+                                                               const remote_region& target,
+                                                               std::uint64_t addend,
+                                                               call_site where = call_site::here())
+    requires connected_transport<Transport> && atomic_transport<Transport>
+  {
+    auto batch = self().start_one(where);
+    batch.fetch_and_add(request, before, target, addend);
+    return batch.submit(where);
+  }
+
+ protected:
+  single_operations() = default;
+  single_operations(const single_operations&) = default;
+  single_operations& operator=(const single_operations&) = default;
+  ~single_operations() = default;
+
+ private:
+  [[nodiscard]] Poster& self() noexcept { return static_cast<Poster&>(*this); }
+};
+
+}  // namespace verbena::inline VERBENA_ABI

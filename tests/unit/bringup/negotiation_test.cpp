@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// The negotiation without I/O: both sides in one thread, their bytes carried by the test.
+#include "verbena/bringup/negotiation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verbena/base/bytes.hpp"
+#include "verbena/bringup/frame.hpp"
+#include "verbena/verbs/device_list.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace verbena;
+using bringup::frame_type;
+using bringup::negotiation_options;
+using bringup::negotiation_status;
+using bringup::probing;
+using testing::HasSubstr;
+using bytes = std::vector<std::byte>;
+using steps = bringup::negotiation<rc>;
+
+/// One side on the software device.
+struct local_side {
+  verbena::context device = open_device("soft0").value();
+  protection_domain pd = device.allocate_pd().value();
+  completion_queue queue = device.create_cq(16).value();
+  memory_region buffer = pd.allocate(64, access::local_write).value();
+
+  steps negotiate(const negotiation_options& options = {}, bringup::negotiation_peer peer = {}) {
+    return steps(pd.create_qp<rc>(queue, queue, {.reliability = {.rnr_retry_count = 0}}).value(),
+                 options, std::move(peer));
+  }
+  void inject_event(const char* command) const {
+    ASSERT_EQ(device.provider().soft_inject_event(device.native(), command), 0);
+  }
+};
+
+/// Bytes in one direction: at most `fragment` of them arrive at once.
+void carry(steps& from, steps& to, std::size_t fragment) {
+  const auto out = from.outgoing();
+  const auto count = std::min({out.size(), fragment, to.bytes_wanted()});
+  if (count == 0) return;
+  EXPECT_EQ(to.received(out.first(count)), count);
+  from.sent(count);
+}
+
+void post_receive(steps& of, local_side& side) {
+  side.buffer.bytes()[0] = {};
+  of.qp().post_receive({.id = 7}, side.buffer.slice(0, 32)).value();
+  of.set_ready();
+}
+
+/// Runs both sides to their ends.
+void run(steps& one, local_side& first, steps& other, local_side& second,
+         std::size_t fragment = 4096) {
+  const auto limit = deadline::after(30s);
+  while (!(one.is_done() && other.is_done()) && !limit.expired()) {
+    const auto now = deadline::clock::now();
+    one.advance(now);
+    other.advance(now);
+    carry(one, other, fragment);
+    carry(other, one, fragment);
+    if (one.status() == negotiation_status::waiting_for_receives) post_receive(one, first);
+    if (other.status() == negotiation_status::waiting_for_receives) post_receive(other, second);
+  }
+}
+
+/// The bytes of a complete negotiation that a peer sends, ready to be replayed.
+bytes bytes_of_peer() {
+  local_side here;
+  local_side there;
+  auto one = here.negotiate();
+  auto other = there.negotiate();
+  bytes sent;
+  const auto limit = deadline::after(30s);
+  while (!one.is_done() && !limit.expired()) {
+    const auto now = deadline::clock::now();
+    one.advance(now);
+    other.advance(now);
+    carry(one, other, 4096);
+    const auto out = other.outgoing();
+    const auto count = std::min(out.size(), one.bytes_wanted());
+    sent.insert(sent.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
+    carry(other, one, 4096);
+    if (one.status() == negotiation_status::waiting_for_receives) post_receive(one, here);
+    if (other.status() == negotiation_status::waiting_for_receives) post_receive(other, there);
+  }
+  return sent;
+}
+
+/// Feeds `input`, as far as it is wanted.
+void feed(steps& to, std::span<const std::byte> input) {
+  for (int calls = 0; calls < 1000; ++calls) {
+    to.advance(deadline::clock::now());
+    to.sent(to.outgoing().size());
+    if (to.status() == negotiation_status::waiting_for_receives) to.set_ready();
+    const auto count = std::min(to.bytes_wanted(), input.size());
+    if (count == 0) break;
+    EXPECT_EQ(to.received(input.first(count)), count);
+    input = input.subspan(count);
+  }
+  to.advance(deadline::clock::now());
+}
+
+TEST(negotiation_without_io, connects_two_queue_pairs_in_one_thread) {
+  local_side here;
+  local_side there;
+  const auto words = bytes_of("hello");
+  auto one = here.negotiate({.probing = probing::always, .message = words});
+  auto other = there.negotiate({.probing = probing::always});
+  run(one, here, other, there);
+  auto at_here = std::move(one).finish().value();
+  auto at_there = std::move(other).finish().value();
+  EXPECT_EQ(at_there.message, bytes(words.begin(), words.end()));
+  EXPECT_EQ(at_here.terms->ours, at_there.terms->theirs);
+
+  std::ranges::copy(words, here.buffer.bytes().begin() + 32);
+  auto batch = at_here.queue.start_send();
+  batch.send({.id = 8, .signaled = true}, here.buffer.slice(32, words.size()));
+  batch.submit().value();
+  const auto limit = deadline::after(30s);
+  std::array<completion, 1> done;
+  while (there.queue.poll(done).value().empty() && !limit.expired()) continue;
+  EXPECT_TRUE(std::ranges::equal(there.buffer.bytes().first(words.size()), words));
+}
+
+TEST(negotiation_without_io, fed_byte_by_byte_connects) {
+  local_side here;
+  local_side there;
+  auto one = here.negotiate();
+  auto other = there.negotiate();
+  run(one, here, other, there, 1);
+  EXPECT_TRUE(std::move(one).finish());
+  EXPECT_TRUE(std::move(other).finish());
+}
+
+TEST(negotiation_without_io, leaves_bytes_behind_its_end) {
+  local_side here;
+  auto input = bytes_of_peer();
+  const auto end = input.size();
+  const auto program = bytes_of("the program's own bytes");
+  input.insert(input.end(), program.begin(), program.end());
+  auto one = here.negotiate();
+  std::span<const std::byte> rest = input;
+  while (!one.is_done()) {
+    one.advance(deadline::clock::now());
+    one.sent(one.outgoing().size());
+    if (one.status() == negotiation_status::waiting_for_receives) one.set_ready();
+    rest = rest.subspan(one.received(rest));
+  }
+  EXPECT_EQ(one.status(), negotiation_status::finished);
+  EXPECT_EQ(rest.size(), input.size() - end);
+  EXPECT_EQ(one.bytes_wanted(), 0U);
+}
+
+TEST(negotiation_without_io, truncated_anywhere_reports_a_closed_connection) {
+  local_side here;
+  const auto input = bytes_of_peer();
+  for (std::size_t length = 0; length < input.size(); length += length < 24 ? 1 : 5) {
+    auto one = here.negotiate();
+    feed(one, std::span(input).first(length));
+    ASSERT_NE(one.status(), negotiation_status::finished) << length;
+    one.peer_closed();
+    ASSERT_EQ(one.status(), negotiation_status::failed) << length;
+    EXPECT_EQ(one.failure().code(), ECONNRESET) << length;
+    EXPECT_TRUE(one.outgoing().empty());
+  }
+}
+
+TEST(negotiation_without_io, changed_bytes_never_crash_or_hang) {
+  local_side here;
+  const auto input = bytes_of_peer();
+  for (std::size_t at = 0; at < input.size(); at += 3) {
+    auto broken = input;
+    broken[at] ^= std::byte{0xff};
+    auto one = here.negotiate();
+    feed(one, broken);
+    if (one.status() == negotiation_status::failed) {
+      EXPECT_FALSE(one.failure().message().empty()) << at;
+    }
+    one.time_out();
+    EXPECT_TRUE(one.status() == negotiation_status::failed ||
+                one.status() == negotiation_status::finished)
+        << at;
+  }
+}
+
+TEST(negotiation_without_io, garbage_for_a_greeting_names_the_peer_and_its_bytes) {
+  local_side here;
+  auto one = here.negotiate({}, {.name = "10.0.0.2:80", .version = {}});
+  feed(one, bytes_of("GET / HTTP/1.1\r\n"));
+  ASSERT_EQ(one.status(), negotiation_status::failed);
+  EXPECT_EQ(one.failure().kind(), error_kind::protocol);
+  EXPECT_THAT(one.failure().message(), HasSubstr("10.0.0.2:80"));
+  EXPECT_THAT(one.failure().message(), HasSubstr("47 45 54 20"));
+  EXPECT_TRUE(one.outgoing().empty()) << "a stranger is not answered with a frame";
+}
+
+TEST(negotiation_without_io, failure_is_told_to_the_peer) {
+  local_side here;
+  local_side there;
+  auto one = here.negotiate();
+  auto other = there.negotiate();
+  for (int i = 0; i < 4; ++i) {
+    one.advance(deadline::clock::now());
+    other.advance(deadline::clock::now());
+    carry(one, other, 4096);
+    carry(other, one, 4096);
+  }
+  one.abandon(error::from_errno(ENOMEM, "post_receive", "here", "no memory for the receives"));
+  EXPECT_EQ(one.failure().code(), ENOMEM);
+  EXPECT_FALSE(one.outgoing().empty());
+  run(one, here, other, there);
+  ASSERT_EQ(other.status(), negotiation_status::failed);
+  EXPECT_EQ(other.failure().code(), ECONNABORTED);
+  EXPECT_THAT(other.failure().message(), HasSubstr("no memory for the receives"));
+}
+
+TEST(negotiation_without_io, refusal_is_noticed_while_waiting_for_the_port) {
+  local_side here;
+  auto one = here.negotiate({.port_timeout = 1h}, {.name = "peer", .version = 3});
+  here.inject_event("port 1 down");
+  one.advance(deadline::clock::now());
+  EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
+  EXPECT_TRUE(one.next_advance().has_value());
+  feed(one, bringup::encode_frame(frame_type::refusal, bytes_of("no disk")));
+  here.inject_event("port 1 up");
+  ASSERT_EQ(one.status(), negotiation_status::failed);
+  EXPECT_THAT(one.failure().message(), HasSubstr("no disk"));
+}
+
+TEST(negotiation_without_io, time_out_names_the_port_that_is_down) {
+  local_side here;
+  auto one = here.negotiate({.port_timeout = 1h});
+  here.inject_event("port 1 down");
+  feed(one, bringup::encode_greeting(bringup::spoken_versions));
+  one.time_out();
+  here.inject_event("port 1 up");
+  ASSERT_EQ(one.status(), negotiation_status::failed);
+  EXPECT_EQ(one.failure().kind(), error_kind::timed_out);
+  EXPECT_THAT(one.failure().message(), HasSubstr("the port of soft0 here is down"));
+}
+
+TEST(negotiation_without_io, time_out_without_an_answer_says_what_to_check) {
+  local_side here;
+  auto one = here.negotiate({}, {.name = "10.0.0.2:7471", .version = {}});
+  one.advance(deadline::clock::now());
+  one.time_out();
+  EXPECT_THAT(one.failure().message(), HasSubstr("10.0.0.2:7471"));
+  EXPECT_THAT(one.failure().message(), HasSubstr("did not answer in time"));
+}
+
+TEST(negotiation_without_io, port_that_comes_back_connects) {
+  local_side here;
+  local_side there;
+  auto one = here.negotiate({.port_timeout = 1h});
+  auto other = there.negotiate({.port_timeout = 1h});
+  here.inject_event("port 1 down");
+  for (int i = 0; i < 4; ++i) {
+    one.advance(deadline::clock::now());
+    other.advance(deadline::clock::now());
+    carry(one, other, 4096);
+    carry(other, one, 4096);
+  }
+  EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
+  here.inject_event("port 1 up");
+  run(one, here, other, there);
+  EXPECT_TRUE(std::move(one).finish());
+  EXPECT_TRUE(std::move(other).finish());
+}
+
+TEST(negotiation_without_io, ended_twice_keeps_the_first_reason) {
+  local_side here;
+  auto one = here.negotiate();
+  one.peer_closed();
+  one.time_out();
+  one.abandon(error::from_errno(EIO, "x"));
+  EXPECT_EQ(one.failure().code(), ECONNRESET);
+  EXPECT_FALSE(std::move(one).finish());
+}
+
+}  // namespace

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "verbena/memory/exported_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "tests/unit/verbs/counting_provider.hpp"
+#include "tests/unit/verbs/loopback.hpp"
+#include "tests/unit/verbs/soft_device.hpp"
+#include "verbena/sys/failing_provider.hpp"
+
+namespace verbena {
+namespace {
+
+using testing_support::counting_provider;
+using testing_support::expect_error;
+using testing_support::log_catcher;
+using testing_support::open_soft;
+
+enum class phase : std::uint32_t { empty, full = 7 };
+struct slot {
+  std::uint64_t version;
+  phase state;
+  char text[9];
+  std::array<std::uint8_t, 11> odd;
+};
+#pragma pack(push, 1)
+struct packed {
+  std::uint8_t first;
+  std::uint32_t crooked;
+};
+#pragma pack(pop)
+
+constexpr access_flags read_write = access::remote_read | access::remote_write;
+
+template <class T>
+exported_memory<T> make_window(std::size_t count = 1) {
+  return exported_memory<T>::create(open_soft().allocate_pd().value(), count).value();
+}
+
+std::array<std::uint8_t, 11> numbers(std::uint8_t first) {
+  std::array<std::uint8_t, 11> made{};
+  std::iota(made.begin(), made.end(), first);
+  return made;
+}
+
+/// How a write of 8 bytes into the first bytes of `there` ends.
+completion_status write_into(const protection_domain& pd, const remote_region& there,
+                             std::uint64_t value) {
+  const auto cq = pd.context().create_cq(4).value();
+  auto prepared = pd.create_qp<rc>(cq, cq, {.access = read_write | access::remote_atomic}).value();
+  const auto self = prepared.endpoint();
+  auto queue = std::move(prepared).handshake(self).value();
+  const auto from = pd.allocate(8, {}).value();
+  std::memcpy(from.bytes().data(), &value, sizeof value);
+  auto batch = queue.start_send();
+  batch.write({.signaled = true}, from.slice(), there.slice(0, 8));
+  batch.submit().value();
+  return test::take(cq, 1).at(0).status();
+}
+
+TEST(exported_memory, copies_in_and_out_what_was_copied_in) {
+  auto window = make_window<slot>(3);
+  EXPECT_EQ(window.count(), 3U);
+  EXPECT_EQ(window.copy_out(2).version, 0U);
+  slot one{.version = 5, .state = phase::full, .text = "12345678", .odd = numbers(3)};
+  window.copy_in(one, 1);
+  EXPECT_EQ(window.copy_out(0).version, 0U);
+  EXPECT_EQ(window.copy_out(1).odd, numbers(3));
+  EXPECT_STREQ(window.copy_out(1).text, "12345678");
+  EXPECT_EQ(window.copy_out(2).version, 0U);
+  // Fields, one of which begins and ends in the middle of words.
+  window.copy_in(&slot::odd, numbers(100), 1);
+  EXPECT_EQ(window.copy_out(&slot::odd, 1), numbers(100));
+  EXPECT_STREQ(window.copy_out(1).text, "12345678");
+  EXPECT_EQ(window.copy_out(&slot::state, 1), phase::full);
+  window.copy_in(&slot::version, 9, 1);
+  EXPECT_EQ(window.load(&slot::version, 1), 9U);
+  window.store(&slot::state, phase::empty, 1);
+  EXPECT_EQ(window.copy_out(1).state, phase::empty);
+  EXPECT_EQ(window.copy_out(1).version, 9U);
+}
+
+TEST(exported_memory, of_words_is_loaded_and_stored) {
+  auto window = make_window<std::int32_t>(2);
+  window.store(-5, 1);
+  EXPECT_EQ(window.load(1), -5);
+  EXPECT_EQ(window.load(), 0);
+  EXPECT_EQ(window.copy_out(1), -5);
+}
+
+TEST(exported_memory, peers_reach_it_from_grant_to_revoke) {
+  const auto pd = open_soft().allocate_pd().value();
+  auto window = exported_memory<slot>::create(pd).value();
+  EXPECT_FALSE(window.granted());
+  const auto there = window.grant(read_write).value();
+  EXPECT_TRUE(window.granted());
+  EXPECT_EQ(there.length(), sizeof(slot));
+  const auto version = remote_view<slot>::of(there)->field(&slot::version);
+  EXPECT_EQ(write_into(pd, version.region(), 42), completion_status::success);
+  EXPECT_EQ(window.load(&slot::version), 42U);
+  window.revoke().value();
+  EXPECT_FALSE(window.granted());
+  EXPECT_EQ(write_into(pd, there, 43), completion_status::remote_access_error);
+  EXPECT_EQ(window.load(&slot::version), 42U);
+  window.revoke().value();
+  const auto again = window.grant(read_write).value();
+  EXPECT_EQ(write_into(pd, again, 44), completion_status::success);
+  EXPECT_EQ(write_into(pd, there, 45), completion_status::remote_access_error);
+  EXPECT_EQ(window.load(&slot::version), 44U);
+}
+
+TEST(exported_memory, peers_have_granted_access_only) {
+  const auto pd = open_soft().allocate_pd().value();
+  auto window = exported_memory<std::uint64_t>::create(pd).value();
+  const auto there = window.grant(access::remote_read).value();
+  EXPECT_EQ(write_into(pd, there, 1), completion_status::remote_access_error);
+  EXPECT_EQ(window.load(), 0U);
+  window.revoke().value();
+  expect_error(window.grant({}), "no other access flag, not none");
+  expect_error(window.grant(access::local_write), "no other access flag, not local_write");
+  expect_error(window.grant(read_write | access::zero_based), "no other access flag");
+  EXPECT_TRUE(window.grant(access::remote_atomic).has_value());
+}
+
+TEST(exported_memory, of_too_little_or_too_much_is_refused) {
+  const auto pd = open_soft().allocate_pd().value();
+  for (const std::size_t count :
+       {std::size_t{0}, std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60U})
+    expect_error(exported_memory<std::uint64_t>::create(pd, count), "must be at least 1");
+  EXPECT_EQ(exported_memory<std::uint64_t>::create(pd, std::size_t{1} << 55U).error().code(),
+            ENOMEM);
+}
+
+TEST(exported_memory, a_refused_revocation_leaves_it_granted) {
+  failing_provider failing(*soft_provider().value());
+  const auto pd = open_soft(failing.get()).value().allocate_pd().value();
+  auto window = exported_memory<std::uint64_t>::create(pd).value();
+  const auto there = window.grant(read_write).value();
+  failing.fail_call(1, EBUSY);
+  expect_error(window.revoke(), "ibv_dereg_mr");
+  failing.fail_call(0, 0);
+  EXPECT_TRUE(window.granted());
+  EXPECT_EQ(write_into(pd, there, 3), completion_status::success);
+  window.revoke().value();
+  EXPECT_EQ(window.load(), 3U);
+}
+
+TEST(exported_memory, is_revoked_when_it_is_destroyed_before_its_memory_goes) {
+  counting_provider counting(*soft_provider().value());
+  {
+    const auto pd = open_soft(counting.get()).value().allocate_pd().value();
+    auto window = std::make_optional(exported_memory<slot>::create(pd).value());
+    EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
+    static_cast<void>(window->grant(read_write).value());
+    auto moved = std::move(*window);
+    window.reset();
+    EXPECT_TRUE(counting.is_live("ibv_reg_mr"));
+    EXPECT_TRUE(counting.is_live("memory"));
+    EXPECT_TRUE(moved.granted());
+    moved = exported_memory<slot>::create(pd).value();
+    EXPECT_FALSE(counting.is_live("ibv_reg_mr"));
+  }
+  EXPECT_EQ(counting.live(), "");
+}
+
+TEST(exported_memory, memory_stays_when_the_device_refuses_to_revoke) {
+  counting_provider counting(*soft_provider().value());
+  failing_provider failing(counting.get());
+  const log_catcher log;
+  {
+    const auto pd = open_soft(failing.get()).value().allocate_pd().value();
+    auto window = exported_memory<slot>::create(pd).value();
+    static_cast<void>(window.grant(read_write).value());
+    failing.fail_verb("ibv_dereg_mr", EBUSY);
+  }
+  failing.fail_call(0, 0);
+  EXPECT_TRUE(log.contains("ibv_dereg_mr on memory region 0x")) << log.text();
+  for (const char* kept : {"ibv_reg_mr", "memory", "ibv_alloc_pd", "ibv_open_device"})
+    EXPECT_TRUE(counting.is_live(kept)) << kept;
+}
+
+TEST(exported_memory, a_refused_grant_leaves_nothing) {
+  counting_provider counting(*soft_provider().value());
+  failing_provider failing(counting.get());
+  const auto pd = open_soft(failing.get()).value().allocate_pd().value();
+  auto window = exported_memory<slot>::create(pd).value();
+  const auto live = counting.live();
+  failing.fail_call(1, ENOMEM);
+  expect_error(window.grant(read_write), "ibv_reg_mr on protection domain of soft0 failed");
+  failing.fail_call(0, 0);
+  EXPECT_EQ(counting.live(), live);
+  EXPECT_FALSE(window.granted());
+  EXPECT_TRUE(window.grant(read_write).has_value());
+}
+
+TEST(exported_memory, violated_preconditions_stop_program) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  auto window = make_window<slot>(2);
+  EXPECT_DEATH(static_cast<void>(window.copy_out(2)), "not less than count");
+  EXPECT_DEATH(window.store(&slot::version, 1, 2), "not less than count");
+  auto crooked = make_window<packed>();
+  EXPECT_DEATH(static_cast<void>(crooked.load(&packed::crooked)), "not aligned to its size");
+  static_cast<void>(window.grant(read_write).value());
+  EXPECT_DEATH(static_cast<void>(window.grant(read_write)), "call revoke.. first");
+  const auto taken = std::move(window);
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move)
+  EXPECT_DEATH(static_cast<void>(window.copy_out(0)), "not less than count");
+  EXPECT_DEATH(static_cast<void>(window.granted()), "a moved-from exported_memory was used");
+}
+
+}  // namespace
+}  // namespace verbena

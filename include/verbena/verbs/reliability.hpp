@@ -12,26 +12,29 @@ namespace verbena::inline VERBENA_ABI {
 /// Timeouts and retries of a reliable connection. Source: ibv_modify_qp(3).
 /// Threads: immutable value.
 ///
-/// A count of 7 is special: for `rnr_retry_count` it means retry without a limit on every device,
-/// and for `retry_count` on Linux's rxe too. A queue pair with such a count does not report a dead
-/// peer. The defaults are 6.
+/// 7 in `rnr_retry_count` means retries without a limit: a send to a peer that never posts a
+/// receive does not fail. rxe also treats 7 in `retry_count` as no limit: a request to a dead peer
+/// then does not fail.
 struct reliability {
   /// `rnr_retry_count` of a queue pair if it is not set.
   static constexpr std::uint8_t default_rnr_retry_count = 6;
-  /// Retries without a limit.
+  /// The value of `rnr_retry_count` for retries without a limit.
   static constexpr std::uint8_t unlimited_rnr_retries = 7;
 
-  /// How long the adapter waits for an acknowledgement before it retransmits: 67 ms.
+  /// The time that the adapter waits for an acknowledgement before it retransmits. Default: 67 ms.
   ack_timeout timeout = {};
-  /// Retransmissions without an acknowledgement before the request fails; at most 7.
+  /// Retransmissions of a packet without an acknowledgement before the request fails with
+  /// `retries_exceeded`; 0 to 7.
   std::uint8_t retry_count = 6;
-  /// Retries before the request fails if the peer has no receive posted; at most 7. If not set:
-  /// `default_rnr_retry_count`. Channels retry without a limit, because the deadline of each
-  /// operation ends the retries.
+  /// Retries after RNR NAKs (the peer has no receive posted) before the request fails with
+  /// `rnr_retries_exceeded`; 0 to 7. If not set: `default_rnr_retry_count` for queue pairs,
+  /// `unlimited_rnr_retries` for channels.
   std::optional<std::uint8_t> rnr_retry_count = {};
-  /// How long the peer waits before it retries if this side has no receive posted: 2.56 ms.
+  /// The time that the peer waits before it sends a message again if this side has no receive
+  /// posted. Default: 2.56 ms.
   rnr_timer min_rnr_timer = {};
-  /// Outstanding RDMA READs and atomics in each direction. Reduced to the limits of both devices.
+  /// Outstanding RDMA READs and atomics in each direction: the initiator depth and the responder
+  /// resources. Reduced to the limits of both devices.
   std::uint8_t read_depth = 16;
 
   /// Returns `rnr_retry_count`, or `default_rnr_retry_count` if it is not set.

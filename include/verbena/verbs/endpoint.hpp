@@ -15,8 +15,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Identifies a queue pair to its peer. The sides exchange their endpoints by other means: encode()
-/// on one side, decode() on the other. Threads: immutable value.
+/// The values that a peer needs to connect a queue pair. The program transfers the endpoint of each
+/// side to the other side: encode() here, decode() there. Threads: immutable value.
 struct endpoint {
   /// Bytes of the wire format, version 1, integers in network order: version (1), flags (1: bit 0
   /// is set if there is a GID), MTU (1, as in enum ibv_mtu), read depth (1), queue pair number (4),
@@ -26,19 +26,20 @@ struct endpoint {
   static constexpr std::uint8_t wire_version = 1;
 
   queue_pair_number queue_pair = {};      ///< the number of the queue pair
-  packet_sequence_number first_psn = {};  ///< of the first packet that this side sends
-  verbena::lid lid = {};                  ///< of the port on InfiniBand; 0 on Ethernet
-  std::optional<verbena::gid> gid = {};   ///< always set on Ethernet
+  packet_sequence_number first_psn = {};  ///< the PSN of the first packet that this side sends
+  verbena::lid lid = {};                  ///< the LID of the port on InfiniBand; 0 on Ethernet
+  std::optional<verbena::gid> gid = {};   ///< the GID of the port; required on Ethernet
   /// The path MTU of this side. The connection uses the smaller value of both sides.
   verbena::mtu mtu = verbena::mtu::bytes_1024;
-  std::uint8_t read_depth = 0;  ///< responder resources: reads and atomics of the peer
+  /// The responder resources of this side: outstanding reads and atomics of the peer.
+  std::uint8_t read_depth = 0;
 
   /// Returns the wire format, for the peer.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Reads the wire format.
   ///
-  /// Errors: `protocol` for a wrong size, an unknown version or flag, a number of more than 24
-  /// bits, an unknown MTU, or a GID that the flags do not announce.
+  /// Errors: `protocol` for a wrong size, an unknown version, flag or MTU, a queue pair number or
+  /// PSN of more than 24 bits, and a GID without its flag.
   [[nodiscard]] static result<endpoint> decode(std::span<const std::byte> bytes);
 
   friend bool operator==(const endpoint&, const endpoint&) noexcept = default;

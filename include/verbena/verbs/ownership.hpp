@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ownership of adopted native objects.
+// Ownership of adopted objects of the C API.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Who destroys an adopted native object.
+/// Selects the owner of an adopted object of the C API.
 enum class ownership : std::uint8_t {
-  take,    ///< the adopting handle
-  borrow,  ///< the caller, after the handle and all objects made from it
+  take,    ///< the handle destroys the object
+  borrow,  ///< the caller destroys the object, after the handle and all objects made from it
 };
 
 }  // namespace verbena::inline VERBENA_ABI

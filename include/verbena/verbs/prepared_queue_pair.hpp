@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Prepared queue pairs: created, and not connected yet. To connect a queue pair:
+// Queue pairs that are created and not connected yet. To connect a queue pair:
 //
 //   auto prepared = pd.create_qp<rc>(cq, cq, {.queues = {.max_send_wr = 8}}).value();
 //   send_to_peer(prepared.endpoint().encode());
 //   auto qp = std::move(prepared).handshake(endpoint::decode(from_peer()).value()).value();
 //
-// To activate a datagram queue pair, which has no peer:
+// To activate a datagram queue pair, which does not have a peer:
 //
 //   auto prepared = pd.create_qp<ud>(cq, cq).value();
 //   auto qp = std::move(prepared).activate(queue_key(0x1234)).value();
 //
-// init_attributes(), rtr_attributes() and rts_attributes() return the attributes of each
-// transition, for programs that apply them with modify().
+// Programs that make the transitions themselves pass init_attributes(), rtr_attributes() and
+// rts_attributes() to modify().
 #pragma once
 
 #include "verbena/base/result.hpp"
@@ -28,8 +28,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A queue pair in the state RESET. Its destructor destroys the queue pair, also if bringing it up
-/// fails.
+/// A queue pair that is not connected yet. The destructor destroys the queue pair.
 /// Threads: one thread at a time.
 template <class Transport>
 class prepared_queue_pair;
@@ -42,14 +41,14 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   /// Returns the options that the queue pair was created with.
   [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
 
-  /// Connects the queue pair to the peer: RESET, INIT, RTR, RTS. May block in the kernel while the
+  /// Connects the queue pair to `remote`: RESET, INIT, RTR, RTS. May block in the kernel while the
   /// address of the peer is resolved.
   ///
-  /// The peer may not be ready yet. If the first message arrives too early, a reliable connection
-  /// retries as `reliability` permits; an unreliable connection loses the message.
+  /// Does not wait for the peer. If a message arrives before the peer is in RTR, a reliable
+  /// connection retransmits it (reliability::retry_count); an unreliable connection loses it.
   ///
-  /// Errors: `invalid_argument` if one side has a GID and the other one has none; otherwise those
-  /// of modify(). The queue pair is destroyed.
+  /// Errors: `invalid_argument` if only one side has a GID; otherwise those of modify(). After an
+  /// error the queue pair is destroyed.
   [[nodiscard]] result<queue_pair<Transport>> handshake(const verbena::endpoint& remote) && {
     // From here on the queue pair is destroyed if a step fails.
     prepared_queue_pair self = std::move(*this);
@@ -57,14 +56,15 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
     return std::move(self).into_queue_pair();
   }
 
-  /// Returns the attributes that handshake() sets for INIT.
+  /// Returns the attributes that handshake() sets for the transition to INIT.
   [[nodiscard]] queue_pair_attributes init_attributes() const { return connected_init(); }
-  /// Returns the attributes that handshake() sets for RTR. Errors: those of address_of().
+  /// Returns the attributes that handshake() sets for the transition to RTR. Errors: those of
+  /// address_of().
   [[nodiscard]] result<queue_pair_attributes> rtr_attributes(
       const verbena::endpoint& remote) const {
     return connected_rtr(remote);
   }
-  /// Returns the attributes that handshake() sets for RTS.
+  /// Returns the attributes that handshake() sets for the transition to RTS.
   [[nodiscard]] queue_pair_attributes rts_attributes(const verbena::endpoint& remote) const {
     return connected_rts(remote);
   }
@@ -88,7 +88,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   queue_pair_options<Transport> options_;
 };
 
-/// A prepared queue pair of a datagram transport. activate() brings it up.
+/// A prepared queue pair of a datagram transport. activate() brings it to RTS.
 /// Threads: one thread at a time.
 template <datagram_transport Transport>
 class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_base {
@@ -96,22 +96,23 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   /// Returns the options that the queue pair was created with.
   [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
 
-  /// Brings the queue pair to RTS. It accepts datagrams with the Q_Key `key` and drops others.
+  /// Brings the queue pair to RTS: RESET, INIT, RTR, RTS. The queue pair drops datagrams with a
+  /// Q_Key other than `key`.
   ///
-  /// Errors: those of modify(); the queue pair is destroyed.
+  /// Errors: those of modify(). After an error the queue pair is destroyed.
   [[nodiscard]] result<queue_pair<Transport>> activate(queue_key key) && {
     prepared_queue_pair self = std::move(*this);
     VERBENA_TRY_VOID(self.open(key));
     return std::move(self).into_queue_pair();
   }
 
-  /// Returns the attributes that activate() sets for INIT.
+  /// Returns the attributes that activate() sets for the transition to INIT.
   [[nodiscard]] queue_pair_attributes init_attributes(queue_key key) const {
     return datagram_init(key);
   }
-  /// Returns the attributes that activate() sets for RTR.
+  /// Returns the attributes that activate() sets for the transition to RTR.
   [[nodiscard]] queue_pair_attributes rtr_attributes() const { return datagram_rtr(); }
-  /// Returns the attributes that activate() sets for RTS.
+  /// Returns the attributes that activate() sets for the transition to RTS.
   [[nodiscard]] queue_pair_attributes rts_attributes() const { return datagram_rts(); }
 
   /// Converts to a queue pair in its current state.
@@ -133,12 +134,16 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   queue_pair_options<Transport> options_;
 };
 
-/// Creates a queue pair with completions in `send` and `receive`, which may be one queue and may be
-/// extended completion queues. The queue pair keeps them alive. Allocates; may block in the kernel.
+/// Creates a queue pair in the state RESET: ibv_create_qp_ex(3), or ibv_create_qp(3) without the
+/// extended interface. Allocates; may block in the kernel.
+///
+/// Sends complete into `send`, receives into `receive`. Both may be the same queue, and each may be
+/// an extended completion queue. The queue pair keeps the queues alive.
 ///
 /// Errors: `invalid_argument` for options out of range, operations that the transport does not
-/// support, and completion queues of another context; `unavailable` if the port is down or has no
-/// GID; otherwise the errno of ibv_create_qp(3); the message has the exceeded limit of the device.
+/// support, and queues of another context; `unavailable` if the port is neither active nor armed,
+/// or has no GID; `not_supported` if the transport needs the extended interface and the device does
+/// not have it; otherwise the errno of the verb; the message has the exceeded limit of the device.
 template <transport Transport>
 result<prepared_queue_pair<Transport>> protection_domain::create_qp(
     const completion_queue& send, const completion_queue& receive,

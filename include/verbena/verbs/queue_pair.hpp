@@ -24,24 +24,23 @@ namespace verbena::inline VERBENA_ABI {
 template <class Transport>
 class prepared_queue_pair;
 
-/// A queue pair: a send queue and a receive queue of one transport.
+/// A send queue and a receive queue of one transport, from `prepared_queue_pair::handshake` or
+/// `activate`. Move-only.
 ///
-/// It comes from `prepared_queue_pair::handshake` and keeps its protection domain and completion
-/// queues alive. Its destructor destroys the native object; outstanding requests then end without
-/// completions.
+/// A queue pair keeps its protection domain, completion queues and SRQ alive. The destructor
+/// destroys the object of the C API; outstanding requests do not complete then.
 ///
-/// Posting is the expert level: it costs the same as the C API, and the library does not keep the
-/// memory of requests alive. The paragraph *Contract* of each function says what must stay valid
-/// and until when.
+/// Posting has the cost of the C API, and the library does not keep the memory of requests alive.
+/// The paragraph *Contract* of each function defines which objects must stay valid, and until when.
 /// Threads: one thread at a time; a queue pair may move from thread to thread.
 template <class Transport>
 class queue_pair : public detail::queue_pair_base,
                    public single_operations<queue_pair<Transport>, Transport> {
  public:
-  /// Takes over or borrows a queue pair that the C API created from `pd`.
+  /// Adopts a queue pair of the C API, without the extended interface.
   ///
-  /// Its completion queues must outlive it. It has no extended() interface. Precondition: its
-  /// transport is `Transport`.
+  /// The completion queues and the SRQ must outlive the queue pair. Preconditions: `native` belongs
+  /// to `pd` and has the type of `Transport`.
   [[nodiscard]] static queue_pair adopt(ibv_qp* native, const protection_domain& pd,
                                         ownership owner)
     requires classic_transport<Transport>
@@ -49,19 +48,17 @@ class queue_pair : public detail::queue_pair_base,
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
-  /// Takes over or borrows a queue pair that ibv_create_qp_ex(3) created with `send_ops_flags`.
+  /// Adopts a queue pair that ibv_create_qp_ex(3) created with `send_ops_flags`.
   ///
-  /// It has the extended() interface. Its completion queues must outlive it. Precondition: its
-  /// transport is `Transport`.
+  /// The queue pair has the extended interface. The completion queues and the SRQ must outlive it.
+  /// Preconditions: `native` belongs to `pd` and has the type of `Transport`.
   [[nodiscard]] static queue_pair adopt(ibv_qp_ex* native, const protection_domain& pd,
                                         ownership owner) {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
 
-  /// Opens a batch of up to `Capacity` send requests of the classic interface.
-  ///
-  /// If the transport has only the extended interface, use extended() instead.
+  /// Opens a batch of up to `Capacity` send requests of the classic interface. Does not allocate.
   ///
   /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
   /// pair.
@@ -72,10 +69,10 @@ class queue_pair : public detail::queue_pair_base,
     return send_batch<Transport, Capacity>(qp());
   }
 
-  /// Posts a receive for one message, which fills the slices one after the other.
+  /// Posts a receive for one message. The message fills the slices in order.
   ///
-  /// Errors: ENOMEM if the receive queue is full; EINVAL if the queue pair is in state RESET or if
-  /// the request has too many slices. Does not block or allocate.
+  /// Errors: ENOMEM if the receive queue is full; EINVAL if the queue pair is in the state RESET or
+  /// if the request has too many slices. Does not block or allocate.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
   /// write it, until the completion of the request was polled. Call it on the thread that uses the
@@ -96,8 +93,9 @@ class queue_pair : public detail::queue_pair_base,
 
   /// Returns the extended interface of the queue pair.
   ///
-  /// Returns nullopt if the provider does not implement the interface, or if the queue pair was
-  /// created with `.extended = false`. A transport without a classic interface always has it.
+  /// If the provider does not implement the interface, or if the queue pair was created with
+  /// `.extended = false`, returns `nullopt`. A transport without a classic interface always has the
+  /// extended interface.
   ///
   /// *Contract.* The queue pair must outlive the result.
   [[nodiscard]] std::optional<extended_queue<Transport>> extended() & noexcept {
@@ -108,9 +106,10 @@ class queue_pair : public detail::queue_pair_base,
 
   /// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
   ///
-  /// The queue pair then receives datagrams to `group` that carry its Q_Key, its own included. On
-  /// InfiniBand, `where` is the LID of the group. cm::identifier::join_multicast returns GID and
-  /// LID. A queue pair that is attached already stays attached.
+  /// The queue pair then receives datagrams to `group` with its Q_Key, including its own. `where`
+  /// is the LID of the group on InfiniBand; otherwise it is ignored. The network delivers datagrams
+  /// of other hosts only after the port joined the group: cm::identifier::join_multicast() does
+  /// that, and returns GID and LID. Attaching again has no effect.
   ///
   /// Errors: EINVAL if `group` is not a multicast GID; ENOMEM beyond
   /// device_attributes::max_multicast_groups or max_group_members; `not_supported` if the device
@@ -120,20 +119,21 @@ class queue_pair : public detail::queue_pair_base,
   {
     return detail::attach_to_group(*this, group, where);
   }
-  /// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
+  /// Detaches the queue pair from a multicast group: ibv_detach_mcast(3). May block in the kernel.
   ///
-  /// A queue pair that is attached to a group cannot be destroyed. Errors: EINVAL if it is not
-  /// attached to `group`.
+  /// An attached queue pair cannot be destroyed: detach it first. Errors: EINVAL if the queue pair
+  /// is not attached to `group`; otherwise the errno of the verb.
   [[nodiscard]] result<void> detach(const gid& group, lid where = {})
     requires std::same_as<Transport, ud>
   {
     return detail::detach_from_group(*this, group, where);
   }
 
-  /// Calls `loop(poster)` with the extended interface if the queue pair has it, else the classic.
+  /// Calls `loop(poster)` with the extended interface if the queue pair has it, else with the
+  /// classic interface.
   ///
-  /// Both posters satisfy the concepts of poster.hpp. `loop` is compiled for both; the choice is
-  /// made once per call.
+  /// `poster` is an extended_queue or a classic_poster; `loop` is compiled for both. The interface
+  /// is selected once per call.
   ///
   /// *Contract.* The poster must not outlive the call of `loop`.
   template <class Loop>
@@ -147,7 +147,9 @@ class queue_pair : public detail::queue_pair_base,
     classic_poster<Transport> poster(qp(), lists);
     return std::forward<Loop>(loop)(poster);
   }
-  /// Calls `loop(poster)` with the extended interface, the only one of the transport.
+  /// Calls `loop(poster)` with the extended interface, the only interface of the transport.
+  ///
+  /// *Contract.* The poster must not outlive the call of `loop`.
   template <class Loop>
     requires(!classic_transport<Transport>)
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
@@ -156,7 +158,8 @@ class queue_pair : public detail::queue_pair_base,
     return std::forward<Loop>(loop)(poster);
   }
 
-  /// Destroys the queue pair now; if that fails, returns the queue pair and the error.
+  /// Destroys the queue pair: ibv_destroy_qp(3). If the verb fails, returns the queue pair with the
+  /// error.
   [[nodiscard]] close_result<queue_pair> close() && { return close_handle(std::move(*this)); }
 
  private:

@@ -20,21 +20,21 @@ namespace verbena::inline VERBENA_ABI {
 /// The state of a queue pair. Source: enum ibv_qp_state, ibv_modify_qp(3).
 enum class queue_pair_state : std::uint32_t {
   reset = IBV_QPS_RESET,             ///< new; posting fails
-  init = IBV_QPS_INIT,               ///< receives may be posted
-  ready_to_receive = IBV_QPS_RTR,    ///< receives; processes requests of the peer
+  init = IBV_QPS_INIT,               ///< receives can be posted; nothing is received yet
+  ready_to_receive = IBV_QPS_RTR,    ///< receives, and processes requests of the peer
   ready_to_send = IBV_QPS_RTS,       ///< sends and receives
-  send_queue_drained = IBV_QPS_SQD,  ///< sends no new requests; completes outstanding ones
-  send_queue_error = IBV_QPS_SQE,    ///< UC and UD: the send queue failed
+  send_queue_drained = IBV_QPS_SQD,  ///< completes sends that have begun, begins no others
+  send_queue_error = IBV_QPS_SQE,    ///< UC and UD: a send failed; receiving continues
   error = IBV_QPS_ERR,               ///< flushes all requests
 };
 
-/// An attribute. Sets of attributes are the masks of ibv_modify_qp(3) and ibv_query_qp(3).
+/// An attribute of a queue pair. Values as in `ibv_qp_attr_mask`. Source: ibv_modify_qp(3).
 enum class queue_pair_attribute : std::uint32_t {
   state = IBV_QP_STATE,                               ///< the next state
   current_state = IBV_QP_CUR_STATE,                   ///< the assumed current state
-  drained_notification = IBV_QP_EN_SQD_ASYNC_NOTIFY,  ///< an event when the send queue is drained
-  access = IBV_QP_ACCESS_FLAGS,                       ///< access flags of the peer
-  pkey_index = IBV_QP_PKEY_INDEX,                     ///< index of the partition key
+  drained_notification = IBV_QP_EN_SQD_ASYNC_NOTIFY,  ///< whether SQD raises SQ_DRAINED
+  access = IBV_QP_ACCESS_FLAGS,                       ///< remote operations of the peer
+  pkey_index = IBV_QP_PKEY_INDEX,                     ///< index in the P_Key table of the port
   port = IBV_QP_PORT,                                 ///< the port
   qkey = IBV_QP_QKEY,                                 ///< the Q_Key
   address = IBV_QP_AV,                                ///< the address of the peer
@@ -51,11 +51,11 @@ enum class queue_pair_attribute : std::uint32_t {
   path_migration = IBV_QP_PATH_MIG_STATE,        ///< the state of path migration
   capabilities = IBV_QP_CAP,                     ///< the sizes of the queues
   destination = IBV_QP_DEST_QPN,                 ///< the number of the remote queue pair
-  rate_limit = IBV_QP_RATE_LIMIT,                ///< the rate limit
+  rate_limit = IBV_QP_RATE_LIMIT,                ///< the packet pacing rate in kbit/s
 };
 template <>
 inline constexpr bool enable_flags<queue_pair_attribute> = true;
-/// A set of attributes.
+/// A set of attributes: a mask of ibv_modify_qp(3) or ibv_query_qp(3).
 using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 
 /// Returns `RESET`, `INIT`, `RTR`, `RTS`, `SQD`, `SQE`, `ERR` or `unknown (9)`.
@@ -68,7 +68,7 @@ using queue_pair_attribute_mask = flags<queue_pair_attribute>;
 /// Threads: one thread at a time.
 class queue_pair_attributes {
  public:
-  /// The result of setters, for chaining.
+  /// The type that setters return a reference to, for chaining.
   using self = queue_pair_attributes;
 
   queue_pair_attributes() noexcept = default;
@@ -76,34 +76,37 @@ class queue_pair_attributes {
   queue_pair_attributes(const ibv_qp_attr& native, queue_pair_attribute_mask mask) noexcept
       : native_(native), mask_(mask) {}
 
-  /// Returns the attributes of the set.
+  /// Returns the attributes that have a value.
   [[nodiscard]] queue_pair_attribute_mask mask() const noexcept { return mask_; }
   /// Returns the structure of the C API. Values outside mask() are unspecified.
   [[nodiscard]] const ibv_qp_attr& native() const noexcept { return native_; }
 
-  /// Sets the next state.
+  /// Sets the next state of the queue pair.
   self& set_state(queue_pair_state state) noexcept;
   /// Sets the assumed current state.
   self& set_current_state(queue_pair_state state) noexcept;
-  /// Sets whether an event reports that the send queue is drained in SQD.
+  /// Sets whether async_event_kind::send_queue_drained reports that the send queue is drained.
+  /// Valid if the next state is SQD.
   self& set_drained_notification(bool wanted) noexcept;
-  /// Sets the access flags of the peer.
+  /// Sets the remote operations that the queue pair accepts: remote_read, remote_write and
+  /// remote_atomic.
   self& set_access(access_flags access) noexcept;
-  /// Sets the index of the partition key.
+  /// Sets the index in the P_Key table of the port.
   self& set_pkey_index(std::uint16_t index) noexcept;
   /// Sets the port.
   self& set_port(port_number port) noexcept;
   /// Sets the Q_Key.
   self& set_qkey(queue_key key) noexcept;
-  /// Sets the address of the peer. Precondition: the fields are in range (address_vector.hpp).
+  /// Sets the address of the peer. Precondition: service level, flow label and source path bits are
+  /// in the ranges of address_vector.
   self& set_address(const address_vector& to);
   /// Sets the path MTU.
   self& set_path_mtu(mtu largest) noexcept;
   /// Sets the ACK timeout.
   self& set_timeout(ack_timeout timeout) noexcept;
-  /// Sets the retry count. Precondition: count <= 7.
+  /// Sets the retry count: see reliability::retry_count. Precondition: count <= 7.
   self& set_retry_count(std::uint8_t count);
-  /// Sets the RNR retry count; 7: no limit. Precondition: count <= 7.
+  /// Sets the RNR retry count; 7 means no limit. Precondition: count <= 7.
   self& set_rnr_retry_count(std::uint8_t count);
   /// Sets the PSN of the first received packet.
   self& set_receive_psn(packet_sequence_number psn) noexcept;
@@ -113,20 +116,20 @@ class queue_pair_attributes {
   self& set_reads_as_initiator(std::uint8_t count) noexcept;
   /// Sets the responder resources: outstanding reads and atomics of the peer.
   self& set_reads_as_target(std::uint8_t count) noexcept;
-  /// Sets the delay in RNR NAKs.
+  /// Sets the delay that RNR NAKs of this side request from the peer.
   self& set_min_rnr_timer(rnr_timer timer) noexcept;
   /// Sets the number of the remote queue pair.
   self& set_destination(queue_pair_number peer) noexcept;
-  /// Removes attributes from the set.
+  /// Removes attributes from mask().
   self& remove(queue_pair_attribute_mask attributes) noexcept;
 
   /// Returns the next state.
   [[nodiscard]] std::optional<queue_pair_state> state() const noexcept;
   /// Returns the assumed current state.
   [[nodiscard]] std::optional<queue_pair_state> current_state() const noexcept;
-  /// Returns the access flags of the peer.
+  /// Returns the remote operations that the queue pair accepts.
   [[nodiscard]] std::optional<access_flags> access() const noexcept;
-  /// Returns the index of the partition key.
+  /// Returns the index in the P_Key table of the port.
   [[nodiscard]] std::optional<std::uint16_t> pkey_index() const noexcept;
   /// Returns the port.
   [[nodiscard]] std::optional<port_number> port() const noexcept;
@@ -150,7 +153,7 @@ class queue_pair_attributes {
   [[nodiscard]] std::optional<std::uint8_t> reads_as_initiator() const noexcept;
   /// Returns the responder resources.
   [[nodiscard]] std::optional<std::uint8_t> reads_as_target() const noexcept;
-  /// Returns the delay in RNR NAKs.
+  /// Returns the delay that RNR NAKs of this side request from the peer.
   [[nodiscard]] std::optional<rnr_timer> min_rnr_timer() const;
   /// Returns the number of the remote queue pair.
   [[nodiscard]] std::optional<queue_pair_number> destination() const;

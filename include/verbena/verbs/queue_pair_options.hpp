@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Options of new queue pairs: one aggregate for each transport. Every member has a default.
+// Options of protection_domain::create_qp(), one type for each transport.
 #pragma once
 
 #include <optional>
@@ -20,22 +20,24 @@ struct queue_pair_options;
 /// Options of reliable connections.
 template <>
 struct queue_pair_options<rc> {
-  /// The sizes of the queues. The adapter may grant more: see capabilities().
+  /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether every send request generates a completion, including those that are not `.signaled`.
+  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// (`sq_sig_all`).
   bool signal_all = false;
-  /// Whether to request the extended interface, extended(). If the provider does not support it,
-  /// the queue pair is created without it.
+  /// Whether to request the extended interface, queue_pair::extended(). If the provider does not
+  /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
-  /// Operations of the extended interface; some providers are faster with fewer. Empty: all
-  /// operations of the transport.
+  /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
+  /// fewer. Empty: all operations of the transport.
   send_operations operations = {};
 
-  /// What the peer may do to the memory of this side. Empty: the peer may only send.
+  /// The remote operations that the queue pair accepts from its peer: remote_read, remote_write,
+  /// remote_atomic. Empty: the peer can only send.
   access_flags access = {};
   /// The local port, and the attributes of the packets.
   verbena::route route = {};
-  /// The packet sequence number of the first packet. If not set: random.
+  /// The sequence number of the first packet that this side sends. If not set: random.
   std::optional<packet_sequence_number> first_psn = {};
   /// Timeouts and retries.
   verbena::reliability reliability = {};
@@ -44,42 +46,45 @@ struct queue_pair_options<rc> {
 /// Options of unreliable connections.
 template <>
 struct queue_pair_options<uc> {
-  /// The sizes of the queues. The adapter may grant more: see capabilities().
+  /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether every send request generates a completion, including those that are not `.signaled`.
+  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// (`sq_sig_all`).
   bool signal_all = false;
-  /// Whether to request the extended interface, extended(). If the provider does not support it,
-  /// the queue pair is created without it.
+  /// Whether to request the extended interface, queue_pair::extended(). If the provider does not
+  /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
-  /// Operations of the extended interface; some providers are faster with fewer. Empty: all
-  /// operations of the transport.
+  /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
+  /// fewer. Empty: all operations of the transport.
   send_operations operations = {};
 
-  /// What the peer may do to the memory of this side. Empty: the peer may only send.
+  /// The remote operations that the queue pair accepts from its peer: remote_write. Empty: the peer
+  /// can only send.
   access_flags access = {};
   /// The local port, and the attributes of the packets.
   verbena::route route = {};
-  /// The packet sequence number of the first packet. If not set: random.
+  /// The sequence number of the first packet that this side sends. If not set: random.
   std::optional<packet_sequence_number> first_psn = {};
 };
 
 /// Options of unreliable datagrams. The address handle of each request has the route to the peer.
 template <>
 struct queue_pair_options<ud> {
-  /// The sizes of the queues. The adapter may grant more: see capabilities().
+  /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether every send request generates a completion, including those that are not `.signaled`.
+  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// (`sq_sig_all`).
   bool signal_all = false;
-  /// Whether to request the extended interface, extended(). If the provider does not support it,
-  /// the queue pair is created without it.
+  /// Whether to request the extended interface, queue_pair::extended(). If the provider does not
+  /// support the interface, the queue pair has only the classic interface.
   bool extended = true;
-  /// Operations of the extended interface; some providers are faster with fewer. Empty: all
-  /// operations of the transport.
+  /// The operations of the extended interface (`send_ops_flags`). Some providers are faster with
+  /// fewer. Empty: all operations of the transport.
   send_operations operations = {};
 
   /// The local port.
   datagram_route route = {};
-  /// The packet sequence number of the first packet. If not set: random.
+  /// The sequence number of the first packet that this side sends. If not set: random.
   std::optional<packet_sequence_number> first_psn = {};
 };
 

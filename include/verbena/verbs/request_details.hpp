@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a program still knows about a request that failed, and the device does not say: only for
-// texts.
+// Attributes of work requests that only the program knows, for the messages of errors.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +10,19 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A request whose completion failed. Threads: immutable value.
+/// A posted request, for queue pair describe(). Threads: immutable value.
 struct request_details {
-  /// What it was to do; completions that failed do not say it (ibv_poll_cq(3)).
+  /// The operation. A failed completion does not define it (ibv_poll_cq(3)).
   std::optional<completion_opcode> operation = {};
-  /// The memory of the peer that it named.
+  /// The memory of the peer in an RDMA or atomic operation.
   std::optional<remote_region> remote = {};
 };
 
-/// A request that was refused when it was posted. Threads: immutable value.
+/// A request that was refused when it was posted, for queue pair describe_refused_send() and
+/// describe_refused_receive(). Threads: immutable value.
 struct request_shape {
-  std::size_t slices = 1;        ///< that it named
-  std::size_t inline_bytes = 0;  ///< that it carried itself
+  std::size_t slices = 1;        ///< number of scatter/gather elements
+  std::size_t inline_bytes = 0;  ///< bytes of inline data
 };
 
 }  // namespace verbena::inline VERBENA_ABI

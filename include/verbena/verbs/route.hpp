@@ -15,16 +15,16 @@ namespace verbena::inline VERBENA_ABI {
 struct route {
   /// The local port.
   port_number port = port_number(1);
-  /// Index of the local GID in the port's GID table. If not set: context::routable_gid() on
-  /// Ethernet, no GID on InfiniBand, GID 0 on EFA.
+  /// Index of the local GID in the GID table of the port. If not set: context::routable_gid() on
+  /// Ethernet, no GID on InfiniBand, index 0 on EFA.
   std::optional<verbena::gid_index> gid_index = {};
   /// The path MTU that this side requests. If not set: the active MTU of the port. A connection
   /// uses the smaller value of both sides.
   std::optional<mtu> path_mtu = {};
   std::uint8_t service_level = 0;  ///< at most 15
   std::uint8_t traffic_class = 0;  ///< on RoCE, the upper six bits are the DSCP
-  std::uint8_t hop_limit = 64;     ///< routers that a packet may pass
-  std::uint16_t pkey_index = 0;    ///< index of the partition key in the port's P_Key table
+  std::uint8_t hop_limit = 64;     ///< the maximum number of routers on the path
+  std::uint16_t pkey_index = 0;    ///< index in the P_Key table of the port
 
   friend bool operator==(const route&, const route&) noexcept = default;
 };
@@ -36,7 +36,7 @@ struct datagram_route {
   port_number port = route{}.port;
   /// Index of the GID that endpoint() reports. If not set: see route::gid_index.
   std::optional<verbena::gid_index> gid_index = {};
-  /// Index of the partition key in the port's P_Key table.
+  /// Index in the P_Key table of the port.
   std::uint16_t pkey_index = route{}.pkey_index;
 
   friend bool operator==(const datagram_route&, const datagram_route&) noexcept = default;

@@ -27,7 +27,7 @@ inline constexpr bool enable_flags<send_operation> = true;
 /// A set of operations.
 using send_operations = flags<send_operation>;
 
-/// The operations that the transport supports.
+/// The operations that `Transport` supports.
 template <transport Transport>
 inline constexpr send_operations operations_of =
     send_operations::from_mask(transport_traits<Transport>::send_operations);

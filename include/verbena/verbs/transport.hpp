@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Transports of queue pairs. A transport is a tag type. transport_traits has its properties; other
-// headers may specialise it for their own tags.
+// Transports of queue pairs. A transport is a tag type with a specialisation of transport_traits.
+// Other headers may define transports: efa/srd.hpp does.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,24 +13,25 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Reliable connection: one peer; messages arrive once and in order, or the queue pair fails.
+/// Reliable connection (IBV_QPT_RC): messages arrive once and in order, or the queue pair fails.
 struct rc {};
-/// Unreliable connection: one peer; lost messages, and messages without a receive, are dropped.
+/// Unreliable connection (IBV_QPT_UC): lost messages, and messages without a receive, are dropped.
 struct uc {};
-/// Unreliable datagrams: each message has an address and is one packet, which may be lost.
+/// Unreliable datagram (IBV_QPT_UD): each message has a destination, is one packet, and may be
+/// lost.
 struct ud {};
 
-/// Specialised for each tag:
-///   type               enum ibv_qp_type
-///   name               for messages
-///   is_connected       has one peer
-///   has_destination    each request has an address
-///   has_write, has_read, has_atomics   one-sided operations
-///   has_classic        supports ibv_post_send(3); else only the extended interface
-///   has_shared_receives  can take its receives from a shared receive queue
-///   send_operations    mask of enum ibv_qp_create_send_ops_flags
-///   create             optional: the creator, if it is not ibv_create_qp_ex(3)
-///                      (detail/queue_pair_request.hpp)
+/// Properties of a transport. Each tag type has a specialisation with these members:
+///   type                 enum ibv_qp_type
+///   name                 the name in messages
+///   is_connected         whether a queue pair has one peer
+///   has_destination      whether each send request has a destination
+///   has_write, has_read, has_atomics   the RDMA and atomic operations
+///   has_classic          whether ibv_post_send(3) works; else only the extended interface does
+///   has_shared_receives  whether a queue pair can use a shared receive queue
+///   send_operations      a mask of enum ibv_qp_create_send_ops_flags
+///   create               optional: the function that creates queue pairs, if it is not
+///                        ibv_create_qp_ex(3) (detail/queue_pair_request.hpp)
 template <class Transport>
 struct transport_traits;
 
@@ -104,7 +105,7 @@ concept transport = requires {
 /// A transport whose queue pairs have one peer.
 template <class T>
 concept connected_transport = transport<T> && transport_traits<T>::is_connected;
-/// A transport whose requests have addresses.
+/// A transport whose send requests have destinations.
 template <class T>
 concept datagram_transport = transport<T> && transport_traits<T>::has_destination;
 /// A transport that supports RDMA WRITE.
@@ -113,13 +114,13 @@ concept writing_transport = transport<T> && transport_traits<T>::has_write;
 /// A transport that supports RDMA READ.
 template <class T>
 concept reading_transport = transport<T> && transport_traits<T>::has_read;
-/// A transport that supports atomics.
+/// A transport that supports atomic operations.
 template <class T>
 concept atomic_transport = transport<T> && transport_traits<T>::has_atomics;
-/// A transport that supports the classic interface.
+/// A transport that supports the classic interface: ibv_post_send(3).
 template <class T>
 concept classic_transport = transport<T> && transport_traits<T>::has_classic;
-/// A transport whose queue pairs can take their receives from a shared receive queue.
+/// A transport whose queue pairs can use a shared receive queue.
 template <class T>
 concept shared_receive_transport = transport<T> && transport_traits<T>::has_shared_receives;
 

@@ -29,11 +29,11 @@ struct failed_completion {
 [[nodiscard]] result<void> completion_failure(const failed_completion& failed);
 }  // namespace detail
 
-/// The completion of one work request, written by `completion_queue::poll`.
+/// The completion of one work request, from completion_queue::poll(). Source: ibv_poll_cq(3).
 ///
-/// It has the layout of ibv_wc. A default-initialised completion is not initialised, so arrays cost
-/// nothing; `completion{}` is zero. If the request failed, only id(), status(), queue_pair() and
-/// vendor_error() are defined (ibv_poll_cq(3)).
+/// It has the layout of `ibv_wc`. Default initialisation leaves it uninitialised, so that arrays
+/// cost nothing; `completion{}` is zero. If the request failed, only id(), status(), queue_pair()
+/// and vendor_error() are defined.
 /// Threads: one thread at a time.
 class completion {
  public:
@@ -78,13 +78,14 @@ class completion {
   [[nodiscard]] completion_flags flags() const noexcept {
     return completion_flags::from_mask(wc_.wc_flags);
   }
-  /// Returns the immediate data in host byte order; nullopt if there is none or if !ok().
+  /// Returns the immediate data in host byte order; `nullopt` if there is none or if !ok().
   [[nodiscard]] std::optional<std::uint32_t> immediate() const noexcept {
     if (!ok() || (wc_.wc_flags & IBV_WC_WITH_IMM) == 0) return std::nullopt;
     return network_order(wc_.imm_data);
   }
 
-  /// Returns the rkey that a SEND with invalidate invalidated; nullopt if none or if !ok().
+  /// Returns the rkey that a SEND with invalidate invalidated; `nullopt` if there is none or if
+  /// !ok().
   [[nodiscard]] std::optional<remote_key> invalidated_key() const noexcept {
     if (!ok() || (wc_.wc_flags & IBV_WC_WITH_INV) == 0) return std::nullopt;
     return remote_key(wc_.invalidated_rkey);
@@ -102,9 +103,10 @@ class completion {
   [[nodiscard]] lid source_lid() const noexcept { return lid(wc_.slid); }
   /// Returns the service level of a received datagram on InfiniBand.
   [[nodiscard]] std::uint8_t service_level() const noexcept { return wc_.sl; }
-  /// Returns the low bits of the destination LID of a datagram, for ports with several LIDs.
+  /// Returns the low bits of the destination LID of a datagram, for ports with several LIDs. Not
+  /// defined for multicast.
   [[nodiscard]] std::uint8_t destination_path_bits() const noexcept { return wc_.dlid_path_bits; }
-  /// Returns the P_Key index of a received datagram.
+  /// Returns the P_Key index of a received datagram. Defined only for the GSI queue pair.
   [[nodiscard]] std::uint16_t pkey_index() const noexcept { return wc_.pkey_index; }
 
   /// Returns success, or an error with request, status, vendor error and likely cause.
@@ -129,7 +131,7 @@ class completion {
 static_assert(sizeof(completion) == sizeof(ibv_wc) && alignof(completion) == alignof(ibv_wc));
 static_assert(std::is_standard_layout_v<completion> && std::is_trivially_copyable_v<completion>);
 
-/// `work request 2 on queue pair 0x11: SEND of 5 bytes`, or the message of the failure.
+/// Returns `work request 2 on queue pair 0x11: RECV of 5 bytes`, or the message of the failure.
 [[nodiscard]] std::string to_string(const completion& done);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Waiting for completions without spinning. completion_queue::wait() does it for one queue. In an
-// event loop, arm the queue with request_notification(): it then puts one event into its channel
-// when the next completion arrives. This order loses no completion:
+// Events for completions, for threads that sleep. completion_queue::wait() waits for one queue. In
+// an event loop, request_notification() arms a queue: the next completion adds one event to the
+// channel of the queue. This order loses no completion:
 //
 //   queue.request_notification(notify::any_completion).value();        // arm
-//   while (drain(queue) != 0) {}                                       // drain what came before
+//   while (drain(queue) != 0) {}                                       // poll until it is empty
 //   if (auto event = channel.wait(deadline::after(1s)).value()) ...    // then wait
 //
-// and repeat. If the queue is drained before it is armed, a completion in between causes no event.
+// If the queue is polled before it is armed, a completion in between does not cause an event.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,18 +24,18 @@ namespace verbena::inline VERBENA_ABI {
 class completion_queue;
 class context;
 
-/// Announces a completion in an armed completion queue.
+/// An event of an armed completion queue. Source: ibv_get_cq_event(3).
 ///
-/// The event was acknowledged when it was read, so the queue can be destroyed at any time.
-/// Threads: immutable value.
+/// The library acknowledges the event before it returns it, so no close() and no destructor waits
+/// for an event. Threads: immutable value.
 class completion_event {
  public:
-  /// Constructs an event of `queue`.
+  /// Makes an event of `queue`.
   explicit completion_event(ibv_cq* queue) noexcept : queue_(queue) {}
 
-  /// Returns whether the event is of `queue`.
+  /// Returns whether the event belongs to `queue`.
   [[nodiscard]] bool is_from(const completion_queue& queue) const;
-  /// Returns the queue of the C API. Use it only for comparisons: it may be destroyed already.
+  /// Returns the queue of the C API. Do not dereference it: the queue may not exist.
   [[nodiscard]] ibv_cq* native_queue() const noexcept { return queue_; }
   friend bool operator==(const completion_event&, const completion_event&) noexcept = default;
 
@@ -43,36 +43,38 @@ class completion_event {
   ibv_cq* queue_;
 };
 
-/// A completion channel: announces completions through a file descriptor.
+/// A file descriptor for events of completion queues, made by context::create_completion_channel().
 ///
-/// Completion queues keep their channel alive. Copies share one channel.
-/// Threads: one thread at a time; if two copies wait on two threads, each event reaches one of
-/// them.
+/// Copies share the channel, which is destroyed after the last copy and all completion queues of
+/// the channel are destroyed.
+/// Threads: a handle is used by one thread at a time; copies may be used by different threads. Each
+/// event is returned to one of them.
 class completion_channel : public detail::handle<detail::completion_channel_state> {
  public:
-  /// Takes over or borrows a channel that the C API created from `of`.
+  /// Adopts a completion channel of the C API and makes its descriptor non-blocking. Precondition:
+  /// it belongs to `of`.
   ///
-  /// Makes its descriptor non-blocking. Errors: the errno of fcntl(2); the caller then still owns
-  /// the channel.
+  /// Errors: the errno of fcntl(2); the caller then still owns the channel.
   [[nodiscard]] static result<completion_channel> adopt(ibv_comp_channel* native, const context& of,
                                                         ownership owner);
 
-  /// Returns the descriptor for poll(2) or epoll(7); readable if there is an event.
-  ///
-  /// It is non-blocking. The channel owns it.
+  /// Returns the descriptor for poll(2) and epoll(7). It is readable if there is an event. It is
+  /// non-blocking, and the channel owns it.
   [[nodiscard]] int fd() const;
 
-  /// Takes one event; returns nullopt if there is none. Does not block or allocate.
+  /// Takes one event, or returns `nullopt` if there is none. Does not block or allocate.
+  ///
   /// Errors: the errno of ibv_get_cq_event(3).
   [[nodiscard]] result<std::optional<completion_event>> poll_event() const;
 
-  /// Waits for an event until the deadline; returns nullopt if the deadline passes.
+  /// Waits for an event until the deadline. If the deadline passes, returns `nullopt`. Signals, and
+  /// events that another thread takes, do not end the wait. Blocks; does not allocate.
   ///
-  /// If another thread takes the event, continues to wait. Blocks; does not allocate.
   /// Errors: the errno of poll(2) or ibv_get_cq_event(3).
   [[nodiscard]] result<std::optional<completion_event>> wait(deadline until) const;
 
-  /// Destroys the channel now; if that fails, returns the channel and the error.
+  /// Destroys the channel: ibv_destroy_comp_channel(3). If the channel is shared, or if the verb
+  /// fails, returns the channel with the error.
   [[nodiscard]] close_result<completion_channel> close() &&;
 
  private:

@@ -24,30 +24,30 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The options of `context::create_cq`.
+/// Options of context::create_cq().
 struct completion_queue_options {
-  /// The completion channel that gets the notifications; nullopt if the queue is only polled.
+  /// The completion channel of the events; `nullopt` if the queue is only polled.
   std::optional<completion_channel> channel = {};
-  /// The interrupt vector of notifications; less than `num_comp_vectors` of the context.
+  /// The completion vector of the events; less than context::completion_vectors().
   std::uint32_t completion_vector = 0;
 };
 
-/// Selects the completions that notify an armed queue.
+/// Selects the completions that cause an event of an armed queue. Source: ibv_req_notify_cq(3).
 enum class notify : std::uint8_t {
   any_completion,  ///< the next completion
-  solicited_only,  ///< the next receive that was sent with `.solicited`, or the next failure
+  solicited_only,  ///< the next receive of a message sent with `.solicited`, or the next failure
 };
 
-/// Moderates notifications, so that several completions share one notification.
+/// Moderation of events: one event for several completions. Source: ibv_modify_cq(3).
 struct notification_moderation {
-  /// The number of completions that cause a notification; 0 and 1 do not delay it.
+  /// The number of completions that cause an event; 0 and 1 do not delay events.
   std::uint16_t completions = 0;
-  /// The longest delay of a notification; at most 65,535 µs.
+  /// The longest delay of an event; 0 to 65,535 µs.
   std::chrono::microseconds period = std::chrono::microseconds(0);
 };
 
 namespace detail {
-/// Returns the error of a poll. `status` is a result of ibv_poll_cq(3) or an errno.
+/// Returns the error of a poll. `status` is the result of ibv_poll_cq(3), or an errno.
 [[nodiscard]] error polling_failure(int status);
 [[noreturn]] void raise_polling_failure(int status);
 }  // namespace detail
@@ -56,14 +56,14 @@ namespace detail {
 /// device. Threads: immutable value; borrows the caller's array.
 class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
  public:
-  /// Constructs a result from the result of ibv_poll_cq(3) and the address of its completions.
+  /// Makes a result from the result of ibv_poll_cq(3) and the address of its completions.
   constexpr poll_result(completion* begin, int count) noexcept : begin_(begin), count_(count) {}
 
   /// Returns whether polling succeeded, with or without completions.
   [[nodiscard]] constexpr bool has_value() const noexcept { return count_ >= 0; }
   /// Returns whether polling succeeded.
   constexpr explicit operator bool() const noexcept { return has_value(); }
-  /// Returns the completions; empty if there were none. Precondition: has_value().
+  /// Returns the completions, an empty span if the queue was empty. Precondition: has_value().
   [[nodiscard]] constexpr std::span<completion> operator*() const noexcept {
     return {begin_, static_cast<std::size_t>(count_)};
   }
@@ -80,18 +80,21 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   int count_;
 };
 
-/// A completion queue (CQ). Copies share one queue; queue pairs keep it alive.
+/// A completion queue (CQ), made by context::create_cq(). Copies share the queue, which is
+/// destroyed after the last copy and all queue pairs that complete into it are destroyed.
 ///
 /// Threads: a handle is used by one thread at a time; copies may be used by different threads.
 class completion_queue : public detail::handle<detail::completion_queue_state> {
  public:
-  /// Takes over or borrows a queue that the C API created from `of`.
+  /// Adopts a completion queue of the C API. Precondition: it belongs to `of`.
+  ///
+  /// channel() is `nullopt`, and wait() polls without sleeping, also if the queue has a channel.
   [[nodiscard]] static completion_queue adopt(ibv_cq* native, const context& of, ownership owner);
 
   /// Takes up to `out.size()` completions, oldest first, and returns the filled part of `out`.
   ///
-  /// Errors: that of ibv_poll_cq(3). A failed work request is a completion, not an error. Does not
-  /// block or allocate.
+  /// The status of a failed work request is in its completion; poll() itself fails only if the
+  /// queue overflowed or the device failed (ibv_poll_cq(3)). Does not block or allocate.
   poll_result poll(std::span<completion> out, call_site where = call_site::here()) const noexcept {
     VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue must not be used");
     detail::check_not_open(
@@ -105,50 +108,53 @@ class completion_queue : public detail::handle<detail::completion_queue_state> {
 
   /// Waits for completions until the deadline, and returns the filled part of `out`.
   ///
-  /// Polls first. If the queue is empty and is the only queue of its completion channel, arms it,
-  /// polls again and sleeps until the channel has an event. No notification is lost. Otherwise
-  /// (no channel, or a channel with several queues) polls until the deadline with pauses in
-  /// between. An expired deadline polls once.
+  /// If the queue is the only one of its completion channel, arms the queue, polls again and sleeps
+  /// until the channel has an event. Without a channel, or with a channel of several queues, polls
+  /// in a loop with short pauses. If the deadline has expired, polls once. Blocks; does not
+  /// allocate unless it fails.
   ///
-  /// It takes the events of the channel: do not read the channel at the same time by other means.
+  /// wait() takes the events of the channel. While it runs, no other thread may take them.
   /// Errors: `timed_out` if no completion arrived before the deadline; otherwise those of poll(),
   /// request_notification() and completion_channel::wait(). Precondition: `out` is not empty.
   [[nodiscard]] verbena::result<std::span<completion>> wait(
       std::span<completion> out, deadline until, call_site where = call_site::here()) const;
 
-  /// Arms the queue: the next completion of kind `which` puts one event into the channel.
+  /// Arms the queue: the next completion of the kind `which` adds one event to the channel.
   ///
-  /// Completions that arrived earlier cause no event: arm, then drain, then wait
-  /// (completion_channel.hpp), or use wait(). Has no effect without a channel. Does not block.
+  /// Completions that are in the queue already cause no event: arm, poll until the queue is empty,
+  /// then wait for the event (completion_channel.hpp), or use wait(). Has no effect without a
+  /// channel. Does not block.
   /// Errors: the errno of ibv_req_notify_cq(3).
   [[nodiscard]] result<void> request_notification(notify which) const;
 
   /// Returns the number of completions that the queue can hold; at least the requested number.
   ///
-  /// A queue that overflows cannot be used any longer. So it must hold as many completions as its
-  /// queue pairs can have outstanding requests.
+  /// The queue must hold a completion for each outstanding work request of its queue pairs. If it
+  /// overflows, it can no longer be used, and async_event_kind::cq_error is raised.
   [[nodiscard]] std::size_t capacity() const;
-  /// Changes the capacity of the queue: ibv_resize_cq(3). Completions in the queue are kept.
+  /// Changes the capacity to at least `capacity`: ibv_resize_cq(3). Keeps the completions in the
+  /// queue. May block in the kernel.
   ///
-  /// Errors: EINVAL if the queue contains more completions or the device has fewer entries;
-  /// `not_supported` if the device cannot resize; otherwise the errno of the verb. May block in the
-  /// kernel.
+  /// Errors: `invalid_argument` for 0 and for more than 2^31 - 1; EINVAL if the queue contains more
+  /// completions, or if `capacity` exceeds device_attributes::max_completions(); `not_supported` if
+  /// the device cannot resize; otherwise the errno of the verb.
   [[nodiscard]] result<void> resize(std::uint32_t capacity) const;
-  /// Moderates notifications: ibv_modify_cq(3).
+  /// Moderates the events of the queue: ibv_modify_cq(3). May block in the kernel.
   ///
   /// extended_device_attributes::max_moderation() returns the limits of the device. Errors:
-  /// `invalid_argument` if the period is negative or too long; `not_supported` if the device cannot
-  /// moderate; otherwise the errno of the verb.
+  /// `invalid_argument` for a period out of range; `not_supported` if the device does not support
+  /// moderation; otherwise the errno of the verb.
   [[nodiscard]] result<void> moderate(const notification_moderation& how) const;
-  /// Returns the completion channel of the queue, or nullopt if it has none.
+  /// Returns the completion channel of the queue, or `nullopt` if it was created without one.
   [[nodiscard]] std::optional<completion_channel> channel() const;
-  /// Returns the reason that the device gives for a failed completion.
+  /// Returns the reason of a failed completion: the failed check, the key and the numbers.
   ///
-  /// Only the software device gives reasons: the failed check, the key and the numbers. Empty for
-  /// other devices, and if the device no longer stores the reason.
+  /// Only the software device stores reasons, and only of recent failures; otherwise returns an
+  /// empty string.
   [[nodiscard]] std::string explain(const completion& failed) const;
 
-  /// Destroys the queue now; if that fails, returns the queue and the error.
+  /// Destroys the queue: ibv_destroy_cq(3). If the queue is shared, or if the verb fails, returns
+  /// the queue with the error.
   [[nodiscard]] close_result<completion_queue> close() &&;
 
  protected:

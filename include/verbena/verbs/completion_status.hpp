@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Statuses, opcodes and flags of completions. Values unknown to this library are kept.
+// Statuses, opcodes and flags of completions. Values unknown to the library are preserved.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,11 +15,11 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The status of a completed work request. Source: enum ibv_wc_status of verbs.h.
+/// The status of a completed work request. Values as in `ibv_wc_status`. Source: ibv_poll_cq(3).
 enum class completion_status : std::uint32_t {
   success = IBV_WC_SUCCESS,                 ///< the request succeeded
-  local_length_error = IBV_WC_LOC_LEN_ERR,  ///< a message longer than the receive, or a request
-                                            ///< with an invalid length
+  local_length_error = IBV_WC_LOC_LEN_ERR,  ///< a message was longer than the receive, or a request
+                                            ///< had an invalid length
   local_queue_pair_operation_error =
       IBV_WC_LOC_QP_OP_ERR,  ///< the device found the queue pair inconsistent
   local_ee_context_operation_error =
@@ -28,7 +28,8 @@ enum class completion_status : std::uint32_t {
   flushed = IBV_WC_WR_FLUSH_ERR,                  ///< the queue pair was in the error state
   memory_window_bind_error = IBV_WC_MW_BIND_ERR,  ///< the memory window must not be bound
   bad_response = IBV_WC_BAD_RESP_ERR,             ///< the response of the peer is invalid
-  local_access_error = IBV_WC_LOC_ACCESS_ERR,  ///< a remote write to local memory was not permitted
+  local_access_error = IBV_WC_LOC_ACCESS_ERR,  ///< a WRITE with immediate data of the peer violated
+                                               ///< the access flags of local memory
   remote_invalid_request = IBV_WC_REM_INV_REQ_ERR,  ///< the peer found the request invalid
   remote_access_error =
       IBV_WC_REM_ACCESS_ERR,  ///< the memory of the peer does not permit the access
@@ -50,11 +51,12 @@ enum class completion_status : std::uint32_t {
       IBV_WC_TM_RNDV_INCOMPLETE,  ///< software must fetch the matched message
 };
 
-/// Returns `status` as a code of completion_category(). Its condition is operation_canceled for
-/// `flushed` and timed_out for statuses that mean that the peer did not answer.
+/// Returns `status` as a code of completion_category(). The code equals
+/// std::errc::operation_canceled for `flushed`, and std::errc::timed_out if the peer did not
+/// answer.
 [[nodiscard]] std::error_code make_error_code(completion_status status) noexcept;
 
-/// The operation of a completed work request. Source: enum ibv_wc_opcode of verbs.h.
+/// The operation of a completed work request. Values as in `ibv_wc_opcode`. Source: ibv_poll_cq(3).
 enum class completion_opcode : std::uint32_t {
   send = IBV_WC_SEND,                   ///< a message was sent
   write = IBV_WC_RDMA_WRITE,            ///< peer memory was written
@@ -62,7 +64,7 @@ enum class completion_opcode : std::uint32_t {
   compare_and_swap = IBV_WC_COMP_SWAP,  ///< peer memory was compared, and perhaps changed
   fetch_and_add = IBV_WC_FETCH_ADD,     ///< peer memory was added to
   bind_memory_window = IBV_WC_BIND_MW,  ///< a memory window was bound
-  local_invalidate = IBV_WC_LOCAL_INV,  ///< a local key was invalidated
+  local_invalidate = IBV_WC_LOCAL_INV,  ///< this side invalidated one of its rkeys
   segmented_send = IBV_WC_TSO,          ///< a message was sent in segments
   flush = 8,              ///< IBV_WC_FLUSH, which headers before rdma-core 45 do not name
   atomic_write = 9,       ///< IBV_WC_ATOMIC_WRITE
@@ -79,12 +81,12 @@ enum class completion_opcode : std::uint32_t {
   driver3 = IBV_WC_DRIVER3,           ///< defined by the driver
 };
 
-/// A flag of a completion. Source: enum ibv_wc_flags of verbs.h.
+/// A flag of a completion. Values as in `ibv_wc_flags`. Source: ibv_poll_cq(3).
 enum class completion_flag : std::uint32_t {
   global_route_header = IBV_WC_GRH,   ///< the first 40 bytes of the datagram are a GRH
   with_immediate = IBV_WC_WITH_IMM,   ///< the message has immediate data
-  checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the IP checksum is correct
-  with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated a local key
+  checksum_ok = IBV_WC_IP_CSUM_OK,    ///< the checksums of IPv4 header and TCP or UDP are correct
+  with_invalidate = IBV_WC_WITH_INV,  ///< the message invalidated an rkey of this side
   tag_synchronisation_requested =
       IBV_WC_TM_SYNC_REQ,                 ///< the device requests synchronisation of the tag list
   tag_matched = IBV_WC_TM_MATCH,          ///< the message matched a tag
@@ -107,21 +109,21 @@ enum class completion_status_class : std::uint8_t {
 /// Returns the class of a status.
 [[nodiscard]] completion_status_class class_of(completion_status status) noexcept;
 
-/// `retry exceeded`: the name of the class in words.
+/// Returns the class in words: `retry exceeded`.
 [[nodiscard]] std::string_view to_string(completion_status_class which) noexcept;
-/// `RETRY_EXC_ERR`: the name of verbs.h without `IBV_WC_`; `unknown (77)` for other values.
+/// Returns the name of verbs.h without `IBV_WC_`: `RETRY_EXC_ERR`; else `unknown (77)`.
 [[nodiscard]] std::string to_string(completion_status status);
 /// Returns the meaning of the status in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(completion_status status) noexcept;
 /// Returns the usual causes and remedies; empty if none are known.
 [[nodiscard]] std::string_view likely_cause(completion_status status) noexcept;
-/// `RDMA_WRITE`: the name of verbs.h without `IBV_WC_`; `unknown (77)` for other values.
+/// Returns the name of verbs.h without `IBV_WC_`: `RDMA_WRITE`; else `unknown (77)`.
 [[nodiscard]] std::string to_string(completion_opcode opcode);
-/// `WITH_IMM | 0x80`: names, and unknown flags in hexadecimal; `none` for no flags.
+/// Returns `WITH_IMM | 0x80`. Unknown bits are hexadecimal; empty: `none`.
 [[nodiscard]] std::string to_string(completion_flags set);
 
 }  // namespace verbena::inline VERBENA_ABI
 
-/// Lets a completion_status be compared with a std::error_code.
+/// Permits comparisons of completion_status with std::error_code.
 template <>
 struct std::is_error_code_enum<verbena::completion_status> : std::true_type {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The clock of a device, which counts ticks that are not nanoseconds and begins again at 0 when its
-// bits are full. context::read_clock() reads it, completions carry it.
+// Times on the clock of a device: lazy_completion::timestamp() and context::read_clock(). The clock
+// counts ticks, which are not nanoseconds, and wraps around to 0.
 #pragma once
 
 #include <bit>
@@ -11,39 +11,38 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// How many ticks lie between two times of a device's clock; negative when the first was later.
-/// extended_device_attributes::duration_of() makes a duration of it.
+/// A difference of two times in ticks. extended_device_attributes::duration_of() converts it.
 using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 
-/// A time on a device's clock. Times of one device are compared with each other and with nothing
-/// else. Threads: immutable value.
+/// A time on the clock of a device. Compare it only with times of the same device.
+/// Threads: immutable value.
 class device_clock_time {
  public:
-  /// What the C API says of a time.
+  /// A time of the C API.
   struct parts {
-    std::uint64_t ticks = 0;                 ///< what the clock showed
-    std::uint64_t mask = ~std::uint64_t{0};  ///< the bits that the clock counts in
+    std::uint64_t ticks = 0;                 ///< the value of the clock
+    std::uint64_t mask = ~std::uint64_t{0};  ///< the valid bits (`completion_timestamp_mask`)
   };
 
   constexpr device_clock_time() noexcept = default;
-  /// A mask of 0 means that all bits count.
+  /// Converts from the C API. A mask of 0 means that all 64 bits are valid.
   constexpr explicit device_clock_time(parts of) noexcept
       : bits_(of.mask != 0 ? static_cast<unsigned>(std::bit_width(of.mask)) : 64U),
         ticks_(bits_ >= 64U ? of.ticks : of.ticks & ((std::uint64_t{1} << bits_) - 1)) {}
 
-  /// What the clock showed.
+  /// Returns the value of the clock: 0 to 2^bits() - 1.
   [[nodiscard]] constexpr std::uint64_t ticks() const noexcept { return ticks_; }
-  /// In how many bits it counts: it shows the same again after 2^bits() ticks.
+  /// Returns the number of valid bits. The clock wraps around after 2^bits() ticks.
   [[nodiscard]] constexpr unsigned bits() const noexcept { return bits_; }
 
-  /// How much later `a` is than `b`, the shortest way around: right as long as less than half of
-  /// the clock's range lies between them, also when it began again at 0 meanwhile.
+  /// Returns the ticks from `b` to `a`; negative if `a` is earlier. The result is correct if the
+  /// times are less than 2^(bits() - 1) ticks apart, also if the clock wrapped around in between.
   friend constexpr device_ticks operator-(device_clock_time a, device_clock_time b) noexcept {
     const unsigned unused = 64U - a.bits_;
     return device_ticks(static_cast<std::int64_t>((a.ticks_ - b.ticks_) << unused) >> unused);
   }
-  /// True when it is earlier than `other`, in the sense of operator-. There is no operator<, since
-  /// on a circle it would be no order.
+  /// Returns whether the time is earlier than `other`, by operator-. There is no operator<, because
+  /// the relation is not transitive on a clock that wraps around.
   [[nodiscard]] constexpr bool is_before(device_clock_time other) const noexcept {
     return (*this - other).value() < 0;
   }
@@ -54,7 +53,7 @@ class device_clock_time {
   std::uint64_t ticks_ = 0;
 };
 
-/// `123456 ticks`.
+/// Returns `123456 ticks`.
 [[nodiscard]] std::string to_string(device_clock_time time);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Completions that are read field by field from the device's own queue, and fields that the classic
-// interface does not have. Source: ibv_create_cq_ex(3).
+// Extended completion queues. A poll does not copy completions: the program reads the fields that
+// it needs from the queue of the device. Some fields exist only here. Source: ibv_create_cq_ex(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,7 +27,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A field of completions that has to be asked for at creation. Source: ibv_create_cq_wc_flags.
+/// An optional field of completions, requested at creation. Values as in `ibv_create_cq_wc_flags`.
+/// Source: ibv_create_cq_ex(3).
 enum class completion_field : std::uint32_t {
   byte_length = IBV_WC_EX_WITH_BYTE_LEN,  ///< lazy_completion::byte_length()
   immediate = IBV_WC_EX_WITH_IMM,         ///< lazy_completion::immediate() and invalidated_key()
@@ -45,52 +46,58 @@ enum class completion_field : std::uint32_t {
 };
 template <>
 inline constexpr bool enable_flags<completion_field> = true;
-/// A set of them.
+/// A set of optional fields.
 using completion_fields = flags<completion_field>;
 
-/// `BYTE_LEN | IMM`: the names of verbs.h without `IBV_WC_EX_WITH_`; `none` for no field.
+/// Returns the names of verbs.h without `IBV_WC_EX_WITH_`: `BYTE_LEN | IMM`; empty: `none`.
 [[nodiscard]] std::string to_string(completion_fields fields);
 
-/// What `context::create_extended_cq` can be told.
+/// Options of context::create_extended_cq().
 struct extended_completion_queue_options {
-  /// Where the queue reports that it has completions; none: it is only polled.
+  /// The completion channel of the events; `nullopt` if the queue is only polled.
   std::optional<completion_channel> channel = {};
-  /// Which interrupt vector notifications use; below `num_comp_vectors` of the context.
+  /// The completion vector of the events; less than context::completion_vectors().
   std::uint32_t completion_vector = 0;
-  /// Which optional fields can be read.
+  /// The optional fields that can be read.
   completion_fields fields =
       completion_field::byte_length | completion_field::immediate | completion_field::queue_pair;
-  /// Only one thread uses the queue at a time, so the provider may leave out its lock.
+  /// Whether only one thread at a time uses the queue and its copies. The provider may then omit
+  /// the lock (IBV_CREATE_CQ_ATTR_SINGLE_THREADED).
   bool single_threaded = false;
-  /// The queue never overflows by what the program does, so the device need not look.
+  /// Whether the device may omit the check for an overrun (IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN). The
+  /// program guarantees that the queue is large enough: an overrun loses completions silently.
   bool ignore_overrun = false;
 };
 
-/// What came with a message that matched a tag. Source: struct ibv_wc_tm_info.
+/// The tag matching information of a received message. Source: struct ibv_wc_tm_info.
 struct matched_tag {
-  std::uint64_t tag = 0;               ///< of the message
-  std::uint32_t application_data = 0;  ///< that the sender added
+  std::uint64_t tag = 0;               ///< the tag of the message
+  std::uint32_t application_data = 0;  ///< a value of the sender's program (`priv`)
   friend bool operator==(const matched_tag&, const matched_tag&) noexcept = default;
 };
 
 namespace detail {
 class lazy_position;
 
-/// A function of a provider, which is C. Compilers do not see that it throws nothing, and would
-/// keep a loop's variables in memory for the case that it does.
+/// Casts a function of a provider, which is C code, to a noexcept function. Compilers then keep the
+/// variables of a loop in registers.
 template <class Result, class... Arguments>
 [[nodiscard]] auto throwing_nothing(Result (*function)(Arguments...)) noexcept {
   return reinterpret_cast<Result (*)(Arguments...) noexcept>(function);
 }
 }  // namespace detail
 
-/// The completion that a lazy poll stands on; it is gone with the next step and with the end of the
-/// poll, so it is not copied. Each read asks the device. Reading a field that the queue was not
-/// created for stops the program with a rule, and in checked builds so does reading what is gone.
-/// Threads: one thread at a time.
+/// The current completion of a lazy_poll. Each function reads one field from the queue of the
+/// device.
+///
+/// It is valid until the pass moves to the next completion or ends. Checked builds stop the program
+/// if it is read later. All builds stop the program if it reads a field that the queue was not
+/// created with (adopted queues: see extended_completion_queue::adopt()). If the request failed,
+/// only id(), status(), queue_pair() and vendor_error() are defined.
+/// Threads: one thread at a time, the thread of the pass.
 class lazy_completion {
  public:
-  /// On `queue`, of a device whose clock counts in the bits of `clock_mask`.
+  /// Refers to the current completion of `queue`. `clock_mask` has the bits of the device's clock.
   explicit lazy_completion(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                            call_site polled = call_site::here()) noexcept
       : queue_(queue), clock_mask_(clock_mask), polled_(polled) {}
@@ -98,109 +105,115 @@ class lazy_completion {
   lazy_completion& operator=(const lazy_completion&) = delete;
   ~lazy_completion() = default;
 
-  /// The number that the work request was posted with.
+  /// Returns the id of the work request.
   [[nodiscard]] std::uint64_t id(call_site where = call_site::here()) const {
     return queue(where)->wr_id;
   }
-  /// Whether the request succeeded.
+  /// Returns whether the request succeeded.
   [[nodiscard]] bool ok(call_site where = call_site::here()) const {
     return status(where) == completion_status::success;
   }
-  /// How the request ended.
+  /// Returns the status of the request.
   [[nodiscard]] completion_status status(call_site where = call_site::here()) const {
     return enum_from_bits<completion_status>(queue(where)->status);
   }
-  /// What the device says about a failure, in its own numbers.
+  /// Returns the vendor error of a failure, a number defined by the device.
   [[nodiscard]] std::uint32_t vendor_error(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_vendor_err, where);
   }
 
-  /// What the request did. Defined if ok().
+  /// Returns the operation of the request. Defined if ok().
   [[nodiscard]] completion_opcode opcode(call_site where = call_site::here()) const {
     return static_cast<completion_opcode>(read(&ibv_cq_ex::read_opcode, where));
   }
-  /// True for the completion of a receive. Defined if ok().
+  /// Returns whether a receive completed. Defined if ok().
   [[nodiscard]] bool is_receive(call_site where = call_site::here()) const {
     return (read(&ibv_cq_ex::read_opcode, where) & IBV_WC_RECV) != 0;
   }
-  /// Defined if ok().
+  /// Returns the flags. Defined if ok().
   [[nodiscard]] completion_flags flags(call_site where = call_site::here()) const {
     return completion_flags::from_mask(read(&ibv_cq_ex::read_wc_flags, where));
   }
-  /// Bytes received, or moved by a read or an atomic. Needs completion_field::byte_length.
+  /// Returns the number of bytes of a receive, read or atomic. Defined if ok() and of these. Needs
+  /// completion_field::byte_length.
   [[nodiscard]] std::uint32_t byte_length(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_byte_len, where);
   }
-  /// The number that the sender added, in host order; nothing if it added none or if !ok(). Needs
+  /// Returns the immediate data in host byte order; `nullopt` if there is none or if !ok(). Needs
   /// completion_field::immediate.
   [[nodiscard]] std::optional<std::uint32_t> immediate(call_site where = call_site::here()) const {
     if (!has(IBV_WC_WITH_IMM, where)) return std::nullopt;
     return network_order(read(&ibv_cq_ex::read_imm_data, where));
   }
-  /// The key of the window or region that the sender's message took away here; nothing if it took
-  /// none or if !ok(). Needs completion_field::immediate.
+  /// Returns the rkey that a SEND with invalidate invalidated; `nullopt` if there is none or if
+  /// !ok(). Needs completion_field::immediate.
   [[nodiscard]] std::optional<remote_key> invalidated_key(
       call_site where = call_site::here()) const {
     if (!has(IBV_WC_WITH_INV, where)) return std::nullopt;
     return remote_key(read(&ibv_cq_ex::read_imm_data, where));
   }
-  /// The queue pair of this side. Needs completion_field::queue_pair.
+  /// Returns the number of the local queue pair. Needs completion_field::queue_pair.
   [[nodiscard]] queue_pair_number queue_pair(call_site where = call_site::here()) const {
     return queue_pair_number(read(&ibv_cq_ex::read_qp_num, where) & queue_pair_number::max);
   }
-  /// The sender of a datagram. Needs completion_field::source_queue_pair.
+  /// Returns the queue pair that sent a datagram. Defined if ok(), for receives of datagrams. Needs
+  /// completion_field::source_queue_pair.
   [[nodiscard]] queue_pair_number source_queue_pair(call_site where = call_site::here()) const {
     return queue_pair_number(read(&ibv_cq_ex::read_src_qp, where) & queue_pair_number::max);
   }
-  /// Needs completion_field::source_lid.
+  /// Returns the LID of the sender of a datagram on InfiniBand. Needs completion_field::source_lid.
   [[nodiscard]] lid source_lid(call_site where = call_site::here()) const {
     return lid(static_cast<std::uint16_t>(read(&ibv_cq_ex::read_slid, where)));
   }
-  /// Needs completion_field::service_level.
+  /// Returns the service level of a received datagram on InfiniBand. Needs
+  /// completion_field::service_level.
   [[nodiscard]] std::uint8_t service_level(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_sl, where);
   }
-  /// Needs completion_field::destination_path_bits.
+  /// Returns the low bits of the destination LID of a datagram, for ports with several LIDs. Not
+  /// defined for multicast. Needs completion_field::destination_path_bits.
   [[nodiscard]] std::uint8_t destination_path_bits(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_dlid_path_bits, where);
   }
-  /// When it completed, on the device's clock. Needs completion_field::timestamp.
+  /// Returns the time of the completion on the clock of the device. Needs
+  /// completion_field::timestamp.
   [[nodiscard]] device_clock_time timestamp(call_site where = call_site::here()) const {
     return device_clock_time(
         {.ticks = read(&ibv_cq_ex::read_completion_ts, where), .mask = clock_mask_});
   }
-  /// When it completed, in the time of day. Needs completion_field::wall_clock.
+  /// Returns the time of the completion as wall clock time. Needs completion_field::wall_clock.
   [[nodiscard]] std::chrono::sys_time<std::chrono::nanoseconds> wall_clock(
       call_site where = call_site::here()) const {
     return std::chrono::sys_time<std::chrono::nanoseconds>(
         std::chrono::nanoseconds(read(&ibv_cq_ex::read_completion_wallclock_ns, where)));
   }
-  /// Needs completion_field::vlan.
+  /// Returns the VLAN tag (CVLAN) of a received packet. Needs completion_field::vlan.
   [[nodiscard]] std::uint16_t vlan(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_cvlan, where);
   }
-  /// Needs completion_field::flow_tag.
+  /// Returns the tag of the flow steering rule that the packet matched (ibv_create_flow(3)). Needs
+  /// completion_field::flow_tag.
   [[nodiscard]] std::uint32_t flow_tag(call_site where = call_site::here()) const {
     return read(&ibv_cq_ex::read_flow_tag, where);
   }
 
-  /// Defined if flags() has completion_flag::tag_data_valid or tag_matched. Needs
-  /// completion_field::tag_matching.
+  /// Returns the tag matching information. Defined if flags() contains
+  /// completion_flag::tag_data_valid or tag_matched. Needs completion_field::tag_matching.
   [[nodiscard]] matched_tag tag(call_site where = call_site::here()) const {
     ibv_wc_tm_info info{};
     queue(where)->read_tm_info(queue_, &info);
     return {.tag = info.tag, .application_data = info.priv};
   }
 
-  /// Success, or an error with the request, the status, the vendor error and the likely cause.
-  /// Needs completion_field::queue_pair if !ok().
+  /// Returns success, or an error with request, status, vendor error and likely cause. Needs
+  /// completion_field::queue_pair if !ok().
   [[nodiscard]] verbena::result<void> result(call_site where = call_site::here()) const {
     if (ok(where)) return {};
     return detail::completion_failure(
         {id(where), status(where), queue_pair(where), vendor_error(where)});
   }
 
-  /// The queue of the C API, which stands on this completion.
+  /// Returns the queue of the C API, whose current completion this is.
   [[nodiscard]] ibv_cq_ex* native(call_site where = call_site::here()) const {
     return queue(where);
   }
@@ -227,8 +240,8 @@ class lazy_completion {
 
 namespace detail {
 
-/// Where a pass stands. Checked builds have a completion for each step, so that those of earlier
-/// ones are known to be gone; the oldest of 256 of them on a thread is used again.
+/// The current completion of a pass. Checked builds create a lazy_completion for each step and keep
+/// the last 256 of a thread, in order to detect reads of earlier ones.
 /// Threads: one thread at a time.
 class lazy_position {
  public:
@@ -253,37 +266,40 @@ class lazy_position {
 #endif
 };
 
-/// Logs a failure that nobody asked for.
+/// Logs a failure that the program did not read.
 void report_unread_polling_failure(int status) noexcept;
-/// The failure; out of line, so that callers stay small.
+/// Returns the error of a pass; out of line, so that callers stay small.
 [[nodiscard]] result<void> lazy_polling_failure(int status);
 }  // namespace detail
 
-/// One pass over the completions that are there: `for (const auto& done : cq.poll()) …`. Providers
-/// hold the queue's lock from the beginning to the end of it, so nothing else may be asked of the
-/// queue meanwhile, not even by the same thread; when that polls again, checked builds stop.
+/// One pass over the completions in the queue: `for (const auto& done : cq.poll()) …`.
 ///
-/// A failure of the device ends the pass; result() tells. When nobody asks, the destructor reports
-/// it to the log. Threads: one thread at a time.
+/// The constructor calls ibv_start_poll(), the destructor ibv_end_poll(). Providers hold the lock
+/// of the queue in between: the thread must not call another function of the queue, and other
+/// threads wait. Checked builds stop the program if the thread polls the queue again.
+///
+/// A failure of the device ends the pass, and result() returns it. If the program does not call
+/// result(), the destructor logs the failure. Does not block or allocate.
+/// Threads: one thread at a time.
 class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
  public:
-  /// An input iterator: it moves the whole pass.
+  /// An input iterator. Incrementing it moves the pass.
   class iterator {
    public:
-    /// What it points to.
+    /// The type of the elements.
     using value_type = lazy_completion;
-    /// Of iterators; they are not subtracted.
+    /// Required of iterators; not used.
     using difference_type = std::ptrdiff_t;
-    /// One pass, and no way back.
+    /// A single pass.
     using iterator_concept = std::input_iterator_tag;
 
-    /// Of a pass, which must outlive it. Precondition: the pass has begun.
+    /// Makes an iterator of `pass`, which must outlive it.
     explicit iterator(lazy_poll& pass) noexcept : pass_(&pass) {}
-    /// The completion that the pass stands on; gone with the next step.
+    /// Returns the current completion, which is valid until the next increment.
     [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->at_.here(); }
-    /// Its members.
+    /// Returns the current completion, which is valid until the next increment.
     [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->at_.here(); }
-    /// Goes to the next completion.
+    /// Moves to the next completion: ibv_next_poll().
     iterator& operator++() {
       ibv_cq_ex* const queue = pass_->at_.here().native();
       pass_->at_.step();
@@ -291,9 +307,9 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
       if (pass_->code_ == 0) detail::arrive(queue, pass_->where_);
       return *this;
     }
-    /// Goes to the next completion.
+    /// Moves to the next completion: ibv_next_poll().
     void operator++(int) { ++*this; }
-    /// True when there is none left.
+    /// Returns whether there are no more completions.
     [[nodiscard]] friend bool operator==(const iterator& at, std::default_sentinel_t) noexcept {
       return at.is_over();
     }
@@ -304,7 +320,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     lazy_poll* pass_;
   };
 
-  /// Begins a pass over `queue`, of a device whose clock counts in the bits of `clock_mask`.
+  /// Begins a pass over `queue`. `clock_mask` has the bits of the device's clock.
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where), where_(where) {
@@ -320,7 +336,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   lazy_poll(const lazy_poll&) = delete;
   lazy_poll& operator=(const lazy_poll&) = delete;
   [[gnu::always_inline]] inline ~lazy_poll() {
-    // A pass that found nothing is not ended: ibv_start_poll(3).
+    // If ibv_start_poll() failed, ibv_end_poll() must not be called: ibv_create_cq_ex(3).
     ibv_cq_ex* const queue = at_.here().native();
     if (started_) {
       detail::throwing_nothing(queue->end_poll)(queue);
@@ -330,14 +346,14 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
       detail::report_unread_polling_failure(code_);
   }
 
-  /// Where the pass stands.
+  /// Returns an iterator at the current completion.
   [[nodiscard]] iterator begin() noexcept { return iterator(*this); }
-  /// Behind the last completion.
+  /// Returns the end of the pass.
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// True when there is no completion to stand on: none was there, or the pass is through.
+  /// Returns whether there is no current completion: the queue was empty, or the pass is complete.
   [[nodiscard]] bool empty() const noexcept { return code_ != 0; }
-  /// Success when the pass ran out of completions or was left early, else the device's failure.
+  /// Returns success, or the failure of the device that ended the pass. Returns a failure once.
   [[nodiscard]] verbena::result<void> result() {
     if (code_ == 0 || code_ == ENOENT) return {};
     return detail::lazy_polling_failure(std::exchange(code_, ENOENT));
@@ -350,28 +366,34 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   bool started_ = false;
 };
 
-/// A completion queue that is read lazily. It is a completion queue in all other ways: batches can
-/// be polled from it, queue pairs complete into it. Threads: as completion_queue.
+/// A completion queue with lazy_poll, made by context::create_extended_cq(). All functions of
+/// completion_queue work too.
+///
+/// Threads: a handle is used by one thread at a time; copies may be used by different threads,
+/// unless the queue was created with `single_threaded`.
 class extended_completion_queue : public completion_queue {
  public:
-  /// Takes over or borrows a queue that the C API made from `of` with `fields`. A queue that is
-  /// taken is changed: reading other fields then stops the program with a rule.
+  /// Adopts an extended queue that was created with `fields`. Precondition: it belongs to `of`.
+  ///
+  /// With ownership::take, the read functions of all other fields are replaced by functions that
+  /// stop the program. With ownership::borrow, the provider defines the result of such a read.
   [[nodiscard]] static extended_completion_queue adopt(ibv_cq_ex* native, const context& of,
                                                        ownership owner, completion_fields fields);
 
-  /// Begins a pass over the completions that are there. Never blocks, never allocates.
+  /// Begins a pass over the completions in the queue. Does not block or allocate.
   [[nodiscard]] lazy_poll poll(call_site where = call_site::here()) const {
     VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue must not be used");
     return lazy_poll(extended_.get(), clock_mask_, where);
   }
   using completion_queue::poll;
 
-  /// The optional fields that can be read.
+  /// Returns the optional fields that can be read.
   [[nodiscard]] completion_fields fields() const noexcept { return fields_; }
-  /// The queue of the C API, with its lazy reads.
+  /// Returns the extended queue of the C API.
   [[nodiscard]] ibv_cq_ex* native_extended() const noexcept { return extended_.get(); }
 
-  /// Destroys the queue now, or hands it back with the reason.
+  /// Destroys the queue: ibv_destroy_cq(3). If the queue is shared, or if the verb fails, returns
+  /// the queue with the error.
   [[nodiscard]] close_result<extended_completion_queue> close() &&;
 
  private:

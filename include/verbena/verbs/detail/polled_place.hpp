@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds: where what a pass stands on was polled, and whether it is gone. Other builds have
-// none of this.
+// The place where a lazy completion was polled, and whether it is still valid. Only in checked
+// builds.
 #pragma once
 
 #include "verbena/base/call_site.hpp"
@@ -11,13 +11,13 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 #ifdef VERBENA_CHECKED
 
-/// A place, and whether what was polled there is gone. Threads: one thread at a time.
+/// The place of the poll of one lazy completion. Threads: one thread at a time.
 class polled_place {
  public:
   explicit polled_place(call_site polled) noexcept : polled_(polled) {}
   [[nodiscard]] call_site place() const noexcept { return polled_; }
   void leave() noexcept { gone_ = true; }
-  /// Stops with the rule and both places when it is gone.
+  /// Stops the program, with both places, if leave() was called.
   void check(call_site where) const {
     check_in_time(!gone_, polled_,
                   "a lazy completion is read before its pass goes on or ends: keep what was read",
@@ -31,7 +31,7 @@ class polled_place {
 
 #else
 
-/// Nothing, in builds that are not checked. Threads: immutable value.
+/// Has no effect in builds that are not checked. Threads: immutable value.
 class polled_place {
  public:
   explicit polled_place(call_site) noexcept {}

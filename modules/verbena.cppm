@@ -102,6 +102,7 @@ module;
 #include <verbena/verbs/gid_scope.hpp>
 #include <verbena/verbs/gid_table.hpp>
 #include <verbena/verbs/global_route_header.hpp>
+#include <verbena/verbs/handle.hpp>
 #include <verbena/verbs/inject_event.hpp>
 #include <verbena/verbs/local_slice.hpp>
 #include <verbena/verbs/memory_advice.hpp>
@@ -112,9 +113,11 @@ module;
 #include <verbena/verbs/port_capabilities.hpp>
 #include <verbena/verbs/poster.hpp>
 #include <verbena/verbs/prepared_queue_pair.hpp>
+#include <verbena/verbs/prepared_queue_pair_base.hpp>
 #include <verbena/verbs/protection_domain.hpp>
 #include <verbena/verbs/queue_pair.hpp>
 #include <verbena/verbs/queue_pair_attributes.hpp>
+#include <verbena/verbs/queue_pair_base.hpp>
 #include <verbena/verbs/queue_pair_options.hpp>
 #include <verbena/verbs/queue_sizes.hpp>
 #include <verbena/verbs/read_sink.hpp>
@@ -240,6 +243,7 @@ using verbena::gid_scope;
 using verbena::gid_type;
 using verbena::global_route_header;
 using verbena::guid;
+using verbena::handle;
 using verbena::huge_pages;
 using verbena::id24;
 using verbena::inject_event;
@@ -313,6 +317,7 @@ using verbena::posting_verb;
 using verbena::prepared_channel;
 using verbena::prepared_message_channel;
 using verbena::prepared_queue_pair;
+using verbena::prepared_queue_pair_base;
 using verbena::prepared_reconnection;
 using verbena::print_error;
 using verbena::protection_domain;
@@ -322,6 +327,7 @@ using verbena::queue_pair;
 using verbena::queue_pair_attribute;
 using verbena::queue_pair_attribute_mask;
 using verbena::queue_pair_attributes;
+using verbena::queue_pair_base;
 using verbena::queue_pair_kind;
 using verbena::queue_pair_number;
 using verbena::queue_pair_options;

@@ -145,12 +145,12 @@ class Reference:
         return sorted((one for one in found if one is not None), key=line_of)
 
     def members(self, compound):
-        """Public members, own and inherited from bases in namespace detail, in the order of the source."""
+        """Public members, own and inherited from bases of this library, in the order of the source."""
         own = sorted((member for member in compound.iter("memberdef") if self.shown(member)), key=line_of)
         names = {member.findtext("name") for member in own}
         for base in compound.findall("basecompoundref"):
             inner = self.compounds.get(base.get("refid"))
-            if inner is not None and base.get("prot") == "public" and "detail::" in inner.findtext("compoundname"):
+            if inner is not None and base.get("prot") == "public" and inner.findtext("compoundname").startswith("verbena::"):
                 own += [member for member in self.members(inner) if member.findtext("name") not in names
                         and not re.match(r"~|operator=|" + re.escape(inner.findtext("compoundname").rpartition("::")[2]) + "$",
                                          member.findtext("name"))]

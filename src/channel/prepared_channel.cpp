@@ -75,8 +75,8 @@ result<prepared_channel> protection_domain::create_channel() const { return crea
 
 result<prepared_channel> protection_domain::create_channel(const channel_options& options) const {
   VERBENA_TRY(const auto wanted, places(options));
-  VERBENA_TRY(auto cq, context().create_cq(
-                           std::max(wanted + first_requests(context()), options.min_cq_entries)));
+  VERBENA_TRY(auto cq, context().create_cq(std::max(wanted + detail::first_requests(context()),
+                                                    options.min_cq_entries)));
   return prepared_channel::create(
       *this, std::make_shared<detail::operation_table>(std::move(cq), wanted), options);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What handles say and do when an object cannot be destroyed.
-#include "verbena/verbs/detail/handle.hpp"
+#include "verbena/verbs/handle.hpp"
 
 #include <mutex>
 #include <string>

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <string>
 
-#include "verbena/verbs/detail/queue_pair_base.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {

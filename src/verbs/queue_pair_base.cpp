@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "verbena/verbs/detail/queue_pair_base.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 
 #include <cerrno>
 #include <string>
@@ -10,7 +10,7 @@
 #include "src/verbs/queue_pair_transitions.hpp"
 #include "src/verbs/queue_pair_values.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
 
 queue_pair_number queue_pair_base::number() const {
   return queue_pair_number(native()->qp_num & queue_pair_number::max);
@@ -20,26 +20,27 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
   ibv_qp_attr attributes = changes.native();
   const auto& verbs = state().verbs();
   const auto status =
-      call(verbs.modify_qp, native(), &attributes, static_cast<int>(changes.mask().mask()));
+      detail::call(verbs.modify_qp, native(), &attributes, static_cast<int>(changes.mask().mask()));
   if (!status.failed) {
-    if (const auto to = changes.state()) watch_state(native(), static_cast<ibv_qp_state>(*to));
+    if (const auto to = changes.state())
+      detail::watch_state(native(), static_cast<ibv_qp_state>(*to));
     return {};
   }
   std::string diagnosis;
   switch (status.code) {
     case EINVAL:
       if (const auto from = current_state()) {
-        diagnosis = explain_transition({native()->qp_type, *from, changes.state().value_or(*from)},
-                                       changes.mask());
+        diagnosis = detail::explain_transition(
+            {native()->qp_type, *from, changes.state().value_or(*from)}, changes.mask());
         if (diagnosis.empty())
-          diagnosis = explain_values({&provider(), native()->context}, changes);
+          diagnosis = detail::explain_values({&provider(), native()->context}, changes);
       }
       break;
     case ETIMEDOUT:
     case ENETUNREACH:
     case EHOSTUNREACH:
       if (const auto to = changes.address())
-        diagnosis = explain_route(status.code, {&provider(), native()->context}, *to);
+        diagnosis = detail::explain_route(status.code, {&provider(), native()->context}, *to);
       break;
     default:
       break;
@@ -50,8 +51,8 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
 result<queue_pair_attributes> queue_pair_base::query(queue_pair_attribute_mask wanted) const {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};
-  if (const auto status = call(state().verbs().query_qp, native(), &attributes,
-                               static_cast<int>(wanted.mask()), &unused);
+  if (const auto status = detail::call(state().verbs().query_qp, native(), &attributes,
+                                       static_cast<int>(wanted.mask()), &unused);
       status.failed)
     return error::from_errno(status.code, "ibv_query_qp", name());
   return queue_pair_attributes(attributes, wanted);
@@ -61,6 +62,8 @@ result<queue_pair_state> queue_pair_base::current_state() const {
   VERBENA_TRY(const auto attributes, query(queue_pair_attribute::state));
   return *attributes.state();
 }
+
+namespace detail {
 
 created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd, ownership owner,
                                     ibv_qp_type type) {
@@ -80,4 +83,6 @@ created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& 
   return adopted;
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -10,9 +10,11 @@
 #include "src/verbs/device_reason.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/assert.hpp"
-#include "verbena/verbs/detail/queue_pair_base.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
+
+namespace detail {
 namespace {
 
 std::string address_text(const address_vector& of) {
@@ -98,6 +100,7 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
 }
 
 }  // namespace
+}  // namespace detail
 
 error queue_pair_base::describe(const completion& failed, const request_details& known) const {
   VERBENA_ASSERT(!failed.ok(), "a completion is described as an error only when it failed");
@@ -105,37 +108,37 @@ error queue_pair_base::describe(const completion& failed, const request_details&
   std::string text = to_string(status);
   if (const auto meaning = verbena::describe(status); !meaning.empty())
     text.append(" (").append(meaning).append(")");
-  text += ", vendor error " + hexadecimal(failed.vendor_error());
+  text += ", vendor error " + detail::hexadecimal(failed.vendor_error());
   if (known.remote) text += ", remote memory " + to_string(*known.remote);
-  const std::string reason =
-      device_reason(provider(), {failed.id(), status, failed.queue_pair(), failed.vendor_error()});
+  const std::string reason = detail::device_reason(
+      provider(), {failed.id(), status, failed.queue_pair(), failed.vendor_error()});
   if (!reason.empty()) text += "; the device says: " + reason;
-  if (const auto cause = likely_cause(status); !cause.empty())
+  if (const auto cause = verbena::likely_cause(status); !cause.empty())
     text.append("; usually: ").append(cause);
   std::string call = "work request " + std::to_string(failed.id());
   if (known.operation) call += " (" + to_string(*known.operation) + ")";
-  return error(error_kind::completion, static_cast<int>(status), call, name() + peer_of(*this),
-               text);
+  return error(error_kind::completion, static_cast<int>(status), call,
+               name() + detail::peer_of(*this), text);
 }
 
 error queue_pair_base::describe_refused_send(const post_status& refused,
                                              const request_shape& posted) const {
-  return refused_post(*this, refused, posted,
-                      {.name = "send",
-                       .requests = granted_.max_send_wr,
-                       .slices = granted_.max_send_sge,
-                       .first_state = "RTS",
-                       .accepts = accepts_sends});
+  return detail::refused_post(*this, refused, posted,
+                              {.name = "send",
+                               .requests = granted_.max_send_wr,
+                               .slices = granted_.max_send_sge,
+                               .first_state = "RTS",
+                               .accepts = detail::accepts_sends});
 }
 
 error queue_pair_base::describe_refused_receive(const post_status& refused,
                                                 const request_shape& posted) const {
-  return refused_post(*this, refused, posted,
-                      {.name = "recv",
-                       .requests = granted_.max_recv_wr,
-                       .slices = granted_.max_recv_sge,
-                       .first_state = "INIT",
-                       .accepts = accepts_receives});
+  return detail::refused_post(*this, refused, posted,
+                              {.name = "recv",
+                               .requests = granted_.max_recv_wr,
+                               .slices = granted_.max_recv_sge,
+                               .first_state = "INIT",
+                               .accepts = detail::accepts_receives});
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace verbena::inline VERBENA_ABI

@@ -13,7 +13,7 @@ struct hidden {
 };
 }  // namespace detail
 /// A class. Threads: immutable.
-class shown : public detail::handle {
+class shown : public handle {
  public:
   /// Makes one.
   explicit shown(int value) noexcept;
@@ -38,7 +38,7 @@ void function(shown of);
 """
 BASE = SPDX + """// A base.
 #pragma once
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
 /// A base.
 class handle {
  public:
@@ -48,7 +48,7 @@ class handle {
  protected:
   int secret() const;
 };
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace verbena::inline VERBENA_ABI
 """
 
 
@@ -57,7 +57,7 @@ class Reference(LintCase):
         super().setUp()
         self.copy("docs/reference", "include/verbena/base/config.hpp")
         self.write("docs/reference/README.md", "# Reference\n\n`shown::member`\n")
-        self.write("include/verbena/verbs/detail/handle.hpp", BASE)
+        self.write("include/verbena/verbs/handle.hpp", BASE)
 
     def check(self, header=HEADER):
         self.write("include/verbena/verbs/shown.hpp", header)
@@ -81,7 +81,7 @@ class Reference(LintCase):
         self.assert_finds(self.check(HEADER.replace("/// A class. Threads: immutable.\n", "")), "Compound verbena::shown")
 
     def test_inherited_names_are_public(self):
-        self.write("include/verbena/verbs/detail/handle.hpp", BASE.replace("  /// Its number.\n", ""))
+        self.write("include/verbena/verbs/handle.hpp", BASE.replace("  /// Its number.\n", ""))
         self.assert_finds(self.check(), "Member number() const")
 
     def test_names_in_documents_exist(self):

@@ -14,7 +14,7 @@ HEADER = SPDX + """#pragma once
 namespace verbena::inline VERBENA_ABI {
 /// A thing. Threads: immutable.
 template <class T>
-class thing : public detail::handle {
+class thing : public handle {
  public:
   /// Sends small values.
   void send(int value, const thing<T>& to = {}) const noexcept
@@ -35,14 +35,14 @@ enum class colour : unsigned {
 }  // namespace verbena::inline VERBENA_ABI
 """
 BASE = SPDX + """#pragma once
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
 /// A base.
 class handle {
  public:
   /// Returns the number.
   int number() const;
 };
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace verbena::inline VERBENA_ABI
 """
 
 
@@ -51,7 +51,7 @@ class Site(LintCase):
         super().setUp()
         self.copy("docs/reference", "include/verbena/base/config.hpp")
         self.write("docs/reference/README.md", "# Reference\n")
-        self.write("include/verbena/verbs/detail/handle.hpp", BASE)
+        self.write("include/verbena/verbs/handle.hpp", BASE)
         self.write("include/verbena/verbs/thing.hpp", HEADER)
         self.write("README.md", "# Front\n\n[page](docs/page.md), [source](examples/own.hpp), [folder](examples)\n")
         self.write("docs/page.md", "# Page\n\n```\n[code](nowhere)\n```\n[front](../README.md)\n")

@@ -13,8 +13,8 @@
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/address_vector.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
+#include "verbena/verbs/handle.hpp"
 #include "verbena/verbs/ownership.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -58,7 +58,7 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
 ///
 /// Copies share the native object, which is destroyed with the last copy.
 /// Threads: thread-safe for const use; other members by one thread at a time.
-class address_handle : public detail::handle<detail::address_handle_state> {
+class address_handle : public handle<detail::address_handle_state> {
  public:
   /// Adopts an address handle of the C API. Precondition: it belongs to `pd`.
   [[nodiscard]] static address_handle adopt(ibv_ah* native, const protection_domain& pd,

@@ -16,8 +16,8 @@
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
+#include "verbena/verbs/handle.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -49,7 +49,7 @@ class completion_event {
 /// the channel are destroyed.
 /// Threads: a handle is used by one thread at a time; copies may be used by different threads. Each
 /// event is returned to one of them.
-class completion_channel : public detail::handle<detail::completion_channel_state> {
+class completion_channel : public handle<detail::completion_channel_state> {
  public:
   /// Adopts a completion channel of the C API and makes its descriptor non-blocking. Precondition:
   /// it belongs to `of`.

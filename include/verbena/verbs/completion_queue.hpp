@@ -17,10 +17,10 @@
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/detail/flights.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
 #include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
+#include "verbena/verbs/handle.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -84,7 +84,7 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
 /// destroyed after the last copy and all queue pairs that complete into it are destroyed.
 ///
 /// Threads: a handle is used by one thread at a time; copies may be used by different threads.
-class completion_queue : public detail::handle<detail::completion_queue_state> {
+class completion_queue : public handle<detail::completion_queue_state> {
  public:
   /// Adopts a completion queue of the C API. Precondition: it belongs to `of`.
   ///

@@ -15,11 +15,11 @@
 #include "verbena/base/result.hpp"
 #include "verbena/sys/provider.hpp"
 #include "verbena/verbs/async_event.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/device_clock.hpp"
 #include "verbena/verbs/gid_table.hpp"
+#include "verbena/verbs/handle.hpp"
 #include "verbena/verbs/port_attributes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -40,7 +40,7 @@ using partition_key = strong_id<struct partition_key_tag, std::uint16_t>;
 /// Queries and creations call the kernel or the software device: they may block briefly and
 /// allocate. Their errors have the errno of the verb, and name the device and, if it applies, the
 /// port. Threads: thread-safe for const use; other members by one thread at a time.
-class context : public detail::handle<detail::context_state> {
+class context : public handle<detail::context_state> {
  public:
   /// Adopts a context of the C API. Precondition: the provider `from` opened it.
   [[nodiscard]] static context adopt(ibv_context* native, const verbena::provider& from,

@@ -19,9 +19,9 @@
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/close_result.hpp"
 #include "verbena/verbs/detail/flights.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/detail/states.hpp"
+#include "verbena/verbs/handle.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
 
@@ -60,7 +60,7 @@ struct region_attributes {
 /// memory of the library. No work request that names the region may be outstanding at that time.
 /// Threads: thread-safe for const use; other members by one thread at a time. The adapter and peers
 /// access the bytes concurrently.
-class [[nodiscard]] memory_region : public detail::handle<detail::memory_region_state> {
+class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
  public:
   /// Takes over the region of `other`, which must not be used afterwards.
   memory_region(memory_region&& other) noexcept

@@ -16,9 +16,9 @@
 
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion_queue.hpp"
-#include "verbena/verbs/detail/prepared_base.hpp"
 #include "verbena/verbs/detail/queue_pair_request.hpp"
 #include "verbena/verbs/endpoint.hpp"
+#include "verbena/verbs/prepared_queue_pair_base.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
@@ -36,7 +36,7 @@ class prepared_queue_pair;
 /// A prepared queue pair of a connected transport. handshake() connects it.
 /// Threads: one thread at a time.
 template <connected_transport Transport>
-class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_base {
+class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_base {
  public:
   /// Returns the options that the queue pair was created with.
   [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
@@ -71,7 +71,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
 
   /// Converts to a queue pair in its current state.
   [[nodiscard]] queue_pair<Transport> into_queue_pair() && {
-    return queue_pair<Transport>(static_cast<detail::queue_pair_base&&>(*this));
+    return queue_pair<Transport>(static_cast<queue_pair_base&&>(*this));
   }
 
   /// Destroys the queue pair. If the verb fails, returns the queue pair with the error.
@@ -83,7 +83,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   friend class protection_domain;
   prepared_queue_pair(detail::prepared_parts parts,
                       const queue_pair_options<Transport>& options) noexcept
-      : prepared_base(std::move(parts)), options_(options) {}
+      : prepared_queue_pair_base(std::move(parts)), options_(options) {}
 
   queue_pair_options<Transport> options_;
 };
@@ -91,7 +91,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
 /// A prepared queue pair of a datagram transport. activate() brings it to RTS.
 /// Threads: one thread at a time.
 template <datagram_transport Transport>
-class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_base {
+class [[nodiscard]] prepared_queue_pair<Transport> : public prepared_queue_pair_base {
  public:
   /// Returns the options that the queue pair was created with.
   [[nodiscard]] const queue_pair_options<Transport>& options() const noexcept { return options_; }
@@ -117,7 +117,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
 
   /// Converts to a queue pair in its current state.
   [[nodiscard]] queue_pair<Transport> into_queue_pair() && {
-    return queue_pair<Transport>(static_cast<detail::queue_pair_base&&>(*this));
+    return queue_pair<Transport>(static_cast<queue_pair_base&&>(*this));
   }
 
   /// Destroys the queue pair. If the verb fails, returns the queue pair with the error.
@@ -129,7 +129,7 @@ class [[nodiscard]] prepared_queue_pair<Transport> : public detail::prepared_bas
   friend class protection_domain;
   prepared_queue_pair(detail::prepared_parts parts,
                       const queue_pair_options<Transport>& options) noexcept
-      : prepared_base(std::move(parts)), options_(options) {}
+      : prepared_queue_pair_base(std::move(parts)), options_(options) {}
 
   queue_pair_options<Transport> options_;
 };

@@ -79,7 +79,7 @@ concept constant_memory = (std::is_lvalue_reference_v<Memory> ||
 /// A protection domain, made by context::allocate_pd(). Copies share the domain, which is
 /// deallocated after the last copy and all objects made from it are destroyed.
 /// Threads: thread-safe for const use; other members by one thread at a time.
-class protection_domain : public detail::handle<detail::protection_domain_state> {
+class protection_domain : public handle<detail::protection_domain_state> {
  public:
   /// Adopts a protection domain of the C API. Precondition: it belongs to `of`.
   [[nodiscard]] static protection_domain adopt(ibv_pd* native, const verbena::context& of,

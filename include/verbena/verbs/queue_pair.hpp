@@ -12,8 +12,8 @@
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/verbs/classic_poster.hpp"
-#include "verbena/verbs/detail/queue_pair_base.hpp"
 #include "verbena/verbs/extended_queue.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/send_batch.hpp"
 #include "verbena/verbs/single_operations.hpp"
@@ -34,7 +34,7 @@ class prepared_queue_pair;
 /// The paragraph *Contract* of each function defines which objects must stay valid, and until when.
 /// Threads: one thread at a time; a queue pair may move from thread to thread.
 template <class Transport>
-class queue_pair : public detail::queue_pair_base,
+class queue_pair : public queue_pair_base,
                    public single_operations<queue_pair<Transport>, Transport> {
  public:
   /// Adopts a queue pair of the C API, without the extended interface.
@@ -181,7 +181,7 @@ class queue_pair : public detail::queue_pair_base,
   }
   explicit queue_pair(detail::created_queue_pair made) noexcept
       : queue_pair_base(std::move(made)) {}
-  explicit queue_pair(detail::queue_pair_base&& made) noexcept : queue_pair_base(std::move(made)) {}
+  explicit queue_pair(queue_pair_base&& made) noexcept : queue_pair_base(std::move(made)) {}
 };
 
 }  // namespace verbena::inline VERBENA_ABI

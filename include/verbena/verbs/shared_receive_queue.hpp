@@ -13,9 +13,9 @@
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
+#include "verbena/verbs/handle.hpp"
 #include "verbena/verbs/ownership.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 
@@ -46,7 +46,7 @@ using shared_receive_batch =
 /// takes from it are gone; receives that are then outstanding end without completions. A receive
 /// completes into the completion queue of the queue pair that took it.
 /// Threads: one handle by one thread at a time; copies may post at the same time, the device locks.
-class shared_receive_queue : public detail::handle<detail::shared_receive_queue_state> {
+class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
  public:
   /// Takes over or borrows a queue that the C API made from `pd`.
   [[nodiscard]] static shared_receive_queue adopt(ibv_srq* native, const protection_domain& pd,

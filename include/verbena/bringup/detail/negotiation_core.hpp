@@ -21,9 +21,9 @@
 #include "verbena/bringup/negotiation_options.hpp"
 #include "verbena/bringup/offer.hpp"
 #include "verbena/verbs/address_vector.hpp"
-#include "verbena/verbs/detail/queue_pair_base.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 #include "verbena/verbs/route.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
@@ -37,7 +37,7 @@ struct connection_wishes {
 
 /// The local queue pair. A connected one is in the state RESET, a UD one is active.
 struct negotiating_side {
-  verbena::detail::queue_pair_base& pair;
+  queue_pair_base& pair;
   endpoint own_endpoint;       ///< of `pair`
   queue_key key;               ///< of a UD queue pair
   queue_pair_attributes init;  ///< brings a connected queue pair to INIT

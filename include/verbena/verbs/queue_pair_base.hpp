@@ -12,15 +12,19 @@
 #include "verbena/base/post_status.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion.hpp"
-#include "verbena/verbs/detail/handle.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
+#include "verbena/verbs/handle.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
 #include "verbena/verbs/queue_pair_options.hpp"
 #include "verbena/verbs/request_details.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
+
+class queue_pair_base;
+
+namespace detail {
 
 /// A created queue pair, before it has a type.
 struct created_queue_pair {
@@ -29,8 +33,22 @@ struct created_queue_pair {
   queue_sizes granted;
 };
 
+/// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
+[[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
+/// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
+[[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
+
+/// Adopts a queue pair of the C API. Precondition: it belongs to `pd`.
+[[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
+                                                  ownership owner, ibv_qp_type type);
+/// Adopts a queue pair of the C API with its extended interface. Precondition: it belongs to `pd`.
+[[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd,
+                                                  ownership owner, ibv_qp_type type);
+
+}  // namespace detail
+
 /// Base of prepared_queue_pair and queue_pair. Threads: one thread at a time.
-class queue_pair_base : public handle<queue_pair_state_object> {
+class queue_pair_base : public handle<detail::queue_pair_state_object> {
  public:
   /// Takes over the queue pair of the other object, which must not be used afterwards.
   queue_pair_base(queue_pair_base&&) noexcept = default;
@@ -73,7 +91,7 @@ class queue_pair_base : public handle<queue_pair_state_object> {
                                                const request_shape& posted = {}) const;
 
  protected:
-  explicit queue_pair_base(created_queue_pair made) noexcept
+  explicit queue_pair_base(detail::created_queue_pair made) noexcept
       : handle(std::move(made.state)),
         queue_(handle::native()),
         extended_(made.extended),
@@ -87,24 +105,12 @@ class queue_pair_base : public handle<queue_pair_state_object> {
   [[nodiscard]] ibv_qp_ex* extended_or_null() const noexcept { return extended_.get(); }
 
  private:
-  friend result<void> attach_to_group(queue_pair_base&, const gid&, lid);
-  friend result<void> detach_from_group(queue_pair_base&, const gid&, lid);
+  friend result<void> detail::attach_to_group(queue_pair_base&, const gid&, lid);
+  friend result<void> detail::detach_from_group(queue_pair_base&, const gid&, lid);
 
-  native_pointer<ibv_qp> queue_;
-  native_pointer<ibv_qp_ex> extended_;
+  detail::native_pointer<ibv_qp> queue_;
+  detail::native_pointer<ibv_qp_ex> extended_;
   queue_sizes granted_;
 };
 
-/// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
-[[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
-/// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
-[[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
-
-/// Adopts a queue pair of the C API. Precondition: it belongs to `pd`.
-[[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
-                                                  ownership owner, ibv_qp_type type);
-/// Adopts a queue pair of the C API with its extended interface. Precondition: it belongs to `pd`.
-[[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd,
-                                                  ownership owner, ibv_qp_type type);
-
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace verbena::inline VERBENA_ABI

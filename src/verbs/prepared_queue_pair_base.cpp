@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "verbena/verbs/detail/prepared_base.hpp"
+#include "verbena/verbs/prepared_queue_pair_base.hpp"
 
 #include <algorithm>
 
 #include "verbena/base/assert.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
 
-result<address_vector> prepared_base::address_of(const verbena::endpoint& remote) const {
+result<address_vector> prepared_queue_pair_base::address_of(const verbena::endpoint& remote) const {
   if (remote.gid.has_value() != local_.endpoint.gid.has_value())
     return error::invalid_argument(
         "handshake", name(),
@@ -22,7 +22,7 @@ result<address_vector> prepared_base::address_of(const verbena::endpoint& remote
   return to;
 }
 
-queue_pair_attributes prepared_base::connected_init() const {
+queue_pair_attributes prepared_queue_pair_base::connected_init() const {
   return queue_pair_attributes()
       .set_state(queue_pair_state::init)
       .set_pkey_index(request_.route.pkey_index)
@@ -30,7 +30,8 @@ queue_pair_attributes prepared_base::connected_init() const {
       .set_access(request_.access);
 }
 
-result<queue_pair_attributes> prepared_base::connected_rtr(const verbena::endpoint& remote) const {
+result<queue_pair_attributes> prepared_queue_pair_base::connected_rtr(
+    const verbena::endpoint& remote) const {
   VERBENA_TRY(const auto way, address_of(remote));
   queue_pair_attributes changes;
   changes.set_state(queue_pair_state::ready_to_receive)
@@ -44,7 +45,8 @@ result<queue_pair_attributes> prepared_base::connected_rtr(const verbena::endpoi
   return changes;
 }
 
-queue_pair_attributes prepared_base::connected_rts(const verbena::endpoint& remote) const {
+queue_pair_attributes prepared_queue_pair_base::connected_rts(
+    const verbena::endpoint& remote) const {
   queue_pair_attributes changes = datagram_rts();
   if (const auto& reliable = request_.reliability)
     changes.set_timeout(reliable->timeout)
@@ -54,14 +56,14 @@ queue_pair_attributes prepared_base::connected_rts(const verbena::endpoint& remo
   return changes;
 }
 
-result<void> prepared_base::connect(const verbena::endpoint& remote) {
+result<void> prepared_queue_pair_base::connect(const verbena::endpoint& remote) {
   VERBENA_TRY(const auto receiving, connected_rtr(remote));
   VERBENA_TRY_VOID(modify(connected_init()));
   VERBENA_TRY_VOID(modify(receiving));
   return modify(connected_rts(remote));
 }
 
-queue_pair_attributes prepared_base::datagram_init(queue_key key) const {
+queue_pair_attributes prepared_queue_pair_base::datagram_init(queue_key key) const {
   return queue_pair_attributes()
       .set_state(queue_pair_state::init)
       .set_pkey_index(request_.route.pkey_index)
@@ -69,20 +71,20 @@ queue_pair_attributes prepared_base::datagram_init(queue_key key) const {
       .set_qkey(key);
 }
 
-queue_pair_attributes prepared_base::datagram_rtr() const {
+queue_pair_attributes prepared_queue_pair_base::datagram_rtr() const {
   return queue_pair_attributes().set_state(queue_pair_state::ready_to_receive);
 }
 
-queue_pair_attributes prepared_base::datagram_rts() const {
+queue_pair_attributes prepared_queue_pair_base::datagram_rts() const {
   return queue_pair_attributes()
       .set_state(queue_pair_state::ready_to_send)
       .set_send_psn(local_.endpoint.first_psn);
 }
 
-result<void> prepared_base::open(queue_key key) {
+result<void> prepared_queue_pair_base::open(queue_key key) {
   VERBENA_TRY_VOID(modify(datagram_init(key)));
   VERBENA_TRY_VOID(modify(datagram_rtr()));
   return modify(datagram_rts());
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace verbena::inline VERBENA_ABI

@@ -11,13 +11,19 @@
 #include "verbena/verbs/close_result.hpp"
 #include "verbena/verbs/detail/native_state.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail {
+namespace verbena::inline VERBENA_ABI {
+
+namespace detail {
+
+struct internals;
 
 /// Returns the error of a close() while other handles or child objects exist.
 [[nodiscard]] error still_shared(std::string_view call, const std::string& object, long others);
 /// Returns the error of a close() after the verb failed.
 [[nodiscard]] error refused_close(std::string_view call, const std::string& object, int code,
                                   std::string_view in_use);
+
+}  // namespace detail
 
 /// Base of the handles. Threads: thread-safe for const use; other members by one thread at a time.
 /// Two handles of one object can be used by two threads.
@@ -53,20 +59,22 @@ class handle {
     State& state = base.state();
     const auto verb = state.destroy_verb().name();
     if (const long holders = base.state_.use_count(); holders > 1)
-      return {still_shared(verb, state.name(), holders - 1), std::forward<Handle>(self)};
+      return {detail::still_shared(verb, state.name(), holders - 1), std::forward<Handle>(self)};
     // The count is read without ordering. The fence makes the writes of former owners visible.
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (const verb_status status = state.destroy(); status.failed)
-      return {refused_close(verb, state.name(), status.code, State::traits::in_use),
+    if (const detail::verb_status status = state.destroy(); status.failed)
+      return {detail::refused_close(verb, state.name(), status.code, State::traits::in_use),
               std::forward<Handle>(self)};
     base.state_.reset();
     return {};
   }
 
  private:
-  friend struct internals;
+  friend struct detail::internals;
   std::shared_ptr<State> state_;
 };
+
+namespace detail {
 
 /// Access of the library to handles.
 struct internals {
@@ -82,4 +90,6 @@ struct internals {
   }
 };
 
-}  // namespace verbena::inline VERBENA_ABI::detail
+}  // namespace detail
+
+}  // namespace verbena::inline VERBENA_ABI

@@ -9,10 +9,10 @@
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/address_vector.hpp"
-#include "verbena/verbs/detail/queue_pair_base.hpp"
 #include "verbena/verbs/detail/queue_pair_request.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
+#include "verbena/verbs/queue_pair_base.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -48,8 +48,10 @@ struct prepared_parts {
                                                         const queue_pair_queues& queues,
                                                         const queue_pair_request& request);
 
+}  // namespace detail
+
 /// Base of prepared_queue_pair. Threads: one thread at a time.
-class prepared_base : public queue_pair_base {
+class prepared_queue_pair_base : public queue_pair_base {
  public:
   /// Returns the endpoint, which the peer needs to connect.
   [[nodiscard]] const verbena::endpoint& endpoint() const noexcept { return local_.endpoint; }
@@ -59,7 +61,7 @@ class prepared_base : public queue_pair_base {
   [[nodiscard]] result<address_vector> address_of(const verbena::endpoint& remote) const;
 
  protected:
-  explicit prepared_base(prepared_parts parts) noexcept
+  explicit prepared_queue_pair_base(detail::prepared_parts parts) noexcept
       : queue_pair_base(std::move(parts.made)), local_(parts.local), request_(parts.request) {}
 
   [[nodiscard]] queue_pair_attributes connected_init() const;
@@ -73,10 +75,8 @@ class prepared_base : public queue_pair_base {
   [[nodiscard]] result<void> open(queue_key key);
 
  private:
-  local_side local_;
-  queue_pair_request request_;
+  detail::local_side local_;
+  detail::queue_pair_request request_;
 };
-
-}  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -153,6 +153,11 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   auto sends = post_sends(pair.a(), pool, 8);
   for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->has_value());
+  // A message can be received before its acknowledgement arrives: wait for those, too.
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    const auto* const acknowledged = sends[i].wait(patiently());
+    EXPECT_TRUE(acknowledged != nullptr && acknowledged->has_value());
+  }
   pair.a().flush();
   const auto both = reconnect(pair, [&](resume_token& of) {
     EXPECT_EQ(of.before->received, 3U);

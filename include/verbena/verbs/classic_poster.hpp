@@ -16,10 +16,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Posts to a queue pair with the classic interface.
+/// Posts to a queue pair with the classic interface: ibv_post_send(3), ibv_post_recv(3).
 ///
-/// The lists of its batches are in `lists`, which the caller owns, and not in the batches:
-/// compilers do not inline a loop that has kilobytes of its own on the stack.
+/// The caller owns the memory of the batches, because compilers do not inline functions with
+/// kilobytes of local variables.
 /// Threads: one thread at a time, together with its queue pair.
 template <transport Transport>
 class classic_poster : public single_operations<classic_poster<Transport>, Transport> {
@@ -34,13 +34,13 @@ class classic_poster : public single_operations<classic_poster<Transport>, Trans
   /// An open batch of receive requests.
   using receive_batch_type = receive_batch<capacity, receive_storage&>;
 
-  /// The lists of one send batch and one receive batch; not initialised.
+  /// The memory of one send batch and one receive batch; not initialised.
   struct lists {
-    detail::send_storage<capacity> sends;  ///< list of the send batch
-    receive_storage receives;              ///< list of the receive batch
+    detail::send_storage<capacity> sends;  ///< the send batch
+    receive_storage receives;              ///< the receive batch
   };
 
-  /// Posts to `queue` with the lists in `in`; both must outlive the poster.
+  /// Makes a poster to `queue` with batches in `in`. Both must outlive the poster.
   classic_poster(ibv_qp* queue, lists& in) noexcept : queue_(queue), lists_(in) {}
   classic_poster(const classic_poster&) = delete;
   classic_poster& operator=(const classic_poster&) = delete;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Posting with ibv_wr_*(3), which builds requests in the format of the device without a list in
-// between. It takes fewer instructions if the provider implements it, and some operations exist
-// only here.
+// The extended interface of queue pairs: ibv_wr_post(3). The provider writes each request into the
+// queue of the device at once; there is no list of requests. Some operations exist only here.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,17 +27,17 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A batch of up to `Capacity` send requests, from `extended_queue::start_send`.
 ///
-/// The batch occupies the queue pair until submit() or until it is destroyed, which discards the
-/// requests. submit() posts all requests or none. If more than `Capacity` requests are added,
-/// submit() posts none of them and returns ENOBUFS.
-/// Threads: one thread at a time, together with its queue pair; a provider may hold a lock of the
-/// queue for the life of the batch.
+/// A queue pair has one open batch at a time: until submit(), or until the batch is destroyed,
+/// which discards its requests. submit() posts all requests or none. If more than `Capacity`
+/// requests are added, submit() posts none of them and returns ENOBUFS. Threads: one thread at a
+/// time, together with its queue pair. Providers may hold a lock of the send queue while the batch
+/// is open.
 template <transport Transport, std::size_t Capacity = 16>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   static_assert(Capacity > 0 && Capacity <= std::numeric_limits<std::uint16_t>::max());
 
  public:
-  /// Opens a batch of the queue pair `queue`, which must outlive the batch.
+  /// Opens a batch of `queue`, which must outlive the batch: ibv_wr_start().
   explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
     detail::open_alone(queue, "a queue pair has one open batch of the extended interface at a time",
                        where);
@@ -135,7 +134,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE of `data` to the beginning of `to`, memory of the peer at `at`.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`, memory of the destination `at`.
   ///
   /// *Contract.* That of send() with a destination. If the peer deregisters `to` earlier, the
   /// request fails.
@@ -149,7 +148,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(at);
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE with immediate data to the peer at `at`. It consumes a receive there.
+  /// Adds an RDMA WRITE with immediate data to the destination `at`. It consumes a receive there.
   ///
   /// *Contract.* That of write() with a destination.
   template <message_data Data>
@@ -180,7 +179,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
   }
-  /// Adds an RDMA READ that fills `into` from the beginning of `from`, memory of the peer at `at`.
+  /// Adds an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
+  /// `at`.
   ///
   /// *Contract.* That of read(); the address handle of `at` must live as long as the memory.
   template <memory_slices Data>
@@ -227,13 +227,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(before);
   }
 
-  /// Posts all requests or none, with one doorbell.
+  /// Posts all requests or none, with one doorbell, and ends the batch: ibv_wr_complete(). Does not
+  /// block or allocate.
   ///
   /// Errors: ENOBUFS if requests were added beyond the capacity. ENOMEM (rxe: ENOSPC) if the send
-  /// queue has no room for all of them. Otherwise the errno of ibv_wr_complete(3). Does not block
-  /// or allocate.
+  /// queue has no room for all of them. Otherwise the errno of ibv_wr_complete(3).
   ///
-  /// *Contract.* If it succeeds, the contract of each request begins here.
+  /// *Contract.* If submit() succeeds, the contract of each request begins here.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
     VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
@@ -259,9 +259,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
 
  private:
-  // Begins a request. The provider implements only the operations that the queue pair was created
-  // for. A request beyond the capacity is handed to the provider, which bounds its own queue;
-  // submit() then refuses the batch, and ibv_wr_abort discards it.
+  // Begins a request. A request beyond the capacity is passed to the provider too, which checks the
+  // bounds of its queue; submit() then refuses the batch, and ibv_wr_abort() discards it.
   template <ibv_wr_opcode Opcode, class Operation>
   [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
                                            [[maybe_unused]] Operation operation) {
@@ -304,14 +303,15 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[no_unique_address]] detail::open_flights flights_;
 };
 
-/// Posts to a queue pair with the extended interface; from `queue_pair::extended`.
+/// Posts to a queue pair with the extended interface, from `queue_pair::extended`.
 ///
-/// It does not own the queue pair and must not outlive it. While a batch is open, nothing else may
-/// be posted. Threads: one thread at a time, together with its queue pair.
+/// It does not own the queue pair, which must outlive it. While a batch is open, no other send
+/// request may be posted to the queue pair.
+/// Threads: one thread at a time, together with its queue pair.
 template <transport Transport>
 class extended_queue : public single_operations<extended_queue<Transport>, Transport> {
  public:
-  /// Posts to `queue`, which must outlive it.
+  /// Makes a poster to `queue`, which must outlive the poster.
   explicit extended_queue(ibv_qp_ex* queue) noexcept : queue_(queue) {}
 
   /// Opens a batch of up to `Capacity` send requests.

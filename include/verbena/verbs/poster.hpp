@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What posts: a queue pair by its classic interface, or by its extended one. Code that is written
-// for these concepts runs on both (queue_pair::with_poster).
+// Concepts of types that post work requests, with the classic or the extended interface. For code
+// that runs with both: queue_pair::with_poster().
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// An open batch of send requests of a connected transport.
+/// An open batch of send requests of a connected transport: `send_batch`, `extended_batch`.
 template <class T>
 concept connected_send_batch =
     requires(T& batch, send_request request, const local_slice& slice, const inline_data& data) {
@@ -24,7 +24,7 @@ concept connected_send_batch =
       { batch.submit() } -> std::same_as<post_status>;
     };
 
-/// What posts for a connected transport: `queue_pair<T>`, `classic_poster<T>` and
+/// A type that posts for a connected transport: `queue_pair<T>`, `classic_poster<T>`,
 /// `extended_queue<T>`.
 template <class T>
 concept connected_poster = requires(T& poster, receive_request request, const local_slice& slice) {
@@ -33,7 +33,7 @@ concept connected_poster = requires(T& poster, receive_request request, const lo
   { poster.start_receive().submit() } -> std::same_as<post_status>;
 };
 
-/// An open batch of send requests of a transport of datagrams: each request is addressed.
+/// An open batch of send requests of a datagram transport. Each request has a destination.
 template <class T>
 concept datagram_send_batch = requires(T& batch, send_request request, const local_slice& slice,
                                        const inline_data& data, const destination& to) {
@@ -43,7 +43,7 @@ concept datagram_send_batch = requires(T& batch, send_request request, const loc
   { batch.submit() } -> std::same_as<post_status>;
 };
 
-/// What posts datagrams: `queue_pair<ud>`, `classic_poster<ud>` and `extended_queue<ud>`.
+/// A type that posts datagrams: `queue_pair<ud>`, `classic_poster<ud>`, `extended_queue<ud>`.
 template <class T>
 concept datagram_poster = requires(T& poster, receive_request request, const local_slice& slice) {
   { poster.start_send() } -> datagram_send_batch;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A list of receive requests that is posted with one call of ibv_post_recv(3) or
-// ibv_post_srq_recv(3).
+// Batches of receive requests: ibv_post_recv(3), ibv_post_srq_recv(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,9 +16,10 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A batch of up to `Capacity` receive requests, from `start_receive()` of a queue pair or SRQ.
 ///
-/// submit() posts the requests. A batch that is destroyed without submit() posts nothing. If more
-/// than `Capacity` requests are added, submit() posts none of them and returns ENOBUFS. Checked
-/// builds stop the program if a request is added after submit().
+/// submit() posts the requests in the order in which they were added. A batch that is destroyed
+/// without submit() posts no requests. If more than `Capacity` requests are added, submit() posts
+/// none of them and returns ENOBUFS. Checked builds stop the program if a request is added after
+/// submit().
 /// Threads: one thread at a time, together with its queue.
 template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>,
           class Queue = ibv_qp>
@@ -28,14 +28,14 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   using list = detail::request_list<ibv_recv_wr, Storage, Queue>;
 
  public:
-  /// Opens a batch of a queue; if `Storage` is a reference, with a list in that storage.
+  /// Opens a batch of a queue. If `Storage` is a reference, the requests are in that storage.
   using list::list;
 
   using list::capacity;
   using list::full;
   using list::size;
 
-  /// Adds a receive for one message, which fills the slices one after the other.
+  /// Adds a receive for one message. The message fills the slices in order.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
   /// write it, until the completion of the request was polled. A list must stay valid until
@@ -48,11 +48,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
       this->put(at, detail::normalised(into));
   }
 
-  /// Posts the requests with one call. An empty batch is a success.
+  /// Posts the requests with one call and ends the batch. Submitting an empty batch succeeds. Does
+  /// not block or allocate.
   ///
-  /// Errors: ENOBUFS if requests were added beyond the capacity; nothing was posted and every later
-  /// submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were posted.
-  /// Otherwise the errno of ibv_post_recv(3). Does not block or allocate.
+  /// Errors: ENOBUFS if requests were added beyond the capacity; no request was posted, and every
+  /// later submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were
+  /// posted. Otherwise the errno of ibv_post_recv(3).
   ///
   /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A list of send requests that ibv_post_send(3) posts with one call. The list is a member of the
-// batch; nothing is allocated.
+// Batches of send requests of the classic interface: ibv_post_send(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -36,12 +35,13 @@ struct send_storage : request_storage<ibv_send_wr, Capacity> {
 /// A batch of up to `Capacity` send requests of one queue pair, from `queue_pair::start_send`.
 ///
 /// submit() posts the requests in the order in which they were added. A batch that is destroyed
-/// without submit() posts nothing. If more than `Capacity` requests are added, submit() posts none
-/// of them and returns ENOBUFS; so it does if the lists of inline data have more than `Capacity`
-/// pieces together.
+/// without submit() posts no requests. If more than `Capacity` requests are added, or if the lists
+/// of inline data have more than `Capacity` elements together, submit() posts none of the requests
+/// and returns ENOBUFS.
 ///
 /// Checked builds stop the program if a request is added after submit(), if data exceeds the remote
-/// region, and if an atomic operation does not have 8 bytes at a remote address divisible by 8.
+/// region, and if an atomic operation does not have 8 bytes at a remote address divisible by 8. A
+/// batch does not allocate.
 /// Threads: one thread at a time, together with its queue pair.
 template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
@@ -52,7 +52,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   using list = detail::request_list<ibv_send_wr, Storage>;
 
  public:
-  /// Opens a batch of a queue pair; if `Storage` is a reference, with a list in that storage.
+  /// Opens a batch of a queue pair. If `Storage` is a reference, the requests are in that storage.
   using list::list;
 
   using list::capacity;
@@ -178,12 +178,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     added->wr.atomic.rkey = target.key().value();
   }
 
-  /// Posts the requests with one call. An empty batch is a success.
-  ///
-  /// Errors: ENOBUFS if requests were added beyond the capacity; nothing was posted and every later
-  /// submit() of the batch fails too. ENOMEM if the send queue is full; accepted() requests were
-  /// posted and complete, the others were not posted. Otherwise the errno of ibv_post_send(3). Does
+  /// Posts the requests with one call and ends the batch. Submitting an empty batch succeeds. Does
   /// not block or allocate.
+  ///
+  /// Errors: ENOBUFS if requests were added beyond the capacity; no request was posted, and every
+  /// later submit() of the batch fails too. ENOMEM if the send queue is full; accepted() requests
+  /// were posted and will complete, the others were not posted. Otherwise the errno of
+  /// ibv_post_send(3).
   ///
   /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
@@ -202,7 +203,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     put(at, data);
     at.request->opcode = opcode;
     at.request->send_flags = detail::send_flags(request) | data_flags<Data>;
-    // Next to the flags: one store for both.
+    // The immediate data is next to the flags: compilers write both with one store.
     ((at.request->imm_data = network_order(immediate)), ...);
     return at.request;
   }
@@ -230,7 +231,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
       if (piece.length() != 0) set_slice(*next++, piece);
     at.request->num_sge = static_cast<int>(next - at.request->sg_list);
   }
-  // Searched for, not stored: most batches have no list of inline data.
+  // Finds the end of the used pieces. It is not stored, because few batches have lists of inline
+  // data.
   [[nodiscard]] ibv_sge* free_pieces(const ibv_send_wr* of) {
     auto& storage = this->storage();
     while (of != storage.requests) {

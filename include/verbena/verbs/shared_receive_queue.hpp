@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A receive queue that many queue pairs take from, so that memory is needed for the messages that
-// come, and not for every peer that might send one.
+// Shared receive queues (SRQ): receives for several queue pairs. The number of receives depends on
+// the messages that arrive, and not on the number of peers.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,41 +23,44 @@ namespace verbena::inline VERBENA_ABI {
 
 class protection_domain;
 
-/// What protection_domain::create_srq can be told. Source: ibv_create_srq(3).
+/// Options of protection_domain::create_srq(). Source: ibv_create_srq(3).
 struct shared_receive_queue_options {
-  std::uint32_t max_wr = 64;  ///< receives that may be outstanding
-  std::uint32_t max_sge = 1;  ///< slices that one receive may have
+  std::uint32_t max_wr = 64;  ///< outstanding receives; at least 1
+  std::uint32_t max_sge = 1;  ///< scatter/gather elements of one receive
 };
 
-/// What a shared receive queue is like now. Source: ibv_query_srq(3).
+/// The result of shared_receive_queue::query(). Source: ibv_query_srq(3).
 struct shared_receive_queue_attributes {
-  std::uint32_t max_wr = 0;   ///< receives that may be outstanding
-  std::uint32_t max_sge = 0;  ///< slices that one receive may have
-  std::uint32_t limit = 0;    ///< as armed; 0 when it is not armed
+  std::uint32_t max_wr = 0;   ///< outstanding receives
+  std::uint32_t max_sge = 0;  ///< scatter/gather elements of one receive
+  std::uint32_t limit = 0;    ///< the armed limit; 0 if it is not armed
 };
 
-/// A batch of receives of a shared receive queue.
+/// A batch of receive requests of a shared receive queue.
 template <std::size_t Capacity = 16>
 using shared_receive_batch =
     receive_batch<Capacity, detail::request_storage<ibv_recv_wr, Capacity>, ibv_srq>;
 
-/// A shared receive queue, made by protection_domain::create_srq. A cheap handle:
-/// copies share the queue, which is destroyed when the last handle and the last queue pair that
-/// takes from it are gone; receives that are then outstanding end without completions. A receive
-/// completes into the completion queue of the queue pair that took it.
-/// Threads: one handle by one thread at a time; copies may post at the same time, the device locks.
+/// A shared receive queue (SRQ), made by protection_domain::create_srq(). Copies share the queue,
+/// which is destroyed after the last copy and all queue pairs that use it are destroyed.
+///
+/// A receive completes into the completion queue of the queue pair whose message consumed it.
+/// Receives that are outstanding when the queue is destroyed do not complete.
+/// Threads: a handle is used by one thread at a time; copies may be used by different threads, also
+/// to post at the same time.
 class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
  public:
-  /// Takes over or borrows a queue that the C API made from `pd`.
+  /// Adopts a shared receive queue of the C API. Precondition: it belongs to `pd`.
   [[nodiscard]] static shared_receive_queue adopt(ibv_srq* native, const protection_domain& pd,
                                                   ownership owner);
 
-  /// Posts one receive request: room for one message, in a slice or in a list of slices that are
-  /// filled one after the other. Never blocks, never allocates. Errors: ENOMEM when the queue is
-  /// full, EINVAL when it has too many slices.
+  /// Posts a receive for one message: ibv_post_srq_recv(3). The message fills the slices in order.
   ///
-  /// *Contract.* The memory must stay registered with local_write, and must be neither read nor
-  /// written, until the request's completion was polled, or the queue was destroyed.
+  /// Errors: ENOMEM if the queue is full; EINVAL if the request has too many slices. Does not block
+  /// or allocate.
+  ///
+  /// *Contract.* The memory must stay registered with local_write, and the program must not read or
+  /// write it, until the completion of the request was polled or the queue was destroyed.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(
       receive_request request, Data&& into, call_site where = call_site::here()) const {
@@ -72,24 +75,31 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
     return shared_receive_batch<Capacity>(qp());
   }
 
+  /// Deleted: a temporary handle does not keep the queue alive.
   template <std::size_t Capacity = 16>
   shared_receive_batch<Capacity> start_receive() const&& = delete;
 
-  /// Asks the device: ibv_query_srq(3).
+  /// Queries the attributes of the queue: ibv_query_srq(3). May block in the kernel.
+  ///
+  /// Errors: the errno of the verb.
   [[nodiscard]] result<shared_receive_queue_attributes> query() const;
-  /// Asks for one asynchronous event (SRQ_LIMIT_REACHED) when fewer than `limit` receives are
-  /// left; it comes once, then this is called again. 0 disarms.
+  /// Arms the limit: ibv_modify_srq(3). 0 disarms it. May block in the kernel.
   ///
-  /// Errors: the errno of ibv_modify_srq(3): EINVAL for more than the queue has room for.
+  /// When the number of outstanding receives falls below `limit`, the device raises one event
+  /// async_event_kind::srq_limit_reached and disarms the limit.
+  ///
+  /// Errors: EINVAL if `limit` exceeds `max_wr`; otherwise the errno of the verb.
   [[nodiscard]] result<void> arm_limit(std::uint32_t limit) const;
-  /// Changes how many receives may be outstanding, to at least `max_wr`.
+  /// Changes the number of outstanding receives to at least `max_wr`: ibv_modify_srq(3). May block
+  /// in the kernel.
   ///
-  /// Errors: `not_supported` where the device cannot; otherwise the errno of ibv_modify_srq(3):
-  /// EINVAL beyond the device's limit, or for less than is outstanding or armed as limit.
+  /// Errors: `not_supported` or EINVAL if the device cannot resize (device_capability::srq_resize);
+  /// EINVAL if `max_wr` exceeds the limit of the device, or is less than the number of outstanding
+  /// receives or the armed limit; otherwise the errno of the verb.
   [[nodiscard]] result<void> resize(std::uint32_t max_wr) const;
 
-  /// Destroys the queue now. Hands it back when it is shared, by copies or by queue pairs, or when
-  /// the verb refuses.
+  /// Destroys the queue: ibv_destroy_srq(3). If copies or queue pairs share it, or if the verb
+  /// fails, returns the queue with the error.
   [[nodiscard]] close_result<shared_receive_queue> close() && {
     return close_handle(std::move(*this));
   }

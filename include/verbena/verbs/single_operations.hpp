@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Posting one send request with one call: the operations of queue pairs and posters besides their
-// batches.
+// Functions that post one send request: members of queue pairs, posters and extended queues.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +13,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Posts single send requests; a base of queue pairs and posters.
+/// Posts single send requests: a base class of queue pairs and posters.
 ///
-/// Each function posts one request and rings one doorbell. It costs the same instructions as a
-/// batch of one request. To post several requests at once, use a batch. Lists of inline data have
-/// at most 16 pieces. No function blocks or allocates.
+/// Each function posts one request with one doorbell. To post several requests with one doorbell,
+/// use a batch. A list of inline data has at most 16 elements. No function blocks or allocates.
 ///
 /// Errors of each function: ENOMEM (extended interface of rxe: ENOSPC) if the send queue is full;
 /// EINVAL if the queue pair is in a state that does not accept requests, or if the request exceeds
@@ -101,7 +99,7 @@ class single_operations {
     batch.write_with_immediate(request, immediate, data, to);
     return batch.submit(where);
   }
-  /// Posts an RDMA WRITE of `data` to the beginning of `to`, memory of the peer at `at`.
+  /// Posts an RDMA WRITE of `data` to the beginning of `to`, memory of the destination `at`.
   ///
   /// *Contract.* That of post_send() with a destination. If the peer deregisters `to` earlier, the
   /// request fails.
@@ -115,7 +113,7 @@ class single_operations {
     batch.write(request, data, to, at);
     return batch.submit(where);
   }
-  /// Posts an RDMA WRITE with immediate data to the peer at `at`. It consumes a receive there.
+  /// Posts an RDMA WRITE with immediate data to the destination `at`. It consumes a receive there.
   ///
   /// *Contract.* That of post_write() with a destination.
   template <class Data>
@@ -144,7 +142,8 @@ class single_operations {
     batch.read(request, into, from);
     return batch.submit(where);
   }
-  /// Posts an RDMA READ that fills `into` from the beginning of `from`, memory of the peer at `at`.
+  /// Posts an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
+  /// `at`.
   ///
   /// *Contract.* That of post_read(); the address handle of `at` must live as long as the memory.
   template <class Data>

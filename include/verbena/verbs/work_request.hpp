@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a work request is made of: its number and flags, and the memory it names.
+// The parts of work requests: ids, flags and memory.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,37 +16,38 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Number and flags of a request to send, write, read or change memory.
+/// Id and flags of a send request: a SEND, RDMA or atomic operation. Source: ibv_post_send(3).
 struct send_request {
-  std::uint64_t id = 0;    ///< comes back in the completion
-  bool signaled = false;   ///< reports its completion, also if it succeeds
-  bool fenced = false;     ///< begins after all earlier reads and atomics of the queue have ended
-  bool solicited = false;  ///< wakes a peer that waits for solicited completions only
+  std::uint64_t id = 0;    ///< the id of the completion (`wr_id`)
+  bool signaled = false;   ///< generates a completion on success; a failure always generates one
+  bool fenced = false;     ///< RC: starts after all earlier reads and atomics have completed
+  bool solicited = false;  ///< SEND and WRITE with immediate data: causes a solicited event
 };
 
-/// Number of a request to receive.
+/// Id of a receive request. Source: ibv_post_recv(3).
 struct receive_request {
-  std::uint64_t id = 0;  ///< comes back in the completion
+  std::uint64_t id = 0;  ///< the id of the completion (`wr_id`)
 };
 
-/// Operands of an atomic comparison: the memory becomes `desired` if it is `expected`.
+/// Operands of a compare-and-swap, in host byte order.
 struct compare_and_swap_operands {
-  std::uint64_t expected;  ///< what the memory must be
-  std::uint64_t desired;   ///< what it then becomes
+  std::uint64_t expected;  ///< the value to compare with
+  std::uint64_t desired;   ///< the new value if the memory contains `expected`
 };
 
-/// Bytes that travel inside the request and need no registration; laid out as `ibv_data_buf`. The
-/// queue pair must have been created with room for them (`max_inline_data`).
+/// Inline data: bytes that are copied into the work request and need no registration.
+///
+/// It has the layout of `ibv_data_buf`. queue_sizes::max_inline_data limits the bytes of a request.
 /// Threads: immutable value; borrows the bytes.
 class inline_data {
  public:
-  /// Of `bytes`, which must stay until the batch was submitted.
+  /// Makes inline data of `bytes`, which must stay valid until the request is posted.
   explicit inline_data(std::span<const std::byte> bytes) noexcept
       // The C API has no const here; providers only read.
       : buffer_{const_cast<std::byte*>(bytes.data()), bytes.size()} {}
-  /// How many bytes.
+  /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return buffer_.length; }
-  /// The same as the C API takes it.
+  /// Returns the buffer of the C API.
   [[nodiscard]] const ibv_data_buf& native() const noexcept { return buffer_; }
 
  private:
@@ -56,7 +57,7 @@ static_assert(sizeof(inline_data) == sizeof(ibv_data_buf) &&
               std::is_standard_layout_v<inline_data>);
 
 namespace detail {
-// Lists are read when the batch is submitted: a list that dies with the full expression is refused.
+// A list that is not a temporary: batches read lists when they are submitted.
 template <class T, class Element>
 concept lasting_list =
     std::convertible_to<T, std::span<const Element>> &&
@@ -70,20 +71,20 @@ template <class T>
 inline constexpr bool travels_inline = one_inline<T> || lasting_list<T, inline_data>;
 }  // namespace detail
 
-/// Registered memory: a slice, or a list of slices (array, vector, span) that is not a temporary.
+/// Registered memory: a local_slice, or a list of them (array, vector, span) that is not a
+/// temporary.
 template <class T>
 concept memory_slices = detail::one_slice<T> || detail::lasting_list<T, local_slice>;
 
-/// What a message is made of: registered memory, or bytes that travel inside the request: one
-/// piece, or a list of pieces that is not a temporary. An empty span of slices is a message without
-/// bytes.
+/// The data of a message: memory_slices, an inline_data, or a list of inline_data that is not a
+/// temporary. An empty list is a message without bytes.
 template <class T>
 concept message_data =
     memory_slices<T> || detail::one_inline<T> || detail::lasting_list<T, inline_data>;
 
 namespace detail {
 
-// A list in the form of the C API. Slices have the layout of ibv_sge.
+// A scatter/gather list of the C API. Slices have the layout of ibv_sge.
 static_assert(sizeof(local_slice) == sizeof(ibv_sge) && alignof(local_slice) == alignof(ibv_sge));
 static_assert(offsetof(ibv_sge, addr) == 0 && offsetof(ibv_sge, length) == 8 &&
               offsetof(ibv_sge, lkey) == 12);
@@ -108,7 +109,7 @@ template <class Element>
   return sum;
 }
 
-// A span of any list, and anything else as it is.
+// Converts lists to spans; returns other data unchanged.
 template <class T>
 [[nodiscard]] decltype(auto) normalised(const T& data) noexcept {
   if constexpr (one_slice<T> || one_inline<T>) {
@@ -126,7 +127,7 @@ template <class T>
          (request.solicited ? unsigned{IBV_SEND_SOLICITED} : 0U);
 }
 
-// The rules of remote operations that checked builds hold.
+// Checks of RDMA and atomic operations in checked builds.
 template <class Data>
 void check_fits([[maybe_unused]] const Data& data, [[maybe_unused]] const remote_region& region) {
   VERBENA_CHECK(total_length(normalised(data)) <= region.length(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Destinations of datagrams: a resolved address and a queue pair.
+// Address handles and destinations of datagrams. Source: ibv_create_ah(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -21,8 +21,9 @@ namespace verbena::inline VERBENA_ABI {
 
 class protection_domain;
 
-/// The destination of a datagram, with the layout of `ibv_send_wr::wr.ud`. The address handle must
-/// exist while requests that name the destination are outstanding. Threads: immutable value.
+/// The destination of a datagram: address handle, queue pair number and Q_Key, with the layout of
+/// `ibv_send_wr::wr.ud`. The address handle must exist while requests to the destination are
+/// outstanding. Threads: immutable value.
 class destination {
  public:
   /// Makes a destination from an address handle of the C API.
@@ -44,7 +45,7 @@ class destination {
 static_assert(std::is_standard_layout_v<destination> && std::is_trivially_copyable_v<destination>);
 
 namespace detail {
-/// Checks a rule of addressed requests in checked builds.
+/// Checks in checked builds that the address handle and the queue pair have one protection domain.
 inline void check_same_domain([[maybe_unused]] const destination& to,
                               [[maybe_unused]] const ibv_qp* queue) {
   VERBENA_CHECK(to.native() != nullptr && to.native()->pd == queue->pd,
@@ -53,10 +54,10 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
 }
 }  // namespace detail
 
-/// An address handle, made by protection_domain::create_ah(). It serves all datagram queue pairs of
-/// its protection domain, and keeps the domain alive.
+/// An address handle (AH), made by protection_domain::create_ah(). All datagram queue pairs of the
+/// protection domain can use it. It keeps the domain alive.
 ///
-/// Copies share the native object, which is destroyed with the last copy.
+/// Copies share the object of the C API, which is destroyed after the last copy.
 /// Threads: thread-safe for const use; other members by one thread at a time.
 class address_handle : public handle<detail::address_handle_state> {
  public:
@@ -64,19 +65,19 @@ class address_handle : public handle<detail::address_handle_state> {
   [[nodiscard]] static address_handle adopt(ibv_ah* native, const protection_domain& pd,
                                             ownership owner);
 
-  /// Returns the destination of datagrams for queue pair `number`, which accepts those with its own
-  /// Q_Key. If the top bit of `key` is set, the adapter sends the Q_Key of the sending queue pair.
+  /// Returns the destination of datagrams to queue pair `number`, whose Q_Key `key` must be. If the
+  /// top bit of `key` is set, the adapter sends the Q_Key of the sending queue pair instead.
   ///
-  /// *Contract.* The handle must outlive the requests to the destination: until the completion of
-  /// each request, or of a later request of its queue, was polled.
+  /// *Contract.* The handle must exist until the completion of each request to the destination, or
+  /// of a later request of its send queue, was polled.
   [[nodiscard]] verbena::destination destination(queue_pair_number number, queue_key key) const& {
     return {native(), number, key};
   }
   /// Deleted: a temporary handle is destroyed before the request is sent.
   verbena::destination destination(queue_pair_number number, queue_key key) const&& = delete;
 
-  /// Destroys the native object. If the handle is shared, or if the verb fails, returns the handle
-  /// with the error.
+  /// Destroys the address handle: ibv_destroy_ah(3). If the handle is shared, or if the verb fails,
+  /// returns the handle with the error.
   [[nodiscard]] close_result<address_handle> close() && { return close_handle(std::move(*this)); }
 
  private:

@@ -14,7 +14,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A static rate limit. Values as in enum ibv_rate; unknown values are preserved.
+/// A static rate limit. Values as in `ibv_rate`; unknown values are preserved.
+/// Source: ibv_rate_to_mbps(3).
 enum class static_rate : std::uint8_t {
   unlimited = IBV_RATE_MAX,        ///< the rate of the port
   gbps_2_5 = IBV_RATE_2_5_GBPS,    ///< 2.5 Gbit/s
@@ -42,22 +43,21 @@ enum class static_rate : std::uint8_t {
   gbps_1200 = IBV_RATE_1200_GBPS,  ///< 1200 Gbit/s
 };
 
-/// The address of a peer, and the attributes of packets to it.
+/// The address of a peer, and the attributes of packets to the peer.
 /// Source: struct ibv_ah_attr, ibv_create_ah(3). Threads: immutable value.
 struct address_vector {
-  verbena::lid lid = {};                 ///< of the peer's port, on InfiniBand
-  std::optional<verbena::gid> gid = {};  ///< of the peer; required on Ethernet
-  verbena::gid_index source_gid = {};    ///< index of the local GID, if `gid` is set
+  verbena::lid lid = {};                 ///< the LID of the peer's port on InfiniBand
+  std::optional<verbena::gid> gid = {};  ///< the GID of the peer; required on Ethernet
+  verbena::gid_index source_gid = {};    ///< index of the local GID; used if `gid` is set
   port_number port = port_number(1);     ///< the local port
-  std::uint8_t service_level = 0;        ///< at most 15
+  std::uint8_t service_level = 0;        ///< 0 to 15
   std::uint8_t traffic_class = 0;        ///< on RoCE, the upper six bits are the DSCP
-  std::uint8_t hop_limit = 64;           ///< routers that a packet may pass
+  std::uint8_t hop_limit = 64;           ///< the maximum number of routers on the path
   std::uint32_t flow_label = 0;          ///< 20 bits; on RoCE v2 it may select the UDP source port
   std::uint8_t source_path_bits = 0;     ///< 7 bits; low bits of the source LID on InfiniBand
-  static_rate rate =
-      static_rate::unlimited;  ///< devices may round or refuse rates that they do not support
+  static_rate rate = static_rate::unlimited;  ///< devices may round or reject a rate
 
-  /// Returns the attributes of packets on `via`, without the address of a peer.
+  /// Returns the attributes of `via`, without the address of a peer.
   [[nodiscard]] static address_vector along(const route& via) {
     return {.port = via.port,
             .service_level = via.service_level,
@@ -68,14 +68,15 @@ struct address_vector {
   friend bool operator==(const address_vector&, const address_vector&) noexcept = default;
 };
 
-/// Returns `lid 0x12, gid ::ffff:192.0.2.1 by gid index 1, port 1`, without fields at defaults.
+/// Returns `lid 0x12, gid ::ffff:192.0.2.1 by gid index 1, port 1`. Omits fields that are 0, the
+/// hop limit and the rate.
 [[nodiscard]] std::string to_string(const address_vector& way);
 
 namespace detail {
-/// Checks that all fields are in range. `call` and `object` are for the error.
+/// Returns `invalid_argument` if a field is out of range. `call` and `object` are for the message.
 [[nodiscard]] result<void> check_address(const address_vector& way, std::string_view call,
                                          const std::string& object);
-/// Converts to the C API. Precondition: all fields are in range.
+/// Converts to the C API. Precondition: check_address() succeeds.
 [[nodiscard]] ibv_ah_attr native_address(const address_vector& way);
 [[nodiscard]] address_vector from_native(const ibv_ah_attr& native) noexcept;
 }  // namespace detail

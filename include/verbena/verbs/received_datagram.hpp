@@ -11,23 +11,25 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A datagram in the memory of a receive: the payload begins behind 40 bytes, which the adapter
-/// keeps free for a header also where there is none, and the length of the completion counts these
-/// 40. Threads: immutable value; borrows the memory.
+/// A received datagram: 40 bytes for the GRH, then the payload. The 40 bytes are there also if the
+/// datagram has no GRH, and byte_length() of the completion includes them. Source:
+/// ibv_post_recv(3). Threads: immutable value; borrows the memory.
 class received_datagram {
  public:
-  /// What `received` says of `memory`, which is all that the receive named: the bytes, one piece.
+  /// Finds the datagram of completion `received` in `memory`, the memory of a receive with one
+  /// slice.
   ///
-  /// Errors: `invalid_argument` for a request that failed, for one that was no receive, and for
-  /// memory that is shorter than the datagram.
+  /// Errors: `invalid_argument` for a failed completion, a completion that is not of a receive, a
+  /// length of less than 40 bytes, and memory that is shorter than the datagram.
   [[nodiscard]] static result<received_datagram> of(const completion& received,
                                                     std::span<const std::byte> memory);
 
-  /// The message.
+  /// Returns the message.
   [[nodiscard]] std::span<const std::byte> payload() const noexcept {
     return bytes_.subspan(global_route_header::encoded_size);
   }
-  /// Who sent it, to whom; nothing where the adapter put no header, as it may on InfiniBand.
+  /// Returns the GRH, or `nullopt` if the datagram has no GRH, as within a subnet of InfiniBand.
+  ///
   /// Errors: those of global_route_header::decode().
   [[nodiscard]] result<std::optional<global_route_header>> header() const;
 

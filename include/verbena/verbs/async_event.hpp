@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Asynchronous events: errors of queues, and changes of ports and their tables.
+// Asynchronous events: errors of queues, and changes of ports and of their tables.
 // context::poll_event() and context::wait_event() return them.
 #pragma once
 
@@ -22,12 +22,12 @@ enum class async_event_kind : std::uint32_t {
   cq_error = IBV_EVENT_CQ_ERR,    ///< a completion queue overran or failed
   qp_fatal = IBV_EVENT_QP_FATAL,  ///< a queue pair failed and cannot generate a completion
   qp_request_error = IBV_EVENT_QP_REQ_ERR,  ///< a peer's request was invalid; the queue pair failed
-  qp_access_error =
-      IBV_EVENT_QP_ACCESS_ERR,  ///< a peer violated the access flags; the queue pair failed
+  qp_access_error = IBV_EVENT_QP_ACCESS_ERR,  ///< a peer violated key, range or access flags of a
+                                              ///< region; the queue pair failed
   communication_established =
       IBV_EVENT_COMM_EST,  ///< the first packet arrived while the queue pair was in RTR
-  send_queue_drained = IBV_EVENT_SQ_DRAINED,  ///< in SQD: all outstanding messages are complete
-  path_migrated = IBV_EVENT_PATH_MIG,         ///< a connection uses its alternate path
+  send_queue_drained = IBV_EVENT_SQ_DRAINED,  ///< in SQD: all sends that had begun are complete
+  path_migrated = IBV_EVENT_PATH_MIG,         ///< a connection migrated to its alternate path
   path_migration_error =
       IBV_EVENT_PATH_MIG_ERR,             ///< a connection could not migrate to its alternate path
   device_fatal = IBV_EVENT_DEVICE_FATAL,  ///< the device no longer works
@@ -38,13 +38,13 @@ enum class async_event_kind : std::uint32_t {
   sm_change = IBV_EVENT_SM_CHANGE,        ///< the subnet manager changed
   srq_error = IBV_EVENT_SRQ_ERR,          ///< a shared receive queue failed
   srq_limit_reached = IBV_EVENT_SRQ_LIMIT_REACHED,  ///< the number of receives is below the limit
-  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,  ///< a failed queue pair takes no more
-                                                        ///< receives from its SRQ
-  client_reregister =
-      IBV_EVENT_CLIENT_REREGISTER,    ///< the subnet manager requests all registrations again
-  gid_change = IBV_EVENT_GID_CHANGE,  ///< the GID table of a port changed
-  wq_fatal = IBV_EVENT_WQ_FATAL,      ///< a work queue failed
-  device_speed_change = 20,           ///< IBV_EVENT_DEVICE_SPEED_CHANGE, of newer rdma-core
+  qp_last_wqe_reached = IBV_EVENT_QP_LAST_WQE_REACHED,  ///< a failed queue pair will not consume
+                                                        ///< another receive of its SRQ
+  client_reregister = IBV_EVENT_CLIENT_REREGISTER,  ///< the subnet manager requests that clients
+                                                    ///< register again (multicast, services)
+  gid_change = IBV_EVENT_GID_CHANGE,                ///< the GID table of a port changed
+  wq_fatal = IBV_EVENT_WQ_FATAL,                    ///< a work queue failed
+  device_speed_change = 20,  ///< the speed of the device changed (newer rdma-core)
 };
 
 /// Returns the name of verbs.h without `IBV_EVENT_`: `SRQ_LIMIT_REACHED`; else `unknown (77)`.
@@ -52,8 +52,8 @@ enum class async_event_kind : std::uint32_t {
 /// Returns the meaning and the remedy in words; empty for unknown values.
 [[nodiscard]] std::string_view describe(async_event_kind kind) noexcept;
 
-/// A handle of a queue pair, completion queue or shared receive queue. For events of ports and
-/// devices see async_event::port() and kind().
+/// A handle of an object with asynchronous events: a queue pair, completion queue or shared receive
+/// queue.
 template <class Object>
 concept raises_async_events = requires(const Object& object) {
   { object.native() } -> std::same_as<ibv_qp*>;
@@ -63,17 +63,16 @@ concept raises_async_events = requires(const Object& object) {
   { object.native() } -> std::same_as<ibv_srq*>;
 };
 
-/// An asynchronous event, copied from the event of the C API before that was acknowledged.
+/// An asynchronous event. Source: ibv_get_async_event(3).
 ///
-/// libibverbs does not destroy an object while one of its events is not acknowledged. The copy lets
-/// the library acknowledge at once, so no close() and no destructor waits for an event. However,
-/// the object may be destroyed before the program reads the event, and a new object may get its
-/// address. Use concerns() only with handles that existed before the event was taken. Threads:
-/// immutable value.
+/// The library acknowledges the event before it returns this copy, so no close() and no destructor
+/// waits for an event. The object of the event may therefore not exist any longer, and a new object
+/// may have its address: use concerns() only with handles that existed before the event was taken.
+/// Threads: immutable value.
 class async_event {
  public:
   /// Copies `pending`, an event of the device named `device` that is not acknowledged yet. For
-  /// programs that call ibv_get_async_event(3) themselves.
+  /// programs that call ibv_get_async_event(3).
   async_event(const ibv_async_event& pending, std::string_view device);
 
   /// Returns the kind of the event.
@@ -88,14 +87,14 @@ class async_event {
   /// Returns the name of the object: `queue pair 0x11 on soft0`, `port 1 of soft0`, `soft0`.
   [[nodiscard]] const std::string& object() const noexcept { return object_; }
 
-  /// Returns whether the event is one of `object`, by the address of the native object. Events of
-  /// unknown kinds concern no object.
+  /// Returns whether the event belongs to `object`. Compares the addresses of the objects of the C
+  /// API. If the kind of the event is unknown, returns false.
   template <raises_async_events Object>
   [[nodiscard]] bool concerns(const Object& object) const {
     return is_about(object.native());
   }
 
-  /// Returns the event of the C API. Do not dereference its pointers: the objects may not exist.
+  /// Returns the event of the C API. Do not dereference its pointers: the object may not exist.
   [[nodiscard]] const ibv_async_event& native() const noexcept { return native_; }
 
  private:

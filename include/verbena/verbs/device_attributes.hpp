@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Device attributes: identity, capabilities and limits.
+// Attributes of devices. Source: ibv_query_device(3), ibv_query_device_ex(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,11 +16,11 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The scope of atomicity. Values as in `ibv_atomic_cap`; unknown values are preserved.
+/// The scope of atomic operations. Values as in `ibv_atomic_cap`; unknown values are preserved.
 enum class atomic_scope : std::uint8_t {
-  none,    ///< no atomic operations
-  device,  ///< among the queue pairs of this device
-  global,  ///< also with the processors of the host
+  none,    ///< atomic operations are not supported
+  device,  ///< atomic among the queue pairs of this device
+  global,  ///< atomic also with processors and other devices
 };
 
 /// Returns `none`, `device`, `global` or `unknown (7)`.
@@ -76,7 +76,7 @@ class device_attributes {
   [[nodiscard]] int max_reads_as_initiator() const noexcept { return native_.max_qp_init_rd_atom; }
   /// Returns the maximum responder resources of all queue pairs together.
   [[nodiscard]] int max_reads_towards_device() const noexcept { return native_.max_res_rd_atom; }
-  /// Returns the scope of atomicity.
+  /// Returns the scope of atomic operations.
   [[nodiscard]] atomic_scope atomics() const noexcept {
     return enum_from_bits<atomic_scope>(native_.atomic_cap);
   }
@@ -108,8 +108,8 @@ class device_attributes {
   }
   /// Returns the maximum number of partitions of a port.
   [[nodiscard]] std::uint16_t max_pkeys() const noexcept { return native_.max_pkeys; }
-  /// Returns the local CA ACK delay: 4.096 µs · 2^n for the lower five bits of
-  /// `local_ca_ack_delay`.
+  /// Returns the local CA ACK delay, the longest time from the receipt of a packet to its
+  /// acknowledgement: 4.096 µs · 2^n for the lower five bits n of `local_ca_ack_delay`.
   [[nodiscard]] std::chrono::nanoseconds ack_delay() const noexcept {
     return std::chrono::nanoseconds(std::int64_t{4096} << (native_.local_ca_ack_delay & 31U));
   }
@@ -135,14 +135,14 @@ class extended_device_attributes {
   [[nodiscard]] device_attributes basic() const noexcept {
     return device_attributes(native_.orig_attr);
   }
-  /// Returns the mask of the timestamp bits; 0 if the device has no completion timestamps.
+  /// Returns the valid bits of completion timestamps; 0 if the device does not support them.
   [[nodiscard]] std::uint64_t completion_timestamp_mask() const noexcept {
     return native_.completion_timestamp_mask;
   }
   /// Returns the frequency of completion timestamps in kHz; 0 if unknown.
   [[nodiscard]] std::uint64_t clock_khz() const noexcept { return native_.hca_core_clock; }
-  /// Converts ticks to a duration, rounded towards zero. If clock_khz() is unknown, returns
-  /// `nullopt`. A duration that is too long for the type becomes its maximum.
+  /// Converts ticks to a duration, rounded towards zero. If clock_khz() is 0 or implausible (above
+  /// 10^10), returns `nullopt`. A duration out of range becomes the nearest limit of the type.
   [[nodiscard]] std::optional<std::chrono::nanoseconds> duration_of(
       device_ticks ticks) const noexcept;
   /// Returns all capabilities, including those of providers that fill only the lower 32 bits.
@@ -158,19 +158,19 @@ class extended_device_attributes {
   [[nodiscard]] flags<on_demand_capability> on_demand() const noexcept {
     return flags<on_demand_capability>::from_mask(native_.odp_caps.general_caps);
   }
-  /// Returns the operations of RC queue pairs on such memory.
+  /// Returns the operations of RC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_rc() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.rc_odp_caps);
   }
-  /// Returns the operations of UC queue pairs on such memory.
+  /// Returns the operations of UC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_uc() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.uc_odp_caps);
   }
-  /// Returns the operations of UD queue pairs on such memory.
+  /// Returns the operations of UD queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_ud() const noexcept {
     return operations(native_.odp_caps.per_transport_caps.ud_odp_caps);
   }
-  /// Returns the operations of XRC queue pairs on such memory.
+  /// Returns the operations of XRC queue pairs on memory with on-demand paging.
   [[nodiscard]] flags<on_demand_operation> on_demand_xrc() const noexcept {
     return operations(native_.xrc_odp_caps);
   }
@@ -190,7 +190,7 @@ class extended_device_attributes {
   [[nodiscard]] flags<atomic_size> pci_compare_swap() const noexcept {
     return flags<atomic_size>::from_mask(native_.pci_atomic_caps.compare_swap);
   }
-  /// Packet pacing rates in kilobits per second; zero if pacing is not supported.
+  /// Packet pacing rates in kbit/s; zero if pacing is not supported.
   struct pacing {
     std::uint32_t min_kbps = 0;          ///< the slowest rate
     std::uint32_t max_kbps = 0;          ///< the fastest rate
@@ -211,7 +211,7 @@ class extended_device_attributes {
   [[nodiscard]] flags<queue_pair_kind> segmenting_queue_pairs() const noexcept {
     return flags<queue_pair_kind>::from_mask(native_.tso_caps.supported_qpts);
   }
-  /// Limits of completion_queue::moderate(); zero if it is not supported.
+  /// Limits of completion_queue::moderate(); zero if moderation is not supported.
   struct moderation {
     std::uint16_t completions = 0;  ///< maximum number of completions for one event
     std::chrono::microseconds period = std::chrono::microseconds(0);  ///< maximum delay of an event
@@ -221,7 +221,7 @@ class extended_device_attributes {
     return {.completions = native_.cq_mod_caps.max_cq_count,
             .period = std::chrono::microseconds(native_.cq_mod_caps.max_cq_period)};
   }
-  /// Returns the size of the device memory in bytes.
+  /// Returns the size of the device memory in bytes (ibv_alloc_dm(3)); 0 if it is not supported.
   [[nodiscard]] std::uint64_t device_memory_bytes() const noexcept { return native_.max_dm_size; }
   /// Returns the number of ports, which may be more than 255.
   [[nodiscard]] std::uint32_t port_count() const noexcept {

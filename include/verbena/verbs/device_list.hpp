@@ -21,11 +21,12 @@ namespace verbena::inline VERBENA_ABI {
 /// libverbena-soft.so are missing, their devices are omitted, with a line at debug level.
 ///
 /// Errors: `invalid_argument` for another value of VERBENA_SOFTDEV; `unavailable` if no library can
-/// be used; the message names the libraries and packages. An empty list is not an error. Blocks
-/// while the libraries are loaded, at the first call. Thread-safe.
+/// be used; the message names the libraries and packages. An empty list is not an error. The first
+/// call loads the libraries. Allocates; may block in the kernel. Thread-safe.
 [[nodiscard]] result<std::vector<device>> list_devices();
 
-/// Returns the devices of one provider: ibv_get_device_list(3). Thread-safe.
+/// Returns the devices of one provider: ibv_get_device_list(3). Allocates; may block in the kernel.
+/// Thread-safe. Errors: the errno of the verb.
 [[nodiscard]] result<std::vector<device>> list_devices(const provider& from);
 
 /// The devices that open_device() may choose from.
@@ -37,8 +38,9 @@ enum class devices : std::uint8_t {
 /// Opens a device: the first adapter with an active port. If there is none and `accepted` is `any`,
 /// opens the software device. If there is no software device, opens the first adapter.
 ///
-/// If the software device is opened although VERBENA_SOFTDEV is not `only`, or if the port of the
-/// adapter is not active, the log hook gets the reason at warning level, once per process.
+/// If the software device or an adapter without an active port is opened, or if other devices were
+/// skipped, logs the reasons at warning level, once per process. If VERBENA_SOFTDEV is `only`, logs
+/// nothing.
 ///
 /// Errors: those of list_devices(); `unavailable` if there is no accepted device; the error of the
 /// last device that could not be opened. Thread-safe.
@@ -46,7 +48,7 @@ enum class devices : std::uint8_t {
 
 /// Opens the device with this name: `soft0`, `mlx5_0`.
 ///
-/// Errors: `unavailable` with ENODEV if there is none; the message lists the existing devices.
+/// Errors: `unavailable` with ENODEV if there is no such device; the message lists the devices.
 /// Otherwise those of list_devices() and device::open(). Thread-safe.
 [[nodiscard]] result<context> open_device(std::string_view name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Searches of the list of devices: `find_by_guid(list_devices().value(), id)`.
+// Searches in a list of devices: `find_by_guid(list_devices().value(), id)`.
 #pragma once
 
 #include <span>
@@ -14,12 +14,12 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-// Errors of all: `unavailable` with ENODEV if no device matches; the message lists the devices with
-// the property that was searched for. Thread-safe.
+// Errors of all functions: `unavailable` with ENODEV if no device matches; the message lists the
+// devices with the property of the search. Thread-safe.
 
 /// Returns the device with this name: `mlx5_0`.
 [[nodiscard]] result<device> find_by_name(std::span<const device> among, std::string_view name);
-/// Returns the devices whose names match a pattern of glob(7): `mlx5_*`; at least one.
+/// Returns the devices whose names match a pattern of fnmatch(3): `mlx5_*`; at least one.
 [[nodiscard]] result<std::vector<device>> find_by_pattern(std::span<const device> among,
                                                           const std::string& pattern);
 /// Returns the device with this GUID. The reserved GUID (all zero) matches no device.
@@ -28,11 +28,11 @@ namespace verbena::inline VERBENA_ABI {
 /// reads their GID tables; skips devices that cannot be opened.
 [[nodiscard]] result<device> find_by_interface(std::span<const device> among,
                                                std::string_view network_interface);
-/// Returns the devices that are attached to this NUMA node; at least one.
+/// Returns the devices of this NUMA node; at least one.
 [[nodiscard]] result<std::vector<device>> find_by_numa_node(std::span<const device> among,
                                                             unsigned node);
-/// Returns the devices with an active port of at least `gbps` gigabits of data per second; at least
-/// one. Opens devices and queries their ports; skips devices that cannot be opened.
+/// Returns the devices with an active port whose data rate is at least `gbps` Gbit/s; at least one.
+/// Opens devices and queries their ports; skips devices that cannot be opened.
 [[nodiscard]] result<std::vector<device>> find_by_speed(std::span<const device> among, double gbps);
 /// Returns the devices with a port of this link layer; at least one. Opens devices and queries
 /// their ports; skips devices that cannot be opened.

@@ -17,7 +17,7 @@ enum class gid_scope : std::uint8_t {
 };
 /// Returns `IPv4`, `IPv6`, `loopback` or `link-local`.
 [[nodiscard]] std::string to_string(gid_scope of);
-/// Returns the scope of an address.
+/// Returns the scope of a GID that is an IPv6 or IPv4-mapped address.
 [[nodiscard]] gid_scope scope_of(const gid& address) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI

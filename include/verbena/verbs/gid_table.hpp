@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GID tables: the addresses of ports.
+// GID tables: the addresses of ports. Source: ibv_query_gid_table(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -30,10 +30,10 @@ struct gid_entry {
   gid_index index;                       ///< index in the GID table of the port
   port_number port;                      ///< the port
   gid_type type = gid_type::infiniband;  ///< the protocol
-  std::uint32_t interface_index = 0;     ///< of the network interface; 0: no interface
+  std::uint32_t interface_index = 0;     ///< index of the network interface; 0: no interface
 
-  /// Returns the current name of the network interface, or `nullopt` if it does not exist. Makes
-  /// one system call.
+  /// Returns the current name of the network interface, or `nullopt` if there is no interface:
+  /// if_indextoname(3). Allocates; makes system calls.
   [[nodiscard]] std::optional<std::string> interface_name() const;
   friend bool operator==(const gid_entry&, const gid_entry&) noexcept = default;
 };
@@ -44,7 +44,7 @@ struct gid_entry {
 /// Returns the entry that most likely reaches other hosts, or `nullopt` if there are no entries.
 ///
 /// Order of preference: RoCE v2 with an IPv4 address, RoCE v2 with a routable IPv6 address, RoCE v2
-/// with an IPv4 loopback address, the first entry. context::routable_gid() uses this order.
+/// with an IPv4 loopback address, the first entry.
 [[nodiscard]] std::optional<gid_entry> choose_routable(std::span<const gid_entry> entries);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -9,7 +9,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The largest payload of a packet. Values as in `ibv_mtu`; unknown values are preserved.
+/// A path MTU: the largest payload of a packet. Values as in `ibv_mtu`; unknown values are
+/// preserved.
 enum class mtu : std::uint8_t {
   bytes_256 = 1,   ///< 256 bytes
   bytes_512 = 2,   ///< 512 bytes
@@ -18,7 +19,7 @@ enum class mtu : std::uint8_t {
   bytes_4096 = 5,  ///< 4096 bytes
 };
 
-/// Returns the number of payload bytes; 0 for an unknown value.
+/// Returns the number of bytes; 0 for an unknown value.
 [[nodiscard]] constexpr std::uint32_t byte_count(mtu of) noexcept {
   const auto encoded = static_cast<std::uint8_t>(of);
   return encoded >= 1 && encoded <= 5 ? 128U << encoded : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Port attributes.
+// Attributes of ports. Source: ibv_query_port(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -15,7 +15,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// The logical state of a port.
+/// The logical state of a port. Values as in `ibv_port_state`.
 enum class port_state : std::uint8_t {
   no_change,     ///< in modify requests only
   down,          ///< no link
@@ -25,16 +25,16 @@ enum class port_state : std::uint8_t {
   active_defer,  ///< active, with a link that is recovering
 };
 
-/// The link layer of a port.
+/// The link layer of a port. Values as in `IBV_LINK_LAYER_…`.
 enum class link_layer : std::uint8_t {
   unspecified,  ///< not reported: InfiniBand, or another link layer
   infiniband,   ///< InfiniBand
   ethernet,     ///< Ethernet: RoCE, iWARP
 };
 
-/// The physical state of a port's link.
+/// The physical state of the link of a port. Values as in `ibv_port_attr::phys_state`.
 enum class physical_state : std::uint8_t {
-  sleep = 1,               ///< the link has no power
+  sleep = 1,               ///< low-power state, no link
   polling,                 ///< searches for the link partner
   disabled,                ///< disabled
   configuration_training,  ///< negotiates width and speed
@@ -93,7 +93,7 @@ class port_attributes {
   [[nodiscard]] port_state state() const noexcept {
     return enum_from_bits<port_state>(native_.state);
   }
-  /// Returns the maximum MTU of the port.
+  /// Returns the largest MTU that the port supports.
   [[nodiscard]] mtu max_mtu() const noexcept { return enum_from_bits<mtu>(native_.max_mtu); }
   /// Returns the active MTU.
   [[nodiscard]] mtu active_mtu() const noexcept { return enum_from_bits<mtu>(native_.active_mtu); }
@@ -109,8 +109,8 @@ class port_attributes {
   [[nodiscard]] link_width active_width() const noexcept {
     return static_cast<link_width>(native_.active_width);
   }
-  /// Returns the active link speed, from the 32-bit field if it is filled, else from the 8-bit
-  /// field.
+  /// Returns the active speed of one lane, from `active_speed_ex` if the provider fills it, else
+  /// from `active_speed`.
   [[nodiscard]] link_speed active_speed() const noexcept;
   /// Returns the data rate of the link in Gbit/s, or `nullopt` if width or speed is unknown.
   [[nodiscard]] std::optional<double> data_gbps() const noexcept;
@@ -125,13 +125,13 @@ class port_attributes {
   }
   /// Returns the service level to the subnet manager.
   [[nodiscard]] std::uint8_t subnet_manager_service_level() const noexcept { return native_.sm_sl; }
-  /// Returns the number of virtual lanes, or `nullopt` for an unknown `max_vl_num`.
+  /// Returns the number of virtual lanes, or `nullopt` if `max_vl_num` is 0 or unknown.
   [[nodiscard]] std::optional<unsigned> virtual_lanes() const noexcept;
-  /// Returns the capabilities.
+  /// Returns the capabilities of the port.
   [[nodiscard]] flags<port_capability> capabilities() const noexcept {
     return flags<port_capability>::from_mask(native_.port_cap_flags);
   }
-  /// Returns more capabilities; empty on Ethernet.
+  /// Returns the capabilities of `port_cap_flags2`; empty on Ethernet.
   [[nodiscard]] flags<port_capability2> more_capabilities() const noexcept {
     return flags<port_capability2>::from_mask(native_.port_cap_flags2);
   }
@@ -139,9 +139,9 @@ class port_attributes {
   [[nodiscard]] flags<port_flag> port_flags() const noexcept {
     return flags<port_flag>::from_mask(native_.flags);
   }
-  /// Returns the number of packets with a wrong P_Key, if the device counts them.
+  /// Returns the number of packets with a wrong P_Key; 0 if the device does not count them.
   [[nodiscard]] std::uint32_t bad_pkey_count() const noexcept { return native_.bad_pkey_cntr; }
-  /// Returns the number of packets with a wrong Q_Key, if the device counts them.
+  /// Returns the number of packets with a wrong Q_Key; 0 if the device does not count them.
   [[nodiscard]] std::uint32_t bad_qkey_count() const noexcept { return native_.qkey_viol_cntr; }
   /// Returns the length of the GID table, including empty entries.
   [[nodiscard]] std::uint32_t gid_table_length() const noexcept {

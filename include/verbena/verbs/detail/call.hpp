@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of verbs. Converts their four error conventions to one.
+// Calls of verbs. Converts the error conventions of verbs to one.
 #pragma once
 
 #include <cerrno>
@@ -9,13 +9,15 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The status of a verb: whether it failed, and the errno (0: none reported).
+/// The result of a verb: whether it failed, and the errno. The code is 0 if the verb failed without
+/// an errno.
 struct verb_status {
   bool failed = false;
   int code = 0;
 };
 
-/// A new native object, or nullptr and the errno (0: none reported).
+/// A new object of the C API, or nullptr and the errno. The code is 0 if the verb failed without an
+/// errno.
 template <class Native>
 struct created {
   Native* native = nullptr;
@@ -38,13 +40,13 @@ template <class Verb, class... Arguments>
 verb_status call(const Verb& verb, Arguments... arguments) {
   if constexpr (Verb::convention == sys::failure::positive_errno) {
     const int code = verb(arguments...);
-    // Some providers return -1 and set errno where the man page promises the errno itself.
+    // The man pages define the errno as the return value. Some providers return -1 and set errno.
     return {code != 0, code > 0 ? code : (code < 0 ? errno : 0)};
   } else {
     static_assert(Verb::convention == sys::failure::minus_one_and_errno);
     errno = 0;
     const int status = verb(arguments...);
-    // ibv_close_device and others: -1 with errno; some providers return the errno itself.
+    // ibv_close_device and others return -1 and set errno. Some providers return the errno.
     return {status != 0, status > 0 ? status : (status < 0 ? errno : 0)};
   }
 }

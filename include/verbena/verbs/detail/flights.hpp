@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds: tells module check which objects there are, what is posted to them and what was
-// polled. Other builds have none of this.
+// Checked builds: notifies module check of objects, of work requests that are posted and of
+// completions that are polled. In other builds the functions have no effect.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,37 +17,39 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 #ifdef VERBENA_CHECKED
 
-/// Notes the requests of a list that is about to be posted; stops when they break a rule.
+/// Records the requests of a list before they are posted. Stops the program if they break a rule.
 /// Thread-safe.
 flights::numbers depart(ibv_qp* queue, const ibv_send_wr* list, call_site where);
 flights::numbers depart(ibv_qp* queue, const ibv_recv_wr* list, call_site where);
 flights::numbers depart(ibv_srq* queue, const ibv_recv_wr* list, call_site where);
 
-/// How posting of noted requests ended: `accepted` of them were accepted, then came `code`.
+/// The failure of a post: the recorded requests, the number of accepted ones, the return value.
 struct departure {
   flights::numbers noted;
   std::size_t accepted;
   int code;
 };
-/// Takes those back that were not accepted. Thread-safe.
+/// Removes the recorded requests that were not accepted. Thread-safe.
 void refuse(ibv_qp* queue, const ibv_send_wr* list, departure how, call_site where);
 void refuse(ibv_qp* queue, const ibv_recv_wr* list, departure how, call_site where);
 void refuse(ibv_srq* queue, const ibv_recv_wr* list, departure how, call_site where);
 
-/// Completions that were polled from `queue`; a negative count is a failure of the device.
+/// Reports completions that were polled from `queue`. A negative count is a failure of the device.
 /// Thread-safe.
 void arrive(ibv_cq* queue, const ibv_wc* polled, int count, call_site where);
-/// The completion that `queue` stands on. Thread-safe.
+/// Reports the current completion of `queue`. Thread-safe.
 void arrive(ibv_cq_ex* queue, call_site where);
 
-/// What an open batch of the extended interface has. Threads: one thread at a time.
+/// The requests of an open batch of the extended interface. Threads: one thread at a time.
 class open_flights {
  public:
+  /// Adds a request.
   void add(std::uint64_t id, unsigned flags, ibv_wr_opcode operation);
-  /// The memory of the request that was added last.
+  /// Sets the memory of the request that was added last.
   void put(std::span<const ibv_sge> slices);
+  /// Records the requests before they are posted. Stops the program if they break a rule.
   void depart(ibv_qp* queue, call_site where);
-  /// How ibv_wr_complete(3) ended.
+  /// If `code`, the return value of ibv_wr_complete(3), is a failure, removes the requests.
   void complete(ibv_qp* queue, int code, call_site where);
 
  private:
@@ -55,7 +57,8 @@ class open_flights {
   flights::numbers noted_;
 };
 
-/// What handles of watched objects tell when they destroy them, or let go of what they borrowed.
+/// Observers of the destruction of objects, or of the release of borrowed objects. native_state
+/// calls leaves() before the verb, then gone(), or stays() if the verb failed.
 struct watched_queue_pair {
   static void leaves(const void* queue, bool destroys);
   static void stays(const void* queue) noexcept { flights::stays(queue); }
@@ -77,14 +80,14 @@ struct watched_region {
   static void gone(const void* region) noexcept { flights::gone_region(region); }
 };
 
-/// Where this thread closes something, for rules that destructors hold. Threads: thread-bound.
+/// The place where this thread closes an object, for checks in destructors. Threads: thread-bound.
 class closing_place {
  public:
   explicit closing_place(call_site where) noexcept;
   closing_place(const closing_place&) = delete;
   closing_place& operator=(const closing_place&) = delete;
   ~closing_place();
-  /// The innermost of this thread, or that of a destructor.
+  /// Returns the innermost place of this thread, or the place of the caller if there is none.
   [[nodiscard]] static call_site here() noexcept;
 
  private:
@@ -94,7 +97,7 @@ class closing_place {
 
 #else
 
-/// Nothing, in this build. Threads: immutable value.
+/// Has no effect in this build. Threads: immutable value.
 class open_flights {
  public:
   [[gnu::always_inline]] inline void add(std::uint64_t, unsigned, ibv_wr_opcode) noexcept {}
@@ -105,7 +108,7 @@ class open_flights {
 [[gnu::always_inline]] inline void arrive(ibv_cq*, const ibv_wc*, int, call_site) noexcept {}
 [[gnu::always_inline]] inline void arrive(ibv_cq_ex*, call_site) noexcept {}
 
-/// Nothing, in this build.
+/// Has no effect in this build.
 struct unwatched {
   static constexpr void leaves(const void*, bool) noexcept {}
   static constexpr void stays(const void*) noexcept {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A native object next to the data path: one load away, empty once its handle was moved from.
+// A copy of the pointer to an object of the C API in its handle, for the data path.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// A pointer that does not own, and that becomes nullptr when it is moved from.
-/// Threads: one thread at a time.
+/// A pointer without ownership that is nullptr after a move. Threads: one thread at a time.
 template <class T>
 class native_pointer {
  public:

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The owner of a native object. Handles share it, and child objects keep it alive as their parent.
-// It destroys the native object first and releases its parents afterwards. If the verb fails, the
-// native object and its parents are kept until the process ends: to free a parent before its child
-// would be worse than a leak.
+// The owner of an object of the C API. Handles share it, and child objects keep it alive. It first
+// destroys the object, then releases the parents. If the verb fails, the object and its parents are
+// kept until the process ends, because a parent must not be destroyed before its child.
 #pragma once
 
 #include <memory>
@@ -17,25 +16,25 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Specialised for each native type:
-///   static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
-///   static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
-///   static constexpr const char* in_use = the objects that can be the cause of EBUSY;
-///   using watched = the observer of its destruction (flights.hpp); optional
+/// Properties of a type of the C API. Each type has a specialisation with these members:
+///   destroy     the verb that destroys the object: `&sys::verbs_table::dealloc_pd`
+///   moved_from  the message for the use of a moved-from handle
+///   in_use      the objects that can be the cause of EBUSY
+///   watched     optional: the observer of the destruction (`detail/flights.hpp`)
 template <class Native>
 struct native_traits;
 
-/// Logs at debug level that `object` was created, adopted or borrowed.
+/// Logs at debug level that `object` was created or, with ownership::borrow, borrowed.
 void log_creation(const std::string& object, ownership owner);
 /// Logs at debug level that `object` was destroyed.
 void log_destruction(const std::string& object);
-/// Logs that `call` refused to destroy `object`.
+/// Logs at error level that `call` failed to destroy `object`.
 void report_refused_teardown(std::string_view call, const std::string& object, int code,
                              std::string_view in_use);
 /// Keeps an object that could not be destroyed, and its parents, until the process ends.
 void abandon(std::shared_ptr<const void> object);
 
-/// Owns (or borrows) a native object. `Parents` is an aggregate of shared pointers.
+/// Owns or borrows an object of the C API. `Parents` is an aggregate of shared pointers.
 /// Threads: immutable, except that destroy() needs exclusive access.
 template <class Native, class Parents>
 class native_state {
@@ -76,7 +75,7 @@ class native_state {
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const Parents& parents() const noexcept { return parents_; }
 
-  /// Destroys the native object unless it is borrowed. After success native() is nullptr.
+  /// Destroys the object unless it is borrowed. After success, native() is nullptr.
   [[nodiscard]] verb_status destroy() {
     if (native_ == nullptr) return {};
     if constexpr (requires { typename traits::watched; })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checked builds: what a thread has open that it may open once only, as a batch of an extended
-// queue or a pass over a completion queue, and where it opened it. Other builds have none of this.
+// Checked builds: the objects that a thread has open and can open only once, such as a batch of an
+// extended queue or a pass over a completion queue. In other builds the functions have no effect.
 #pragma once
 
 #include "verbena/base/call_site.hpp"
@@ -10,15 +10,15 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 #ifdef VERBENA_CHECKED
 
-/// Notes that this thread opened `object` at `where`. Stops with `rule` and both places when it has
-/// it open already. Allocates when a thread has more open than ever before. Thread-safe.
+/// Records that this thread opened `object` at `where`. If `object` is open already, stops the
+/// program with `rule` and both places. May allocate. Thread-safe.
 void open_alone(const void* object, const char* rule, call_site where);
-/// Stops with `rule` and both places when this thread has `object` open. Thread-safe.
+/// If this thread has `object` open, stops the program with `rule` and both places. Thread-safe.
 void check_not_open(const void* object, const char* rule, call_site where);
-/// Forgets it. Thread-safe.
+/// Records that this thread closed `object`. Thread-safe.
 void end_alone(const void* object) noexcept;
-/// Stops with `rule` and both places unless what was made at `earlier` is still `there`.
-/// Thread-safe.
+/// If an object that was made at `earlier` is not `there`, stops the program with `rule` and both
+/// places. Thread-safe.
 void check_in_time(bool there, call_site earlier, const char* rule, call_site where);
 
 #else

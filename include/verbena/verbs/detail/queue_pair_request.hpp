@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The options of a queue pair of any transport, for creation and bring-up.
+// The options of a queue pair of any transport, for creation and connection.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,25 +19,25 @@ namespace detail {
 
 struct queue_pair_request;
 
-/// A new queue pair of the C API, and its extended interface or nullptr.
+/// A new queue pair of the C API, and its extended interface (nullptr: not supported).
 struct native_queue_pair {
   ibv_qp* made = nullptr;
   ibv_qp_ex* extended = nullptr;
 };
 
-/// Creates the queue pair that `asked` describes, and writes the granted sizes into `asked`. If the
-/// request names no operations, `asked` has all of the transport; a creator may reduce them to
-/// those of the device.
+/// A function that creates the queue pair of `asked` and writes the granted sizes into `asked`. If
+/// `request.operations` is empty, `asked` has all operations of the transport, and the function may
+/// remove those that the device does not support.
 using queue_pair_creator = result<native_queue_pair> (*)(const protection_domain& pd,
                                                          const queue_pair_request& request,
                                                          ibv_qp_init_attr_ex& asked);
 
-/// Creates a queue pair with ibv_create_qp_ex(3), or with ibv_create_qp(3) if only that is
-/// supported.
+/// Creates a queue pair with ibv_create_qp_ex(3). If the extended interface is not requested or not
+/// supported, uses ibv_create_qp(3).
 [[nodiscard]] result<native_queue_pair> create_by_verbs(const protection_domain& pd,
                                                         const queue_pair_request& request,
                                                         ibv_qp_init_attr_ex& asked);
-/// Returns the creator of the transport's traits, or create_by_verbs().
+/// Returns `create` of the traits of the transport, or create_by_verbs().
 template <transport Transport>
 [[nodiscard]] constexpr queue_pair_creator creator_of() noexcept {
   if constexpr (requires { transport_traits<Transport>::create; })
@@ -49,18 +49,18 @@ template <transport Transport>
 /// The options of a queue pair of any transport. Threads: immutable value.
 struct queue_pair_request {
   ibv_qp_type type;
-  std::string_view transport;  ///< its name; static
+  std::string_view transport;  ///< the name, with static storage duration
   queue_pair_creator create;
-  bool classic;  ///< the transport has a classic interface
-  send_operations possible;
-  send_operations operations;  ///< empty: all that are possible
+  bool classic;                ///< whether the transport has a classic interface
+  send_operations possible;    ///< the operations of the transport
+  send_operations operations;  ///< empty: all possible operations
   queue_sizes queues;
   bool signal_all;
   bool extended;
   access_flags access;  ///< empty unless the transport is connected
   verbena::route route;
   std::optional<packet_sequence_number> first_psn;
-  std::optional<verbena::reliability> reliability;  ///< of reliable connections
+  std::optional<verbena::reliability> reliability;  ///< set for reliable connections
 };
 
 /// Converts the options of one transport.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The states of completion channels, queues of all kinds and address handles.
+// The owners of completion channels, completion queues, SRQs, queue pairs and address handles.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ struct native_traits<ibv_comp_channel> {
   static constexpr const char* moved_from = "a moved-from completion_channel must not be used";
   static constexpr const char* in_use = "completion queues that report to it still exist";
 };
-/// Counts the completion queues of a channel: each holds a copy of the pointer.
+/// A token for counting the completion queues of a channel: each queue has a copy of the pointer.
 struct channel_user {};
 struct completion_channel_parents {
   std::shared_ptr<context_state> context;
@@ -35,7 +35,7 @@ struct native_traits<ibv_cq> {
 };
 struct completion_queue_parents {
   std::shared_ptr<context_state> context;
-  std::shared_ptr<completion_channel_state> channel;  ///< nullptr: it sends no notifications
+  std::shared_ptr<completion_channel_state> channel;  ///< nullptr: the queue is only polled
   std::shared_ptr<const channel_user> use = channel ? channel->parents().users : nullptr;
 };
 using completion_queue_state = native_state<ibv_cq, completion_queue_parents>;
@@ -74,7 +74,7 @@ struct queue_pair_parents {
   std::shared_ptr<protection_domain_state> pd;
   std::shared_ptr<completion_queue_state> send_completions;
   std::shared_ptr<completion_queue_state> receive_completions;
-  std::shared_ptr<shared_receive_queue_state> shared_receives;  ///< nullptr: it has its own
+  std::shared_ptr<shared_receive_queue_state> shared_receives;  ///< nullptr: no SRQ
 };
 using queue_pair_state_object = native_state<ibv_qp, queue_pair_parents>;
 

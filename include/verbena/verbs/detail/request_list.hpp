@@ -21,7 +21,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The memory of a batch; not initialised. Each request has one slice of its own.
+/// The memory of a batch; not initialised. Each request has room for one slice.
 template <class Request, std::size_t Capacity>
 struct request_storage {
   static constexpr std::size_t capacity = Capacity;
@@ -30,7 +30,7 @@ struct request_storage {
   ibv_sge slices[Capacity];
 };
 
-// The verb that posts requests of a type to a queue, and its identity for messages.
+// The verb that posts requests of a type to a queue, and its enumerator for messages.
 [[gnu::always_inline]] inline int give(ibv_qp* queue, ibv_send_wr* list, ibv_send_wr** refused) {
   return ibv_post_send(queue, list, refused);
 }
@@ -48,7 +48,7 @@ inline constexpr posting_verb verb_of =
 [[nodiscard]] inline std::uint32_t number_of(const ibv_qp* queue) noexcept { return queue->qp_num; }
 [[nodiscard]] inline std::uint32_t number_of(const ibv_srq* /*queue*/) noexcept { return 0; }
 
-// Posts the list. In checked builds, module check is informed before the device is.
+// Posts the list. In checked builds, module check records the requests first.
 template <class Queue, class Request>
 [[gnu::always_inline]] inline int give_noted(Queue* queue, Request* list, Request** refused,
                                              [[maybe_unused]] call_site where) {
@@ -64,7 +64,7 @@ template <class Queue, class Request>
 #endif
 }
 
-// Receives of a queue pair with a shared receive queue are posted to that queue.
+// Checks that the queue pair does not have a shared receive queue: ibv_post_recv(3).
 inline void check_receives_go_to([[maybe_unused]] const ibv_qp* queue) {
   VERBENA_CHECK(queue->srq == nullptr,
                 "a receive was posted to a queue pair that has a shared receive queue; post it to "
@@ -72,8 +72,8 @@ inline void check_receives_go_to([[maybe_unused]] const ibv_qp* queue) {
 }
 inline void check_receives_go_to(const ibv_srq* /*queue*/) {}
 
-// Counts requests. No member of a request that a batch writes has this type, and as an index it is
-// never negative: so optimisers know that writing requests does not change the count.
+// The type of counts of requests. No member of a request has this type, so compilers know that
+// writing a request does not change the count.
 using request_count = std::uint16_t;
 inline constexpr request_count most_requests = std::numeric_limits<request_count>::max();
 
@@ -134,7 +134,7 @@ class request_list {
     added->next = added + 1;
     return {added, &storage_.slices[index]};
   }
-  // Counts a request that does not fit: submit() then refuses the batch.
+  // Counts a request that does not fit. submit() then refuses the batch.
   [[gnu::always_inline]] inline void refuse() {
     if (at_.excess != most_requests) ++at_.excess;
   }
@@ -177,7 +177,7 @@ class request_list {
  private:
   struct bookkeeping {
     Queue* queue;
-    request_count count;   // of added requests; it may wrap around, then excess is large
+    request_count count;   // added requests; if it wraps around, excess is large
     request_count excess;  // requests that did not fit
   };
 
@@ -190,8 +190,8 @@ class request_list {
                                       .queue_pair = number_of(at_.queue)});
   }
 
-  // Ends the life of the bookkeeping while the device has a pointer into this object. So optimisers
-  // know that the device does not read it, and keep it in registers.
+  // Ends the lifetime of the bookkeeping before the provider gets a pointer into this object.
+  // Compilers then know that the provider does not read it, and keep it in registers.
   [[gnu::always_inline]] inline void end_bookkeeping() {
 #ifdef VERBENA_CHECKED
     end_use();
@@ -204,7 +204,7 @@ class request_list {
     if constexpr (lies_elsewhere) end_alone(&storage_);
   }
 
-  union {  // so that submit() can end its life
+  union {  // so that submit() can end the lifetime
     bookkeeping at_;
   };
   Storage storage_;

@@ -12,7 +12,7 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The part of a region that a slice covers.
+/// The range of a slice in its region, in bytes.
 struct slice_range {
   std::uint64_t offset = 0;
   std::uint64_t length = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The states of contexts and protection domains, the parents of other objects.
+// The owners of contexts and protection domains.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,10 +18,10 @@ struct native_traits<ibv_context> {
   static constexpr const char* moved_from = "a moved-from context must not be used";
   static constexpr const char* in_use = "objects that were made from the context still exist";
 };
-/// Cached facts about an open device. Threads: thread-safe.
+/// Cached attributes of an open device. Threads: thread-safe.
 struct context_memory {
   std::atomic<bool> events_do_not_block{false};
-  std::atomic<std::uint64_t> clock_mask{0};  ///< 0: not queried yet
+  std::atomic<std::uint64_t> clock_mask{0};  ///< `completion_timestamp_mask`; 0: not queried yet
 };
 struct context_parents {
   std::shared_ptr<const void> keep_alive;  ///< the owner of a borrowed context

@@ -10,10 +10,10 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Success, or an error and the object that could not be closed, which is still usable.
+/// Success, or an error and the object that could not be closed. The object is still usable.
 ///
-/// If the result is discarded, the destructor of the object tries again; if that fails too, it
-/// reports the error to the log hook.
+/// If the result is discarded, the destructor of the object tries to destroy it again. If that
+/// fails too, the destructor logs the error.
 /// Threads: one thread at a time.
 template <class T>
 class [[nodiscard("if closing fails, the result contains the object")]] close_result {
@@ -25,7 +25,7 @@ class [[nodiscard("if closing fails, the result contains the object")]] close_re
 
   /// Returns whether the object was closed.
   [[nodiscard]] bool has_value() const noexcept { return outcome_.has_value(); }
-  /// Calls has_value().
+  /// Returns has_value().
   explicit operator bool() const noexcept { return has_value(); }
   /// Returns the error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const {

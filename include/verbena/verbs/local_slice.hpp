@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A contiguous range of registered memory, as work requests name it.
+// Contiguous ranges of registered memory, for work requests.
 #pragma once
 
 #include <concepts>
@@ -16,10 +16,10 @@ struct ibv_sge;
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A scatter/gather element: address, length and local key of at least one byte.
+/// A scatter/gather element (SGE): address, length and local key. It has at least one byte.
 ///
 /// It has the layout of `ibv_sge`, so an array of slices is a scatter/gather list. A slice does not
-/// keep the memory alive: the region must outlive every work request that names the slice.
+/// keep the region alive: the region must outlive all work requests with the slice.
 /// Threads: immutable value.
 class local_slice {
  public:
@@ -40,7 +40,7 @@ class local_slice {
     return {sge.addr, sge.length, local_key(sge.lkey)};
   }
 
-  /// Returns the address of the first byte, as work requests name it.
+  /// Returns the address of the first byte in work requests.
   [[nodiscard]] constexpr std::uint64_t address() const noexcept { return address_; }
   /// Returns the number of bytes, at least 1.
   [[nodiscard]] constexpr std::size_t length() const noexcept { return length_; }
@@ -101,7 +101,7 @@ class local_slice {
 static_assert(std::is_standard_layout_v<local_slice> && std::is_trivially_copyable_v<local_slice>);
 
 namespace detail {
-/// Memory that a slice is taken from.
+/// The memory of which a slice is a part.
 struct sliced_memory {
   std::uint64_t address = 0;
   std::uint64_t length = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that is registered with a protection domain.
+// Memory regions. Source: ibv_reg_mr(3).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -41,31 +41,31 @@ struct native_traits<ibv_mr> {
 };
 struct memory_region_parents {
   std::shared_ptr<protection_domain_state> pd;
-  std::shared_ptr<const memory_block> memory;  ///< null if the memory is the caller's
+  std::shared_ptr<const memory_block> memory;  ///< nullptr for memory of the caller
 };
 using memory_region_state = native_state<ibv_mr, memory_region_parents>;
-/// How a region was registered.
+/// The attributes of a registration that ibv_mr does not contain.
 struct region_attributes {
   access_flags access;
   std::optional<std::uint64_t> base_address = {};
-  bool is_mapped = true;  ///< false for a dma-buf: the process has no pointer to the memory
+  bool is_mapped = true;  ///< false for a dma-buf: the process does not map the memory
 };
 
 }  // namespace detail
 
-/// Registered memory, made by protection_domain::allocate() (memory of the library) or
-/// register_memory() (memory of the caller).
+/// A memory region (MR), made by protection_domain::allocate() with memory of the library, or by
+/// register_memory() with memory of the caller. Move-only.
 ///
-/// A region has one owner and can be moved. Its destructor deregisters the memory and then frees
-/// memory of the library. No work request that names the region may be outstanding at that time.
+/// The destructor deregisters the memory, then frees memory of the library. No outstanding work
+/// request may use the region at that time.
 /// Threads: thread-safe for const use; other members by one thread at a time. The adapter and peers
 /// access the bytes concurrently.
 class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
  public:
-  /// Takes over the region of `other`, which must not be used afterwards.
+  /// Takes the region of `other`, which must not be used afterwards.
   memory_region(memory_region&& other) noexcept
       : handle(static_cast<handle&&>(other)), view_(std::exchange(other.view_, {})) {}
-  /// Destroys its region and takes over that of `other`, which must not be used afterwards.
+  /// Destroys its own region and takes that of `other`, which must not be used afterwards.
   memory_region& operator=(memory_region&& other) noexcept {
     handle::operator=(static_cast<handle&&>(other));
     view_ = std::exchange(other.view_, {});
@@ -75,15 +75,16 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   memory_region& operator=(const memory_region&) = delete;
   ~memory_region() = default;
 
-  /// Adopts a region of the C API whose memory is the caller's. `access` are the flags that it was
-  /// registered with, `base_address` the `iova`, if any. Precondition: `region` belongs to `pd`.
+  /// Adopts a region of the C API; the caller owns the memory. `access` and `base_address` (`iova`)
+  /// are the values of the registration. Precondition: `region` belongs to `pd`.
   [[nodiscard]] static memory_region adopt(ibv_mr* region, const protection_domain& pd,
                                            access_flags access, ownership owner,
                                            std::optional<std::uint64_t> base_address = {});
 
-  /// Returns the memory that the library allocated. To read it while the adapter or a peer writes
-  /// it, or to write it while they access it, is a data race; the application's protocol must
-  /// exclude it. Precondition: owns_memory().
+  /// Returns the memory that the library allocated. Precondition: owns_memory().
+  ///
+  /// The program must not read bytes that the adapter or a peer writes at the same time, and must
+  /// not write bytes that they access.
   [[nodiscard]] std::span<std::byte> bytes() const {
     VERBENA_ASSERT(owns_memory(), "bytes() is for memory that the library allocated");
     return {view_.memory, view_.length};
@@ -93,9 +94,9 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   /// Returns the number of bytes.
   [[nodiscard]] std::size_t length() const noexcept { return view_.length; }
 
-  /// Returns the key for local work requests.
+  /// Returns the lkey, for work requests of this process.
   [[nodiscard]] verbena::local_key local_key() const noexcept { return view_.lkey; }
-  /// Returns the key for work requests of peers.
+  /// Returns the rkey, for work requests of peers.
   [[nodiscard]] verbena::remote_key remote_key() const noexcept { return view_.rkey; }
   /// Returns the access flags that the region was registered with.
   [[nodiscard]] access_flags access() const noexcept { return view_.access; }
@@ -111,11 +112,11 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
     return checked({offset, part_length});
   }
   /// Returns the slice of `part`. Precondition: `part` is inside the registered memory and not
-  /// empty; the region is not one of a dma-buf.
+  /// empty; the memory is not a dma-buf.
   [[nodiscard]] local_slice slice(std::span<const std::byte> part) const {
     return checked(range_of(part.data(), part.data() + part.size()));
   }
-  /// Returns the slice of the memory from `first` to `last`. Precondition: as for a span.
+  /// Returns the slice of the memory [first, last). Precondition: that of slice(part).
   template <class T>
   [[nodiscard]] local_slice slice(const T* first, const T* last) const {
     return checked(range_of(first, last));
@@ -135,26 +136,25 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t part_length) const {
     return tried({offset, part_length});
   }
-  /// Returns the slice of `part`, or an error. Errors: `invalid_argument`, see above.
+  /// Returns the slice of `part`, or an error. Errors: those of try_slice(offset, part_length).
   [[nodiscard]] result<local_slice> try_slice(std::span<const std::byte> part) const {
     return tried(range_of(part.data(), part.data() + part.size()));
   }
-  /// Returns the slice of the memory from `first` to `last`, or an error. Errors:
-  /// `invalid_argument`, see above.
+  /// Returns the slice of the memory [first, last), or an error. Errors: those of
+  /// try_slice(offset, part_length).
   template <class T>
   [[nodiscard]] result<local_slice> try_slice(const T* first, const T* last) const {
     return tried(range_of(first, last));
   }
-  /// Returns `count` elements of type T from element `index`, or an error. Errors:
-  /// `invalid_argument`, see above.
+  /// Returns `count` elements of type T from element `index`, or an error. Errors: those of
+  /// try_slice(offset, part_length).
   template <class T>
     requires std::is_trivially_copyable_v<T>
   [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
     return tried(detail::range_of_elements(index, count, sizeof(T)));
   }
 
-  /// Returns the description that a peer needs for one-sided operations. access() limits what the
-  /// peer can do.
+  /// Returns address, length and rkey, for RDMA and atomic operations of a peer within access().
   [[nodiscard]] remote_region remote() const {
     VERBENA_CHECK(view_.length != 0, detail::memory_region_state::traits::moved_from);
     return remote_region({.address = view_.base, .length = view_.length, .key = view_.rkey});
@@ -163,8 +163,8 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   /// Returns the protection domain of the region.
   [[nodiscard]] protection_domain domain() const;
 
-  /// Deregisters the memory, then frees memory of the library. If the verb fails, returns the
-  /// region. Blocks while a peer's access is in progress.
+  /// Deregisters the memory, then frees memory of the library: ibv_dereg_mr(3). If the verb fails,
+  /// returns the region with the error. Blocks while an access of a peer is in progress.
   close_result<memory_region> close([[maybe_unused]] call_site where = call_site::here()) && {
 #ifdef VERBENA_CHECKED
     const detail::closing_place place(where);
@@ -194,7 +194,7 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
         {.address = view_.base, .length = view_.length, .key = view_.lkey}, part, outside);
   }
 
-  // What the data path needs, without an indirection through the shared state.
+  // The values for the data path, without an indirection through the shared state.
   struct view {
     std::uint64_t base = 0;  // the address of the first byte in work requests
     std::size_t length = 0;

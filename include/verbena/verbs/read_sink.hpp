@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requirements on the local memory of RDMA READs.
+// Requirements for the local memory of RDMA READs.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,12 @@ namespace verbena::inline VERBENA_ABI {
 /// Source: RFC 5040. Does not block.
 [[nodiscard]] access_flags read_sink_access(const context& device);
 
-/// Checks that one RDMA READ can write to memory with these access flags and number of slices.
-/// Posting does not check this; the request fails later and breaks the connection.
+/// Checks that an RDMA READ can write to `slices` slices of memory with the flags `access`. Posting
+/// does not check this: the request fails later, and with it the connection.
 ///
-/// Errors: `invalid_argument` for missing access flags, and for more slices than the device
-/// supports (one on iWARP); those of context::query(). May block briefly.
+/// Errors: `invalid_argument` for missing access flags, and for more slices than
+/// device_attributes::max_read_slices(); otherwise those of context::query(). May block in the
+/// kernel.
 [[nodiscard]] result<void> check_read_sink(const context& device, access_flags access,
                                            std::size_t slices = 1);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of a peer, as one-sided operations name it.
+// Memory of a peer, for RDMA and atomic operations.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 namespace verbena::inline VERBENA_ABI {
 
 namespace detail {
-/// Address and remote key, laid out as in ibv_send_wr.
+/// Address and remote key, with the layout of `ibv_send_wr::wr.rdma`.
 struct remote_target {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
 };
 }  // namespace detail
 
-/// Address, length and remote key of memory of a peer.
+/// Address, length and remote key (rkey) of memory of a peer.
 ///
-/// It is a description, not a promise: the peer may deregister the memory at any time, and the
-/// peer's adapter checks every access. Threads: immutable value.
+/// It does not keep the memory registered: the peer may deregister the memory at any time. The
+/// adapter of the peer checks each access. Threads: immutable value.
 class remote_region {
  public:
   /// Bytes of the wire format, version 1: version (1), address (8), length (8), key (4), integers
@@ -39,9 +39,9 @@ class remote_region {
 
   /// The parts of a remote region.
   struct parts {
-    std::uint64_t address = 0;  ///< the first byte, as the peer's adapter names it
-    std::uint64_t length = 0;   ///< number of bytes
-    remote_key key;             ///< the key of the peer's adapter
+    std::uint64_t address = 0;  ///< the address of the first byte in work requests
+    std::uint64_t length = 0;   ///< the number of bytes
+    remote_key key;             ///< the rkey of the region
   };
 
   constexpr remote_region() noexcept = default;
@@ -53,18 +53,18 @@ class remote_region {
   }
   /// Makes a region from values that a peer sent.
   ///
-  /// Errors: `protocol` if the region ends beyond the address space, or is larger than this machine
-  /// can address.
+  /// Errors: `protocol` if the region ends beyond the 64-bit address space, or if its length does
+  /// not fit into std::size_t.
   [[nodiscard]] static result<remote_region> try_make(parts of);
 
-  /// Returns the address of the first byte, as the peer's adapter names it.
+  /// Returns the address of the first byte in work requests.
   [[nodiscard]] constexpr std::uint64_t address() const noexcept { return target_.address; }
   /// Returns the number of bytes.
   [[nodiscard]] constexpr std::uint64_t length() const noexcept { return length_; }
-  /// Returns the key of the peer's adapter.
+  /// Returns the rkey of the region.
   [[nodiscard]] constexpr remote_key key() const noexcept { return remote_key(target_.key); }
 
-  /// Returns address and key as work requests have them.
+  /// Returns address and key in the layout of work requests.
   [[nodiscard]] constexpr const detail::remote_target& target() const noexcept { return target_; }
 
   /// Returns the part of `part_length` bytes at `offset`; it may be empty.

@@ -28,7 +28,6 @@ SPELLING = {
 # Folders whose comments are exempt, with the reason. String literals in these folders are checked if they are messages.
 EXEMPT_COMMENTS = {
     "softdev/": "the device is being rebuilt: its internal comments go with the old sources",
-    "include/verbena/verbs/": "the comments of this module are being rewritten with its interface",
 }
 # Folders of which all texts are exempt, with the reason.
 EXEMPT_TEXTS = {

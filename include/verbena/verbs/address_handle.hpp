@@ -69,7 +69,7 @@ class address_handle : public handle<detail::address_handle_state> {
   /// top bit of `key` is set, the adapter sends the Q_Key of the sending queue pair instead.
   ///
   /// *Contract.* The handle must exist until the completion of each request to the destination, or
-  /// of a later request of its send queue, was polled.
+  /// (except SRD) of a later request of its send queue, was polled.
   [[nodiscard]] verbena::destination destination(queue_pair_number number, queue_key key) const& {
     return {native(), number, key};
   }

@@ -31,8 +31,8 @@ enum class async_event_kind : std::uint32_t {
   path_migration_error =
       IBV_EVENT_PATH_MIG_ERR,             ///< a connection could not migrate to its alternate path
   device_fatal = IBV_EVENT_DEVICE_FATAL,  ///< the device no longer works
-  port_active = IBV_EVENT_PORT_ACTIVE,    ///< a port came up
-  port_error = IBV_EVENT_PORT_ERR,        ///< a port went down
+  port_active = IBV_EVENT_PORT_ACTIVE,    ///< the link of a port became active
+  port_error = IBV_EVENT_PORT_ERR,        ///< the link of a port became unavailable
   lid_change = IBV_EVENT_LID_CHANGE,      ///< the LID of a port changed
   pkey_change = IBV_EVENT_PKEY_CHANGE,    ///< the P_Key table of a port changed
   sm_change = IBV_EVENT_SM_CHANGE,        ///< the subnet manager changed

@@ -66,9 +66,9 @@ enum class completion_opcode : std::uint32_t {
   bind_memory_window = IBV_WC_BIND_MW,  ///< a memory window was bound
   local_invalidate = IBV_WC_LOCAL_INV,  ///< this side invalidated one of its rkeys
   segmented_send = IBV_WC_TSO,          ///< a message was sent in segments
-  flush = 8,              ///< IBV_WC_FLUSH, which headers before rdma-core 45 do not name
-  atomic_write = 9,       ///< IBV_WC_ATOMIC_WRITE
-  receive = IBV_WC_RECV,  ///< a message was received
+  flush = 8,                            ///< a FLUSH (newer rdma-core)
+  atomic_write = 9,                     ///< an ATOMIC WRITE (newer rdma-core)
+  receive = IBV_WC_RECV,                ///< a message was received
   receive_write_with_immediate =
       IBV_WC_RECV_RDMA_WITH_IMM,      ///< an RDMA WRITE with immediate data consumed a receive
   tag_added = IBV_WC_TM_ADD,          ///< a tagged receive was added

@@ -29,9 +29,12 @@ namespace verbena::inline VERBENA_ABI {
 ///
 /// A queue pair has one open batch at a time: until submit(), or until the batch is destroyed,
 /// which discards its requests. submit() posts all requests or none. If more than `Capacity`
-/// requests are added, submit() posts none of them and returns ENOBUFS. Threads: one thread at a
-/// time, together with its queue pair. Providers may hold a lock of the send queue while the batch
-/// is open.
+/// requests are added, submit() posts none of them and returns ENOBUFS.
+///
+/// SRD requests complete in any order: the contract of each ends with its own completion, not with
+/// that of a later request.
+/// Threads: one thread at a time, together with its queue pair. Providers may hold a lock of the
+/// send queue while the batch is open.
 template <transport Transport, std::size_t Capacity = 16>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   static_assert(Capacity > 0 && Capacity <= std::numeric_limits<std::uint16_t>::max());
@@ -85,7 +88,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of send(); the address handle of `to` must live as long as the memory.
+  /// *Contract.* That of send(). The address handle of `to` must exist until that completion was
+  /// polled.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
@@ -182,7 +186,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// Adds an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
   /// `at`.
   ///
-  /// *Contract.* That of read(); the address handle of `at` must live as long as the memory.
+  /// *Contract.* That of read(). The address handle of `at` must exist until that completion was
+  /// polled.
   template <memory_slices Data>
     requires datagram_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,

@@ -80,7 +80,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
   /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of send(); the address handle of `to` must live as long as the memory.
+  /// *Contract.* That of send(). The address handle of `to` must exist until that completion was
+  /// polled.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,

@@ -18,6 +18,9 @@ namespace verbena::inline VERBENA_ABI {
 /// Each function posts one request with one doorbell. To post several requests with one doorbell,
 /// use a batch. A list of inline data has at most 16 elements. No function blocks or allocates.
 ///
+/// SRD requests complete in any order: the contract of each ends with its own completion, not with
+/// that of a later request.
+///
 /// Errors of each function: ENOMEM (extended interface of rxe: ENOSPC) if the send queue is full;
 /// EINVAL if the queue pair is in a state that does not accept requests, or if the request exceeds
 /// a limit of the queue pair; ENOBUFS if a list of inline data is too long.
@@ -52,7 +55,8 @@ class single_operations {
   }
   /// Posts a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of post_send(); the address handle of `to` must live as long as the memory.
+  /// *Contract.* That of post_send(). The address handle of `to` must exist until that completion
+  /// was polled.
   template <class Data>
     requires message_data<Data&> && datagram_transport<Transport>
   [[gnu::always_inline]] inline post_status post_send(send_request request, Data&& data,
@@ -145,7 +149,8 @@ class single_operations {
   /// Posts an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
   /// `at`.
   ///
-  /// *Contract.* That of post_read(); the address handle of `at` must live as long as the memory.
+  /// *Contract.* That of post_read(). The address handle of `at` must exist until that completion
+  /// was polled.
   template <class Data>
     requires memory_slices<Data&> && datagram_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The base of all handles: shared state, native object, close.
+// The base class of all handles: the shared owner of the object of the C API, and close().
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace detail {
 
 struct internals;
 
-/// Returns the error of a close() while other handles or child objects exist.
+/// Returns the error EBUSY of a close() while `others` other handles or objects made from it exist.
 [[nodiscard]] error still_shared(std::string_view call, const std::string& object, long others);
 /// Returns the error of a close() after the verb failed.
 [[nodiscard]] error refused_close(std::string_view call, const std::string& object, int code,
@@ -25,17 +25,19 @@ struct internals;
 
 }  // namespace detail
 
-/// Base of the handles. Threads: thread-safe for const use; other members by one thread at a time.
-/// Two handles of one object can be used by two threads.
+/// The base class of handles. Copies of a handle share the object of the C API.
+/// Threads: thread-safe for const use; other members by one thread at a time. Copies can be used by
+/// different threads.
 template <class State>
 class handle {
  public:
-  /// The type of the native object in the C API.
+  /// The type of the object in the C API.
   using native_type = typename State::native_type;
 
-  /// Returns the native object, for verbs that this library does not cover. The handles own it.
+  /// Returns the object of the C API, for verbs that this library does not cover. The handles own
+  /// it: the caller must not destroy it.
   [[nodiscard]] native_type* native() const { return state().native(); }
-  /// Returns the provider, whose functions accept native().
+  /// Returns the provider of the object. Only its functions accept native().
   [[nodiscard]] const verbena::provider& provider() const { return state().provider(); }
   /// Returns the name of the object in messages: `protection domain of soft0`.
   [[nodiscard]] const std::string& name() const { return state().name(); }
@@ -52,7 +54,7 @@ class handle {
     return state_;
   }
 
-  /// Destroys the native object of the derived handle `self`, or returns the handle with the error.
+  /// Destroys the object of the derived handle `self`, or returns the handle with the error.
   template <class Handle>
   static close_result<Handle> close_handle(Handle&& self) {
     handle& base = self;
@@ -60,7 +62,7 @@ class handle {
     const auto verb = state.destroy_verb().name();
     if (const long holders = base.state_.use_count(); holders > 1)
       return {detail::still_shared(verb, state.name(), holders - 1), std::forward<Handle>(self)};
-    // The count is read without ordering. The fence makes the writes of former owners visible.
+    // use_count() has no memory order. The fence makes the writes of earlier owners visible.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (const detail::verb_status status = state.destroy(); status.failed)
       return {detail::refused_close(verb, state.name(), status.code, State::traits::in_use),
@@ -76,9 +78,10 @@ class handle {
 
 namespace detail {
 
-/// Access of the library to handles.
+/// Access of the library to the private members of handles.
 struct internals {
-  /// Returns the shared state, which children keep. Precondition: the handle was not moved from.
+  /// Returns the shared owner, which objects made from it keep. Precondition: the handle was not
+  /// moved from.
   template <class State>
   static const std::shared_ptr<State>& state_of(const handle<State>& of) {
     return of.shared_state();

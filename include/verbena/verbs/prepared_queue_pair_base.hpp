@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The part of bringing up queue pairs that is common to all transports.
+// The base class of prepared queue pairs of all transports.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ class shared_receive_queue;
 
 namespace detail {
 
-/// The queues of a queue pair.
+/// The completion queues and the SRQ of a queue pair.
 struct queue_pair_queues {
   const completion_queue& send;
   const completion_queue& receive;
   const shared_receive_queue* shared = nullptr;
 };
 
-/// The local side of a queue pair, as found at creation.
+/// The local values of a connection, determined at creation.
 struct local_side {
   verbena::endpoint endpoint;
   gid_index source_gid;
@@ -43,21 +43,23 @@ struct prepared_parts {
   queue_pair_request request;
 };
 
-/// Checks the request, creates the native queue pair and queries the port.
+/// Checks the request, creates the queue pair and queries the port. Errors: those of
+/// protection_domain::create_qp().
 [[nodiscard]] result<prepared_parts> prepare_queue_pair(const protection_domain& pd,
                                                         const queue_pair_queues& queues,
                                                         const queue_pair_request& request);
 
 }  // namespace detail
 
-/// Base of prepared_queue_pair. Threads: one thread at a time.
+/// The base class of prepared_queue_pair. Threads: one thread at a time.
 class prepared_queue_pair_base : public queue_pair_base {
  public:
   /// Returns the endpoint, which the peer needs to connect.
   [[nodiscard]] const verbena::endpoint& endpoint() const noexcept { return local_.endpoint; }
-  /// Returns the address of `remote`, reached from the local GID of endpoint().
+  /// Returns the address of `remote`, with the options of the route and the local GID of
+  /// endpoint().
   ///
-  /// Errors: `invalid_argument` if one side has a GID and the other one has none.
+  /// Errors: `invalid_argument` if only one side has a GID.
   [[nodiscard]] result<address_vector> address_of(const verbena::endpoint& remote) const;
 
  protected:

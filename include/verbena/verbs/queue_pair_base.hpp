@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The base of queue pairs of all transports, in all states.
+// The base class of queue pairs of all transports, in all states.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -26,16 +26,16 @@ class queue_pair_base;
 
 namespace detail {
 
-/// A created queue pair, before it has a type.
+/// A new or adopted queue pair of any transport.
 struct created_queue_pair {
   std::shared_ptr<queue_pair_state_object> state;
-  ibv_qp_ex* extended = nullptr;  ///< nullptr: the provider has no extended interface
+  ibv_qp_ex* extended = nullptr;  ///< nullptr: no extended interface
   queue_sizes granted;
 };
 
-/// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
+/// Attaches `which` to a multicast group: ibv_attach_mcast(3).
 [[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
-/// Detaches the queue pair from a multicast group: ibv_detach_mcast(3).
+/// Detaches `which` from a multicast group: ibv_detach_mcast(3).
 [[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
 
 /// Adopts a queue pair of the C API. Precondition: it belongs to `pd`.
@@ -47,46 +47,51 @@ struct created_queue_pair {
 
 }  // namespace detail
 
-/// Base of prepared_queue_pair and queue_pair. Threads: one thread at a time.
+/// The base class of prepared_queue_pair and queue_pair. Threads: one thread at a time.
 class queue_pair_base : public handle<detail::queue_pair_state_object> {
  public:
-  /// Takes over the queue pair of the other object, which must not be used afterwards.
+  /// Takes the queue pair of the other object, which must not be used afterwards.
   queue_pair_base(queue_pair_base&&) noexcept = default;
-  /// Destroys its queue pair and takes over that of the other object.
+  /// Destroys its own queue pair and takes that of the other object, which must not be used
+  /// afterwards.
   queue_pair_base& operator=(queue_pair_base&&) noexcept = default;
   ~queue_pair_base() = default;
 
   /// Returns the queue pair number.
   [[nodiscard]] queue_pair_number number() const;
-  /// Returns the granted sizes of the queues, at least the requested ones. For an adopted queue
-  /// pair all are zero; query() returns the sizes.
+  /// Returns the sizes of the queues that the device granted; each is at least the requested size.
+  /// For an adopted queue pair all are 0; query() of queue_pair_attribute::capabilities has them.
   [[nodiscard]] const queue_sizes& capabilities() const noexcept { return granted_; }
   /// Returns whether the queue pair has the extended interface.
   [[nodiscard]] bool is_extended() const noexcept { return extended_.get() != nullptr; }
-  /// Returns the extended object of the C API; nullptr if !is_extended().
+  /// Returns the extended queue pair of the C API; nullptr if !is_extended().
   [[nodiscard]] ibv_qp_ex* native_extended() const noexcept { return extended_.get(); }
 
-  /// Modifies attributes: ibv_modify_qp(3). After an error the attributes are unchanged. May block
-  /// in the kernel.
+  /// Modifies attributes: ibv_modify_qp(3). After an error all attributes are unchanged. May block
+  /// in the kernel while the address of the peer is resolved.
   ///
   /// Errors: the errno of the verb. The message of EINVAL names missing and excess attributes of
-  /// the transition. If the address of the peer cannot be resolved, the message has the route.
+  /// the transition, or the value out of range. If the address of the peer cannot be resolved, the
+  /// message has the route.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& changes);
 
-  /// Queries the attributes in `wanted`: ibv_query_qp(3).
+  /// Queries the attributes in `wanted`: ibv_query_qp(3). May block in the kernel. Errors: the
+  /// errno of the verb.
   [[nodiscard]] result<queue_pair_attributes> query(queue_pair_attribute_mask wanted) const;
-  /// Queries the state of the queue pair.
+  /// Queries the state of the queue pair. Errors: those of query().
   [[nodiscard]] result<queue_pair_state> current_state() const;
 
-  /// Describes a failed completion of this queue pair: the peer and its address, the reason that
-  /// the device reports, and the usual causes. Queries the device; may block in the kernel.
+  /// Describes a failed completion of this queue pair: the peer and its address, the reason of the
+  /// device, and the usual causes. Allocates; queries the device, which may block in the kernel.
   /// Precondition: !failed.ok().
   [[nodiscard]] error describe(const completion& failed, const request_details& known = {}) const;
-  /// Describes why posting a send request failed: the state, or the limit that it exceeds. Queries
-  /// the device. Precondition: !refused.has_value().
+  /// Describes why posting a send request failed: the state of the queue pair, or the exceeded
+  /// limit. Allocates; queries the device, which may block in the kernel.
+  /// Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_send(const post_status& refused,
                                             const request_shape& posted = {}) const;
-  /// Describes why posting a receive request failed. Precondition: !refused.has_value().
+  /// Describes why posting a receive request failed, as describe_refused_send() does.
+  /// Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_receive(const post_status& refused,
                                                const request_shape& posted = {}) const;
 
@@ -97,7 +102,7 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
         extended_(made.extended),
         granted_(made.granted) {}
 
-  // Next to the data path: one load away from the handle.
+  // Returns the queue pair of the C API without an indirection through the shared state.
   [[nodiscard]] ibv_qp* qp() const noexcept {
     VERBENA_CHECK(queue_.get() != nullptr, "a moved-from queue pair must not be used");
     return queue_.get();

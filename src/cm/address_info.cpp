@@ -34,7 +34,7 @@ address_info info_of(const rdma_addrinfo& native) {
                                     : std::vector<std::byte>()};
 }
 
-// The function passes on what getaddrinfo(3) returned, or says -1 and sets errno.
+// rdma_getaddrinfo(3) returns the code of getaddrinfo(3), or -1 with an errno.
 error not_found(int outcome, int code, const address_query& query) {
   const std::string what = query.node + (query.service.empty() ? "" : ":" + query.service);
   if (outcome == -1) return detail::call_failed(code, "rdma_getaddrinfo", what);

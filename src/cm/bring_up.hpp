@@ -17,11 +17,12 @@ namespace verbena::inline VERBENA_ABI::cm::detail {
                                                            const connection_options& options,
                                                            const connection_parameters* asked);
 
-/// Brings it to INIT; also called again when the connection is known, since attributes change then.
-/// Adds `more` access flags to those of the options.
+/// Brings the queue pair to INIT. The active side calls it again after the reply, because
+/// attributes change then. Adds `more` access flags to those of the options.
 [[nodiscard]] result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       access_flags more = {});
-/// Brings it from INIT to RTS. `agreed` has the limits of reads in flight. No effect on iWARP.
+/// Brings the queue pair from INIT to RTS. `agreed` has the limits of reads in flight. No effect on
+/// iWARP.
 [[nodiscard]] result<void> make_ready(const identifier& id, prepared_queue_pair<rc>& prepared,
                                       const connection_parameters& agreed);
 

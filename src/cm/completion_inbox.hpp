@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Completions that were polled and that the program has not asked for yet.
+// Polled completions that the program has not taken yet.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class completion_inbox {
  public:
   void put(const completion& done) { waiting_.push_back(done); }
 
-  /// Whether so many are there, or one that failed is among the first of them.
+  /// Returns whether `count` completions are available, or one of the first `count` has failed.
   [[nodiscard]] bool answers(std::size_t count) const {
     return waiting_.size() >= count || failure_among(count) != waiting_.end();
   }
@@ -29,7 +29,7 @@ class completion_inbox {
     waiting_.erase(found);
     return failed;
   }
-  /// Fills `out`; false, and nothing is taken, when fewer are there.
+  /// Fills `out`. If fewer completions are available, takes none and returns false.
   [[nodiscard]] bool take(std::span<completion> out) {
     if (waiting_.size() < out.size()) return false;
     const auto end = waiting_.begin() + static_cast<std::ptrdiff_t>(out.size());

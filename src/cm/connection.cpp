@@ -44,7 +44,7 @@ result<bool> connection::wait_disconnected(deadline until) {
     } else if (taken->kind() == event_kind::disconnected) {
       disconnected_ = true;
       VERBENA_TRY_VOID(flush());
-      // Answers the peer, if it was the peer that closed.
+      // If the peer closed the connection, answers its request.
       if (!closed_) static_cast<void>(id_.disconnect());
       closed_ = true;
     }

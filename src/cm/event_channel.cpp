@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kernel_device = "/dev/infiniband/rdma_cm";
 
-// Acknowledges an event when it goes.
+// Acknowledges an event in its destructor.
 struct acknowledging {
   const sys::cm_table& calls;
   rdma_cm_event* pending;
@@ -67,7 +67,7 @@ result<event_channel> event_channel::create(const verbena::provider& from) {
   if (!made)
     return detail::call_failed(made.code, calls->create_event_channel.name(),
                                to_string(from.origin));
-  // From here on the state destroys the channel, whatever fails.
+  // From here on the state object destroys the channel, also if a later step fails.
   auto state = std::make_shared<detail::channel_state>(from, made.native);
   if (const int code = verbena::detail::make_non_blocking(made.native->fd); code != 0)
     return error::from_errno(code, "fcntl", "event channel");

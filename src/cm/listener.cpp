@@ -26,7 +26,8 @@ result<void> set_up(identifier& id, const socket_address& at, const listener_opt
   return id.listen(options.backlog);
 }
 
-// Where to listen, best first. All addresses are those of IPv4: iWARP's of IPv6 take no others.
+// Returns the addresses to listen at, best first. Without a host, this is the IPv4 wildcard: on
+// iWARP, a listener at the IPv6 wildcard does not accept IPv4 connections.
 result<std::vector<socket_address>> addresses_of(const bringup::address& at) {
   if (at.host.empty()) return std::vector{socket_address::any_ipv4(at.port)};
   VERBENA_TRY(

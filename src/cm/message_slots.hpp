@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Registered memory for the messages about buffers that are on their way, in places of one message.
+// Registered memory for advertisement messages in flight. A slot holds one message.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// So many places; those that are free are known. Threads: one thread at a time.
+/// A fixed number of slots and the list of free slots. Threads: one thread at a time.
 class message_slots {
  public:
-  /// `count` places, at least one, in `domain`. Errors: as protection_domain::allocate().
+  /// Allocates `count` slots (at least 1) in `domain`. Errors: those of
+  /// protection_domain::allocate().
   [[nodiscard]] static result<message_slots> create(const protection_domain& domain,
                                                     std::uint32_t count) {
     VERBENA_TRY(auto region,
@@ -33,10 +34,10 @@ class message_slots {
     free_.pop_back();
     return taken;
   }
-  /// Gives a place back that was taken.
-  void release(std::uint32_t slot) { free_.push_back(slot); }  // never beyond what was reserved
+  /// Adds a slot to the free list.
+  void release(std::uint32_t slot) { free_.push_back(slot); }  // within the reserved capacity
 
-  /// A place, for the program and for requests.
+  /// Returns the memory of a slot.
   [[nodiscard]] std::span<std::byte> bytes(std::uint32_t slot) const {
     return region_.bytes().subspan(slot * bringup::advertisement_bytes,
                                    bringup::advertisement_bytes);

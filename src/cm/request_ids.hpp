@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The ids of requests that a session makes by itself.
+// Ids of the work requests that a session posts for itself.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// Of all of them; the lower half is the place of the message.
+/// The bit of all these ids. The lower 32 bits are the slot of the message.
 inline constexpr std::uint64_t library_mark = std::uint64_t{1} << 63;
-/// Of the first message on iWARP.
+/// The bits of the first message on iWARP.
 inline constexpr std::uint64_t greeting_mark = library_mark | std::uint64_t{1} << 62;
 
-/// The place that the id of a message has.
+/// Returns the slot of a message.
 [[nodiscard]] constexpr std::uint32_t slot_of(std::uint64_t id) noexcept {
   return static_cast<std::uint32_t>(id);
 }

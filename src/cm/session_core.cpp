@@ -221,7 +221,7 @@ result<void> session_core::read(send_request request, std::span<const local_slic
     const auto part = into.first(std::min(into.size(), objects_.max_read_slices));
     into = into.subspan(part.size());
     const auto bytes = verbena::detail::total_length(part);
-    // Reads complete in order: the completion of the last one stands for all.
+    // Reads complete in order, so only the last one is signaled.
     send_batch<rc, 1> batch(queue_);
     batch.read(
         {.id = request.id, .signaled = request.signaled && into.empty(), .fenced = request.fenced},

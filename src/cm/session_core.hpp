@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a session consists of. One lock guards all of it but what belongs to the side that is not
-// connected yet. Threads that wait elect one that sleeps on the descriptors, without the lock; the
-// others wait for what it finds. Only that one takes events of the completion channel, so that none
-// is taken away from it.
+// The implementation of a session. From begin() on, one lock guards all members. One of the waiting
+// threads polls the descriptors without the lock; the others wait on a condition variable. Only the
+// polling thread takes events of the completion channel, so no other thread consumes its wake-up.
 #pragma once
 
 #include <condition_variable>
@@ -25,10 +24,11 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-/// Which side of the connection it is.
+/// The side of the connection.
 enum class role : std::uint8_t { active, passive };
 
-/// Threads: thread-safe once it is connected, and before that one thread at a time.
+/// The objects and the state of a session. Threads: thread-safe from begin() on; one thread at a
+/// time before.
 class session_core {
  public:
   [[nodiscard]] static result<std::unique_ptr<session_core>> create(pending_connection& side,
@@ -39,19 +39,19 @@ class session_core {
   ~session_core() = default;
 
   [[nodiscard]] const protection_domain& domain() const noexcept { return objects_.domain; }
-  /// The rights that a buffer is registered with when `asked` are.
+  /// Returns the access flags for the registration of a buffer: `asked`, and those that reads into
+  /// it need.
   [[nodiscard]] access_flags access_for(access_flags asked) const;
 
-  /// The queue pair, to be connected; nothing can be posted until begin().
+  /// Returns the queue pair to be connected. No work request can be posted until begin().
   [[nodiscard]] prepared_queue_pair<rc> take_prepared();
-  /// Begins to work with the connection that was made of it. On iWARP this is when both sides
-  /// say a first message.
+  /// Starts the session on its connection. On iWARP, the sides exchange a first message.
   [[nodiscard]] result<void> begin(cm::connection link, deadline until);
   [[nodiscard]] cm::connection& link() noexcept { return *link_; }
 
   [[nodiscard]] result<void> receive(receive_request request, std::span<const local_slice> into);
   [[nodiscard]] result<void> send(send_request request, std::span<const local_slice> data);
-  /// Of a piece of the peer's memory: which buffer, and where in it.
+  /// A place in the peer's memory: a buffer and an offset.
   struct remote_place {
     const remote_buffer* buffer;
     std::uint64_t offset;
@@ -85,7 +85,7 @@ class session_core {
     completion_queue receives;
     message_slots outgoing;
     message_slots incoming;
-    unique_fd wake;  // readable once the connection is over
+    unique_fd wake;  // readable after the end of the connection
     prepared_queue_pair<rc> prepared;
     role which;
     bool iwarp;
@@ -96,9 +96,10 @@ class session_core {
   [[nodiscard]] static result<parts> make(pending_connection& side, role which,
                                           const session_options& options);
 
-  // All that follows is called with the lock held, which `held` stands for where it is given up.
+  // The functions below are called with the lock held. Those that release it have it as an
+  // argument.
   using held = std::unique_lock<std::mutex>;
-  /// That something may be posted with this id.
+  /// Checks that a work request with this id can be posted.
   [[nodiscard]] result<void> check_post(std::string_view call, std::uint64_t id) const;
   [[nodiscard]] result<void> check_remote(remote_place where, std::uint64_t bytes, access right,
                                           std::string_view call) const;
@@ -106,33 +107,34 @@ class session_core {
                                           std::span<const local_slice> into);
   [[nodiscard]] result<void> post_message(const bringup::advertisement_message& message,
                                           std::uint64_t mark);
-  /// Does `change` to the book, whose message is then posted; the book is unchanged if it is not.
+  /// Applies `change` to the table of advertisements and posts the resulting message. If posting
+  /// fails, the table is unchanged.
   template <class Change>
   [[nodiscard]] result<void> tell(std::string_view call, Change change);
   [[nodiscard]] error too_many(std::string_view call) const;
 
-  /// Waits until `ready`, which is asked whenever something arrived; false when the deadline
-  /// passed.
+  /// Waits until `ready` returns true. Calls it after each arrival. Returns false if the deadline
+  /// passes.
   [[nodiscard]] result<bool> wait(held& lock, const std::function<bool()>& ready, deadline until);
-  /// Watches the descriptors, for all that wait.
+  /// Polls the descriptors on behalf of all waiting threads.
   [[nodiscard]] result<void> watch(held& lock, deadline until);
   [[nodiscard]] result<void> look_at_connection();
-  /// Takes all completions that are there.
+  /// Processes all available completions.
   [[nodiscard]] result<void> drain();
   void take(const completion& done, session_queue which);
   void take_message(const completion& done, std::uint32_t slot);
   void end(error why);
-  /// The first messages on iWARP: the side that asked says one, and the other one answers.
+  /// Exchanges the first messages on iWARP: the active side sends one and the passive side answers.
   [[nodiscard]] result<void> greet(held& lock, deadline until);
   [[nodiscard]] result<void> nudge();
-  /// Whether no more requests succeed, as far as completions and events say.
+  /// Returns whether a completion or an event has reported the end of the connection.
   [[nodiscard]] bool is_ending() const noexcept { return flushed_ || over_.has_value(); }
-  /// Sees to it that over_ says why. On iWARP requests are flushed before the end is reported.
+  /// Waits until over_ has a value. On iWARP, requests are flushed before the end is reported.
   [[nodiscard]] result<void> learn_reason(held& lock, deadline until);
   [[nodiscard]] error failure_of(const completion& failed, session_queue which) const;
-  /// Why no message about buffers will come.
+  /// Returns the reason why no advertisement message can arrive.
   [[nodiscard]] error no_message(text_argument call);
-  /// Waits for `ready`, or until no message can come any more.
+  /// Waits until `ready` returns true, or until no message can arrive.
   [[nodiscard]] result<void> wait_message(held& lock, const std::function<bool()>& ready,
                                           deadline until, text_argument call);
   [[nodiscard]] completion_inbox& inbox(session_queue which) noexcept {
@@ -144,16 +146,16 @@ class session_core {
 
   parts objects_;
   shared_text name_;
-  ibv_qp* queue_ = nullptr;  // null while nothing may be posted
+  ibv_qp* queue_ = nullptr;  // null if no work request can be posted
   std::optional<cm::connection> link_;
 
   mutable std::mutex mutex_;
   std::condition_variable found_;
-  bool has_watcher_ = false;   // on the descriptors
-  std::optional<error> over_;  // why no more requests succeed
-  bool flushed_ = false;       // a request
+  bool has_watcher_ = false;   // a thread polls the descriptors
+  std::optional<error> over_;  // the reason of the end of the connection
+  bool flushed_ = false;       // a work request was flushed
   bool disconnected_ = false;
-  bool greeted_ = false;  // the peer on iWARP said its first message
+  bool greeted_ = false;  // iWARP: the peer's first message has arrived
   std::uint32_t expected_ = 0;
   completion_inbox sent_;
   completion_inbox received_;

@@ -13,7 +13,7 @@
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {
 
-// The address in its own structure; copies, since the storage is of another type.
+// Returns a copy of the address in its own type; the storage has another type.
 template <class Native>
 Native as(const sockaddr_storage& storage) noexcept {
   Native native;
@@ -38,7 +38,7 @@ socklen_t length_of(int family) noexcept {
   }
 }
 
-// Addresses that are any.
+// Wildcard addresses.
 sockaddr_in ipv4_of(std::uint16_t port) noexcept {
   sockaddr_in native{};
   native.sin_family = AF_INET;

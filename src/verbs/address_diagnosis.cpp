@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 namespace {
 
-// Whether the address is one of the device's own, which the software device can reach.
+// Returns whether the GID is in the device's GID table. The software device reaches no other GID.
 bool is_own_address(asked_device device, const address_vector& to) {
   constexpr std::size_t most = 256;
   std::array<ibv_gid_entry, most> entries{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What may be wrong with the way to a peer, in words.
+// Likely causes of failures with the address of a peer.
 #pragma once
 
 #include <string>
@@ -9,10 +9,11 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Why the kernel could not resolve it; empty for addresses without a GID.
+/// Returns why the kernel did not resolve the route; empty for addresses without a GID.
 [[nodiscard]] std::string explain_route(int code, asked_device device, const address_vector& to);
 
-/// Why a device refuses it as invalid; empty if nothing is found. Asks the device about its port.
+/// Returns why a device refuses the address with EINVAL; empty if no cause is found. Queries the
+/// port.
 [[nodiscard]] std::string explain_address(asked_device device, const address_vector& to);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

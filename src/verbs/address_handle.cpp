@@ -22,7 +22,7 @@ address_handle make_handle(ibv_ah* native, const protection_domain& pd, ownershi
                                                                           "address handle");
 }
 
-// What a completion says about who sent the datagram.
+// The fields of a completion that identify the sender of a datagram.
 struct sender {
   verbena::lid lid;
   std::uint8_t service_level = 0;
@@ -33,7 +33,7 @@ struct sender {
 constexpr std::uint8_t next_is_infiniband = 0x1b;
 constexpr std::uint8_t next_is_udp = 17;
 
-// What the entry of the GID table that received the header is used with.
+// Returns the type of the GID table entry to which a datagram with this header was sent.
 result<gid_type> type_of(const global_route_header& header, const std::string& object) {
   if (header.version == global_route_header::form::ipv4 || header.next_header == next_is_udp)
     return gid_type::roce_v2;
@@ -44,7 +44,7 @@ result<gid_type> type_of(const global_route_header& header, const std::string& o
                                      ", which is neither UDP (RoCE v2) nor InfiniBand");
 }
 
-// The entry of the port's GID table that the datagram was sent to.
+// Returns the index of the datagram's destination GID in the port's GID table.
 result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
                                   const global_route_header& header) {
   const auto refuse = [&](const std::string& diagnosis) {
@@ -56,7 +56,7 @@ result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
   VERBENA_TRY(const auto type, type_of(header, pd.name()));
   VERBENA_TRY(const auto table, pd.context().gid_table());
   const auto found = std::ranges::find_if(table, [&](const gid_entry& entry) {
-    // Both entries of InfiniBand and of RoCE v1 are followed by headers of InfiniBand.
+    // With InfiniBand and RoCE v1 entries, an InfiniBand header follows the GRH.
     const bool same_type = (entry.type == gid_type::roce_v2) == (type == gid_type::roce_v2);
     return entry.port == port && entry.gid == header.destination && same_type;
   });
@@ -125,7 +125,7 @@ result<address_vector> protection_domain::sender_address(
   if (!received.ok()) return no_sender(*this);
   sender from{.lid = {}, .has_header = (received.flags().mask() & IBV_WC_GRH) != 0};
   VERBENA_TRY(const auto attributes, context().query_port(port));
-  // On Ethernet there are no LIDs, and queues need not have been created for them.
+  // Ethernet has no LIDs, and the completion queue may have been created without these fields.
   if (attributes.link_layer() != link_layer::ethernet) {
     from.lid = received.source_lid();
     from.service_level = received.service_level();

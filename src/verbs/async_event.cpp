@@ -15,7 +15,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// What an event is about, and so which member of ibv_async_event::element is there.
+// The kind of object of an event, which selects the member of ibv_async_event::element.
 enum class subject : std::uint8_t { device, port, queue_pair, completion_queue, srq, work_queue };
 
 struct kind_text {
@@ -150,7 +150,7 @@ result<void> context::stop_blocking_for_events() const {
 }
 
 int context::async_fd() const {
-  // A descriptor that cannot be changed cannot be waited for either: poll_event() says why.
+  // If the flags of the descriptor cannot be changed, poll_event() returns the error.
   static_cast<void>(stop_blocking_for_events());
   return native()->async_fd;
 }

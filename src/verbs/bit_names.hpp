@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Masks in words.
+// Names of the bits of a mask.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ constexpr std::uint64_t bit(Enum flag) {
   return static_cast<std::uint64_t>(flag);
 }
 
-/// `WITH_IMM | 0x80`: the names of the bits in `mask`, the rest in hexadecimal; `none` for 0.
+/// Returns the names of the bits in `mask` and the unknown bits in hexadecimal, as
+/// `WITH_IMM | 0x80`. Returns `none` for 0.
 [[nodiscard]] inline std::string names_of_bits(std::uint64_t mask,
                                                std::span<const named_bit> known) {
   std::string text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bits that a device's clock counts in.
+// The valid bits of a device's clock.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The mask, asked of the device once; all bits when it does not say.
+/// Returns the mask of the clock; all bits if the device does not report one. Queries the device
+/// once.
 [[nodiscard]] std::uint64_t clock_mask_of(const context& device);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -108,7 +108,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
                                                      call_site where) const {
   VERBENA_ASSERT(!out.empty(), "wait() was called with room for 0 completions; pass at least one");
   constexpr unsigned pauses_per_yield = 64;
-  // Two holders: the channel and this queue.
+  // A use count of 2 (the channel and this queue) means that no other queue uses the channel.
   const auto& use = state().parents().use;
   const bool can_sleep = use != nullptr && use.use_count() == 2;
   bool is_armed = false;
@@ -127,7 +127,7 @@ result<std::span<completion>> completion_queue::wait(std::span<completion> out, 
     if (is_armed) {
       VERBENA_TRY_VOID(channel.wait(until));
     } else {
-      // Events of earlier arms would end the sleep at once.
+      // Events of earlier arms would end the wait at once.
       for (bool has_event = true; has_event;) {
         VERBENA_TRY(const auto earlier, channel.poll_event());
         has_event = earlier.has_value();

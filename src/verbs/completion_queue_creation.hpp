@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What both kinds of completion queues do when they are created.
+// Creation of completion queues of both kinds.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,22 +23,22 @@ struct completion_queue_request {
   std::uint32_t completion_vector;
 };
 
-/// Refuses what no device has.
+/// Checks the capacity and the completion vector.
 [[nodiscard]] result<void> check_completion_queue(const context& of,
                                                   completion_queue_request request);
-/// The error of the creating verb; names the device's limit.
+/// Returns the error of the creating verb with the limit of the device.
 [[nodiscard]] error completion_queue_error(const context& of, completion_queue_request request,
                                            int code);
 [[nodiscard]] std::shared_ptr<completion_queue_state> make_completion_queue_state(
     ibv_cq* native, const context& of, ownership owner,
     const std::optional<completion_channel>& channel);
 
-/// A verb that creates completion queues with lazy reads.
+/// A verb that creates extended completion queues.
 struct extended_queue_creator {
   std::string_view call;
   created<ibv_cq_ex> (*create)(const context& of, ibv_cq_init_attr_ex& asked);
 };
-/// Creates one by `with`.
+/// Creates an extended completion queue with the verb `with`.
 [[nodiscard]] result<extended_completion_queue> create_extended_queue(
     const context& of, std::uint32_t capacity, const extended_completion_queue_options& options,
     const extended_queue_creator& with);

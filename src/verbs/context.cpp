@@ -37,7 +37,8 @@ std::string port_of(port_number port, const std::string& device) {
   return "port " + std::to_string(port.value()) + " of " + device;
 }
 
-// The man page's name of a function that verbs.h reaches through an underscored one.
+// Returns the name of the man page. Some functions of verbs.h are inline and call one with an
+// underscore.
 std::string_view public_name(std::string_view name) {
   if (name.starts_with('_')) name.remove_prefix(1);
   return name;
@@ -53,7 +54,7 @@ gid_entry entry_of(const ibv_gid_entry& native) {
           .interface_index = native.ndev_ifindex};
 }
 
-// Why an entry of a port's table cannot be read: no such port, or no such place in the table.
+// Returns why an entry of a port's table cannot be read: the port or the index does not exist.
 std::string explain_entry(int code, const context& device, port_number port, std::uint32_t index,
                           std::uint32_t (*length_of)(const port_attributes&)) {
   if (code == ENODATA) return "this place of the table is empty";
@@ -126,7 +127,7 @@ result<std::vector<gid_entry>> context::gid_table() const {
   std::vector<gid_entry> table;
   table.reserve(entries.size());
   for (const auto& entry : entries)
-    // An address vector counts ports and places in 8 bits: others can never be used.
+    // Address vectors have 8 bits for ports and for indices, so other entries cannot be used.
     if (entry.gid_index <= std::numeric_limits<std::uint8_t>::max() &&
         entry.port_num <= std::numeric_limits<std::uint8_t>::max())
       table.push_back(entry_of(entry));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The words of failed creations.
+// Errors of creating verbs.
 #pragma once
 
 #include <cerrno>
@@ -12,16 +12,17 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The error of a creating verb on `object`, with what usually stands behind its errno.
+/// Returns the error of a creating verb on `object` with the usual cause of its errno.
 [[nodiscard]] error creation_error(int code, std::string_view call, std::string_view object);
 
-/// What was asked for and what the device has; a negative limit is none.
+/// A requested amount and the limit of the device. A negative limit means that there is no limit.
 struct asked_amount {
   const char* what;
   std::uint32_t asked;
   int limit;
 };
-/// `max_wr 20 > the device's maximum 10, …` for what exceeds its limit; empty if nothing does.
+/// Returns the amounts that exceed their limits: `max_wr 20 > the device's maximum 10, …`. Returns
+/// an empty string if no amount does.
 [[nodiscard]] std::string above_limits(std::initializer_list<asked_amount> amounts);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

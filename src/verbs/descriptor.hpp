@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Descriptors that events come from.
+// File descriptors of events.
 #pragma once
 
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Sets O_NONBLOCK. 0 or the errno of fcntl(2).
+/// Sets O_NONBLOCK. Returns 0 or the errno of fcntl(2).
 [[nodiscard]] int make_non_blocking(int fd) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::detail

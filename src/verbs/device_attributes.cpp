@@ -32,7 +32,7 @@ std::optional<std::chrono::nanoseconds> extended_device_attributes::duration_of(
     device_ticks ticks) const noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
   constexpr std::int64_t longest = std::numeric_limits<std::int64_t>::max();
-  // Ten terahertz: what lies beyond is no clock, and does not fit into the product below.
+  // 10 THz. A higher frequency is not plausible and would overflow the product below.
   constexpr std::uint64_t implausible_khz = 10'000'000'000;
   if (clock_khz() == 0 || clock_khz() > implausible_khz) return std::nullopt;
   const auto khz = static_cast<std::int64_t>(clock_khz());

@@ -11,7 +11,7 @@ namespace {
 using detail::bit;
 using detail::named_bit;
 
-// The numbers in the header are those of verbs.h.
+// The values in the header equal those in verbs.h.
 static_assert(bit(device_capability::managed_flow_steering) == IBV_DEVICE_MANAGED_FLOW_STEERING);
 static_assert(bit(device_capability::mem_window_type_2b) == IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 static_assert(bit(device_capability::pci_write_end_padding) == IBV_DEVICE_PCI_WRITE_END_PADDING);

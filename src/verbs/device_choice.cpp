@@ -32,7 +32,7 @@ bool has_active_port(const context& opened) {
 }
 
 // rxe, siw and other software devices of the kernel have no parent device in sysfs. A device
-// without a folder in sysfs is a test's, and counts as hardware.
+// without a folder in sysfs belongs to a test and counts as hardware.
 bool is_software(const device& of) {
   if (of.origin() == provider_origin::soft) return true;
   const ibv_device& native = *of.native();
@@ -43,7 +43,7 @@ bool is_software(const device& of) {
          !std::filesystem::exists(folder / "device", failed);
 }
 
-// The devices that open_best() did not choose, in case no better one follows.
+// The devices that open_best() has skipped. They are used if no better device follows.
 struct skipped_devices {
   std::optional<context> inactive;
   std::optional<error> failure;
@@ -52,7 +52,7 @@ struct skipped_devices {
   void note(const std::string& reason) { reasons += (reasons.empty() ? "" : "; ") + reason; }
 };
 
-// Opens the candidate if it is good enough to be the best.
+// Opens the candidate. Returns it if it is the software device or has an active port.
 std::optional<context> try_device(const device& candidate, skipped_devices& others) {
   auto opened = candidate.open();
   if (!opened) {

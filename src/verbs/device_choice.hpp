@@ -21,11 +21,11 @@ enum class soft_mode : std::uint8_t { on, off, only };
 /// Parses a value of VERBENA_SOFTDEV. nullptr and the empty string mean `on`.
 [[nodiscard]] result<soft_mode> parse_soft_mode(const char* value);
 
-/// Joins the lists, hardware first. A device of both lists is taken from `soft`.
+/// Joins the lists, hardware first. If a device is in both lists, only the entry of `soft` remains.
 [[nodiscard]] std::vector<device> merge_lists(std::vector<device> hardware,
                                               std::vector<device> soft);
 
-/// The choice of open_device() without a name.
+/// The device that open_device() without a name opens.
 struct chosen_device {
   context opened;
   std::string warning;  ///< why no adapter with an active port was chosen; empty if one was

@@ -33,7 +33,7 @@ result<device_clock_time> context::read_clock() const {
                              status.code == EOPNOTSUPP ? has_none : "");
   if ((values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK) == 0)
     return error::not_supported(verb.name(), name(), has_none);
-  // Drivers that count no seconds put all ticks into the second field; it may hold more than 10^9.
+  // Drivers that do not count seconds store all ticks in tv_nsec, which may then exceed 10^9.
   const auto ticks = static_cast<std::uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000U +
                      static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
   return device_clock_time({.ticks = ticks, .mask = detail::clock_mask_of(*this)});

@@ -23,7 +23,7 @@ result<soft_mode> mode_from_environment() {
   return detail::parse_soft_mode(std::getenv("VERBENA_SOFTDEV"));
 }
 
-// The devices of a provider, if it can be loaded.
+// Returns the devices of a provider, or the error of loading the provider.
 result<std::vector<device>> list_of(result<const provider*> from) {
   if (!from) return std::move(from).error();
   return list_devices(**from);
@@ -70,7 +70,7 @@ result<context> open_device(devices accepted) {
   VERBENA_TRY(const auto all, list_devices());
   VERBENA_TRY(auto chosen, detail::open_best(all, accepted));
   static std::atomic_flag warned;
-  // VERBENA_SOFTDEV=only is a choice of the user.
+  // With VERBENA_SOFTDEV=only the user has selected the software device.
   if (!chosen.warning.empty() && *mode_from_environment() != soft_mode::only &&
       !warned.test_and_set())
     log(log_level::warning, chosen.warning);

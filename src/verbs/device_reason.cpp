@@ -17,7 +17,7 @@ std::string device_reason(const provider& of, const failed_completion& failed) {
     text.resize(complete ? length : length + 1);
     if (complete) return text;
   }
-  // It grew between the two calls: what fits is still true.
+  // The text grew between the two calls. Its beginning is still valid.
   text.resize(std::min(text.size(), text.find('\0')));
   return text;
 }

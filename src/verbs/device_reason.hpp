@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the device itself says about a failed completion.
+// The device's own explanation of a failed completion.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Which check failed, on which key, with which numbers. Empty for devices that do not say (only
-/// the software device does) and when it is forgotten.
+/// Returns the check that failed with its key and values. Returns an empty string if the device has
+/// no explanation. Only the software device has explanations, and it discards old ones.
 [[nodiscard]] std::string device_reason(const provider& of, const failed_completion& failed);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

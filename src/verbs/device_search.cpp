@@ -22,7 +22,7 @@ error not_found(std::string_view call, const std::string& wanted, const std::str
       there.empty() ? "there is no RDMA device" : "no device matches; the devices are: " + there);
 }
 
-// `soft0 (eth0), mlx5_0 (eth1)`.
+// Returns a list like `soft0 (eth0), mlx5_0 (eth1)`.
 std::string list_with(std::span<const device> among,
                       const std::function<std::string(const device&)>& note) {
   std::string text;
@@ -33,8 +33,8 @@ std::string list_with(std::span<const device> among,
   return text;
 }
 
-// The names of the network interfaces in a device's GID tables, each once; empty if it cannot be
-// opened.
+// Returns the names of the network interfaces in a device's GID tables, each once. Returns an empty
+// list if the device cannot be opened.
 std::vector<std::string> interfaces_of(const device& of) {
   std::vector<std::string> names;
   const auto opened = of.open();
@@ -54,7 +54,7 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-// The ports of a device; empty if it cannot be opened or queried.
+// Returns the ports of a device; an empty list if the device cannot be opened or queried.
 std::vector<port_attributes> ports_of(const device& of) {
   std::vector<port_attributes> ports;
   const auto opened = of.open();
@@ -67,7 +67,7 @@ std::vector<port_attributes> ports_of(const device& of) {
   return ports;
 }
 
-// The data rate of an active port; 0 if the port is not active or the rate is not known.
+// Returns the data rate of a port; 0 if the port is not active or the rate is unknown.
 double active_gbps(const port_attributes& port) {
   return port.state() == port_state::active ? port.data_gbps().value_or(0) : 0;
 }
@@ -78,7 +78,7 @@ std::string gbps_text(double gbps) {
   return text;
 }
 
-// What a search for a property of ports looks for, and how an error describes it.
+// A search for a property of ports, and the texts of its error.
 struct port_search {
   std::string_view call;
   std::string wanted;

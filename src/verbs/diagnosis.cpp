@@ -30,7 +30,7 @@ std::string limit_text(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : byte_text(limit);
 }
 
-// What the device says about itself, or nothing.
+// Queries the attributes of the device; returns false if that fails.
 bool ask(asked_device device, ibv_device_attr& attributes) {
   return !call(device.from->verbs.query_device, device.context, &attributes).failed;
 }
@@ -58,7 +58,7 @@ std::string explain_memory_limit(asked_device device, registration wanted) {
   return text;
 }
 
-// Whether a page of the memory is mapped at all: mincore(2) knows.
+// Returns whether the page of an address is mapped. mincore(2) fails with ENOMEM if it is not.
 bool is_mapped(std::uintptr_t address) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   unsigned char unused = 0;
@@ -93,7 +93,7 @@ std::string explain_listing(int code) {
 std::string explain_missing_hardware() {
   std::error_code failed;
   std::string names;
-  // No range-for: its steps throw.
+  // A range-for would throw exceptions: it increments without an error_code.
   std::filesystem::directory_iterator entry("/sys/class/infiniband", failed);
   for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
     names += (names.empty() ? "" : ", ") + entry->path().filename().string();

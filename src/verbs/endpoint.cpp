@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint8_t gid_is_there = 1;
 
-// Puts values behind each other. Precondition: there is room.
+// Writes values in network byte order one after another. Precondition: the buffer is large enough.
 class writer {
  public:
   explicit writer(std::byte* out) noexcept : out_(out) {}

@@ -16,15 +16,15 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Reading a field that was not asked for costs no check on the way: the queue's own function is
-// replaced by one that says which rule was broken.
+// Reads of a field that the queue was not created with stop the program without a check on the data
+// path: guard() replaces the read function of the native queue.
 template <auto Member, completion_field Field>
 struct reader;
 template <class Return, class... Arguments, Return (*ibv_cq_ex::*Member)(ibv_cq_ex*, Arguments...),
           completion_field Field>
 struct reader<Member, Field> {
   static Return refuse(ibv_cq_ex* /*queue*/, Arguments... /*arguments*/) {
-    // The text outlives the program's end.
+    // Static, because the handler of broken rules may keep the pointer.
     static const std::string rule =
         "a completion queue is read only for fields it was created with: " + to_string(Field) +
         " was not among them";
@@ -51,13 +51,13 @@ void guard_fields(ibv_cq_ex& queue, completion_fields asked) noexcept {
   reader<&ibv_cq_ex::read_completion_wallclock_ns, field::wall_clock>::guard(queue, asked);
 }
 
-// The mask of the clock, if times of it can be read.
+// Returns the mask of the device's clock if the queue has timestamps.
 std::uint64_t clock_mask_for(completion_fields fields, const context& of) {
   return fields.contains(completion_field::timestamp) ? detail::clock_mask_of(of)
                                                       : ~std::uint64_t{0};
 }
 
-// Zero asks for nothing; otherwise old providers see a mask that they do not know.
+// Sets IBV_CQ_INIT_ATTR_MASK_FLAGS only with flags: old providers refuse the mask.
 void set_flags(ibv_cq_init_attr_ex& asked, const extended_completion_queue_options& options) {
   if (options.single_threaded) asked.flags |= IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
   if (options.ignore_overrun) asked.flags |= IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
@@ -67,13 +67,13 @@ void set_flags(ibv_cq_init_attr_ex& asked, const extended_completion_queue_optio
 #ifdef VERBENA_CHECKED
 using lazy_completions = std::deque<std::unique_ptr<lazy_completion>>;
 
-// The completions that are gone on this thread, oldest first.
+// The completions of this thread that are no longer valid, oldest first.
 lazy_completions& gone_here() {
   thread_local lazy_completions gone;
   return gone;
 }
 
-// Memory for one; that of the oldest when there are many.
+// Returns a new completion. If there are many invalid ones, reuses the memory of the oldest.
 std::unique_ptr<lazy_completion> lazy_completion_at(ibv_cq_ex* queue, std::uint64_t clock_mask,
                                                     call_site polled) {
   constexpr std::size_t most = 256;

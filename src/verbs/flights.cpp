@@ -110,7 +110,7 @@ void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signa
   facts.receive_queue = queue->recv_cq;
   facts.shared_receives = queue->srq;
   facts.all_signaled = all_signaled;
-  facts.in_order = queue->qp_type != IBV_QPT_DRIVER;  // scalable reliable datagrams are not
+  facts.in_order = queue->qp_type != IBV_QPT_DRIVER;  // SRD completes out of order
   if (queue->qp_type == IBV_QPT_UD) facts.header_bytes = 40;
   flights::appears(std::move(facts));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Objects that module check is told of when they are made; only checked builds do that.
+// Registers new objects with module check in checked builds.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,10 +16,10 @@ namespace verbena::inline VERBENA_ABI::detail {
 #ifdef VERBENA_CHECKED
 void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signaled);
 void watch(ibv_srq* queue, const std::string& name);
-/// Of memory at `memory`, nullptr when this process does not see it; `registered` is where the
-/// program did that, if that is known.
+/// Registers a memory region. `memory` is nullptr if this process does not map the memory.
+/// `registered` is the call in the program that registered it, if it is known.
 void watch(const memory_region& region, const void* memory, std::optional<call_site> registered);
-/// The device is told to forget or to fail what a queue pair has.
+/// Records a transition: RESET discards the outstanding work requests, ERR flushes them.
 void watch_state(const ibv_qp* queue, ibv_qp_state state) noexcept;
 #else
 inline void watch(ibv_qp*, const std::string&, std::optional<bool>) noexcept {}

@@ -11,7 +11,7 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-// Lower is better.
+// Returns the rank of an entry; the entry with the lowest rank is the best.
 int rank(const gid_entry& entry) {
   if (entry.type != gid_type::roce_v2) return 3;
   switch (scope_of(entry.gid)) {

@@ -9,13 +9,13 @@
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-constexpr std::size_t ipv4_at = 20;  ///< of the 40 bytes; the rest is an IPv4 header
+constexpr std::size_t ipv4_at = 20;  ///< offset of an IPv4 header in the 40 bytes
 constexpr std::size_t ipv4_bytes = 20;
-constexpr std::size_t checksum_at = 10;  ///< of an IPv4 header
+constexpr std::size_t checksum_at = 10;  ///< offset in an IPv4 header
 
 using form = global_route_header::form;
 
-// The checksum of RFC 791 of a header whose own is not counted.
+// Returns the checksum of an IPv4 header (RFC 791). Skips the checksum field of the header.
 std::uint16_t checksum(std::span<const std::byte> ipv4) {
   std::uint32_t sum = 0;
   byte_reader in(ipv4);
@@ -42,7 +42,7 @@ result<form> form_of(std::span<const std::byte> bytes) {
                                std::to_string(first) + " and " +
                                std::to_string(byte_at(ipv4, 0) >> 4));
   }
-  // The source address of an IPv6 header may look like one of IPv4 by chance.
+  // The source address of an IPv6 header may by chance look like the start of an IPv4 header.
   if (byte_at(ipv4, 0) != 0x45) return form::ipv6;
   byte_reader sum(ipv4.subspan(checksum_at));
   return *sum.take<std::uint16_t>() == checksum(ipv4) ? form::ipv4 : form::ipv6;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What handles say and do when an object cannot be destroyed.
+// Log messages of handles, and objects that cannot be destroyed.
 #include "verbena/verbs/handle.hpp"
 
 #include <mutex>
@@ -15,7 +15,7 @@ namespace {
 std::string cause_of(int code, std::string_view in_use) {
   switch (code) {
     case EBUSY:
-    case EINVAL:  // rxe's word for a completion queue in use
+    case EINVAL:  // rxe returns EINVAL for a completion queue in use
       return std::string(in_use);
     case ENODEV:
     case EIO:
@@ -45,8 +45,8 @@ void report_refused_teardown(std::string_view call, const std::string& object, i
 }
 
 void abandon(std::shared_ptr<const void> object) {
-  // Never destroyed: what is here must outlive everything. Reachable, so that leak checkers see
-  // that it is kept on purpose.
+  // Never destroyed, because the objects must exist until the process ends. Reachable, so that leak
+  // checkers do not report them.
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<const void>>;
   const std::lock_guard lock(mutex);

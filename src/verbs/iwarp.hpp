@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether a device is of iWARP, of which the verbs themselves say little.
+// Recognition of iWARP devices.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -8,12 +8,12 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Whether connections of this device are of iWARP.
+/// Returns whether the device is an iWARP device.
 [[nodiscard]] inline bool is_iwarp(const ibv_context& device) {
   return device.device->transport_type == IBV_TRANSPORT_IWARP;
 }
 
-/// The same.
+/// Returns whether the device is an iWARP device.
 [[nodiscard]] inline bool is_iwarp(const context& device) { return is_iwarp(*device.native()); }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

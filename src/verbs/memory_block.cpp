@@ -15,7 +15,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// The kernel's default huge page, 2 MiB if it does not say.
+// Returns the size of the kernel's default huge page; 2 MiB if it is unknown.
 std::size_t huge_page_bytes() {
   std::size_t kib = 2048;
   if (std::FILE* file = std::fopen("/proc/meminfo", "re")) {
@@ -35,7 +35,7 @@ std::size_t round_up(std::size_t bytes, std::size_t page) {
   return (bytes + page - 1) / page * page;
 }
 
-// The software device's huge pages, whatever the kernel's default is.
+// The software device uses huge pages of this size, also if the kernel's default differs.
 constexpr std::size_t soft_huge_page_bytes = std::size_t{2} << 20U;
 
 struct mapping {

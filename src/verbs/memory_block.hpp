@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory that the library allocates for a region: page-aligned, zeroed, and on the software device
-// such that peers on the host can map it.
+// Memory that the library allocates for a region: page-aligned and zeroed. On the software device,
+// peers on the host can map it.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Owns memory; frees it in the destructor, after everything that keeps it. Threads: immutable.
+/// Owns memory and frees it in the destructor. Threads: immutable.
 class memory_block {
  public:
-  /// Errors: the errno of mmap(2) or of the software device, with an explanation.
+  /// Allocates memory. Errors: the errno of mmap(2) or of the software device, with its cause.
   [[nodiscard]] static result<std::shared_ptr<const memory_block>> allocate(
       const provider& from, std::size_t bytes, allocate_options options);
 
-  /// A block of memory of the program, which `owner` keeps. Destroys `owner` instead of unmapping.
+  /// Makes a block of memory of the program, which `owner` keeps. The destructor destroys `owner`
+  /// and does not unmap the memory.
   [[nodiscard]] static std::shared_ptr<const memory_block> adopt(std::span<std::byte> memory,
                                                                  std::shared_ptr<const void> owner);
 
@@ -29,9 +30,9 @@ class memory_block {
   memory_block& operator=(const memory_block&) = delete;
   ~memory_block();
 
-  /// At least the bytes that were asked for.
+  /// Returns the memory, which has at least the requested size.
   [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(memory_); }
-  /// Bytes of the pages that it consists of; no other memory is on them.
+  /// Returns the size of the pages of the memory; no other memory is on these pages.
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
 
  private:
@@ -45,8 +46,8 @@ class memory_block {
 
   void* memory_;
   std::size_t mapped_bytes_;
-  const provider* soft_ = nullptr;     // whose soft_free gives it back; nullptr: munmap(2)
-  std::shared_ptr<const void> owner_;  // of memory of the program, which is not unmapped here
+  const provider* soft_ = nullptr;     // its soft_free frees the memory; nullptr: munmap(2)
+  std::shared_ptr<const void> owner_;  // keeps memory of the program, which is not unmapped
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

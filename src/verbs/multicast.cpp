@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups of queue pairs for datagrams.
+// Membership of queue pairs in multicast groups.
 #include "src/verbs/multicast.hpp"
 
 #include <algorithm>

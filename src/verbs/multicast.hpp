@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups by their GIDs.
+// GIDs of multicast groups.
 #pragma once
 
 #include "verbena/base/guid.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// True for the GID of a multicast group: ff00::/8, or an IPv4 address of class D (RoCE v2).
+/// Returns whether the GID is that of a multicast group: ff00::/8, or an IPv4 address of class D
+/// (RoCE v2).
 [[nodiscard]] bool is_multicast(const gid& address) noexcept;
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -26,7 +26,7 @@ result<void> check_rights(std::string_view call, const std::string& object, acce
   return {};
 }
 
-// Refuses addresses that a region of `length` bytes cannot have.
+// Checks that a region of `length` bytes can begin at the base address.
 result<void> check_base(std::string_view call, const std::string& object,
                         std::pair<std::uint64_t, std::size_t> range, access_flags access) {
   const auto [base, length] = range;
@@ -40,7 +40,7 @@ result<void> check_base(std::string_view call, const std::string& object,
   return {};
 }
 
-// What is registered: memory that `block` owns, if it is not null.
+// Memory to be registered, and its options.
 struct wanted_region {
   std::span<std::byte> memory;
   access_flags access;
@@ -54,7 +54,7 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   const auto memory = wanted.memory;
   const auto access = wanted.access;
   const auto base = wanted.base_address;
-  // Rights that old kernels do not know are optional: only the newer verb leaves them out there.
+  // Old kernels refuse optional access flags. Only ibv_reg_mr_iova2 removes the flags there.
   constexpr auto optional = std::uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
   const bool newer =
       base.has_value() || ((access.mask() & optional) != 0 && verbs.reg_mr_iova2.available());
@@ -192,7 +192,7 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
                                 .access = access,
                                 .offset_in_page_differs =
                                     detail::differ_in_page(memory.base_address, memory.offset)}));
-  // The verb leaves the offset where the address would be: libibverbs' verbs.c.
+  // The verb stores the offset in ibv_mr::addr. Source: libibverbs/verbs.c.
   auto region = detail::internals::make<memory_region>(
       detail::make_memory_region_state(made.native, *this, {place, nullptr}, ownership::take),
       detail::region_attributes{

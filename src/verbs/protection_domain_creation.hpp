@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of a new protection domain, and of what is made from one.
+// State objects of protection domains and of objects that are created from them.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] std::shared_ptr<protection_domain_state> make_protection_domain_state(
     ibv_pd* native, const std::shared_ptr<context_state>& of, ownership owner);
 
-/// A handle of what was made from `pd` alone; messages call it `WHAT of DEVICE`.
+/// Makes the handle of an object whose only parent is `pd`. Messages name the object
+/// `WHAT of DEVICE`.
 template <class Handle, class State>
 [[nodiscard]] Handle make_child(typename State::native_type* native, const protection_domain& pd,
                                 ownership owner, std::string_view what) {

@@ -40,7 +40,7 @@ constexpr std::array<detail::named_bit, 22> attribute_names = {{
     {IBV_QP_RATE_LIMIT, "RATE_LIMIT"},
 }};
 
-// The value that `make` yields if `which` is in `mask`.
+// Returns `make()` if `which` is in `mask`.
 template <class Make>
 auto if_set(queue_pair_attribute_mask mask, attribute which, Make&& make)
     -> std::optional<decltype(make())> {

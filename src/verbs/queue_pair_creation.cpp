@@ -44,7 +44,7 @@ ibv_qp_init_attr_ex native_attributes(const protection_domain& pd, const queue_p
   return out;
 }
 
-// The granted capabilities are written back into `asked`.
+// Creates a queue pair with ibv_create_qp(3). Stores the granted capabilities in `asked`.
 created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex& asked) {
   ibv_qp_init_attr classic{.send_cq = asked.send_cq,
                            .recv_cq = asked.recv_cq,
@@ -57,7 +57,7 @@ created<ibv_qp> create_classic(const protection_domain& pd, ibv_qp_init_attr_ex&
   return made;
 }
 
-// Which of the device's limits the options exceed; empty if none.
+// Returns the sizes that exceed a limit of the device; an empty string if no size does.
 std::string exceeded_limits(const protection_domain& pd, const queue_sizes& sizes) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
@@ -71,7 +71,7 @@ std::string exceeded_limits(const protection_domain& pd, const queue_sizes& size
   return text;
 }
 
-// How many queue pairs the device has room for; empty when it does not tell.
+// Returns the number of queue pairs that the device supports; an empty string if it is unknown.
 std::string room_for_queue_pairs(const protection_domain& pd) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
@@ -88,7 +88,7 @@ error creation_failed(const protection_domain& pd, const queue_pair_request& ask
   return cause.empty() ? failed : std::move(failed).with_diagnosis(cause);
 }
 
-// Why the request makes no sense on any device; empty if it does.
+// Returns why the request is invalid on every device; an empty string if it is valid.
 std::string fault_of(const queue_pair_request& asked) {
   if (asked.route.port == port_number(0)) return "ports count from 1";
   if (!asked.possible.contains(asked.operations))
@@ -128,7 +128,7 @@ result<gid_entry> find_gid(const context& device, const port_attributes& port,
   return device.routable_gid(asked.route.port);
 }
 
-// On Ethernet, and on links of vendors' own that give out no LIDs, as EFA's.
+// Ethernet has no LIDs, and vendor-specific link layers such as EFA's may have none.
 bool is_addressed_by_gid(const port_attributes& port) noexcept {
   return port.link_layer() == link_layer::ethernet ||
          (port.link_layer() == link_layer::unspecified && port.lid() == lid(0));
@@ -162,7 +162,7 @@ result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pa
   return created;
 }
 
-// Asks the device about its port, its GID and its limits.
+// Queries the port, its GID and the limits of the device.
 result<local_side> find_local_side(const protection_domain& pd, const queue_pair_request& asked) {
   const context device = pd.context();
   VERBENA_TRY(const auto limits, device.query());
@@ -199,11 +199,11 @@ result<native_queue_pair> create_by_verbs(const protection_domain& pd,
   created<ibv_qp> made;
   std::string_view verb = verbs.create_qp.name();
   if (request.extended) made = call_create(verbs.create_qp_ex, pd.native()->context, &asked);
-  // Only what ibv_create_qp_ex(3) made may be asked for its extended interface: libibverbs looks
-  // into it, and providers without the interface have something else there.
+  // ibv_qp_to_qp_ex(3) is only valid for queue pairs of ibv_create_qp_ex(3). It reads a field
+  // behind ibv_qp, and providers without the extended interface have other data there.
   if (made) return native_queue_pair{made.native, verbs.qp_to_qp_ex(made.native)};
-  // Providers without send_ops say so in several ways: ask again without. What is wrong in the
-  // options themselves is then refused again.
+  // Providers without send_ops fail with one of several errnos: repeat without send_ops. Invalid
+  // options fail again.
   if (!request.extended || made.code == EOPNOTSUPP || made.code == ENOSYS || made.code == EINVAL ||
       made.code == EPROTONOSUPPORT)
     made = create_classic(pd, asked);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Making native queue pairs, on the extended interface where there is one.
+// Creation of native queue pairs, with the extended interface if the device has it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,12 +12,12 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// The queues that a queue pair works with; empty for adopted ones.
+/// The queues of a queue pair; null for adopted queue pairs.
 struct queue_parents {
   std::shared_ptr<completion_queue_state> send;
   std::shared_ptr<completion_queue_state> receive;
   std::shared_ptr<shared_receive_queue_state> shared;
-  std::optional<bool> all_signaled;  ///< nothing: not known
+  std::optional<bool> all_signaled;  ///< nullopt: unknown
 };
 
 [[nodiscard]] std::shared_ptr<queue_pair_state_object> make_queue_pair_state(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The words of what fails on a queue pair: completions and refused posts, with what only the queue
-// pair knows. Asked after a failure only.
+// Errors of failed completions and refused posts, with the peer and the options of the queue pair.
+// For use after a failure only.
 #include <cerrno>
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ std::string address_text(const address_vector& of) {
   return of.gid->is_ipv4_mapped() && text.starts_with(mapped) ? text.substr(mapped.size()) : text;
 }
 
-// ` to queue pair 0x1a2b at 192.0.2.1`; empty for queue pairs that have no peer, or none yet.
+// Returns ` to queue pair 0x1a2b at 192.0.2.1`; an empty string if the queue pair has no peer.
 std::string peer_of(const queue_pair_base& queue) {
   const ibv_qp_type type = queue.native()->qp_type;
   if (type != IBV_QPT_RC && type != IBV_QPT_UC) return {};
@@ -37,12 +37,12 @@ std::string peer_of(const queue_pair_base& queue) {
   return " to queue pair " + hexadecimal(destination->value()) + " at " + address_text(*address);
 }
 
-// A queue of a queue pair, for the words of a refused post.
+// The send queue or the receive queue in the error of a refused post.
 struct posted_queue {
   const char* name;
   std::uint32_t requests;
   std::uint32_t slices;
-  const char* first_state;  // that accepts requests
+  const char* first_state;  // the first one that accepts requests
   bool (*accepts)(queue_pair_state);
 };
 

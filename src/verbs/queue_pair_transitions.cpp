@@ -13,7 +13,7 @@ namespace {
 using state = queue_pair_state;
 using mask = std::uint32_t;
 
-// The groups of types that share rules.
+// Types of queue pairs with the same rules.
 enum class family : std::uint8_t { rc, uc, ud, xrc_initiator, xrc_target, unknown };
 
 struct rule {
@@ -118,7 +118,7 @@ family family_of(ibv_qp_type type) noexcept {
   }
 }
 
-// The rule of a change, or nullptr if there is no such change.
+// Returns the rule of a transition; nullptr if the transition does not exist.
 const rule* find(family of, state from, state to) noexcept {
   static constexpr std::array<rule, 2> anywhere = {
       {{family::unknown, state::reset, state::reset, 0, 0},
@@ -130,7 +130,7 @@ const rule* find(family of, state from, state to) noexcept {
   return nullptr;
 }
 
-// Everything that some change of this family sets. The rest means nothing on it.
+// Returns the attributes that at least one transition of this family sets.
 mask known_to(family of) noexcept {
   mask all = IBV_QP_STATE | IBV_QP_CAP;
   for (const rule& each : rules)

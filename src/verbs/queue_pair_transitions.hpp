@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which attributes a change of state needs and allows. Consulted only after a provider refused a
-// change with EINVAL: it explains, it never refuses by itself.
+// Required and optional attributes of state transitions. For use after a provider has refused a
+// transition with EINVAL: this code explains failures and refuses no transition.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,9 +18,9 @@ struct transition {
   queue_pair_state to;
 };
 
-/// What is wrong with changing these attributes: `there is no transition from RTS to INIT`, or the
-/// missing and the disallowed attributes. Empty if nothing is, and for types of queue pairs that no
-/// specification describes.
+/// Returns why a transition with these attributes is invalid: `there is no transition from RTS to
+/// INIT`, or the missing and the disallowed attributes. Returns an empty string for valid
+/// transitions and for types of queue pairs without a specification.
 [[nodiscard]] std::string explain_transition(transition change, queue_pair_attribute_mask mask);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

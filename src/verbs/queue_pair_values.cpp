@@ -12,7 +12,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-constexpr std::uint32_t first_usable_number = 2;  // 0 and 1 are the management's
+constexpr std::uint32_t first_usable_number = 2;  // 0 and 1 are for management datagrams
 
 std::string port_text(port_number port) { return "port " + std::to_string(port.value()); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a refused change of a queue pair may have wrong besides its set of attributes. Consulted
-// only after a provider refused the change: it explains, it never refuses by itself.
+// Invalid values in a refused change of a queue pair. For use after a provider has refused the
+// change: this code explains failures and refuses no change.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// Which value of `changes` the device cannot take: a port, an index, an MTU, a depth. Asks the
-/// device for its limits. Empty if none is found.
+/// Returns the value of `changes` that the device does not support: a port, an index, an MTU or a
+/// depth. Returns an empty string if there is no such value. Queries the device for its limits.
 [[nodiscard]] std::string explain_values(asked_device device, const queue_pair_attributes& changes);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

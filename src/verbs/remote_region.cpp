@@ -42,7 +42,7 @@ result<remote_region> remote_region::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != encoded_size)
     return refuse("the description has " + std::to_string(bytes.size()) + " bytes, version " +
                   std::to_string(wire_version) + " has " + std::to_string(encoded_size));
-  // The size was checked: none of these can be missing.
+  // The size was checked, so each read succeeds.
   const auto address = reader.take<std::uint64_t>().value_or(0);
   const auto length = reader.take<std::uint64_t>().value_or(0);
   const remote_key key(reader.take<std::uint32_t>().value_or(0));

@@ -20,7 +20,7 @@ shared_receive_queue make_handle(ibv_srq* native, const protection_domain& pd, o
   return made;
 }
 
-// Which of the device's limits are exceeded; empty if none.
+// Returns the options that exceed a limit of the device; an empty string if no option does.
 std::string exceeded_limits(const protection_domain& pd, shared_receive_queue_options asked) {
   ibv_device_attr limits{};
   if (detail::call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed)

@@ -9,7 +9,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-// The end of a range that wraps around is written as a sum.
+// Returns the end of a range. If the end exceeds 64 bits, returns it as a sum.
 std::string end_of(slice_range part) {
   if (part.length <= std::numeric_limits<std::uint64_t>::max() - part.offset)
     return std::to_string(part.offset + part.length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pieces of text that several files of this module print.
+// Formatting that several files of this module share.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-/// `unknown (7)`: a value of an enumeration that this library does not know.
+/// Returns `unknown (7)` for a value that the enumeration does not have.
 [[nodiscard]] std::string unknown_value(std::int64_t value);
-/// `64 KiB`, `1000 bytes`: the largest unit that is exact.
+/// Returns a size in the largest unit that is exact: `64 KiB`, `1000 bytes`.
 [[nodiscard]] std::string byte_text(std::uint64_t bytes);
-/// Appends `name: value` as a line of its own.
+/// Appends the line `name: value`.
 void add_line(std::string& text, std::string_view name, std::string_view value);
-/// `1 port`, `2 ports`.
+/// Returns a number with its noun: `1 port`, `2 ports`.
 [[nodiscard]] std::string counted(std::uint64_t count, std::string_view what);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -79,7 +79,7 @@ function(verbena_module name)
     return()  # a header-only module
   endif()
   add_library(verbena_${name} OBJECT ${sources})
-  target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers)
+  target_link_libraries(verbena_${name} PRIVATE verbena_flags verbena_interface verbena_rdma_headers verbena_fmt)
   set_target_properties(verbena_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   verbena_unity(verbena_${name} ${verbena_module_batch})
   # The library searches libverbena-soft.so here after the loader's own search path.
@@ -88,7 +88,7 @@ function(verbena_module name)
   if(VERBENA_NO_EXCEPTIONS)
     add_library(verbena_${name}_no_exceptions OBJECT ${sources})
     target_link_libraries(verbena_${name}_no_exceptions PRIVATE
-      verbena_flags verbena_interface_no_exceptions verbena_rdma_headers)
+      verbena_flags verbena_interface_no_exceptions verbena_rdma_headers verbena_fmt)
     target_compile_options(verbena_${name}_no_exceptions PRIVATE -fno-exceptions)
     target_compile_definitions(verbena_${name}_no_exceptions PRIVATE "${soft_library}")
     set_target_properties(verbena_${name}_no_exceptions PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/cm/address_info.hpp"
 
+#include <fmt/format.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
@@ -36,7 +37,8 @@ address_info info_of(const rdma_addrinfo& native) {
 
 // rdma_getaddrinfo(3) returns the code of getaddrinfo(3), or -1 with an errno.
 error not_found(int outcome, int code, const address_query& query) {
-  const std::string what = query.node + (query.service.empty() ? "" : ":" + query.service);
+  const std::string what =
+      query.service.empty() ? query.node : fmt::format("{}:{}", query.node, query.service);
   if (outcome == -1) return detail::call_failed(code, "rdma_getaddrinfo", what);
   return error::unavailable(EHOSTUNREACH, "rdma_getaddrinfo", what, ::gai_strerror(outcome));
 }

@@ -23,8 +23,8 @@ result<connection_parameters> parameters_for(const identifier& id,
   if (prepared.native()->context != id.native()->verbs)
     return error::invalid_argument("connect", id.name(),
                                    "the queue pair belongs to another open device than the "
-                                   "connection; create it from context() of this connector or "
-                                   "request");
+                                   "connection; create the queue pair with context() of this "
+                                   "connector or request");
   const auto& wishes = prepared.options().reliability;
   connection_parameters told{
       .private_data = options.private_data,
@@ -77,7 +77,7 @@ result<event> wait(const event_channel& channel, const identifier& id, const ste
                    deadline until, std::optional<rejection>* refused) {
   for (;;) {
     VERBENA_TRY(auto taken, channel.wait_event(until));
-    if (!taken) return error::timed_out(what.call, id.name(), what.on_silence);
+    if (!taken) return error::timed_out(what.call, id.name(), what.on_timeout);
     if (taken->kind() == what.wanted || taken->kind() == what.or_else) return *std::move(taken);
     if (auto said = taken->rejected(); said && refused != nullptr) *refused = *std::move(said);
     if (is_failure(taken->kind())) return taken->failure(what.call.view());

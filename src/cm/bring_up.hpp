@@ -31,7 +31,7 @@ struct step {
   text_argument call;        ///< the function of librdmacm
   event_kind wanted;         ///< ends the step
   event_kind or_else;        ///< also ends the step; equal to `wanted` if there is only one
-  text_argument on_silence;  ///< the diagnosis when the deadline passes
+  text_argument on_timeout;  ///< the diagnosis if the deadline passes
 };
 /// Waits for the event that ends `what`. Skips other events; failures are errors. Stores a
 /// rejection in `refused`.

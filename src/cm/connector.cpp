@@ -25,7 +25,7 @@ result<event> connector::wait(event_kind wanted, event_kind or_else, const char*
                       {.call = step,
                        .wanted = wanted,
                        .or_else = or_else,
-                       .on_silence = "no answer in time; check that the host of the peer is up "
+                       .on_timeout = "no answer in time; check that the host of the peer is up "
                                      "and that UDP port 4791 is open in both directions"},
                       until, &rejection_);
 }
@@ -69,8 +69,8 @@ result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
   const bool peer_sends_first = options.first == first_sender::passive && id_.is_iwarp();
   if (peer_sends_first && taken.options().signal_all)
     return error::invalid_argument("connector::connect", id_.name(),
-                                   "first_sender::passive needs requests that are not signaled, "
-                                   "and this queue pair has signal_all; create it without");
+                                   "first_sender::passive posts an unsignaled request, but the "
+                                   "queue pair has signal_all; create it without signal_all");
   VERBENA_TRY(const auto told, detail::parameters_for(id_, taken, options, nullptr));
   VERBENA_TRY_VOID(detail::initialise(id_, taken));
   VERBENA_TRY_VOID(id_.connect(told));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/cm/event.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 #include <utility>
 
 #include "src/cm/event_texts.hpp"
 #include "src/cm/names.hpp"
+#include "src/verbs/text.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/enum_bits.hpp"
 
@@ -59,7 +62,7 @@ bool is_handshake(event_kind kind) noexcept {
 std::string to_string(event_kind kind) {
   const auto index = static_cast<std::uint32_t>(kind);
   return index < kind_names.size() ? std::string(kind_names[index])
-                                   : "unknown (" + std::to_string(index) + ")";
+                                   : verbena::detail::unknown_value(index);
 }
 
 bool is_failure(event_kind kind) noexcept {
@@ -131,10 +134,11 @@ result<identifier> event::take_request() {
   if (kind_ != event_kind::connect_request)
     return error::invalid_argument(
         "take_request", object_,
-        "the event is " + to_string(kind_) + "; only CONNECT_REQUEST has a new identifier");
+        fmt::format("the event is {}; only CONNECT_REQUEST has a new identifier",
+                    to_string(kind_)));
   if (!request_ || request_->state_ == nullptr)
     return error::invalid_argument("take_request", object_,
-                                   "the request was taken before; take it once");
+                                   "the request was already taken; an event has one request");
   identifier taken = *std::move(request_);
   request_.reset();
   return taken;
@@ -155,7 +159,8 @@ error event::failure(std::string_view call) const {
   VERBENA_ASSERT(is_failure(kind_),
                  "event::failure() needs an event for which is_failure() is true");
   const std::string words = detail::explain(kind_, status_);
-  const std::string text = to_string(kind_) + (words.empty() ? "" : ": " + words);
+  const std::string text =
+      fmt::format("{}{}{}", to_string(kind_), words.empty() ? "" : ": ", words);
   switch (kind_) {
     case event_kind::rejected:
       return error::from_errno(ECONNREFUSED, call, object_, text);
@@ -169,11 +174,11 @@ error event::failure(std::string_view call) const {
 }
 
 std::string to_string(const event& of) {
-  std::string text = to_string(of.kind()) + " of " + of.object();
+  std::string text = fmt::format("{} of {}", to_string(of.kind()), of.object());
   if (of.kind() == event_kind::rejected)
-    text += ", status " + describe_rejection(of.status());
+    text += fmt::format(", status {}", describe_rejection(of.status()));
   else if (of.status() != 0)
-    text += ", status " + std::to_string(of.status());
+    text += fmt::format(", status {}", of.status());
   return text;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/cm/event_texts.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 
@@ -25,8 +27,8 @@ constexpr std::array<reason_text, 31> reasons = {{
     {8, "no program listens at this port of the peer"},
     {9, "the peer does not support this transport"},
     {10,
-     "the peer still has an older connection of this queue pair, as one side was restarted; try "
-     "again"},
+     "the peer still has an older connection of this queue pair, because one side was restarted; "
+     "connect again"},
     {11, "the peer has no such reliable datagram channel"},
     {12, "the GID does not belong to the peer"},
     {13, "the LID does not belong to the peer"},
@@ -68,16 +70,14 @@ std::string_view cause_of(int code) noexcept {
              "check the permissions of /dev/infiniband/rdma_cm";
     case ENOENT:
       return "/dev/infiniband/rdma_cm does not exist; load the module rdma_ucm, or pass the device "
-             "to "
-             "the container";
+             "to the container";
     case ETIMEDOUT:
       return "the peer's address was not resolved in time; check that the host is up and on this "
              "network";
     case EHOSTUNREACH:
     case ENETUNREACH:
-      return "there is no route to the address, or the neighbour does not answer; check with `ip "
-             "route "
-             "get` and `ping`";
+      return "there is no route to the address, or the neighbour does not answer; check with "
+             "`ip route get` and `ping`";
     case EINVAL:
       return "the call is invalid in the identifier's state, or an argument exceeds a limit of the "
              "device";
@@ -101,14 +101,14 @@ bool rejection::is_by_the_program() const noexcept {
 std::string describe_rejection(int status) {
   if (status < 0) {
     if (status == -ECONNREFUSED)
-      return std::to_string(status) +
-             ", the peer rejected the request, or no program listens at this port";
-    if (status == -ECONNRESET) return std::to_string(status) + ", the peer closed the connection";
-    return std::to_string(status) + ", " + error::from_errno(-status, "the peer").message();
+      return fmt::format("{}, the peer rejected the request, or no program listens at this port",
+                         status);
+    if (status == -ECONNRESET) return fmt::format("{}, the peer closed the connection", status);
+    return fmt::format("{}, {}", status, error::from_errno(-status, "the peer").message());
   }
   for (const auto& [reason, text] : reasons)
-    if (reason == status) return std::to_string(status) + ", " + std::string(text);
-  return std::to_string(status) + ", an unknown reason";
+    if (reason == status) return fmt::format("{}, {}", status, text);
+  return fmt::format("{}, an unknown reason", status);
 }
 
 namespace detail {
@@ -121,7 +121,7 @@ std::string explain(event_kind kind, int status) {
   const std::string_view cause = status < 0 ? cause_of(-status) : std::string_view();
   switch (kind) {
     case event_kind::rejected:
-      return "the request was rejected with status " + describe_rejection(status);
+      return fmt::format("the request was rejected with status {}", describe_rejection(status));
     case event_kind::unreachable:
       return "the peer does not answer; check that its host is up, that UDP port 4791 is open in "
              "both directions, and that both sides have a RoCE v2 GID";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/cm/identifier.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -52,11 +54,11 @@ const char* words(message of) noexcept {
 result<void> check_private_data(const identifier& id, message of, std::size_t bytes) {
   const std::size_t limit = private_data_limit(id.space(), of);
   if (bytes <= limit) return {};
-  return error::invalid_argument(words(of), id.name(),
-                                 "private data of a " + std::string(words(of)) +
-                                     " in the port space " + to_string(id.space()) +
-                                     " has at most " + std::to_string(limit) + " bytes, not " +
-                                     std::to_string(bytes) + "; send the rest after connecting");
+  return error::invalid_argument(
+      words(of), id.name(),
+      fmt::format("private data of a {} in the port space {} has at most "
+                  "{} bytes, not {}; send the rest after connecting",
+                  words(of), to_string(id.space()), limit, bytes));
 }
 
 rdma_conn_param native_parameters(const connection_parameters& from) noexcept {
@@ -148,20 +150,21 @@ std::string name_of(const rdma_cm_id& id) {
   const auto here = known_address(id.route.addr.src_addr);
   const auto there = known_address(id.route.addr.dst_addr);
   const std::string device =
-      id.verbs != nullptr ? std::string(" on ") + static_cast<const char*>(id.verbs->device->name)
+      id.verbs != nullptr ? fmt::format(" on {}", static_cast<const char*>(id.verbs->device->name))
                           : std::string();
-  if (there)
-    return "connection " + (here ? to_string(*here) + " -> " : "to ") + to_string(*there) + device;
-  if (here) return "identifier at " + to_string(*here) + device;
-  return "identifier of the port space " + to_string(static_cast<port_space>(id.ps));
+  if (there && here)
+    return fmt::format("connection {} -> {}{}", to_string(*here), to_string(*there), device);
+  if (there) return fmt::format("connection to {}{}", to_string(*there), device);
+  if (here) return fmt::format("identifier at {}{}", to_string(*here), device);
+  return fmt::format("identifier of the port space {}", to_string(static_cast<port_space>(id.ps)));
 }
 
 identifier_state::~identifier_state() {
   const auto status = verbena::detail::call(calls().destroy_id, native_);
   if (!status.failed) return;
   log(log_level::error,
-      call_failed(status.code, calls().destroy_id.name(), "identifier").message() +
-          "; the identifier and its channel are kept until the process ends");
+      fmt::format("{}; the identifier and its channel are kept until the process ends",
+                  call_failed(status.code, calls().destroy_id.name(), "identifier").message()));
   verbena::detail::abandon(std::move(channel_));
 }
 

@@ -16,7 +16,9 @@ constexpr detail::step until_established = {
     .call = "rdma_accept",
     .wanted = event_kind::established,
     .or_else = event_kind::established,
-    .on_silence = "the peer did not say in time that it is connected"};
+    .on_timeout =
+        "the peer did not confirm the connection in time; check that the peer's process "
+        "runs and that UDP port 4791 is open in both directions"};
 
 result<void> set_up(identifier& id, const socket_address& at, const listener_options& options) {
   if (options.type_of_service) VERBENA_TRY_VOID(id.set_type_of_service(*options.type_of_service));

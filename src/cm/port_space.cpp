@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/cm/port_space.hpp"
 
+#include "src/verbs/text.hpp"
+
 namespace verbena::inline VERBENA_ABI::cm {
 
 std::string to_string(port_space space) {
@@ -14,7 +16,7 @@ std::string to_string(port_space space) {
     case port_space::ib:
       return "IB";
   }
-  return "unknown (" + std::to_string(static_cast<std::uint32_t>(space)) + ")";
+  return verbena::detail::unknown_value(static_cast<std::int64_t>(space));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm

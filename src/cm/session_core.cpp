@@ -3,6 +3,7 @@
 // session_messages.cpp has the advertisement messages.
 #include "src/cm/session_core.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -25,8 +26,9 @@ result<protection_domain> domain_for(const pending_connection& side, const conte
   if (options.domain->native()->context != device.native())
     return error::invalid_argument(
         "session", device.name(),
-        "session_options::domain belongs to another device than the one that reaches " +
-            (side.peer_address() ? to_string(*side.peer_address()) : std::string("the peer")));
+        fmt::format(
+            "session_options::domain belongs to another device than the one that reaches {}",
+            side.peer_address() ? to_string(*side.peer_address()) : "the peer"));
   return *options.domain;
 }
 
@@ -134,8 +136,8 @@ result<void> session_core::greet(held& lock, deadline until) {
     if (!came && until.expired())
       return error::timed_out(
           "connect", name_,
-          "the first message of the peer's session did not arrive; on iWARP both "
-          "sides must be sessions");
+          "the first message of the peer's session did not arrive; on iWARP both sides must be "
+          "sessions");
     if (!came && first) VERBENA_TRY_VOID(nudge());
   }
   if (!greeted_) {
@@ -164,20 +166,21 @@ result<void> session_core::check_post(std::string_view call, std::uint64_t id) c
   return {};
 }
 
-result<void> session_core::check_remote(remote_place where, std::uint64_t bytes, access right,
+result<void> session_core::check_remote(remote_place where, std::uint64_t bytes, access needed,
                                         std::string_view call) const {
   const auto& [number, name, region, access] = *where.buffer;
   if (number != 0 && !book_.is_usable(number))
     return error::from_errno(ENOENT, call, to_string(region),
                              "the peer revoked this buffer, or this side released it");
-  if (!access.contains(right))
+  if (!access.contains(needed))
     return error::invalid_argument(call, to_string(region),
-                                   "the peer permits only " + to_string(access));
+                                   fmt::format("the request needs {}, the peer permits only {}",
+                                               to_string(needed), to_string(access)));
   if (where.offset > region.length() || bytes > region.length() - where.offset)
     return error::invalid_argument(call, to_string(region),
-                                   "the request of " + std::to_string(bytes) + " bytes at offset " +
-                                       std::to_string(where.offset) + " exceeds the buffer of " +
-                                       std::to_string(region.length()) + " bytes");
+                                   fmt::format("the request of {} bytes at offset {} exceeds the "
+                                               "buffer of {} bytes",
+                                               bytes, where.offset, region.length()));
   return {};
 }
 

@@ -101,7 +101,7 @@ class session_core {
   using held = std::unique_lock<std::mutex>;
   /// Checks that a work request with this id can be posted.
   [[nodiscard]] result<void> check_post(std::string_view call, std::uint64_t id) const;
-  [[nodiscard]] result<void> check_remote(remote_place where, std::uint64_t bytes, access right,
+  [[nodiscard]] result<void> check_remote(remote_place where, std::uint64_t bytes, access needed,
                                           std::string_view call) const;
   [[nodiscard]] result<void> post_receive(receive_request request,
                                           std::span<const local_slice> into);
@@ -110,7 +110,7 @@ class session_core {
   /// Applies `change` to the table of advertisements and posts the resulting message. If posting
   /// fails, the table is unchanged.
   template <class Change>
-  [[nodiscard]] result<void> tell(std::string_view call, Change change);
+  [[nodiscard]] result<void> post_change(std::string_view call, Change change);
   [[nodiscard]] error too_many(std::string_view call) const;
 
   /// Waits until `ready` returns true. Calls it after each arrival. Returns false if the deadline

@@ -14,7 +14,7 @@ session_request::session_request(std::unique_ptr<detail::session_core> core,
 result<session> session_request::accept(std::span<const std::byte> private_data,
                                         deadline until) && {
   auto made = take_core();
-  VERBENA_ASSERT(made != nullptr, "a client is answered once");
+  VERBENA_ASSERT(made != nullptr, "accept() of a session_request that was answered or moved from");
   VERBENA_TRY(auto link, std::move(request_).accept(made->take_prepared(),
                                                     {.private_data = private_data}, until));
   VERBENA_TRY_VOID(made->begin(std::move(link), until));
@@ -27,8 +27,8 @@ result<void> session_request::reject(std::span<const std::byte> private_data) &&
 
 result<session_listener> session_listener::open(const bringup::address& at,
                                                 const listener_options& options) {
-  VERBENA_TRY(auto door, listener::open(at, options));
-  return session_listener(std::move(door));
+  VERBENA_TRY(auto made, listener::open(at, options));
+  return session_listener(std::move(made));
 }
 
 result<session_request> session_listener::next_request(const session_options& options,

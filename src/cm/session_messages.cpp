@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Advertisement messages.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -26,7 +28,7 @@ result<void> session_core::expect_message() {
 error session_core::too_many(std::string_view call) const {
   return error::from_errno(
       ENOBUFS, call, name_,
-      "session_options::max_messages advertisement messages are outstanding; raise it, "
+      "session_options::max_messages advertisement messages are outstanding; raise max_messages, "
       "or wait for completions");
 }
 
@@ -48,7 +50,7 @@ result<void> session_core::post_message(const bringup::advertisement_message& me
 }
 
 template <class Change>
-result<void> session_core::tell(std::string_view call, Change change) {
+result<void> session_core::post_change(std::string_view call, Change change) {
   VERBENA_TRY_VOID(check_post(call, 0));
   auto changed = book_;
   VERBENA_TRY(const bringup::advertisement_message message, change(changed));
@@ -66,29 +68,31 @@ result<std::uint32_t> session_core::advertise(const local_buffer& buffer, access
                                    "with session_options::domain");
   if (!region.access().contains(access))
     return error::invalid_argument("advertise", name_,
-                                   "the buffer was registered with " + to_string(region.access()) +
-                                       ", which does not permit " + to_string(access) +
-                                       "; register it with these access flags");
+                                   fmt::format("the buffer was registered with {}, which does not "
+                                               "permit {}; register it with these access flags",
+                                               to_string(region.access()), to_string(access)));
   const held lock(mutex_);
   std::uint32_t number = 0;
-  VERBENA_TRY_VOID(
-      tell("advertise",
-           [&](bringup::advertisement_table& book) -> result<bringup::advertisement_message> {
-             bringup::advertisement_message message{};
-             VERBENA_TRY(number, book.advertise(region.remote(), access, name, message));
-             return message;
-           }));
+  VERBENA_TRY_VOID(post_change(
+      "advertise",
+      [&](bringup::advertisement_table& book) -> result<bringup::advertisement_message> {
+        bringup::advertisement_message message{};
+        VERBENA_TRY(number, book.advertise(region.remote(), access, name, message));
+        return message;
+      }));
   return number;
 }
 
 result<void> session_core::revoke(std::uint32_t number) {
   const held lock(mutex_);
-  return tell("revoke", [&](bringup::advertisement_table& book) { return book.revoke(number); });
+  return post_change("revoke",
+                     [&](bringup::advertisement_table& book) { return book.revoke(number); });
 }
 
 result<void> session_core::release(std::uint32_t number) {
   const held lock(mutex_);
-  return tell("release", [&](bringup::advertisement_table& book) { return book.release(number); });
+  return post_change("release",
+                     [&](bringup::advertisement_table& book) { return book.release(number); });
 }
 
 bool session_core::is_advertised(std::uint32_t number) const {

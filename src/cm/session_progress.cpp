@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Waiting, and processing of completions.
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -107,19 +108,20 @@ void session_core::take(const completion& done, session_queue which) {
 error session_core::failure_of(const completion& failed, session_queue which) const {
   const std::string request = (failed.id() & library_mark) != 0
                                   ? std::string("an advertisement message")
-                                  : "work request " + std::to_string(failed.id());
+                                  : fmt::format("work request {}", failed.id());
   if (failed.status() == completion_status::flushed && over_)
-    return error(*over_).with_diagnosis(request + " was flushed");
+    return error(*over_).with_diagnosis(fmt::format("{} was flushed", request));
   auto why = failed.result().error();
-  if ((failed.id() & library_mark) != 0) why = std::move(why).with_diagnosis("it was " + request);
+  if ((failed.id() & library_mark) != 0)
+    why = std::move(why).with_diagnosis(fmt::format("the work request was {}", request));
   const auto words = queue_of(which).explain(failed);
   return words.empty() ? why : std::move(why).with_diagnosis(words);
 }
 
 result<void> session_core::learn_reason(held& lock, deadline until) {
-  constexpr auto patience = std::chrono::seconds(1);
+  constexpr auto reason_timeout = std::chrono::seconds(1);
   if (over_) return {};
-  const auto end = deadline::at(std::min(until.when(), deadline::after(patience).when()));
+  const auto end = deadline::at(std::min(until.when(), deadline::after(reason_timeout).when()));
   VERBENA_TRY_VOID(wait(lock, [this] { return over_.has_value(); }, end));
   if (!over_)
     over_ =

@@ -2,6 +2,7 @@
 #include "verbena/cm/socket_address.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
 
@@ -80,16 +81,17 @@ result<socket_address> socket_address::parse(std::string_view numeric, std::uint
     return made;
   }
   return error::invalid_argument("socket_address::parse", text,
-                                 "it is neither an IPv4 nor an IPv6 address; names are looked up "
-                                 "by cm::connector or cm::address_info");
+                                 "the text is neither an IPv4 nor an IPv6 address; "
+                                 "cm::connector::resolve() and cm::resolve() accept host names");
 }
 
 result<socket_address> socket_address::from_native(const sockaddr& native) {
   const socklen_t length = length_of(native.sa_family);
   if (length == 0)
     return error::not_supported("socket_address::from_native", {},
-                                "the connection manager has no addresses of the family " +
-                                    std::to_string(native.sa_family));
+                                fmt::format("the connection manager does not support addresses of "
+                                            "the family {}",
+                                            native.sa_family));
   socket_address made;
   std::memcpy(&made.storage_, &native, length);
   return made;
@@ -164,8 +166,8 @@ bool operator==(const socket_address& a, const socket_address& b) noexcept {
 }
 
 std::string to_string(const socket_address& of) {
-  const std::string port = ":" + std::to_string(of.port());
-  return of.family() == AF_INET ? of.host() + port : "[" + of.host() + "]" + port;
+  return of.family() == AF_INET ? fmt::format("{}:{}", of.host(), of.port())
+                                : fmt::format("[{}]:{}", of.host(), of.port());
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm

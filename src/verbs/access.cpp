@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/access.hpp"
 
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
 
 #include <array>
 #include <utility>
-
-#include "src/verbs/text.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -50,7 +49,7 @@ std::string to_string(access_flags set) {
     append(name);
     set = set.without(flag);
   }
-  if (!set.empty()) append(detail::hexadecimal(set.mask()));
+  if (!set.empty()) append(fmt::format("{:#x}", set.mask()));
   return text;
 }
 

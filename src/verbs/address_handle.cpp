@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/address_handle.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string>
@@ -39,9 +41,9 @@ result<gid_type> type_of(const global_route_header& header, const std::string& o
     return gid_type::roce_v2;
   if (header.next_header == next_is_infiniband) return gid_type::infiniband;
   return error::invalid_argument("sender_address", object,
-                                 "the header is followed by protocol " +
-                                     std::to_string(header.next_header) +
-                                     ", which is neither UDP (RoCE v2) nor InfiniBand");
+                                 fmt::format("the next header of the GRH is {}, which is neither "
+                                             "UDP (17, RoCE v2) nor InfiniBand (27)",
+                                             header.next_header));
 }
 
 // Returns the index of the datagram's destination GID in the port's GID table.
@@ -51,8 +53,10 @@ result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
     return error::invalid_argument("sender_address", pd.name(), diagnosis);
   };
   if (detail::is_multicast(header.destination))
-    return refuse("the datagram was sent to the multicast group " + to_string(header.destination) +
-                  ", which is no address of this side");
+    return refuse(
+        fmt::format("the datagram was sent to the multicast group {}, which is not a "
+                    "local GID; make an address_vector with the source GID of the GRH",
+                    to_string(header.destination)));
   VERBENA_TRY(const auto type, type_of(header, pd.name()));
   VERBENA_TRY(const auto table, pd.context().gid_table());
   const auto found = std::ranges::find_if(table, [&](const gid_entry& entry) {
@@ -61,8 +65,10 @@ result<gid_index> receiving_entry(const protection_domain& pd, port_number port,
     return entry.port == port && entry.gid == header.destination && same_type;
   });
   if (found == table.end())
-    return refuse("the GRH's destination GID " + to_string(header.destination) +
-                  " is not in the local port's GID table");
+    return refuse(
+        fmt::format("the GRH's destination GID {} is not in the GID table of port {}; "
+                    "check the port number and the GRH",
+                    to_string(header.destination), port.value()));
   return found->index;
 }
 
@@ -75,8 +81,8 @@ result<address_vector> way_back(const protection_domain& pd, const sender& from,
   if (!from.has_header) return way;
   if (!header)
     return error::invalid_argument("sender_address", pd.name(),
-                                   "the datagram has a GRH, and none was passed: it is in "
-                                   "the first 40 bytes of the receive");
+                                   "the datagram has a GRH, but no GRH was passed; decode the "
+                                   "first 40 bytes of the receive");
   VERBENA_TRY(way.source_gid, receiving_entry(pd, port, *header));
   way.gid = header->source;
   way.traffic_class = header->traffic_class;
@@ -135,9 +141,9 @@ result<address_vector> protection_domain::sender_address(
 }
 
 address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd, ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "an address handle to adopt is not null");
+  VERBENA_ASSERT(native != nullptr, "address_handle::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),
-                 "an address handle is adopted with its own protection domain");
+                 "address_handle::adopt() was called with another protection domain");
   return make_handle(native, pd, owner);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/address_vector.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstring>
 
-#include "src/verbs/text.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -16,16 +17,14 @@ constexpr std::uint32_t largest_flow_label = 0xf'ffff;
 
 std::string to_string(const address_vector& way) {
   std::string text;
-  if (way.lid != lid()) text += "lid " + detail::hexadecimal(way.lid.value()) + ", ";
+  if (way.lid != lid()) text += fmt::format("lid {:#x}, ", way.lid.value());
   if (way.gid)
-    text += "gid " + to_string(*way.gid) + " by gid index " +
-            std::to_string(way.source_gid.value()) + ", ";
-  text += "port " + std::to_string(way.port.value());
-  if (way.service_level != 0) text += ", service level " + std::to_string(way.service_level);
-  if (way.traffic_class != 0) text += ", traffic class " + std::to_string(way.traffic_class);
-  if (way.flow_label != 0) text += ", flow label " + detail::hexadecimal(way.flow_label);
-  if (way.source_path_bits != 0)
-    text += ", source path bits " + std::to_string(way.source_path_bits);
+    text += fmt::format("gid {} by gid index {}, ", to_string(*way.gid), way.source_gid.value());
+  text += fmt::format("port {}", way.port.value());
+  if (way.service_level != 0) text += fmt::format(", service level {}", way.service_level);
+  if (way.traffic_class != 0) text += fmt::format(", traffic class {}", way.traffic_class);
+  if (way.flow_label != 0) text += fmt::format(", flow label {:#x}", way.flow_label);
+  if (way.source_path_bits != 0) text += fmt::format(", source path bits {}", way.source_path_bits);
   return text;
 }
 
@@ -33,20 +32,25 @@ namespace detail {
 
 result<void> check_address(const address_vector& way, std::string_view call,
                            const std::string& object) {
-  const auto refuse = [&](std::string_view rule) {
-    return error::invalid_argument(call, object, rule);
+  const auto refuse = [&](std::string_view diagnosis) {
+    return error::invalid_argument(call, object, diagnosis);
   };
-  if (way.service_level > 15) return refuse("a service level has 4 bits: 0 to 15");
-  if (way.flow_label > largest_flow_label) return refuse("a flow label has 20 bits: 0 to 0xfffff");
-  if (way.source_path_bits > 127) return refuse("source path bits are 7 bits: 0 to 127");
-  if (way.port == port_number(0)) return refuse("ports count from 1");
+  if (way.service_level > 15)
+    return refuse(fmt::format("service level {} exceeds 15 (4 bits)", way.service_level));
+  if (way.flow_label > largest_flow_label)
+    return refuse(fmt::format("flow label {:#x} exceeds 0xfffff (20 bits)", way.flow_label));
+  if (way.source_path_bits > 127)
+    return refuse(fmt::format("source path bits {} exceed 127 (7 bits)", way.source_path_bits));
+  if (way.port == port_number(0)) return refuse("port 0 does not exist: ports count from 1");
   return {};
 }
 
 ibv_ah_attr native_address(const address_vector& way) {
-  VERBENA_ASSERT(way.service_level <= 15, "a service level has 4 bits: 0 to 15");
-  VERBENA_ASSERT(way.flow_label <= largest_flow_label, "a flow label has 20 bits: 0 to 0xfffff");
-  VERBENA_ASSERT(way.source_path_bits <= 127, "source path bits are 7 bits: 0 to 127");
+  VERBENA_ASSERT(way.service_level <= 15, "the service level of an address_vector exceeds 15");
+  VERBENA_ASSERT(way.flow_label <= largest_flow_label,
+                 "the flow label of an address_vector exceeds 0xfffff");
+  VERBENA_ASSERT(way.source_path_bits <= 127,
+                 "the source path bits of an address_vector exceed 127");
   ibv_ah_attr out{};
   out.dlid = way.lid.value();
   out.sl = way.service_level;

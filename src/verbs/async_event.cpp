@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/async_event.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <array>
@@ -28,24 +29,22 @@ struct kind_text {
 // Specification 11.6.3.
 constexpr std::array<kind_text, 21> kinds = {{
     {"CQ_ERR", subject::completion_queue,
-     "the queue overflowed and is lost with the queue pairs on it: make it as large as all that "
-     "can "
-     "be outstanding"},
+     "the completion queue overflowed; it and its queue pairs are no longer usable: create it with "
+     "an entry for each work request that can be outstanding"},
     {"QP_FATAL", subject::queue_pair,
      "the queue pair failed and is in the error state: its last completions may be missing"},
     {"QP_REQ_ERR", subject::queue_pair,
      "a peer sent a request that is not valid; the queue pair is in the error state"},
     {"QP_ACCESS_ERR", subject::queue_pair,
      "a request of the peer violated the key, range or access flags of a memory region; the queue "
-     "pair is in the "
-     "error state"},
+     "pair is in the error state"},
     {"COMM_EST", subject::queue_pair, "the first message arrived before the queue pair was in RTS"},
     {"SQ_DRAINED", subject::queue_pair,
      "all requests that were posted before the send queue was stopped are complete"},
     {"PATH_MIG", subject::queue_pair, "the connection uses its alternate path now"},
     {"PATH_MIG_ERR", subject::queue_pair, "the connection could not migrate to its alternate path"},
     {"DEVICE_FATAL", subject::device,
-     "the device failed or was removed: close it and everything made from it"},
+     "the device failed or was removed: close it and all objects created from it"},
     {"PORT_ACTIVE", subject::port, "the link is up"},
     {"PORT_ERR", subject::port, "the link is down"},
     {"LID_CHANGE", subject::port, "the LID of the port changed: send the new LID to the peers"},
@@ -53,7 +52,7 @@ constexpr std::array<kind_text, 21> kinds = {{
     {"SM_CHANGE", subject::port, "the subnet manager changed"},
     {"SRQ_ERR", subject::srq, "the shared receive queue failed: no more receives can be posted"},
     {"SRQ_LIMIT_REACHED", subject::srq,
-     "the number of receives is below the armed limit: post more, and arm it again"},
+     "the number of receives is below the armed limit: post receives and arm the limit again"},
     {"QP_LAST_WQE_REACHED", subject::queue_pair,
      "a queue pair in the error state takes no more receives from its shared receive queue"},
     {"CLIENT_REREGISTER", subject::port, "the subnet manager requests all registrations again"},
@@ -75,25 +74,24 @@ bool is_about_a(subject wanted, async_event_kind kind) noexcept {
 
 std::string object_of(const ibv_async_event& pending, async_event_kind kind,
                       std::string_view device) {
-  std::string name(device);
   const kind_text* const text = text_of(kind);
   switch (text != nullptr ? text->about : subject::device) {
     case subject::port:
-      return "port " + std::to_string(pending.element.port_num) + " of " + name;
+      return fmt::format("port {} of {}", pending.element.port_num, device);
     case subject::queue_pair:
       return pending.element.qp == nullptr
-                 ? "a queue pair on " + name
-                 : "queue pair " + detail::hexadecimal(pending.element.qp->qp_num) + " on " + name;
+                 ? fmt::format("a queue pair on {}", device)
+                 : fmt::format("queue pair {:#x} on {}", pending.element.qp->qp_num, device);
     case subject::completion_queue:
-      return "completion queue of " + name;
+      return fmt::format("completion queue of {}", device);
     case subject::srq:
-      return "shared receive queue of " + name;
+      return fmt::format("shared receive queue of {}", device);
     case subject::work_queue:
-      return "work queue of " + name;
+      return fmt::format("work queue of {}", device);
     case subject::device:
       break;
   }
-  return name;
+  return std::string(device);
 }
 
 }  // namespace
@@ -134,7 +132,7 @@ bool async_event::is_about(const ibv_srq* queue) const noexcept {
 }
 
 std::string to_string(const async_event& event) {
-  std::string text = to_string(event.kind()) + " of " + event.object();
+  std::string text = fmt::format("{} of {}", to_string(event.kind()), event.object());
   if (const auto meaning = describe(event.kind()); !meaning.empty())
     text.append(": ").append(meaning);
   return text;
@@ -144,7 +142,9 @@ result<void> context::stop_blocking_for_events() const {
   auto& done = state().parents().memory->events_do_not_block;
   if (done.load(std::memory_order_relaxed)) return {};
   if (const int code = detail::make_non_blocking(native()->async_fd); code != 0)
-    return error::from_errno(code, "fcntl", name(), "the descriptor of its events was closed");
+    return error::from_errno(code, "fcntl", name(),
+                             "the descriptor of the asynchronous events is not open; do not close "
+                             "async_fd()");
   done.store(true, std::memory_order_relaxed);
   return {};
 }

@@ -2,6 +2,8 @@
 // Names of the bits of a mask.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,7 +38,7 @@ constexpr std::uint64_t bit(Enum flag) {
     add(each.name);
     mask &= ~each.bit;
   }
-  if (mask != 0) add(hexadecimal(mask));
+  if (mask != 0) add(fmt::format("{:#x}", mask));
   return text.empty() ? "none" : text;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/completion_queue.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -35,13 +37,16 @@ result<void> check_completion_queue(const context& of, completion_queue_request 
   const auto refuse = [&](const std::string& diagnosis) {
     return error::invalid_argument(request.call, of.name(), diagnosis);
   };
-  if (request.capacity == 0) return refuse("a completion queue has at least one entry");
+  if (request.capacity == 0)
+    return refuse("the capacity is 0; a completion queue has at least one entry");
   if (request.capacity > static_cast<std::uint32_t>(std::numeric_limits<int>::max()))
-    return refuse("a completion queue has at most 2147483647 entries");
+    return refuse(fmt::format("the capacity is {}; a completion queue has at most {} entries",
+                              request.capacity, std::numeric_limits<int>::max()));
   if (const auto vectors = of.completion_vectors();
       request.completion_vector >= std::max(vectors, 1U))
-    return refuse("completion vector " + std::to_string(request.completion_vector) +
-                  " does not exist: the device has " + std::to_string(vectors));
+    return refuse(
+        fmt::format("completion vector {} does not exist: the device has {}, counted from 0",
+                    request.completion_vector, vectors));
   return {};
 }
 
@@ -50,12 +55,12 @@ error completion_queue_error(const context& of, completion_queue_request request
   if (code != EINVAL && code != ENOMEM) return failed;
   ibv_device_attr limits{};
   if (call(of.provider().verbs.query_device, of.native(), &limits).failed) return failed;
-  const auto asked = std::to_string(request.capacity);
   if (limits.max_cqe > 0 && request.capacity > static_cast<std::uint32_t>(limits.max_cqe))
-    return std::move(failed).with_diagnosis(asked + " entries were asked, the device has at most " +
-                                            std::to_string(limits.max_cqe));
-  return std::move(failed).with_diagnosis(asked + " entries were asked; the device has at most " +
-                                          std::to_string(limits.max_cq) + " completion queues");
+    return std::move(failed).with_diagnosis(
+        above_limits({{"the capacity", request.capacity, limits.max_cqe}}));
+  return std::move(failed).with_diagnosis(
+      fmt::format("{} entries were requested; the device has at most {} completion queues",
+                  request.capacity, limits.max_cq));
 }
 
 error polling_failure(int status) {
@@ -63,7 +68,8 @@ error polling_failure(int status) {
   const int code = status == -1 ? 0 : std::abs(status);
   return error::from_errno(code, "polling", "a completion queue",
                            "the queue overflowed or its device was removed; completions were lost "
-                           "and its queue pairs can no longer be used");
+                           "and its queue pairs are no longer usable; create the queue with an "
+                           "entry for each work request that can be outstanding");
 }
 
 void raise_polling_failure(int status) { raise(polling_failure(status)); }
@@ -89,9 +95,9 @@ result<completion_queue> context::create_cq(std::uint32_t capacity,
 }
 
 completion_queue completion_queue::adopt(ibv_cq* native, const context& of, ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "a completion queue to adopt is not null");
+  VERBENA_ASSERT(native != nullptr, "completion_queue::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
-                 "a completion queue is adopted with its own context");
+                 "completion_queue::adopt() was called with another context");
   return detail::internals::make<completion_queue>(
       detail::make_completion_queue_state(native, of, owner, std::nullopt));
 }
@@ -153,13 +159,12 @@ result<void> completion_queue::resize(std::uint32_t capacity) const {
   const bool known = !detail::call(of.provider().verbs.query_device, of.native(), &limits).failed;
   std::string diagnosis;
   if (known && limits.max_cqe > 0 && capacity > static_cast<std::uint32_t>(limits.max_cqe))
-    diagnosis = std::to_string(capacity) + " entries were asked, the device has at most " +
-                std::to_string(limits.max_cqe);
+    diagnosis = detail::above_limits({{"the capacity", capacity, limits.max_cqe}});
   else if (status.code == EOPNOTSUPP)
-    diagnosis = "the device cannot resize completion queues: make a larger one";
+    diagnosis = "the device does not support resizing: create a larger completion queue";
   else if (status.code == EINVAL || status.code == EBUSY)
     diagnosis =
-        "more completions are in the queue than " + std::to_string(capacity) + ": poll them first";
+        fmt::format("the queue contains more than {} completions: poll them first", capacity);
   return error::from_errno(status.code, verb.name(), name(), diagnosis);
 }
 
@@ -169,18 +174,20 @@ result<void> completion_queue::moderate(const notification_moderation& how) cons
   if (period < 0 || period > std::numeric_limits<std::uint16_t>::max())
     return error::invalid_argument(
         verb.name(), name(),
-        "the period has 0 to 65535 microseconds, not " + std::to_string(period));
+        fmt::format("the period of {} µs is outside its range, 0 to 65535 µs", period));
   ibv_modify_cq_attr changes{};
   changes.attr_mask = IBV_CQ_ATTR_MODERATE;
   changes.moderate = {.cq_count = how.completions, .cq_period = static_cast<std::uint16_t>(period)};
   const auto status = detail::call(verb, native(), &changes);
   if (!status.failed) return {};
-  std::string_view diagnosis;
+  std::string diagnosis;
   if (status.code == EINVAL)
-    diagnosis =
-        "the device holds back fewer completions, or not as long: its attributes say what it takes";
+    diagnosis = fmt::format(
+        "{} completions or {} µs exceed a limit of the device; max_moderation() of the extended "
+        "device attributes returns the limits",
+        how.completions, period);
   if (status.code == EOPNOTSUPP)
-    diagnosis = "the device cannot hold notifications back: leave moderate() out";
+    diagnosis = "the device does not support moderation of notifications: omit moderate()";
   return error::from_errno(status.code, verb.name(), name(), diagnosis);
 }
 

@@ -15,38 +15,37 @@ namespace {
 constexpr std::array<std::string_view, 24> causes = {{
     "",
     "a received message was longer than the posted receive (datagrams need 40 bytes more than "
-    "their "
-    "payload), or a request longer than the device or the path allows",
-    "the device could not execute the request as it was posted: an operation that the queue pair "
-    "was not created for, or more inline data or slices than it has room for",
+    "their payload), or a request exceeded the maximum of the device or the path",
+    "the device could not execute the request: the queue pair was not created for the operation, "
+    "for so much inline data or for so many slices",
     "",
-    "a slice names memory that is not registered any more, is of another protection domain, "
-    "reaches beyond its region, or lacks local_write although the device has to write it",
-    "the queue pair is in the error state; an earlier completion of this queue pair, or of its "
-    "peer, says why",
+    "a slice refers to memory that is not registered, is of another protection domain, exceeds "
+    "its region, or lacks local_write although the operation writes it",
+    "the queue pair is in the error state; an earlier completion of this queue pair or of its "
+    "peer has the cause",
     "the memory region lacks memory_window_bind, or is of another protection domain",
-    "the peer answered out of protocol",
-    "a peer's write with immediate reached memory that it may not write",
-    "the peer's receive was shorter than the message, the queue pair of the peer has no right for "
-    "the operation, an atomic was not aligned to 8 bytes, or more reads were outstanding than the "
-    "peer accepts",
-    "the remote key is stale or wrong, the range reaches beyond the peer's region, or the region "
-    "or the peer's queue pair lacks remote_write, remote_read or remote_atomic",
-    "the peer could not finish the request: usually its receive names memory that is not "
-    "registered any more",
-    "the peer does not answer: its process or its queue pair is gone, was never brought to "
-    "ready-to-receive, or the network between the two GIDs is broken (firewall on UDP port 4791, "
-    "wrong GID index, path MTU too large)",
+    "the peer violated the protocol",
+    "a peer's write with immediate data accessed memory without remote_write",
+    "the peer's receive was shorter than the message, the peer's queue pair lacks the access flag "
+    "for the operation, an atomic was not aligned to 8 bytes, or more reads were outstanding than "
+    "the peer accepts",
+    "the remote key is wrong or no longer valid, the range exceeds the peer's region, or the "
+    "region or the peer's queue pair lacks remote_write, remote_read or remote_atomic",
+    "the peer could not complete the request: usually its receive refers to memory that is not "
+    "registered",
+    "the peer does not answer: its process or its queue pair no longer exists, the queue pair is "
+    "not in RTR or RTS, or the network between the two GIDs drops packets (firewall on UDP port "
+    "4791, wrong GID index, path MTU too large)",
     "the peer has no receive posted: post receives before the peer sends, or raise "
     "rnr_retry_count or min_rnr_timer",
     "",
     "",
-    "the peer's queue pair was torn down in the middle",
+    "the peer aborted the operation",
     "",
     "",
-    "the device is in trouble; look at the kernel's log",
+    "the device failed; see the kernel log",
     "the peer does not answer",
-    "only the vendor error says more",
+    "the vendor error has the details",
     "",
     "",
 }};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/context.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -9,7 +11,6 @@
 
 #include "src/verbs/diagnosis.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/gid_table.hpp"
@@ -22,7 +23,8 @@ namespace {
 std::shared_ptr<detail::context_state> make_state(ibv_context* native, const provider& from,
                                                   ownership owner,
                                                   std::shared_ptr<const void> keep_alive) {
-  VERBENA_ASSERT(native != nullptr, "a context to adopt is not null");
+  VERBENA_ASSERT(native != nullptr,
+                 "context::adopt() or context::borrow() was called with a null pointer");
   const char* name = from.verbs.get_device_name(native->device);
   return std::make_shared<detail::context_state>(detail::context_state::arguments{
       .provider = &from,
@@ -34,7 +36,7 @@ std::shared_ptr<detail::context_state> make_state(ibv_context* native, const pro
 }
 
 std::string port_of(port_number port, const std::string& device) {
-  return "port " + std::to_string(port.value()) + " of " + device;
+  return fmt::format("port {} of {}", port.value(), device);
 }
 
 // Returns the name of the man page. Some functions of verbs.h are inline and call one with an
@@ -57,12 +59,12 @@ gid_entry entry_of(const ibv_gid_entry& native) {
 // Returns why an entry of a port's table cannot be read: the port or the index does not exist.
 std::string explain_entry(int code, const context& device, port_number port, std::uint32_t index,
                           std::uint32_t (*length_of)(const port_attributes&)) {
-  if (code == ENODATA) return "this place of the table is empty";
+  if (code == ENODATA) return "this entry of the table is empty";
   const auto attributes = device.query_port(port);
   if (!attributes) return detail::explain_port(code, {&device.provider(), device.native()}, port);
   const std::uint32_t length = length_of(*attributes);
   if (index < length) return {};
-  return "the table has " + detail::counted(length, "place") + ", counted from 0";
+  return fmt::format("index {} is outside the table of length {}", index, length);
 }
 
 }  // namespace
@@ -142,7 +144,7 @@ result<gid_entry> context::query_gid(port_number port, gid_index index) const {
   if (status.failed)
     return error::from_errno(
         status.code, public_name(verb.name()),
-        "GID " + std::to_string(index.value()) + " of " + port_of(port, name()),
+        fmt::format("GID {} of {}", index.value(), port_of(port, name())),
         explain_entry(status.code, *this, port, index.value(),
                       [](const port_attributes& of) { return of.gid_table_length(); }));
   return entry_of(entry);
@@ -164,7 +166,7 @@ result<partition_key> context::query_pkey(port_number port, std::uint16_t index)
   const auto status = detail::call(verb, native(), port.value(), int{index}, &pkey);
   if (status.failed)
     return error::from_errno(
-        status.code, verb.name(), "P_Key " + std::to_string(index) + " of " + port_of(port, name()),
+        status.code, verb.name(), fmt::format("P_Key {} of {}", index, port_of(port, name())),
         explain_entry(status.code, *this, port, index, [](const port_attributes& of) {
           return std::uint32_t{of.pkey_table_length()};
         }));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/creation.hpp"
 
+#include <fmt/format.h>
+
 namespace verbena::inline VERBENA_ABI::detail {
 
 error creation_error(int code, std::string_view call, std::string_view object) {
@@ -9,8 +11,7 @@ error creation_error(int code, std::string_view call, std::string_view object) {
     case ENOMEM:
       diagnosis =
           "the device has no free object of this type, or the limit of locked memory (ulimit -l) "
-          "or of the "
-          "rdma control group is reached";
+          "or of the rdma control group is reached";
       break;
     case EMFILE:
     case ENFILE:
@@ -21,7 +22,7 @@ error creation_error(int code, std::string_view call, std::string_view object) {
       diagnosis = "the device was removed or has failed";
       break;
     case 0:
-      diagnosis = "the provider reported no errno";
+      diagnosis = "the provider did not set errno";
       break;
     default:
       break;
@@ -29,13 +30,12 @@ error creation_error(int code, std::string_view call, std::string_view object) {
   return error::from_errno(code, call, object, diagnosis);
 }
 
-std::string above_limits(std::initializer_list<asked_amount> amounts) {
+std::string above_limits(std::initializer_list<requested_amount> amounts) {
   std::string text;
-  for (const auto& [what, asked, limit] : amounts) {
-    if (limit < 0 || asked <= static_cast<std::uint32_t>(limit)) continue;
+  for (const auto& [what, requested, limit] : amounts) {
+    if (limit < 0 || requested <= static_cast<std::uint32_t>(limit)) continue;
     if (!text.empty()) text += ", ";
-    text.append(what).append(" ").append(std::to_string(asked));
-    text.append(" > the device's maximum ").append(std::to_string(limit));
+    text += fmt::format("{} {} exceeds the device's maximum of {}", what, requested, limit);
   }
   return text;
 }

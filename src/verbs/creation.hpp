@@ -16,13 +16,13 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] error creation_error(int code, std::string_view call, std::string_view object);
 
 /// A requested amount and the limit of the device. A negative limit means that there is no limit.
-struct asked_amount {
+struct requested_amount {
   const char* what;
-  std::uint32_t asked;
+  std::uint32_t requested;
   int limit;
 };
-/// Returns the amounts that exceed their limits: `max_wr 20 > the device's maximum 10, …`. Returns
-/// an empty string if no amount does.
-[[nodiscard]] std::string above_limits(std::initializer_list<asked_amount> amounts);
+/// Returns the amounts that exceed their limits, as `max_wr 20 exceeds the device's maximum of 10`.
+/// Returns an empty string if no amount does.
+[[nodiscard]] std::string above_limits(std::initializer_list<requested_amount> amounts);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

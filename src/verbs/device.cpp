@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -37,7 +39,7 @@ device::device(ibv_device* native, const verbena::provider& from,
 
 device device::borrow(ibv_device* native, const verbena::provider& from,
                       std::shared_ptr<const void> keep_alive) {
-  VERBENA_ASSERT(native != nullptr, "a device to borrow is not null");
+  VERBENA_ASSERT(native != nullptr, "device::borrow() was called with a null pointer");
   return {native, from, std::move(keep_alive)};
 }
 
@@ -80,9 +82,9 @@ result<context> device::open() const {
 
 std::string to_string(const device& of) {
   const auto guid = of.guid();
-  std::string text = of.name() + " (" + to_string(of.transport()) + ", ";
-  if (!guid.is_reserved()) text += to_string(guid) + ", ";
-  return text + to_string(of.origin()) + ")";
+  const std::string guid_text = guid.is_reserved() ? std::string() : to_string(guid) + ", ";
+  return fmt::format("{} ({}, {}{})", of.name(), to_string(of.transport()), guid_text,
+                     to_string(of.origin()));
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device_attributes.hpp"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <limits>
 
@@ -49,9 +51,9 @@ std::string to_string(const device_attributes& device) {
   add_line(text, "node GUID", to_string(device.node_guid()));
   add_line(text, "system image GUID", to_string(device.system_image_guid()));
   add_line(text, "firmware", device.firmware_version());
-  add_line(text, "vendor", detail::hexadecimal(device.vendor_id()));
+  add_line(text, "vendor", fmt::format("{:#x}", device.vendor_id()));
   add_line(text, "part", std::to_string(device.vendor_part_id()));
-  add_line(text, "hardware version", detail::hexadecimal(device.hardware_version()));
+  add_line(text, "hardware version", fmt::format("{:#x}", device.hardware_version()));
   add_line(text, "ports", std::to_string(device.port_count()));
   add_line(text, "max queue pairs", std::to_string(device.max_queue_pairs()));
   add_line(text, "max work requests", std::to_string(device.max_work_requests()));
@@ -71,7 +73,7 @@ std::string to_string(const extended_device_attributes& device) {
   using detail::add_line;
   std::string text = to_string(device.basic());
   add_line(text, "completion timestamp mask",
-           detail::hexadecimal(device.completion_timestamp_mask()));
+           fmt::format("{:#x}", device.completion_timestamp_mask()));
   add_line(text, "clock kHz", std::to_string(device.clock_khz()));
   add_line(text, "on-demand paging", device.has_on_demand_paging() ? "yes" : "no");
   add_line(text, "device memory bytes", std::to_string(device.device_memory_bytes()));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/device_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -71,8 +73,10 @@ std::string fallback_warning(const context& chosen, const skipped_devices& other
   std::string why = others.reasons;
   if (why.empty()) why = explain_missing_hardware();
   if (why.empty()) why = "there is no RDMA hardware";
-  return "open_device: uses " + chosen.name() + ": " + why +
-         "; to require hardware, pass devices::hardware_only, or name a device";
+  return fmt::format(
+      "open_device: uses {}: {}; to require hardware, pass devices::hardware_only or the name of a "
+      "device",
+      chosen.name(), why);
 }
 
 }  // namespace
@@ -84,7 +88,7 @@ result<soft_mode> parse_soft_mode(const char* value) {
   if (text == "only") return soft_mode::only;
   return error::invalid_argument(
       "list_devices", "VERBENA_SOFTDEV",
-      "the environment variable is '" + std::string(text) + "'; its values are on, off and only");
+      fmt::format("the environment variable is '{}'; its values are on, off and only", text));
 }
 
 std::vector<device> merge_lists(std::vector<device> hardware, std::vector<device> soft) {
@@ -118,9 +122,9 @@ result<chosen_device> open_best(std::span<const device> among, devices accepted)
   std::string why = explain_missing_hardware();
   if (why.empty()) why = others.reasons;
   return error::unavailable(ENODEV, "open_device", {},
-                            (accepted == devices::hardware_only ? "there is no RDMA hardware"
-                                                                : "there is no RDMA device") +
-                                (why.empty() ? std::string() : ": " + why));
+                            fmt::format("there is no RDMA {}{}{}",
+                                        accepted == devices::hardware_only ? "hardware" : "device",
+                                        why.empty() ? "" : ": ", why));
 }
 
 result<context> open_named(std::span<const device> among, std::string_view name) {

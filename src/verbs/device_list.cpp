@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device_list.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -58,8 +60,9 @@ result<std::vector<device>> list_devices() {
   auto hardware = list_of(system_provider());
   if (!hardware && !soft)
     return error::unavailable(hardware.error().code(), "list_devices", {},
-                              "neither RDMA hardware nor the software device can be used: " +
-                                  hardware.error().message() + "; " + soft.error().message());
+                              fmt::format("neither RDMA hardware nor the software device can be "
+                                          "used: {}; {}",
+                                          hardware.error().message(), soft.error().message()));
   if (!hardware) mention(hardware.error());
   if (!soft) mention(soft.error());
   return detail::merge_lists(hardware ? *std::move(hardware) : std::vector<device>(),

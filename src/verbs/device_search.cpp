@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/device_search.hpp"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <functional>
 #include <string>
 
@@ -28,7 +28,7 @@ std::string list_with(std::span<const device> among,
   std::string text;
   for (const auto& each : among) {
     text += (text.empty() ? "" : ", ") + each.name();
-    if (const std::string more = note(each); !more.empty()) text += " (" + more + ")";
+    if (const std::string more = note(each); !more.empty()) text += fmt::format(" ({})", more);
   }
   return text;
 }
@@ -49,9 +49,7 @@ std::vector<std::string> interfaces_of(const device& of) {
 }
 
 std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 // Returns the ports of a device; an empty list if the device cannot be opened or queried.
@@ -72,11 +70,7 @@ double active_gbps(const port_attributes& port) {
   return port.state() == port_state::active ? port.data_gbps().value_or(0) : 0;
 }
 
-std::string gbps_text(double gbps) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g Gbit/s", gbps);
-  return text;
-}
+std::string gbps_text(double gbps) { return fmt::format("{:g} Gbit/s", gbps); }
 
 // A search for a property of ports, and the texts of its error.
 struct port_search {
@@ -94,7 +88,7 @@ result<std::vector<device>> find_by_port(std::span<const device> among, const po
     if (std::ranges::any_of(ports, search.matches)) found.push_back(each);
     std::string texts;
     for (const auto& port : ports) texts += (texts.empty() ? "" : ", ") + search.describe(port);
-    seen.push_back(each.name() + " (" + (texts.empty() ? "no port" : texts) + ")");
+    seen.push_back(fmt::format("{} ({})", each.name(), texts.empty() ? "no port" : texts));
   }
   if (!found.empty()) return found;
   return not_found(search.call, search.wanted, joined(seen));
@@ -133,7 +127,8 @@ result<device> find_by_interface(std::span<const device> among,
   for (const auto& each : among) {
     const auto names = interfaces_of(each);
     if (std::ranges::find(names, network_interface) != names.end()) return each;
-    seen.push_back(each.name() + " (" + (names.empty() ? "no interface" : joined(names)) + ")");
+    seen.push_back(
+        fmt::format("{} ({})", each.name(), names.empty() ? "no interface" : joined(names)));
   }
   return not_found("find_by_interface", "network interface " + std::string(network_interface),
                    joined(seen));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/diagnosis.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -19,29 +20,28 @@ namespace {
 const char* const device_gone = "the device was removed or has failed";
 const char* const listing_forbidden =
     "this process has no permission to list RDMA devices: a control group, a seccomp filter or a "
-    "security "
-    "module forbids it; a container needs /dev/infiniband passed in";
+    "security module forbids it; a container needs access to /dev/infiniband";
 const char* const opening_forbidden =
     "this user has no permission to open the device: check the mode of /dev/infiniband/uverbs*, "
-    "the groups of "
-    "the user and, in a container, whether it has the devices";
+    "the groups of the user and, in a container, the permitted devices";
 
 std::string limit_text(rlim_t limit) {
   return limit == RLIM_INFINITY ? "unlimited" : byte_text(limit);
 }
 
 // Queries the attributes of the device; returns false if that fails.
-bool ask(asked_device device, ibv_device_attr& attributes) {
+bool query(queried_device device, ibv_device_attr& attributes) {
   return !call(device.from->verbs.query_device, device.context, &attributes).failed;
 }
 
-std::string explain_memory_limit(asked_device device, registration wanted) {
+std::string explain_memory_limit(queried_device device, registration wanted) {
   std::string text;
   rlimit limit{};
   const bool pins = device.from->origin != provider_origin::soft;
   if (pins && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
-    text = "the limit of locked memory is " + limit_text(limit.rlim_cur) + " (hard limit " +
-           limit_text(limit.rlim_max) + "), this region needs " + byte_text(wanted.bytes);
+    text = fmt::format("the limit of locked memory is {} (hard limit {}), this region needs {}",
+                       limit_text(limit.rlim_cur), limit_text(limit.rlim_max),
+                       byte_text(wanted.bytes));
     if (limit.rlim_cur != RLIM_INFINITY)
       text +=
           ": raise it with `ulimit -l unlimited`, memlock in /etc/security/limits.conf or "
@@ -49,12 +49,14 @@ std::string explain_memory_limit(asked_device device, registration wanted) {
     text += "; ";
   }
   ibv_device_attr attributes{};
-  if (!ask(device, attributes)) return text;
+  if (!query(device, attributes)) return text;
   const std::string most = attributes.max_mr_size == ~std::uint64_t{0}
                                ? "any size"
                                : "at most " + byte_text(attributes.max_mr_size);
-  text += (text.empty() ? "the device has room for " : "or the device is full: it has room for ") +
-          std::to_string(attributes.max_mr) + " regions of " + most;
+  text += fmt::format(
+      "{}{} regions of {}",
+      text.empty() ? "the device has room for " : "or the device is full: it has room for ",
+      attributes.max_mr, most);
   return text;
 }
 
@@ -70,9 +72,11 @@ bool is_mapped(std::uintptr_t address) {
 std::string explain_mapping(registration wanted) {
   const auto first = reinterpret_cast<std::uintptr_t>(wanted.memory);
   if (!is_mapped(first) || !is_mapped(first + (wanted.bytes - 1)))
-    return "the memory is not mapped: it was freed before, or the length is wrong";
-  return "the memory is mapped read-only and the access flags " + to_string(wanted.access) +
-         " include writing, or a part of it is not mapped";
+    return "the memory is not mapped: it was freed, or the length is wrong";
+  return fmt::format(
+      "the memory is mapped read-only and the access flags {} include writing, or not all of "
+      "its pages are mapped",
+      to_string(wanted.access));
 }
 
 }  // namespace
@@ -98,10 +102,11 @@ std::string explain_missing_hardware() {
   for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed))
     names += (names.empty() ? "" : ", ") + entry->path().filename().string();
   if (names.empty()) return {};
-  return "the kernel has " + names +
-         ", but libibverbs found no driver for it: install the providers (`apt install "
-         "ibverbs-providers`, `dnf install libibverbs`, `pacman -S rdma-core`); "
-         "IBV_SHOW_WARNINGS=1 says more";
+  return fmt::format(
+      "the kernel has {}, but libibverbs has no driver for it: install the providers (`apt install "
+      "ibverbs-providers`, `dnf install libibverbs`, `pacman -S rdma-core`), or set "
+      "IBV_SHOW_WARNINGS=1 for its warnings",
+      names);
 }
 
 std::string explain_opening(int code) {
@@ -113,7 +118,7 @@ std::string explain_opening(int code) {
     case ENODEV:
     case ENXIO:
       return "its file in /dev/infiniband does not exist: the device was removed, or the container "
-             "has no access to it";
+             "has no access to the device";
     case EMFILE:
     case ENFILE:
       return "no file descriptor is free: raise the limit with `ulimit -n`";
@@ -124,25 +129,26 @@ std::string explain_opening(int code) {
   }
 }
 
-std::string explain_port(int code, asked_device device, port_number port) {
+std::string explain_port(int code, queried_device device, port_number port) {
   if (code == ENODEV || code == EIO) return device_gone;
   ibv_device_attr attributes{};
-  if (!ask(device, attributes)) return {};
+  if (!query(device, attributes)) return {};
   const unsigned ports = attributes.phys_port_cnt;
   if (port.value() >= 1 && port.value() <= ports) return {};
-  return "there is no port " + std::to_string(port.value()) + ": the device has " +
-         counted(ports, "port") + ", counted from 1";
+  return fmt::format("there is no port {}: the device has {}, counted from 1", port.value(),
+                     counted(ports, "port"));
 }
 
-std::string explain_pd(int code, asked_device device) {
+std::string explain_pd(int code, queried_device device) {
   if (code == ENODEV || code == EIO) return device_gone;
   ibv_device_attr attributes{};
-  if (code != ENOMEM || !ask(device, attributes)) return {};
-  return "the device has room for " + std::to_string(attributes.max_pd) +
-         " protection domains, and the rdma cgroup may allow fewer";
+  if (code != ENOMEM || !query(device, attributes)) return {};
+  return fmt::format(
+      "the device has room for {} protection domains, and the rdma control group may permit fewer",
+      attributes.max_pd);
 }
 
-std::string explain_registration(int code, asked_device device, registration wanted) {
+std::string explain_registration(int code, queried_device device, registration wanted) {
   const access_flags access = wanted.access;
   switch (code) {
     case ENOMEM:
@@ -154,15 +160,16 @@ std::string explain_registration(int code, asked_device device, registration wan
     case EOPNOTSUPP:
       return access.contains(access::on_demand)
                  ? "the device does not support on-demand paging: omit access::on_demand"
-                 : "the device does not support the access flags " + to_string(access);
+                 : fmt::format("the device does not support the access flags {}",
+                               to_string(access));
     case EINVAL: {
       if (wanted.offset_in_page_differs)
-        return "the memory and its base_address have different offsets in a page";
+        return "the memory and its base_address have different offsets in their pages";
       ibv_device_attr attributes{};
-      if (ask(device, attributes) && wanted.bytes > attributes.max_mr_size)
-        return "the region has " + byte_text(wanted.bytes) + ", the device allows " +
-               byte_text(attributes.max_mr_size);
-      return "the device refuses the access flags " + to_string(access) + " or the memory";
+      if (query(device, attributes) && wanted.bytes > attributes.max_mr_size)
+        return fmt::format("the region of {} exceeds the device's maximum of {}",
+                           byte_text(wanted.bytes), byte_text(attributes.max_mr_size));
+      return fmt::format("the device refuses the access flags {} or the memory", to_string(access));
     }
     case ENODEV:
     case EIO:
@@ -177,21 +184,21 @@ bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept {
   return (a ^ b) % page != 0;
 }
 
-std::string explain_dmabuf(int code, asked_device device, registration wanted) {
+std::string explain_dmabuf(int code, queried_device device, registration wanted) {
   switch (code) {
     case EBADF:
       return "the descriptor is not open, or is not of a dma-buf";
     case EOPNOTSUPP:
     case ENOSYS:
-      return "the device, its driver or the kernel (before 5.12) has no dma-buf";
+      return "the device, its driver or the kernel (before 5.12) does not support dma-buf";
     case EFAULT:
       return "the device cannot access the memory of the dma-buf";
     case EINVAL:
       if (!wanted.offset_in_page_differs)
-        return "the range reaches beyond the dma-buf, the descriptor is of no dma-buf, or the "
-               "device "
-               "refuses the rights " +
-               to_string(wanted.access);
+        return fmt::format(
+            "the range exceeds the dma-buf, the descriptor is not of a dma-buf, or the device "
+            "refuses the access flags {}",
+            to_string(wanted.access));
       break;
     default:
       break;
@@ -203,15 +210,18 @@ std::string explain_advice(int code, memory_advice advice) {
   switch (code) {
     case EOPNOTSUPP:
     case ENOSYS:
-      return "the device does not support advice, or not " + to_string(advice) +
-             ": omit it, work requests fault pages in on access";
+      return fmt::format(
+          "the device does not support the advice {}: omit it, work requests fault pages in on "
+          "access",
+          to_string(advice));
     case EFAULT:
-      return "a slice reaches beyond its region, its memory is no longer mapped, its key is "
-             "unknown, or it is to be written without local_write";
+      return "a slice exceeds its region, its memory is no longer mapped, its key is unknown, or "
+             "prefetch_write was requested without local_write";
     case EPERM:
-      return "a region is of another protection domain, or is to be written without local_write";
+      return "a region is of another protection domain, or prefetch_write was requested without "
+             "local_write";
     case ENOENT:
-      return "a key names no region of this protection domain";
+      return "the key of a slice is not the key of a region in this protection domain";
     case EINVAL:
       return "a region was not registered with access::on_demand, or the advice is unknown";
     case ENODEV:
@@ -225,10 +235,14 @@ std::string explain_advice(int code, memory_advice advice) {
 std::string explain_allocation(int code, std::size_t bytes, bool huge_pages) {
   if (code != ENOMEM) return {};
   if (huge_pages)
-    return "the host has no huge pages for " + byte_text(bytes) +
-           ": raise /proc/sys/vm/nr_hugepages, or allocate with huge_pages::preferred";
-  return "the host has no " + byte_text(bytes) +
-         " of free memory: the limit of the cgroup or of `ulimit -v` may be reached";
+    return fmt::format(
+        "the host has no huge pages for {}: raise /proc/sys/vm/nr_hugepages, or allocate with "
+        "huge_pages::preferred",
+        byte_text(bytes));
+  return fmt::format(
+      "the host does not have {} of free memory: the limit of the control group or of `ulimit -v` "
+      "may be reached",
+      byte_text(bytes));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

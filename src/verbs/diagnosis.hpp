@@ -24,12 +24,12 @@ namespace verbena::inline VERBENA_ABI::detail {
 [[nodiscard]] std::string explain_opening(int code);
 
 /// A device that the functions query for its limits.
-struct asked_device {
+struct queried_device {
   const provider* from;
   ibv_context* context;
 };
-[[nodiscard]] std::string explain_port(int code, asked_device device, port_number port);
-[[nodiscard]] std::string explain_pd(int code, asked_device device);
+[[nodiscard]] std::string explain_port(int code, queried_device device, port_number port);
+[[nodiscard]] std::string explain_pd(int code, queried_device device);
 
 /// A memory region that could not be registered.
 struct registration {
@@ -40,8 +40,9 @@ struct registration {
 };
 /// Returns whether two addresses have different offsets in their pages.
 [[nodiscard]] bool differ_in_page(std::uint64_t a, std::uint64_t b) noexcept;
-[[nodiscard]] std::string explain_registration(int code, asked_device device, registration wanted);
-[[nodiscard]] std::string explain_dmabuf(int code, asked_device device, registration wanted);
+[[nodiscard]] std::string explain_registration(int code, queried_device device,
+                                               registration wanted);
+[[nodiscard]] std::string explain_dmabuf(int code, queried_device device, registration wanted);
 [[nodiscard]] std::string explain_advice(int code, memory_advice advice);
 /// Returns why mmap(2) or the software device did not allocate memory.
 [[nodiscard]] std::string explain_allocation(int code, std::size_t bytes, bool huge_pages);

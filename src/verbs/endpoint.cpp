@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/endpoint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "src/verbs/hash.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -50,31 +51,32 @@ std::array<std::byte, endpoint::encoded_size> endpoint::encode() const noexcept 
 
 result<endpoint> endpoint::decode(std::span<const std::byte> bytes) {
   if (bytes.size() != encoded_size)
-    return malformed("an endpoint has " + std::to_string(encoded_size) + " bytes, not " +
-                     std::to_string(bytes.size()));
+    return malformed(
+        fmt::format("an endpoint has {} bytes, not {}", std::size_t{encoded_size}, bytes.size()));
   byte_reader in(bytes);
   if (const auto version = *in.take<std::uint8_t>(); version != wire_version)
-    return malformed("version " + std::to_string(version) +
-                     " is unknown; the peer runs a newer "
-                     "version of this library, or something else");
+    return malformed(
+        fmt::format("version {} is unknown; the peer runs a newer version of this "
+                    "library, or another program",
+                    version));
   const auto flags = *in.take<std::uint8_t>();
   if ((flags & ~gid_is_there) != 0)
-    return malformed("flags " + detail::hexadecimal(flags) + " contain unknown flags");
+    return malformed(fmt::format("flags {:#x} contain unknown flags", flags));
   const auto encoded_mtu = *in.take<std::uint8_t>();
   if (byte_count(static_cast<verbena::mtu>(encoded_mtu)) == 0)
-    return malformed("MTU code " + std::to_string(encoded_mtu) + " does not exist");
+    return malformed(fmt::format("MTU code {} does not exist", encoded_mtu));
   const auto depth = *in.take<std::uint8_t>();
   const auto number = *in.take<std::uint32_t>();
   const auto psn = *in.take<std::uint32_t>();
   if (number > queue_pair_number::max || psn > packet_sequence_number::max)
-    return malformed("queue pair number " + detail::hexadecimal(number) + " or sequence number " +
-                     detail::hexadecimal(psn) + " has more than 24 bits");
+    return malformed(fmt::format(
+        "queue pair number {:#x} or sequence number {:#x} has more than 24 bits", number, psn));
   const verbena::lid local_id(*in.take<std::uint16_t>());
   std::array<std::uint8_t, 16> address{};
   for (auto& byte : address) byte = *in.take<std::uint8_t>();
   const bool has_gid = (flags & gid_is_there) != 0;
   if (!has_gid && address != std::array<std::uint8_t, 16>{})
-    return malformed("the GID is set, and the flags do not announce it");
+    return malformed("the GID is not zero, but its flag is not set");
   return endpoint{.queue_pair = queue_pair_number(number),
                   .first_psn = packet_sequence_number(psn),
                   .lid = local_id,
@@ -84,12 +86,11 @@ result<endpoint> endpoint::decode(std::span<const std::byte> bytes) {
 }
 
 std::string to_string(const endpoint& of) {
-  std::string text = "queue pair " + detail::hexadecimal(of.queue_pair.value()) + ", psn " +
-                     detail::hexadecimal(of.first_psn.value());
-  if (of.lid != lid()) text += ", lid " + detail::hexadecimal(of.lid.value());
-  if (of.gid) text += ", gid " + to_string(*of.gid);
-  return text + ", mtu " + std::to_string(byte_count(of.mtu)) + ", read depth " +
-         std::to_string(of.read_depth);
+  std::string text =
+      fmt::format("queue pair {:#x}, psn {:#x}", of.queue_pair.value(), of.first_psn.value());
+  if (of.lid != lid()) text += fmt::format(", lid {:#x}", of.lid.value());
+  if (of.gid) text += fmt::format(", gid {}", to_string(*of.gid));
+  return text + fmt::format(", mtu {}, read depth {}", byte_count(of.mtu), of.read_depth);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/extended_completion_queue.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <deque>
 #include <memory>
@@ -25,9 +27,10 @@ template <class Return, class... Arguments, Return (*ibv_cq_ex::*Member)(ibv_cq_
 struct reader<Member, Field> {
   static Return refuse(ibv_cq_ex* /*queue*/, Arguments... /*arguments*/) {
     // Static, because the handler of broken rules may keep the pointer.
-    static const std::string rule =
-        "a completion queue is read only for fields it was created with: " + to_string(Field) +
-        " was not among them";
+    static const std::string rule = fmt::format(
+        "a completion was read for {}, but its completion queue was created without this field; "
+        "add the field to .fields",
+        to_string(Field));
     detail::stop_on_broken_rule(rule.c_str(), __FILE__, __LINE__);
   }
   static void guard(ibv_cq_ex& queue, completion_fields asked) noexcept {
@@ -171,11 +174,11 @@ result<extended_completion_queue> detail::create_extended_queue(
   set_flags(asked, options);
   const auto made = with.create(of, asked);
   if (!made && made.code == EOPNOTSUPP)
-    return error::not_supported(with.call, of.name(),
-                                "the device has no extended completion queues, or not the fields " +
-                                    to_string(options.fields) +
-                                    (asked.flags != 0 ? " or the flags asked for" : "") +
-                                    ": use create_cq()");
+    return error::not_supported(
+        with.call, of.name(),
+        fmt::format("the device does not support extended completion "
+                    "queues, the fields {}{}: use create_cq()",
+                    to_string(options.fields), asked.flags != 0 ? ", or the requested flags" : ""));
   if (!made) return completion_queue_error(of, request, made.code);
   guard_fields(*made.native, options.fields);
   return internals::make<extended_completion_queue>(
@@ -187,9 +190,10 @@ result<extended_completion_queue> detail::create_extended_queue(
 extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,
                                                            ownership owner,
                                                            completion_fields fields) {
-  VERBENA_ASSERT(native != nullptr, "a completion queue to adopt is not null");
+  VERBENA_ASSERT(native != nullptr,
+                 "extended_completion_queue::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
-                 "a completion queue is adopted with its own context");
+                 "extended_completion_queue::adopt() was called with another context");
   if (owner == ownership::take) guard_fields(*native, fields);
   return {detail::make_completion_queue_state(ibv_cq_ex_to_cq(native), of, owner, std::nullopt),
           native, fields, clock_mask_for(fields, of)};

@@ -205,13 +205,15 @@ void open_flights::complete(ibv_qp* queue, int code, call_site where) {
 
 void watched_queue_pair::leaves(const void* queue, bool destroys) {
   if (destroys)
-    check_not_open(queue, "a queue pair outlives its open batches", closing_place::here());
+    check_not_open(queue, "a queue pair was destroyed while a batch of it was open",
+                   closing_place::here());
   flights::leaves(queue, destroys);
 }
 
 void watched_completion_queue::leaves(const void* queue, bool destroys) {
   if (destroys)
-    check_not_open(queue, "a completion queue outlives the passes over it", closing_place::here());
+    check_not_open(queue, "a completion queue was destroyed during a pass over it",
+                   closing_place::here());
 }
 
 void watched_region::leaves(const void* region, bool destroys) {

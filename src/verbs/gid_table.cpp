@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/gid_table.hpp"
 
+#include <fmt/format.h>
 #include <net/if.h>
 
 #include <array>
@@ -49,11 +50,10 @@ std::optional<std::string> gid_entry::interface_name() const {
 }
 
 std::string to_string(const gid_entry& entry) {
-  std::string text = "port " + std::to_string(entry.port.value()) + " GID " +
-                     std::to_string(entry.index.value()) + ": " + to_string(entry.gid) + " (" +
-                     to_string(entry.type);
-  if (const auto name = entry.interface_name()) text += ", " + *name;
-  return text + ")";
+  const auto name = entry.interface_name();
+  return fmt::format("port {} GID {}: {} ({}{}{})", entry.port.value(), entry.index.value(),
+                     to_string(entry.gid), to_string(entry.type), name ? ", " : "",
+                     name.value_or(""));
 }
 
 std::optional<gid_entry> choose_routable(std::span<const gid_entry> entries) {

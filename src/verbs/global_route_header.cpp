@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/global_route_header.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "verbena/base/assert.hpp"
@@ -37,10 +39,9 @@ result<form> form_of(std::span<const std::byte> bytes) {
   if (first != 6) {
     if (byte_at(ipv4, 0) >> 4 == 4) return form::ipv4;
     return error::protocol("global_route_header::decode", "",
-                           "the bytes are neither an IPv6 header nor, at byte 20, an IPv4 header: "
-                           "their versions are " +
-                               std::to_string(first) + " and " +
-                               std::to_string(byte_at(ipv4, 0) >> 4));
+                           fmt::format("the bytes are neither an IPv6 header nor, at byte 20, an "
+                                       "IPv4 header: their versions are {} and {}",
+                                       first, byte_at(ipv4, 0) >> 4));
   }
   // The source address of an IPv6 header may by chance look like the start of an IPv4 header.
   if (byte_at(ipv4, 0) != 0x45) return form::ipv6;
@@ -70,7 +71,7 @@ void put(std::span<std::byte> out, std::span<const std::uint8_t> bytes) {
 result<global_route_header> global_route_header::decode(std::span<const std::byte> bytes) {
   if (bytes.size() < encoded_size)
     return error::protocol("global_route_header::decode", "",
-                           "a header has 40 bytes, and there are " + std::to_string(bytes.size()));
+                           fmt::format("a GRH has 40 bytes, not {}", bytes.size()));
   VERBENA_TRY(const auto found, form_of(bytes));
   global_route_header header;
   header.version = found;
@@ -116,9 +117,9 @@ std::array<std::byte, global_route_header::encoded_size> global_route_header::en
     return bytes;
   }
   VERBENA_ASSERT(source.is_ipv4_mapped() && destination.is_ipv4_mapped(),
-                 "the addresses of an IPv4 header are mapped ones");
+                 "an address of an IPv4 header is not an IPv4-mapped GID");
   VERBENA_ASSERT(payload_length <= 0xffff - ipv4_bytes,
-                 "an IPv4 header has at most 65,515 bytes behind it");
+                 "the payload of an IPv4 header exceeds 65515 bytes");
   const auto ipv4 = out.subspan(ipv4_at, ipv4_bytes);
   ipv4[0] = std::byte{0x45};
   store_network_order(ipv4.data() + 1, traffic_class);
@@ -132,8 +133,8 @@ std::array<std::byte, global_route_header::encoded_size> global_route_header::en
 }
 
 std::string to_string(const global_route_header& header) {
-  return "from " + to_string(header.source) + " to " + to_string(header.destination) +
-         ", hop limit " + std::to_string(header.hop_limit);
+  return fmt::format("from {} to {}, hop limit {}", to_string(header.source),
+                     to_string(header.destination), header.hop_limit);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -2,6 +2,8 @@
 // Log messages of handles, and objects that cannot be destroyed.
 #include "verbena/verbs/handle.hpp"
 
+#include <fmt/format.h>
+
 #include <mutex>
 #include <string>
 #include <vector>
@@ -39,9 +41,9 @@ void log_destruction(const std::string& object) {
 void report_refused_teardown(std::string_view call, const std::string& object, int code,
                              std::string_view in_use) {
   const auto refused = error::from_errno(code, call, object, cause_of(code, in_use));
-  log(log_level::error, refused.message() +
-                            " - the object and what it was made from are kept until the process "
-                            "ends");
+  log(log_level::error,
+      fmt::format("{}; the object and its parents are kept until the process ends",
+                  refused.message()));
 }
 
 void abandon(std::shared_ptr<const void> object) {
@@ -55,8 +57,9 @@ void abandon(std::shared_ptr<const void> object) {
 
 error still_shared(std::string_view call, const std::string& object, long others) {
   return error::from_errno(EBUSY, call, object,
-                           "it was not called: " + std::to_string(others) +
-                               " other handles of the object, or objects made from it, exist");
+                           fmt::format("the verb was not called: {} other handles of the object, "
+                                       "or objects created from it, exist; destroy them first",
+                                       others));
 }
 
 error refused_close(std::string_view call, const std::string& object, int code,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/inject_event.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 
 namespace verbena::inline VERBENA_ABI {
@@ -14,7 +16,8 @@ result<void> inject_event(const context& device, const std::string& command) {
   if (const int code = function(device.native(), command.c_str()); code != 0)
     return error::from_errno(
         code, call, device.name(),
-        code == EINVAL ? "the software device knows no command '" + command.substr(0, 80) + "'"
+        code == EINVAL ? fmt::format("the software device does not support the command '{}'",
+                                     command.substr(0, 80))
                        : std::string());
   return {};
 }

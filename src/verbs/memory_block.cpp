@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/memory_block.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -99,10 +100,11 @@ memory_block::~memory_block() {
     code = errno;
   }
   if (code != 0)
-    log(log_level::error, error::from_errno(code, soft_ != nullptr ? "verbena_soft_free" : "munmap",
-                                            hexadecimal(reinterpret_cast<std::uintptr_t>(memory_)),
-                                            "the memory of a region is kept until the process ends")
-                              .message());
+    log(log_level::error,
+        error::from_errno(code, soft_ != nullptr ? "verbena_soft_free" : "munmap",
+                          fmt::format("{:#x}", reinterpret_cast<std::uintptr_t>(memory_)),
+                          "the memory of a region is kept until the process ends")
+            .message());
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/memory_region.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 
 #include "src/verbs/flights.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/verbs/protection_domain.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace detail {
 
 std::string place_of(const void* address, std::size_t length) {
-  return hexadecimal(reinterpret_cast<std::uintptr_t>(address)) + "+" + std::to_string(length);
+  return fmt::format("{:#x}+{}", reinterpret_cast<std::uintptr_t>(address), length);
 }
 
 std::shared_ptr<memory_region_state> make_memory_region_state(ibv_mr* native,
@@ -25,7 +26,7 @@ std::shared_ptr<memory_region_state> make_memory_region_state(ibv_mr* native,
       .provider = &parent->provider(),
       .native = native,
       .owner = owner,
-      .name = "memory region " + from.place + " of " + pd.context().name(),
+      .name = fmt::format("memory region {} of {}", from.place, pd.context().name()),
       .parents = {.pd = parent, .memory = std::move(from.memory)},
   });
 }
@@ -50,8 +51,9 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
 
 memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags access,
                                    ownership owner, std::optional<std::uint64_t> base_address) {
-  VERBENA_ASSERT(region != nullptr, "a memory region to adopt is not null");
-  VERBENA_ASSERT(region->pd == pd.native(), "a memory region is adopted with its own domain");
+  VERBENA_ASSERT(region != nullptr, "memory_region::adopt() was called with a null pointer");
+  VERBENA_ASSERT(region->pd == pd.native(),
+                 "memory_region::adopt() was called with another protection domain");
   memory_region made(
       detail::make_memory_region_state(
           region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),

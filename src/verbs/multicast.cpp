@@ -2,6 +2,8 @@
 // Membership of queue pairs in multicast groups.
 #include "src/verbs/multicast.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <string>
@@ -13,14 +15,13 @@ namespace {
 
 std::string explain_refused_group(int code, const gid& group) {
   if (code == EINVAL && !is_multicast(group))
-    return to_string(group) +
-           " is not a multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2";
+    return fmt::format("{} is not a multicast GID: ff00::/8, or ::ffff:224.0.0.0/100 on RoCE v2",
+                       to_string(group));
   if (code == EINVAL)
     return "the LID is not that of a multicast group, or the queue pair is not attached to it";
   if (code == ENOMEM)
-    return "the limit of multicast groups (max_multicast_groups) or of members of the group is "
-           "reached "
-           "(max_group_members)";
+    return "the limit of multicast groups (max_multicast_groups) or of members of the group "
+           "(max_group_members) is reached";
   return {};
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/port_attributes.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
-#include <cstdio>
 
 #include "src/verbs/text.hpp"
 
@@ -119,7 +120,7 @@ std::string to_string(physical_state state) {
 
 std::string to_string(link_width width) {
   const auto count = lanes(width);
-  return count ? std::to_string(*count) + "x" : unknown(width);
+  return count ? fmt::format("{}x", *count) : unknown(width);
 }
 
 std::string to_string(link_speed speed) {
@@ -165,13 +166,12 @@ std::optional<double> port_attributes::data_gbps() const noexcept {
 }
 
 std::string to_string(const port_attributes& port) {
-  std::string text = "port " + std::to_string(port.number().value()) + ": ";
-  text += to_string(port.state()) + ", " + to_string(port.link_layer()) + ", ";
-  text += to_string(port.phys_state()) + ", MTU " + to_string(port.active_mtu());
-  text += " (max " + to_string(port.max_mtu()) + "), " + to_string(port.active_width()) + " ";
-  text += to_string(port.active_speed());
-  if (port.lid().value() != 0) text += ", LID " + std::to_string(port.lid().value());
-  return text + ", " + std::to_string(port.gid_table_length()) + " GIDs";
+  std::string text = fmt::format(
+      "port {}: {}, {}, {}, MTU {} (max {}), {} {}", port.number().value(), to_string(port.state()),
+      to_string(port.link_layer()), to_string(port.phys_state()), to_string(port.active_mtu()),
+      to_string(port.max_mtu()), to_string(port.active_width()), to_string(port.active_speed()));
+  if (port.lid().value() != 0) text += fmt::format(", LID {}", port.lid().value());
+  return text + fmt::format(", {} GIDs", port.gid_table_length());
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/protection_domain.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <string>
 #include <string_view>
@@ -11,18 +13,18 @@
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
-#include "src/verbs/text.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 namespace {
 
-result<void> check_rights(std::string_view call, const std::string& object, access_flags access) {
-  const bool writes_from_outside =
+result<void> check_access(std::string_view call, const std::string& object, access_flags access) {
+  const bool peers_write =
       access.contains(access::remote_write) || access.contains(access::remote_atomic);
-  if (writes_from_outside && !access.contains(access::local_write))
-    return error::invalid_argument(call, object,
-                                   "remote_write and remote_atomic need local_write as well: a "
-                                   "peer may not do what the device itself may not");
+  if (peers_write && !access.contains(access::local_write))
+    return error::invalid_argument(
+        call, object,
+        fmt::format("remote_write and remote_atomic need local_write, the access flags are {}",
+                    to_string(access)));
   return {};
 }
 
@@ -31,12 +33,15 @@ result<void> check_base(std::string_view call, const std::string& object,
                         std::pair<std::uint64_t, std::size_t> range, access_flags access) {
   const auto [base, length] = range;
   if (base != 0 && access.contains(access::zero_based))
-    return error::invalid_argument(call, object, "the addresses of a zero-based region begin at 0");
+    return error::invalid_argument(
+        call, object,
+        fmt::format("base_address is {:#x}; the addresses of a zero-based region begin at 0",
+                    base));
   if (length > std::numeric_limits<std::uint64_t>::max() - base)
-    return error::invalid_argument(call, object,
-                                   "a region of " + std::to_string(length) + " bytes at " +
-                                       detail::hexadecimal(base) +
-                                       " ends beyond the address space");
+    return error::invalid_argument(
+        call, object,
+        fmt::format("a region of {} bytes at {:#x} exceeds the 64-bit address space", length,
+                    base));
   return {};
 }
 
@@ -62,8 +67,8 @@ result<memory_region> make_region(const protection_domain& pd, const wanted_regi
   if (newer && !verbs.reg_mr_iova2.available())
     return error::not_supported(
         verbs.reg_mr_iova2.name(), pd.name(),
-        "the libibverbs that was loaded lacks it, so no memory region is given an address of its "
-        "own: leave out base_address");
+        "the loaded libibverbs does not have this function, which base_address needs: omit "
+        "base_address");
   const auto made =
       newer ? detail::call_create(verbs.reg_mr_iova2, pd.native(), address, memory.size(),
                                   base.value_or(reinterpret_cast<std::uintptr_t>(address)),
@@ -110,7 +115,7 @@ result<memory_region> register_part(const protection_domain& pd, std::span<std::
   if (part.empty())
     return error::invalid_argument("register_part", pd.name(),
                                    "there is nothing to register: the part is empty");
-  VERBENA_TRY_VOID(check_rights("register_part", pd.name(), access));
+  VERBENA_TRY_VOID(check_access("register_part", pd.name(), access));
   return make_region(pd, {part, access, {}}, std::move(of));
 }
 
@@ -118,9 +123,9 @@ result<memory_region> register_part(const protection_domain& pd, std::span<std::
 
 protection_domain protection_domain::adopt(ibv_pd* native, const verbena::context& of,
                                            ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "a protection domain to adopt is not null");
+  VERBENA_ASSERT(native != nullptr, "protection_domain::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
-                 "a protection domain is adopted with its own context");
+                 "protection_domain::adopt() was called with another context");
   return protection_domain(
       detail::make_protection_domain_state(native, detail::internals::state_of(of), owner));
 }
@@ -133,7 +138,7 @@ result<memory_region> protection_domain::allocate(std::size_t bytes, access_flag
                                                   allocate_options options) const {
   if (bytes == 0)
     return error::invalid_argument("allocate", name(), "a memory region has at least one byte");
-  VERBENA_TRY_VOID(check_rights("allocate", name(), access));
+  VERBENA_TRY_VOID(check_access("allocate", name(), access));
   VERBENA_TRY(auto block, detail::memory_block::allocate(provider(), bytes, options));
   const std::span memory(block->data(), bytes);
   return make_region(*this, {memory, access, {}}, std::move(block));
@@ -146,7 +151,7 @@ result<memory_region> protection_domain::register_memory(std::span<std::byte> me
   if (memory.empty())
     return error::invalid_argument("register_memory", name(),
                                    "there is nothing to register: the memory is empty");
-  VERBENA_TRY_VOID(check_rights("register_memory", name(), access));
+  VERBENA_TRY_VOID(check_access("register_memory", name(), access));
   VERBENA_TRY_VOID(check_base("register_memory", name(),
                               {options.base_address.value_or(0), memory.size()}, access));
   return make_region(*this, {memory, access, options.base_address, where}, nullptr);
@@ -160,8 +165,9 @@ result<memory_region> protection_domain::register_constant(std::span<const std::
       access & (access::local_write | access::remote_write | access::remote_atomic);
   if (!writing.empty())
     return error::invalid_argument("register_memory", name(),
-                                   "constant memory cannot be registered with " +
-                                       to_string(writing) + "; pass a std::span<std::byte>");
+                                   fmt::format("constant memory cannot be registered with {}; pass "
+                                               "a std::span<std::byte>",
+                                               to_string(writing)));
   // Without an access flag for writing, neither the verb nor the adapter writes.
   return register_memory(std::span(const_cast<std::byte*>(memory.data()), memory.size()), access,
                          options, where);
@@ -172,7 +178,7 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
   if (memory.length == 0)
     return error::invalid_argument("register_dmabuf", name(),
                                    "a memory region has at least one byte");
-  VERBENA_TRY_VOID(check_rights("register_dmabuf", name(), access));
+  VERBENA_TRY_VOID(check_access("register_dmabuf", name(), access));
   VERBENA_TRY_VOID(
       check_base("register_dmabuf", name(), {memory.base_address, memory.length}, access));
   VERBENA_TRY_VOID(check_base("register_dmabuf", name(), {memory.offset, memory.length}, {}));
@@ -180,12 +186,11 @@ result<memory_region> protection_domain::register_dmabuf(const dmabuf& memory,
   const auto made =
       detail::call_create(verb, native(), memory.offset, memory.length, memory.base_address,
                           memory.fd, static_cast<int>(access.mask()));
-  const std::string place = "dma-buf " + std::to_string(memory.fd) + " at " +
-                            detail::hexadecimal(memory.offset) + "+" +
-                            std::to_string(memory.length);
+  const std::string place =
+      fmt::format("dma-buf {} at {:#x}+{}", memory.fd, memory.offset, memory.length);
   if (!made)
     return error::from_errno(
-        made.code, verb.name(), place + " of " + name(),
+        made.code, verb.name(), fmt::format("{} of {}", place, name()),
         detail::explain_dmabuf(made.code, {&provider(), native()->context},
                                {.memory = nullptr,
                                 .bytes = memory.length,

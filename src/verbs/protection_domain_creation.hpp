@@ -21,12 +21,12 @@ namespace verbena::inline VERBENA_ABI::detail {
 template <class Handle, class State>
 [[nodiscard]] Handle make_child(typename State::native_type* native, const protection_domain& pd,
                                 ownership owner, std::string_view what) {
-  return internals::make<Handle>(std::make_shared<State>(
-      typename State::arguments{.provider = &pd.provider(),
-                                .native = native,
-                                .owner = owner,
-                                .name = std::string(what) + " of " + pd.context().name(),
-                                .parents = {.pd = internals::state_of(pd)}}));
+  return internals::make<Handle>(std::make_shared<State>(typename State::arguments{
+      .provider = &pd.provider(),
+      .native = native,
+      .owner = owner,
+      .name = std::string(what).append(" of ").append(pd.context().name()),
+      .parents = {.pd = internals::state_of(pd)}}));
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

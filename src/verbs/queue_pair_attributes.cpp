@@ -120,14 +120,14 @@ queue_pair_attributes& queue_pair_attributes::set_timeout(ack_timeout timeout) n
 }
 
 queue_pair_attributes& queue_pair_attributes::set_retry_count(std::uint8_t count) {
-  VERBENA_ASSERT(count <= 7, "a retry count has 3 bits: 0 to 7");
+  VERBENA_ASSERT(count <= 7, "a retry count exceeds 7");
   native_.retry_cnt = count;
   mask_ |= attribute::retry_count;
   return *this;
 }
 
 queue_pair_attributes& queue_pair_attributes::set_rnr_retry_count(std::uint8_t count) {
-  VERBENA_ASSERT(count <= 7, "an RNR retry count has 3 bits: 0 to 7");
+  VERBENA_ASSERT(count <= 7, "an RNR retry count exceeds 7");
   native_.rnr_retry = count;
   mask_ |= attribute::rnr_retry_count;
   return *this;

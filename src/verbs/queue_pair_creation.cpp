@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/queue_pair_creation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <optional>
@@ -66,8 +68,8 @@ std::string exceeded_limits(const protection_domain& pd, const queue_sizes& size
                                    {"max_send_sge", sizes.max_send_sge, limits.max_sge},
                                    {"max_recv_sge", sizes.max_recv_sge, limits.max_sge}});
   if (text.empty() && sizes.max_inline_data > 0)
-    text = "the device may not have room for " + std::to_string(sizes.max_inline_data) +
-           " bytes of inline data";
+    text = fmt::format("the device may not have room for {} bytes of inline data",
+                       sizes.max_inline_data);
   return text;
 }
 
@@ -75,8 +77,8 @@ std::string exceeded_limits(const protection_domain& pd, const queue_sizes& size
 std::string room_for_queue_pairs(const protection_domain& pd) {
   ibv_device_attr limits{};
   if (call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed) return {};
-  return "the device has room for " +
-         counted(static_cast<std::uint32_t>(limits.max_qp), "queue pair");
+  return fmt::format("the device has room for {}",
+                     counted(static_cast<std::uint32_t>(limits.max_qp), "queue pair"));
 }
 
 error creation_failed(const protection_domain& pd, const queue_pair_request& asked,
@@ -90,17 +92,21 @@ error creation_failed(const protection_domain& pd, const queue_pair_request& ask
 
 // Returns why the request is invalid on every device; an empty string if it is valid.
 std::string fault_of(const queue_pair_request& asked) {
-  if (asked.route.port == port_number(0)) return "ports count from 1";
+  if (asked.route.port == port_number(0)) return "port 0 does not exist: ports count from 1";
   if (!asked.possible.contains(asked.operations))
-    return "queue pairs of " + std::string(asked.transport) + " do not have " +
-           to_string(asked.operations.without(asked.possible));
+    return fmt::format("queue pairs of {} do not support {}", asked.transport,
+                       to_string(asked.operations.without(asked.possible)));
   const route& via = asked.route;
-  if (via.service_level > 15) return "a service level has 4 bits: 0 to 15";
+  if (via.service_level > 15)
+    return fmt::format("service level {} exceeds 15 (4 bits)", via.service_level);
   if (via.path_mtu && byte_count(*via.path_mtu) == 0)
-    return "the path MTU " + to_string(*via.path_mtu) + " does not exist";
-  if (asked.reliability &&
-      (asked.reliability->retry_count > 7 || asked.reliability->rnr_retry_count.value_or(0) > 7))
-    return "a retry count has 3 bits: 0 to 7";
+    return fmt::format("the path MTU {} does not exist", to_string(*via.path_mtu));
+  if (!asked.reliability) return {};
+  const auto& reliable = *asked.reliability;
+  if (reliable.retry_count > 7)
+    return fmt::format("retry_count {} exceeds 7 (3 bits)", reliable.retry_count);
+  if (reliable.rnr_retry_count.value_or(0) > 7)
+    return fmt::format("rnr_retry_count {} exceeds 7 (3 bits)", *reliable.rnr_retry_count);
   return {};
 }
 
@@ -157,8 +163,9 @@ result<created_queue_pair> create_qp(const protection_domain& pd, const queue_pa
                                          .max_inline_data = asked.cap.max_inline_data}};
   if (created.extended == nullptr && !request.classic)
     return error::not_supported(pd.provider().verbs.qp_to_qp_ex.name(), pd.name(),
-                                "the device has no extended interface, and queue pairs of " +
-                                    std::string(request.transport) + " have no other");
+                                fmt::format("the device does not have the extended interface, "
+                                            "which queue pairs of {} need",
+                                            request.transport));
   return created;
 }
 
@@ -169,8 +176,8 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
   VERBENA_TRY(const auto port, device.query_port(asked.route.port));
   if (port.state() != port_state::active && port.state() != port_state::armed)
     return error::unavailable(
-        0, "create_qp", "port " + std::to_string(asked.route.port.value()) + " of " + device.name(),
-        "the port is not up: its state is " + to_string(port.state()));
+        0, "create_qp", fmt::format("port {} of {}", asked.route.port.value(), device.name()),
+        fmt::format("the port is not up: its state is {}", to_string(port.state())));
 
   local_side local;
   if (asked.route.gid_index || is_addressed_by_gid(port)) {
@@ -221,7 +228,7 @@ std::shared_ptr<queue_pair_state_object> make_queue_pair_state(ibv_qp* native,
       .provider = &pd.provider(),
       .native = native,
       .owner = owner,
-      .name = "queue pair " + hexadecimal(native->qp_num) + " on " + pd.context().name(),
+      .name = fmt::format("queue pair {:#x} on {}", native->qp_num, pd.context().name()),
       .parents = {internals::state_of(pd), std::move(with.send), std::move(with.receive),
                   std::move(with.shared)}});
   watch(native, state->name(), with.all_signaled);

@@ -3,6 +3,8 @@
 // ibv_modify_qp(3), with the optional attributes that Linux accepts.
 #include "src/verbs/queue_pair_transitions.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -139,7 +141,7 @@ mask known_to(family of) noexcept {
 }
 
 const char* name_of(family of) noexcept {
-  static constexpr const char* names[] = {"RC", "UC", "UD", "XRC initiators", "XRC targets"};
+  static constexpr const char* names[] = {"RC", "UC", "UD", "XRC initiator", "XRC target"};
   return names[static_cast<std::size_t>(of)];
 }
 
@@ -148,21 +150,22 @@ const char* name_of(family of) noexcept {
 std::string explain_transition(transition change, queue_pair_attribute_mask given) {
   const family of = family_of(change.type);
   if (of == family::unknown) return {};
-  const std::string edge = "from " + to_string(change.from) + " to " + to_string(change.to);
+  const std::string edge =
+      fmt::format("transition from {} to {}", to_string(change.from), to_string(change.to));
   const rule* const found = find(of, change.from, change.to);
-  if (found == nullptr) return "there is no transition " + edge;
+  if (found == nullptr) return fmt::format("there is no {}", edge);
 
   const auto missing = queue_pair_attribute_mask::from_mask(found->required).without(given);
   const auto excess = given.without(
       queue_pair_attribute_mask::from_mask(found->required | found->optional | IBV_QP_STATE));
   if (missing.empty() && excess.empty()) return {};
-  std::string text = "the transition " + edge;
-  if (!missing.empty()) text += " needs " + to_string(missing) + ", which is missing";
+  std::string text = fmt::format("the {}", edge);
+  if (!missing.empty()) text += fmt::format(" needs {}, which is missing", to_string(missing));
   if (!missing.empty() && !excess.empty()) text += ", and";
-  if (!excess.empty()) text += " does not allow " + to_string(excess);
+  if (!excess.empty()) text += fmt::format(" does not permit {}", to_string(excess));
   const auto foreign = excess.without(queue_pair_attribute_mask::from_mask(known_to(of)));
   if (!foreign.empty())
-    text += std::string("; ") + name_of(of) + " has no " + to_string(foreign) + " at all";
+    text += fmt::format("; {} queue pairs do not have {}", name_of(of), to_string(foreign));
   return text;
 }
 

@@ -2,11 +2,12 @@
 // Source of the limits: ibv_modify_qp(3), ibv_query_device(3), ibv_query_port(3).
 #include "src/verbs/queue_pair_values.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "src/verbs/address_diagnosis.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/verbs/detail/call.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -14,13 +15,10 @@ namespace {
 
 constexpr std::uint32_t first_usable_number = 2;  // 0 and 1 are for management datagrams
 
-std::string port_text(port_number port) { return "port " + std::to_string(port.value()); }
-
 std::string explain_depths(const ibv_device_attr& limits, const queue_pair_attributes& changes) {
   const auto beyond = [](const char* name, std::optional<std::uint8_t> asked, int limit) {
     if (!asked || *asked <= limit) return std::string();
-    return std::string(name) + " " + std::to_string(*asked) +
-           " is more than the device can do: " + std::to_string(limit);
+    return fmt::format("{} {} exceeds the device's maximum of {}", name, *asked, limit);
   };
   std::string text =
       beyond("MAX_QP_RD_ATOMIC", changes.reads_as_initiator(), limits.max_qp_init_rd_atom);
@@ -32,27 +30,29 @@ std::string explain_depths(const ibv_device_attr& limits, const queue_pair_attri
 std::string explain_port_values(const ibv_port_attr& port, const queue_pair_attributes& changes) {
   if (const auto largest = changes.path_mtu();
       largest && byte_count(*largest) > byte_count(static_cast<mtu>(port.active_mtu)))
-    return "the path MTU " + to_string(*largest) + " is larger than the port's active MTU " +
-           to_string(static_cast<mtu>(port.active_mtu));
+    return fmt::format("the path MTU {} exceeds the port's active MTU {}", to_string(*largest),
+                       to_string(static_cast<mtu>(port.active_mtu)));
   if (const auto index = changes.pkey_index(); index && *index >= port.pkey_tbl_len)
-    return "the P_Key index " + std::to_string(*index) + " is outside the port's table of " +
-           std::to_string(port.pkey_tbl_len);
+    return fmt::format("P_Key index {} is outside the port's table of length {}", *index,
+                       port.pkey_tbl_len);
   return {};
 }
 
 }  // namespace
 
-std::string explain_values(asked_device device, const queue_pair_attributes& changes) {
+std::string explain_values(queried_device device, const queue_pair_attributes& changes) {
   const auto to = changes.address();
   const auto named = to ? std::optional(to->port) : changes.port();
   const auto number = changes.destination();
   if (number && number->value() < first_usable_number)
-    return "the peer's queue pair number " + std::to_string(number->value()) +
-           " is not valid for a connection; check that the peer's endpoint was filled in";
+    return fmt::format(
+        "the peer's queue pair number {} is not valid for a connection; check that the peer's "
+        "endpoint has all values",
+        number->value());
   if (named) {
     ibv_port_attr port{};
     if (call(device.from->verbs.query_port, device.context, named->value(), &port).failed)
-      return port_text(*named) + " does not exist";
+      return fmt::format("port {} does not exist", named->value());
     std::string text = explain_port_values(port, changes);
     if (text.empty() && to) text = explain_address(device, *to);
     if (!text.empty()) return text;

@@ -12,6 +12,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 /// Returns the value of `changes` that the device does not support: a port, an index, an MTU or a
 /// depth. Returns an empty string if there is no such value. Queries the device for its limits.
-[[nodiscard]] std::string explain_values(asked_device device, const queue_pair_attributes& changes);
+[[nodiscard]] std::string explain_values(queried_device device,
+                                         const queue_pair_attributes& changes);
 
 }  // namespace verbena::inline VERBENA_ABI::detail

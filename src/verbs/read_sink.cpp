@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/read_sink.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
 #include "src/verbs/iwarp.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/verbs/device_attributes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -21,17 +22,18 @@ result<void> check_read_sink(const context& device, access_flags access, std::si
   if ((access & needed) != needed)
     return error::invalid_argument(
         "check_read_sink", device.name(),
-        "memory to read into needs " + to_string(needed) + ", and has " + to_string(access) +
-            (detail::is_iwarp(device)
-                 ? ": the peer of an iWARP connection answers a read by writing"
-                 : ""));
+        fmt::format(
+            "the sink of a read needs the access flags {}, not {}{}", to_string(needed),
+            to_string(access),
+            detail::is_iwarp(device) ? ": on iWARP, the response to a read is a write" : ""));
   VERBENA_TRY(const auto limits, device.query());
   const int most = std::max(1, limits.max_read_slices());
   if (slices > static_cast<std::size_t>(most))
     return error::invalid_argument(
         "check_read_sink", device.name(),
-        "a read goes into at most " + detail::counted(static_cast<std::uint64_t>(most), "slice") +
-            " here, not " + std::to_string(slices) + ": post several reads");
+        fmt::format("the read has {} slices; reads of the device have at most {}: post several "
+                    "reads",
+                    slices, most));
   return {};
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/received_datagram.hpp"
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace verbena::inline VERBENA_ABI {
@@ -8,7 +10,7 @@ namespace {
 
 error not_a_datagram(const completion& received, const std::string& why) {
   return error::invalid_argument("received_datagram::of",
-                                 "work request " + std::to_string(received.id()), why);
+                                 fmt::format("work request {}", received.id()), why);
 }
 
 }  // namespace
@@ -16,16 +18,19 @@ error not_a_datagram(const completion& received, const std::string& why) {
 result<received_datagram> received_datagram::of(const completion& received,
                                                 std::span<const std::byte> memory) {
   constexpr std::size_t front = global_route_header::encoded_size;
-  if (!received.ok()) return not_a_datagram(received, "the request failed, and received nothing");
+  if (!received.ok()) return not_a_datagram(received, "the receive failed");
   if (!received.is_receive()) return not_a_datagram(received, "the request was not a receive");
   const std::size_t bytes = received.byte_length();
   if (bytes < front)
-    return not_a_datagram(received, "a datagram has 40 bytes in front, and there are " +
-                                        std::to_string(bytes) + " in all");
+    return not_a_datagram(
+        received,
+        fmt::format("{} bytes were received; a datagram begins with 40 bytes for the GRH", bytes));
   if (bytes > memory.size())
-    return not_a_datagram(received, "it has " + std::to_string(bytes) +
-                                        " bytes with the 40 in front, and the memory has " +
-                                        std::to_string(memory.size()));
+    return not_a_datagram(
+        received,
+        fmt::format("the datagram of {} bytes (40 of them for the GRH) exceeds the memory "
+                    "of {} bytes",
+                    bytes, memory.size()));
   return received_datagram(memory.first(bytes), received.has_global_route_header());
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/remote_region.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "src/verbs/hash.hpp"
-#include "src/verbs/text.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -15,11 +16,13 @@ error refuse(const std::string& why) { return error::protocol("remote_region::de
 }  // namespace
 
 result<remote_region> remote_region::try_make(parts of) {
-  const std::string region =
-      "a region of " + std::to_string(of.length) + " bytes at " + detail::hexadecimal(of.address);
-  if (!fits(of)) return refuse(region + " ends beyond the 64-bit address space");
+  const auto refuse_region = [&of](std::string_view reason) {
+    return refuse(
+        fmt::format("a region of {} bytes at {:#x} exceeds {}", of.length, of.address, reason));
+  };
+  if (!fits(of)) return refuse_region("the 64-bit address space");
   if (of.length > std::numeric_limits<std::size_t>::max())
-    return refuse(region + " is larger than this machine can address");
+    return refuse_region("the address space of this host");
   return remote_region(of);
 }
 
@@ -35,13 +38,13 @@ std::array<std::byte, remote_region::encoded_size> remote_region::encode() const
 result<remote_region> remote_region::decode(std::span<const std::byte> bytes) {
   byte_reader reader(bytes);
   const auto version = reader.take<std::uint8_t>();
-  if (!version) return refuse("there are no bytes");
+  if (!version) return refuse("the description is empty");
   if (*version != wire_version)
-    return refuse("the description has version " + std::to_string(*version) +
-                  ", this library reads version " + std::to_string(wire_version));
+    return refuse(fmt::format("the description has version {}, this library reads version {}",
+                              *version, std::uint8_t{wire_version}));
   if (bytes.size() != encoded_size)
-    return refuse("the description has " + std::to_string(bytes.size()) + " bytes, version " +
-                  std::to_string(wire_version) + " has " + std::to_string(encoded_size));
+    return refuse(fmt::format("the description has {} bytes, version {} has {}", bytes.size(),
+                              std::uint8_t{wire_version}, std::size_t{encoded_size}));
   // The size was checked, so each read succeeds.
   const auto address = reader.take<std::uint64_t>().value_or(0);
   const auto length = reader.take<std::uint64_t>().value_or(0);
@@ -57,8 +60,8 @@ result<remote_region> remote_region::try_slice(std::uint64_t offset,
 }
 
 std::string to_string(const remote_region& region) {
-  return detail::hexadecimal(region.address()) + "+" + std::to_string(region.length()) + " (rkey " +
-         detail::hexadecimal(region.key().value()) + ")";
+  return fmt::format("{:#x}+{} (rkey {:#x})", region.address(), region.length(),
+                     region.key().value());
 }
 
 }  // namespace verbena::inline VERBENA_ABI

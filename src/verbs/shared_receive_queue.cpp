@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/shared_receive_queue.hpp"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <string>
 
@@ -25,7 +27,7 @@ std::string exceeded_limits(const protection_domain& pd, shared_receive_queue_op
   ibv_device_attr limits{};
   if (detail::call(pd.provider().verbs.query_device, pd.native()->context, &limits).failed)
     return {};
-  if (limits.max_srq == 0) return "the device has no shared receive queues";
+  if (limits.max_srq == 0) return "the device does not support shared receive queues";
   return detail::above_limits({{"max_wr", asked.max_wr, limits.max_srq_wr},
                                {"max_sge", asked.max_sge, limits.max_srq_sge}});
 }
@@ -36,7 +38,8 @@ result<shared_receive_queue> protection_domain::create_srq(
     const shared_receive_queue_options& options) const {
   if (options.max_wr == 0)
     return error::invalid_argument("create_srq", name(),
-                                   "a shared receive queue has room for at least one receive");
+                                   "max_wr is 0; a shared receive queue has room for at least one "
+                                   "receive");
   ibv_srq_init_attr asked{};
   asked.attr.max_wr = options.max_wr;
   asked.attr.max_sge = options.max_sge;
@@ -50,9 +53,9 @@ result<shared_receive_queue> protection_domain::create_srq(
 
 shared_receive_queue shared_receive_queue::adopt(ibv_srq* native, const protection_domain& pd,
                                                  ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "a shared receive queue to adopt is not null");
+  VERBENA_ASSERT(native != nullptr, "shared_receive_queue::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),
-                 "a shared receive queue is adopted with its own protection domain");
+                 "shared_receive_queue::adopt() was called with another protection domain");
   return make_handle(native, pd, owner);
 }
 
@@ -72,8 +75,8 @@ result<void> shared_receive_queue::arm_limit(std::uint32_t limit) const {
   if (!status.failed) return {};
   std::string diagnosis;
   if (const auto now = query(); status.code == EINVAL && now && limit > now->max_wr)
-    diagnosis = "a limit of " + std::to_string(limit) + " is more than the " +
-                std::to_string(now->max_wr) + " receives that the queue has room for";
+    diagnosis =
+        fmt::format("the limit {} exceeds the queue's capacity of {} receives", limit, now->max_wr);
   return error::from_errno(status.code, "ibv_modify_srq", name(), diagnosis);
 }
 
@@ -87,10 +90,12 @@ result<void> shared_receive_queue::resize(std::uint32_t max_wr) const {
   ibv_device_attr limits{};
   const bool known = !detail::call(state().verbs().query_device, native()->context, &limits).failed;
   if (status.code == EINVAL && known && max_wr > static_cast<std::uint32_t>(limits.max_srq_wr))
-    diagnosis = std::to_string(max_wr) + " receives are more than the device's maximum of " +
-                std::to_string(limits.max_srq_wr);
+    diagnosis = detail::above_limits({{"the new size", max_wr, limits.max_srq_wr}});
   else if (status.code == EINVAL)
-    diagnosis = "the device cannot resize such queues, or more receives are outstanding";
+    diagnosis = fmt::format(
+        "the device does not support resizing of shared receive queues, or "
+        "more than {} receives are outstanding",
+        max_wr);
   return error::from_errno(status.code, "ibv_modify_srq", name(), diagnosis);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "verbena/verbs/detail/slice_bounds.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string_view>
 
@@ -13,21 +15,13 @@ namespace {
 std::string end_of(slice_range part) {
   if (part.length <= std::numeric_limits<std::uint64_t>::max() - part.offset)
     return std::to_string(part.offset + part.length);
-  return std::to_string(part.offset) + " + " + std::to_string(part.length);
+  return fmt::format("{} + {}", part.offset, part.length);
 }
 
 }  // namespace
 
 std::string slice_text(const char* text, slice_range part, std::uint64_t size) {
-  const std::array values{std::to_string(part.offset), end_of(part), std::to_string(size)};
-  std::string out;
-  std::size_t next = 0;
-  for (std::string_view rest(text); !rest.empty();) {
-    const bool place = rest.starts_with("{}") && next < values.size();
-    out += place ? std::string_view(values[next++]) : rest.substr(0, 1);
-    rest.remove_prefix(place ? 2 : 1);
-  }
-  return out;
+  return fmt::format(fmt::runtime(text), part.offset, end_of(part), size);
 }
 
 void stop_on_slice(const char* text, slice_range part, std::uint64_t size) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "src/verbs/text.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace verbena::inline VERBENA_ABI::detail {
 
-std::string unknown_value(std::int64_t value) { return "unknown (" + std::to_string(value) + ")"; }
+std::string unknown_value(std::int64_t value) { return fmt::format("unknown ({})", value); }
 
 std::string byte_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 5> units = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -14,18 +16,16 @@ std::string byte_text(std::uint64_t bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return std::to_string(bytes) + " " + units[unit];
+  return fmt::format("{} {}", bytes, units[unit]);
 }
 
 void add_line(std::string& text, std::string_view name, std::string_view value) {
   if (!text.empty()) text += '\n';
-  text.append(name).append(": ").append(value);
+  text += fmt::format("{}: {}", name, value);
 }
 
 std::string counted(std::uint64_t count, std::string_view what) {
-  std::string text = std::to_string(count) + " ";
-  text += what;
-  return count == 1 ? text : text + "s";
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

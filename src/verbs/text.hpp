@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "src/base/text.hpp"
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {

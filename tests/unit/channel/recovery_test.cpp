@@ -429,7 +429,8 @@ TEST(port_flap, gid_that_was_chosen_by_its_index_is_found_where_it_is_now) {
 
 TEST(inject_event, names_what_it_does_not_know) {
   const auto context = testing_support::open_soft();
-  expect_error(inject_event(context, "port 1 sideways"), "knows no command 'port 1 sideways'");
+  expect_error(inject_event(context, "port 1 sideways"),
+               "does not support the command 'port 1 sideways'");
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST_F(srd_traffic, unsupported_transports_and_limits_are_named) {
   const auto limits = efa::query_device(device).value();
   expect_error(pd.create_qp<efa::srd>(
                    a.cq, a.cq, {.queues = {.max_inline_data = limits.max_inline_data() + 1U}}),
-               "max_inline_data " + std::to_string(limits.max_inline_data() + 1) + " > ");
+               "max_inline_data " + std::to_string(limits.max_inline_data() + 1) + " exceeds ");
   auto queue = a.queue.extended().value();
   auto fenced = queue.start_send();
   fenced.send({.fenced = true}, a.memory.slice(0, 8), b.at(way));

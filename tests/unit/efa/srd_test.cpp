@@ -66,7 +66,7 @@ TEST_F(srd_creation, unsupported_operations_and_limits_are_named) {
   expect_error(write, "do not have RDMA_WRITE on this device, they have SEND | SEND_WITH_IMM | ");
   EXPECT_EQ(write.error().kind(), error_kind::not_supported);
   expect_error(create({.operations = send_operation::fetch_and_add}),
-               "queue pairs of SRD do not have ATOMIC_FETCH_AND_ADD");
+               "queue pairs of SRD do not support ATOMIC_FETCH_AND_ADD");
 }
 
 TEST_F(srd_creation, failed_creation_names_verb_domain_and_limits) {
@@ -86,8 +86,8 @@ TEST_F(srd_creation, failed_creation_names_verb_domain_and_limits) {
       queue, queue, {.queues = {.max_recv_wr = 1000, .max_send_sge = 9, .max_inline_data = 64}});
   expect_error(refused, "efadv_create_qp_ex on protection domain of soft0");
   expect_error(refused,
-               "max_recv_wr 1000 > the device's maximum 512, max_send_sge 9 > the "
-               "device's maximum 2, max_inline_data 64 > the device's maximum 32");
+               "max_recv_wr 1000 exceeds the device's maximum of 512, max_send_sge 9 exceeds the "
+               "device's maximum of 2, max_inline_data 64 exceeds the device's maximum of 32");
   EXPECT_EQ(refused.error().code(), EINVAL);
 }
 
@@ -111,7 +111,7 @@ TEST_F(srd_creation, device_without_extended_interface_is_rejected) {
     const auto domain = context.allocate_pd().value();
     const auto queue = context.create_cq(4).value();
     const auto refused = domain.create_qp<efa::srd>(queue, queue);
-    expect_error(refused, "queue pairs of SRD have no other");
+    expect_error(refused, "which queue pairs of SRD need");
     EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
     EXPECT_FALSE(counting.is_live("efadv_create_qp_ex"));
   }

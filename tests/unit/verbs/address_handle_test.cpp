@@ -82,7 +82,7 @@ TEST_F(address_handles, create_error_names_the_fault) {
   expect_error(pd.create_ah({.gid = peer, .service_level = 16}), "4 bits");
   fake.code = EINVAL;
   expect_error(pd.create_ah({.gid = peer, .source_gid = gid_index(255)}),
-               "the port has no GID at index 255");
+               "GID index 255 is outside the table of port 1");
   expect_error(pd.create_ah({}), "on Ethernet the address needs the GID of the peer");
   expect_error(pd.create_ah({.port = port_number(9)}), "port 9 does not exist");
   fake.code = ENODATA;
@@ -119,17 +119,19 @@ TEST_F(address_handles, sender_address_without_grh_uses_lid) {
 TEST_F(address_handles, sender_address_of_failed_completion_fails) {
   const port_number port(1);
   global_route_header header{.source = peer, .destination = own.gid, .next_header = 17};
-  expect_error(pd.sender_address(received(IBV_WC_GRH), port), "and none was passed");
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port), "but no GRH was passed");
   header.destination = parse_gid("192.0.2.78").value();
   expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
-               "the GRH's destination GID ::ffff:192.0.2.78 is not in the local port's GID table");
+               "the GRH's destination GID ::ffff:192.0.2.78 is not in the GID table of port 1");
   header.destination = own.gid;
   expect_error(pd.sender_address(received(IBV_WC_GRH), port_number(2), header),
-               "is not in the local port's GID table");
+               "is not in the GID table of port 2");
   header.next_header = 0x1b;  // of RoCE v1, and the entry is one of RoCE v2
-  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "not in the local port's");
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
+               "not in the GID table of port 1");
   header.next_header = 6;
-  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "protocol 6");
+  expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
+               "the next header of the GRH is 6");
   header.destination = parse_gid("ff0e::ffff:224.1.2.3").value();
   expect_error(pd.sender_address(received(IBV_WC_GRH), port, header), "the multicast group");
   ibv_wc failed{};

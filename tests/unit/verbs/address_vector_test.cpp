@@ -39,12 +39,12 @@ TEST(address_vector, fields_out_of_range_are_refused_with_their_range) {
     return checked ? std::string("none") : std::string(checked.error().diagnosis());
   };
   EXPECT_EQ(fault({}), "none");
-  EXPECT_EQ(fault({.service_level = 16}), "a service level has 4 bits: 0 to 15");
-  EXPECT_EQ(fault({.flow_label = 0x10'0000}), "a flow label has 20 bits: 0 to 0xfffff");
-  EXPECT_EQ(fault({.source_path_bits = 128}), "source path bits are 7 bits: 0 to 127");
-  EXPECT_EQ(fault({.port = port_number(0)}), "ports count from 1");
+  EXPECT_EQ(fault({.service_level = 16}), "service level 16 exceeds 15 (4 bits)");
+  EXPECT_EQ(fault({.flow_label = 0x10'0000}), "flow label 0x100000 exceeds 0xfffff (20 bits)");
+  EXPECT_EQ(fault({.source_path_bits = 128}), "source path bits 128 exceed 127 (7 bits)");
+  EXPECT_EQ(fault({.port = port_number(0)}), "port 0 does not exist: ports count from 1");
   EXPECT_DEATH(static_cast<void>(detail::native_address({.flow_label = 0x10'0000})),
-               "a flow label has 20 bits");
+               "the flow label of an address_vector exceeds 0xfffff");
 }
 
 TEST(address_vector, to_string_omits_defaults) {

@@ -258,7 +258,7 @@ TEST(checker_death, queue_destroyed_while_a_batch_is_open_is_reported) {
         auto batch = pair->a().queue.extended().value().start_send();
         pair.reset();
       },
-      "a queue pair outlives its open batches");
+      "a queue pair was destroyed while a batch of it was open");
   EXPECT_DEATH(
       {
         const auto device = open_device("soft0").value();
@@ -276,7 +276,7 @@ TEST(checker_death, queue_destroyed_while_a_batch_is_open_is_reported) {
           cq.reset();
         }
       },
-      "a completion queue outlives the passes over it");
+      "a completion queue was destroyed during a pass over it");
 }
 
 TEST(checker, a_completion_tells_that_earlier_unsignaled_requests_are_complete) {

@@ -135,9 +135,10 @@ TEST_P(classic_provider, what_it_lacks_is_named) {
   refused(device.create_extended_cq(4), "ibv_create_cq_ex", "use create_cq()");
   refused(device.read_clock(), "ibv_query_rt_values_ex", "no clock that can be read");
   refused(cq.moderate({.completions = 4, .period = std::chrono::microseconds(5)}), "ibv_modify_cq",
-          "cannot hold notifications back");
+          "does not support moderation of notifications");
   const std::array slices{memory.slice(0, 64)};
-  refused(pd.advise(memory_advice::prefetch, slices), "ibv_advise_mr", "does not support advice");
+  refused(pd.advise(memory_advice::prefetch, slices), "ibv_advise_mr",
+          "does not support the advice prefetch");
 }
 
 // Functions that an older libibverbs does not export.
@@ -159,7 +160,7 @@ TEST_F(older_library, memory_is_registered_without_the_rights_that_are_only_hint
 TEST_F(older_library, memory_cannot_be_given_an_address_and_that_is_said) {
   from.verbs.reg_mr_iova2.set(nullptr);
   const auto refused = pd.register_memory(memory, access::local_write, {.base_address = 64});
-  expect_error(refused, "no memory region is given an address of its own");
+  expect_error(refused, "does not have this function, which base_address needs");
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
   EXPECT_EQ(refused.error().call(), "ibv_reg_mr_iova2");
 }

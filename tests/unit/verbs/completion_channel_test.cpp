@@ -250,10 +250,10 @@ TEST_F(channels_death, use_of_moved_from_channel_stops_the_program) {
 TEST_F(channels_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();
   EXPECT_DEATH(static_cast<void>(completion_channel::adopt(nullptr, device, ownership::borrow)),
-               "a completion channel to adopt is not null");
+               "completion_channel::adopt\\(\\) was called with a null pointer");
   EXPECT_DEATH(
       static_cast<void>(completion_channel::adopt(channel.native(), other, ownership::borrow)),
-      "a completion channel is adopted with its own context");
+      "completion_channel::adopt\\(\\) was called with another context");
 }
 
 }  // namespace

@@ -118,7 +118,8 @@ TEST(completion, failure_names_request_status_vendor_error_and_cause) {
   const std::string message = outcome.error().message();
   EXPECT_TRUE(message.starts_with("work request 42 on queue pair 0x11 completed with status 10"))
       << message;
-  for (const char* part : {"REM_ACCESS_ERR", "vendor error 0x62", "remote key is stale"})
+  for (const char* part :
+       {"REM_ACCESS_ERR", "vendor error 0x62", "remote key is wrong or no longer valid"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
 }
 

@@ -118,11 +118,11 @@ TEST(context, gid_errors_name_index_and_port) {
   expect_error(opened.query_gid(port_1, gid_index(static_cast<std::uint8_t>(length))),
                "GID " + std::to_string(length) + " of port 1 of soft0");
   expect_error(opened.query_gid(port_1, gid_index(255)),
-               "the table has " + std::to_string(length) + " places, counted from 0");
+               "index 255 is outside the table of length " + std::to_string(length));
   expect_error(opened.query_gid(port_number(9), gid_index(0)), "the device has 1 port");
   const auto last = static_cast<std::uint8_t>(length - 1);
   ASSERT_LT(opened.gid_table().value().size(), length);
-  expect_error(opened.query_gid(port_1, gid_index(last)), "this place of the table is empty");
+  expect_error(opened.query_gid(port_1, gid_index(last)), "this entry of the table is empty");
 }
 
 TEST(context, gid_table_errors_name_the_verb) {
@@ -179,7 +179,7 @@ TEST(context, has_one_full_membership_partition_key) {
   EXPECT_EQ(opened.query_pkey(port_1, 0).value(), partition_key(0xffff));
   const auto none = opened.query_pkey(port_1, 40000);
   expect_error(none, "P_Key 40000 of port 1 of soft0");
-  expect_error(none, "counted from 0");
+  expect_error(none, "index 40000 is outside the table of length 1");
   expect_error(opened.query_pkey(port_number(3), 0), "the device has 1 port");
 }
 
@@ -214,7 +214,7 @@ TEST(context, close_of_shared_context_returns_it) {
     auto refused = std::move(opened).close();
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code(), EBUSY);
-    expect_error(refused, "it was not called: 1 other handles");
+    expect_error(refused, "the verb was not called: 1 other handles");
     opened = std::move(refused).object();
   }
   EXPECT_TRUE(opened.query().has_value());
@@ -283,7 +283,7 @@ TEST(context_death, use_of_closed_context_aborts) {
 TEST(context_death, adopt_of_nullptr_aborts) {
   EXPECT_DEATH(
       static_cast<void>(context::adopt(nullptr, *soft_provider().value(), ownership::borrow)),
-      "a context to adopt is not null");
+      "was called with a null pointer");
 }
 
 }  // namespace

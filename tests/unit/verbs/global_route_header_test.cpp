@@ -149,10 +149,12 @@ TEST(global_route_header, bytes_that_are_neither_form_are_refused) {
 
 TEST(global_route_header_death, only_mapped_addresses_fit_into_an_ipv4_header) {
   const header wrong{.version = form::ipv4, .source = ipv6_a, .destination = ipv4_a};
-  EXPECT_DEATH(static_cast<void>(wrong.encode()), "addresses of an IPv4 header are mapped ones");
+  EXPECT_DEATH(static_cast<void>(wrong.encode()),
+               "an address of an IPv4 header is not an IPv4-mapped GID");
   const header long_one{
       .version = form::ipv4, .source = ipv4_a, .destination = ipv4_b, .payload_length = 65516};
-  EXPECT_DEATH(static_cast<void>(long_one.encode()), "at most 65,515 bytes behind it");
+  EXPECT_DEATH(static_cast<void>(long_one.encode()),
+               "the payload of an IPv4 header exceeds 65515 bytes");
 }
 
 }  // namespace

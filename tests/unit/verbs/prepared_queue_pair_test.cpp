@@ -210,7 +210,7 @@ TEST_F(prepared, path_mtu_above_active_mtu_is_explained) {
   const auto self = made.endpoint();
   const auto failed = std::move(made).handshake(self);
   ASSERT_FALSE(failed);
-  EXPECT_NE(failed.error().message().find("larger than the port's active MTU"), std::string::npos)
+  EXPECT_NE(failed.error().message().find("exceeds the port's active MTU"), std::string::npos)
       << failed.error().message();
 }
 
@@ -226,9 +226,9 @@ TEST_F(prepared, options_out_of_range_are_refused) {
 
 TEST_F(prepared, a_limit_of_the_device_that_is_exceeded_is_named) {
   const std::string message = refusal({.queues = {.max_send_wr = 100'000'000}});
-  EXPECT_NE(message.find("max_send_wr 100000000 > the device's maximum"), std::string::npos)
+  EXPECT_NE(message.find("max_send_wr 100000000 exceeds the device's maximum"), std::string::npos)
       << message;
-  EXPECT_NE(refusal({.queues = {.max_recv_sge = 100'000}}).find("max_recv_sge 100000 >"),
+  EXPECT_NE(refusal({.queues = {.max_recv_sge = 100'000}}).find("max_recv_sge 100000 exceeds"),
             std::string::npos);
 }
 
@@ -299,15 +299,15 @@ TEST_F(prepared, adopts_the_extended_interface_only_when_told) {
 TEST_F(prepared_death, adopt_with_wrong_transport_aborts) {
   ibv_qp* const no_queue = nullptr;
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(no_queue, pd, ownership::borrow)),
-               "a queue pair to adopt is not null");
+               "queue_pair::adopt\\(\\) was called with a null pointer");
   const auto made = create().value();
   const auto other = device.allocate_pd().value();
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(made.native(), other, ownership::borrow)),
-               "a queue pair is adopted with its own protection domain");
+               "queue_pair::adopt\\(\\) was called with another protection domain");
   ibv_qp datagrams = *made.native();
   datagrams.qp_type = IBV_QPT_UD;
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(&datagrams, pd, ownership::borrow)),
-               "a queue pair is adopted as what it is");
+               "queue_pair::adopt\\(\\) was called with a queue pair of another transport");
 }
 
 TEST_F(prepared_death, use_of_moved_from_queue_pair_aborts) {

@@ -116,13 +116,14 @@ TEST(queue_pair_attributes, print_the_names_of_the_c_api) {
 
 TEST(queue_pair_attributes_death, counts_of_more_than_three_bits_break_a_rule) {
   queue_pair_attributes set;
-  EXPECT_DEATH(set.set_retry_count(8), "a retry count has 3 bits: 0 to 7");
-  EXPECT_DEATH(set.set_rnr_retry_count(8), "an RNR retry count has 3 bits: 0 to 7");
+  EXPECT_DEATH(set.set_retry_count(8), "a retry count exceeds 7");
+  EXPECT_DEATH(set.set_rnr_retry_count(8), "an RNR retry count exceeds 7");
 }
 
 TEST(queue_pair_attributes_death, a_service_level_of_more_than_four_bits_breaks_a_rule) {
   queue_pair_attributes set;
-  EXPECT_DEATH(set.set_address({.service_level = 16}), "a service level has 4 bits: 0 to 15");
+  EXPECT_DEATH(set.set_address({.service_level = 16}),
+               "the service level of an address_vector exceeds 15");
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ TEST(queue_pair_transitions, missing_attributes_are_named) {
 TEST(queue_pair_transitions, missing_and_excess_attributes_are_named_together) {
   EXPECT_EQ(explain_transition({IBV_QPT_RC, state::ready_to_receive, state::ready_to_send},
                                rc_rts.without(attribute::timeout) | attribute::qkey),
-            "the transition from RTR to RTS needs TIMEOUT, which is missing, and does not allow "
-            "QKEY; RC has no QKEY at all");
+            "the transition from RTR to RTS needs TIMEOUT, which is missing, and does not permit "
+            "QKEY; RC queue pairs do not have QKEY");
 }
 
 TEST(queue_pair_transitions, optional_attributes_are_allowed) {
@@ -78,8 +78,8 @@ TEST(queue_pair_transitions, datagrams_need_q_key_instead_of_access_flags) {
                 attribute::state | attribute::pkey_index | attribute::port | attribute::qkey),
             "");
   EXPECT_EQ(explain_transition({IBV_QPT_UD, state::reset, state::init}, rc_init),
-            "the transition from RESET to INIT needs QKEY, which is missing, and does not allow "
-            "ACCESS_FLAGS; UD has no ACCESS_FLAGS at all");
+            "the transition from RESET to INIT needs QKEY, which is missing, and does not permit "
+            "ACCESS_FLAGS; UD queue pairs do not have ACCESS_FLAGS");
   EXPECT_EQ(
       explain_transition({IBV_QPT_UD, state::init, state::ready_to_receive}, attribute::state), "");
 }
@@ -88,10 +88,10 @@ TEST(queue_pair_transitions, unreliable_connections_have_no_retries) {
   EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send},
                                attribute::state | attribute::send_psn),
             "");
-  EXPECT_EQ(
-      explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
-      "the transition from RTR to RTS does not allow TIMEOUT | RETRY_CNT | RNR_RETRY | "
-      "MAX_QP_RD_ATOMIC; UC has no TIMEOUT | RETRY_CNT | RNR_RETRY | MAX_QP_RD_ATOMIC at all");
+  EXPECT_EQ(explain_transition({IBV_QPT_UC, state::ready_to_receive, state::ready_to_send}, rc_rts),
+            "the transition from RTR to RTS does not permit TIMEOUT | RETRY_CNT | RNR_RETRY | "
+            "MAX_QP_RD_ATOMIC; UC queue pairs do not have TIMEOUT | RETRY_CNT | RNR_RETRY | "
+            "MAX_QP_RD_ATOMIC");
 }
 
 TEST(queue_pair_transitions, unknown_queue_pair_types_are_not_checked) {

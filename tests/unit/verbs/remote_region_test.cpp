@@ -40,7 +40,7 @@ TEST(remote_region, survives_encoding) {
 
 TEST(remote_region, truncated_and_longer_bytes_are_refused) {
   auto bytes = sample_region.encode();
-  expect_refused({}, "there are no bytes");
+  expect_refused({}, "the description is empty");
   for (std::size_t size = 1; size < bytes.size(); ++size)
     expect_refused(std::span(bytes).first(size), "version 1 has 21");
   std::vector<std::byte> longer(bytes.begin(), bytes.end());
@@ -59,7 +59,7 @@ TEST(remote_region, unknown_versions_are_refused) {
 TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
   auto bytes = sample_region.encode();
   for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
-  expect_refused(bytes, "ends beyond the 64-bit address space");
+  expect_refused(bytes, "exceeds the 64-bit address space");
 }
 
 TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {

@@ -73,9 +73,9 @@ TEST_F(transports, failed_activation_returns_error_and_destroys_qp) {
 TEST_F(transports, unsupported_operations_are_refused_by_name) {
   expect_error(
       pd.create_qp<ud>(cq, cq, {.operations = send_operation::send | send_operation::write}),
-      "queue pairs of UD do not have RDMA_WRITE");
+      "queue pairs of UD do not support RDMA_WRITE");
   expect_error(pd.create_qp<uc>(cq, cq, {.operations = send_operation::fetch_and_add}),
-               "queue pairs of UC do not have ATOMIC_FETCH_AND_ADD");
+               "queue pairs of UC do not support ATOMIC_FETCH_AND_ADD");
   EXPECT_TRUE(pd.create_qp<rc>(cq, cq, {.operations = send_operation::send}));
 }
 
@@ -122,7 +122,7 @@ TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
   EXPECT_EQ(made.native()->srq, shared.native());
   auto refused = std::move(shared).close();
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message().find("objects made from it"), std::string::npos);
+  EXPECT_NE(refused.error().message().find("objects created from it"), std::string::npos);
   auto again = std::move(refused).object();
   EXPECT_TRUE(std::move(made).close());
   EXPECT_TRUE(std::move(again).close());

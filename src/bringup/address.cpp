@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 
+#include "src/base/hash.hpp"
+
 namespace verbena::inline VERBENA_ABI::bringup {
 namespace {
 
@@ -65,3 +67,8 @@ std::string to_string(const address& where) {
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup
+
+std::size_t std::hash<verbena::bringup::address>::operator()(
+    const verbena::bringup::address& of) const noexcept {
+  return verbena::detail::hash_members(of.host, of.port);
+}

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "src/base/hash.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -77,3 +78,13 @@ result<resume_token> resume_token::decode(std::span<const std::byte> bytes) {
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::connection_identity>::operator()(
+    const verbena::connection_identity& of) const noexcept {
+  return verbena::detail::hash_members(of.channel, of.connection);
+}
+
+std::size_t std::hash<verbena::resume_token>::operator()(
+    const verbena::resume_token& of) const noexcept {
+  return verbena::detail::hash_of(of.encode());
+}

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 
+#include "src/base/hash.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
@@ -94,6 +95,11 @@ result<socket_address> socket_address::from_native(const sockaddr& native) {
                                             native.sa_family));
   socket_address made;
   std::memcpy(&made.storage_, &native, length);
+  if (made.family() == AF_INET) {  // operator== compares the padding too
+    auto four = as<sockaddr_in>(made.storage_);
+    std::memset(four.sin_zero, 0, sizeof four.sin_zero);
+    set(made.storage_, four);
+  }
   return made;
 }
 
@@ -171,3 +177,9 @@ std::string to_string(const socket_address& of) {
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm
+
+std::size_t std::hash<verbena::cm::socket_address>::operator()(
+    const verbena::cm::socket_address& of) const noexcept {
+  const void* const bytes = of.native();
+  return verbena::detail::hash_of({static_cast<const std::byte*>(bytes), of.native_length()});
+}

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <string>
 
+#include "src/base/hash.hpp"
 #include "src/verbs/address_diagnosis.hpp"
 #include "src/verbs/creation.hpp"
 #include "src/verbs/multicast.hpp"
@@ -148,3 +149,8 @@ address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::destination>::operator()(
+    const verbena::destination& of) const noexcept {
+  return verbena::detail::hash_members(of.native(), of.number(), of.key());
+}

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "src/base/hash.hpp"
 #include "verbena/base/assert.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -88,3 +89,10 @@ address_vector from_native(const ibv_ah_attr& native) noexcept {
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::address_vector>::operator()(
+    const verbena::address_vector& of) const noexcept {
+  return verbena::detail::hash_members(of.lid, of.gid, of.source_gid, of.port, of.service_level,
+                                       of.traffic_class, of.hop_limit, of.flow_label,
+                                       of.source_path_bits, of.rate);
+}

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/verbs/hash.hpp"
+#include "src/base/hash.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "src/base/hash.hpp"
+
 namespace verbena::inline VERBENA_ABI {
 namespace detail {
 
@@ -26,3 +28,8 @@ result<local_slice> local_slice::try_slice(std::size_t offset, std::size_t part_
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+std::size_t std::hash<verbena::local_slice>::operator()(
+    const verbena::local_slice& of) const noexcept {
+  return verbena::detail::hash_members(of.address(), of.length(), of.key());
+}

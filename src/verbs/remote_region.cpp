@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "src/verbs/hash.hpp"
+#include "src/base/hash.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI {

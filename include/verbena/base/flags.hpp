@@ -3,6 +3,8 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <optional>  // std::hash
 #include <type_traits>
 
 #include "verbena/base/config.hpp"
@@ -73,3 +75,12 @@ template <flag_enum Enum>
 }
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes a set of flags.
+template <verbena::flag_enum Enum>
+struct std::hash<verbena::flags<Enum>> {
+  /// Returns the hash of set.mask().
+  std::size_t operator()(verbena::flags<Enum> set) const noexcept {
+    return std::hash<typename verbena::flags<Enum>::mask_type>{}(set.mask());
+  }
+};

@@ -2,6 +2,7 @@
 // The TCP address of a peer, and its text form.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,3 +30,10 @@ struct address {
 [[nodiscard]] std::string to_string(const address& where);
 
 }  // namespace verbena::inline VERBENA_ABI::bringup
+
+/// Hashes host and port.
+template <>
+struct std::hash<verbena::bringup::address> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::bringup::address& of) const noexcept;
+};

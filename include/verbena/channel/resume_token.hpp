@@ -13,7 +13,7 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Identifies one connection of one channel.
+/// Identifies one connection of one channel. Threads: immutable value.
 struct connection_identity {
   std::uint64_t channel = 0;     ///< random and not 0; different after a restart
   std::uint64_t connection = 0;  ///< number of the connection of this channel: 1, 2, …
@@ -57,3 +57,16 @@ struct resume_token {
 };
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes all members.
+template <>
+struct std::hash<verbena::connection_identity> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::connection_identity& of) const noexcept;
+};
+/// Hashes all members.
+template <>
+struct std::hash<verbena::resume_token> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::resume_token& of) const noexcept;
+};

@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -55,3 +56,10 @@ class socket_address {
 [[nodiscard]] std::string to_string(const socket_address& of);
 
 }  // namespace verbena::inline VERBENA_ABI::cm
+
+/// Hashes family, address and port.
+template <>
+struct std::hash<verbena::cm::socket_address> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::cm::socket_address& of) const noexcept;
+};

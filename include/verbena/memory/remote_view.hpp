@@ -102,6 +102,9 @@ class remote_view {
     return *remote_part<Member>::of(region_.slice(detail::offset_of<T>(member), sizeof(Member)));
   }
 
+  /// Returns whether the remote regions are equal.
+  friend constexpr bool operator==(const remote_view&, const remote_view&) noexcept = default;
+
  private:
   template <remote_layout Element>
   friend class remote_array;
@@ -159,6 +162,9 @@ class remote_array {
     return element(index)->field(member);
   }
 
+  /// Returns whether the remote regions are equal.
+  friend constexpr bool operator==(const remote_array&, const remote_array&) noexcept = default;
+
  private:
   constexpr explicit remote_array(const remote_region& bytes) noexcept : region_(bytes) {}
 
@@ -166,3 +172,20 @@ class remote_array {
 };
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes the remote region.
+template <verbena::remote_layout T>
+struct std::hash<verbena::remote_view<T>> {
+  /// Returns the hash of of.region().
+  std::size_t operator()(const verbena::remote_view<T>& of) const noexcept {
+    return std::hash<verbena::remote_region>{}(of.region());
+  }
+};
+/// Hashes the remote region.
+template <verbena::remote_layout T>
+struct std::hash<verbena::remote_array<T>> {
+  /// Returns the hash of of.region().
+  std::size_t operator()(const verbena::remote_array<T>& of) const noexcept {
+    return std::hash<verbena::remote_region>{}(of.region());
+  }
+};

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -36,6 +37,9 @@ class destination {
   [[nodiscard]] queue_pair_number number() const noexcept { return number_; }
   /// Returns the Q_Key of the datagram.
   [[nodiscard]] queue_key key() const noexcept { return key_; }
+
+  /// Returns whether address handle, queue pair number and Q_Key are equal.
+  friend bool operator==(const destination&, const destination&) noexcept = default;
 
  private:
   ibv_ah* way_;
@@ -86,3 +90,10 @@ class address_handle : public handle<detail::address_handle_state> {
 };
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes address handle, queue pair number and Q_Key.
+template <>
+struct std::hash<verbena::destination> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::destination& of) const noexcept;
+};

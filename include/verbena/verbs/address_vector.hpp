@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -82,3 +83,10 @@ namespace detail {
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes all members.
+template <>
+struct std::hash<verbena::address_vector> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::address_vector& of) const noexcept;
+};

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>  // std::hash
 #include <type_traits>
 
 #include "verbena/base/assert.hpp"
@@ -113,3 +114,10 @@ struct sliced_memory {
 }  // namespace detail
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes address, length and key.
+template <>
+struct std::hash<verbena::local_slice> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::local_slice& of) const noexcept;
+};

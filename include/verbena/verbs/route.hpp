@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -43,3 +44,16 @@ struct datagram_route {
 };
 
 }  // namespace verbena::inline VERBENA_ABI
+
+/// Hashes all members.
+template <>
+struct std::hash<verbena::route> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::route& of) const noexcept;
+};
+/// Hashes all members.
+template <>
+struct std::hash<verbena::datagram_route> {
+  /// Returns the hash of `of`.
+  std::size_t operator()(const verbena::datagram_route& of) const noexcept;
+};

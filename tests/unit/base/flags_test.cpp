@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/base/map_keys.hpp"
+
 namespace verbena {
 enum class fruit : unsigned { apple = 1, pear = 2, plum = 4 };
 template <>
@@ -35,6 +37,11 @@ TEST(flags, assignment_operators_unite_and_intersect) {
 TEST(flags, without_removes_bits) {
   EXPECT_EQ((fruit::apple | fruit::pear).without(fruit::pear), basket(fruit::apple));
   EXPECT_EQ(basket(fruit::apple).without(fruit::plum), basket(fruit::apple));
+}
+
+TEST(flags, sets_are_keys_that_differ_by_their_bits) {
+  test::expect_different_keys<basket>(
+      {{}, fruit::apple, fruit::plum, fruit::apple | fruit::plum, basket::from_mask(8)});
 }
 
 TEST(flags, unknown_bits_are_kept) {

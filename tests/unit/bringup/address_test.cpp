@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/unit/base/map_keys.hpp"
+
 namespace {
 
 using verbena::bringup::address;
@@ -25,6 +27,11 @@ TEST(address, all_spellings_are_parsed) {
   same("::1", "::1", 7);
   same("[::1]", "::1", 7);
   same("[fe80::1%eth0]:9", "fe80::1%eth0", 9);
+}
+
+TEST(address, is_a_key_that_differs_by_host_and_port) {
+  verbena::test::expect_different_keys<address>(
+      {{}, {.host = "a"}, {.host = "b"}, {.port = 1}, {.host = "a", .port = 1}});
 }
 
 TEST(address, invalid_text_returns_an_error_with_valid_forms) {

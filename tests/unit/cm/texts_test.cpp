@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tests/unit/base/map_keys.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/cm/event.hpp"
 #include "verbena/cm/port_space.hpp"
@@ -62,6 +63,26 @@ TEST(cm_address, native_address_is_copied) {
   EXPECT_EQ(address.with_port(1).port(), 1);
   EXPECT_EQ(address.host(), "::9");
   EXPECT_FALSE(address.is_any());
+}
+
+TEST(cm_address, address_is_a_key_that_differs_by_family_address_and_port) {
+  const auto ipv4 = socket_address::parse("192.0.2.1", 1).value();
+  const auto ipv6 = socket_address::parse("2001:db8::1", 1).value();
+  test::expect_different_keys<socket_address>({ipv4, ipv4.with_port(2), ipv6, ipv6.with_port(2),
+                                               socket_address::parse("192.0.2.2", 1).value(),
+                                               socket_address::parse("2001:db8::2", 1).value(),
+                                               socket_address::any_ipv4(1),
+                                               socket_address::any_ipv6(1)});
+  // The C API does not define the padding of an IPv4 address.
+  sockaddr_in padded{};
+  std::memcpy(&padded, ipv4.native(), sizeof padded);
+  std::memset(padded.sin_zero, 0x5a, sizeof padded.sin_zero);
+  sockaddr_storage storage{};
+  std::memcpy(&storage, &padded, sizeof padded);
+  const void* const place = &storage;
+  const auto copied = socket_address::from_native(*static_cast<const sockaddr*>(place)).value();
+  EXPECT_EQ(copied, ipv4);
+  EXPECT_EQ(std::hash<socket_address>{}(copied), std::hash<socket_address>{}(ipv4));
 }
 
 TEST(cm_port_space, private_data_limit_depends_on_space_and_message) {

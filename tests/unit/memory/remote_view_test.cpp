@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "tests/unit/base/map_keys.hpp"
 #include "tests/unit/verbs/loopback.hpp"
 
 namespace verbena {
@@ -38,6 +39,7 @@ static_assert(remote_layout<table> && remote_layout<int[4]> && !remote_layout<co
 static_assert(remote_view<point>::of(region(16))->region() == region(16));
 static_assert(!remote_view<point>::of(region(16), 1));
 static_assert(remote_array<point>::of(region(40))->size() == 2);
+static_assert(remote_view<point>::of(region(32)) == remote_view<point>::of(region(16)));
 
 #define EXPECT_FIELD(seen, type, member) \
   EXPECT_EQ((seen).region(), region(sizeof(type::member), base + 8 + offsetof(type, member)))
@@ -163,6 +165,16 @@ TEST(remote_view, requests_reach_the_field) {
   std::memcpy(&tables, there.bytes().data() + 128, sizeof tables);
   EXPECT_EQ(tables[2].points[1].y, value);
   EXPECT_EQ(tables[2].points[1].x, 0U);
+}
+
+TEST(remote_view, views_are_keys_that_differ_by_their_regions) {
+  const auto view = [](std::uint64_t offset) {
+    return remote_view<point>::of(region(64), offset).value();
+  };
+  test::expect_different_keys<remote_view<point>>({view(0), view(1), view(16)});
+  const auto points = remote_array<point>::of(region(64)).value();
+  test::expect_different_keys<remote_array<point>>(
+      {points, points.elements(0, 1).value(), points.elements(1, 1).value()});
 }
 
 }  // namespace

@@ -117,6 +117,14 @@ result<remote_region> window_base::grant(access_flags peers) {
   return own.granted->remote();
 }
 
+result<void> window_base::check_index(std::size_t index, const char* call) const {
+  if (index < count_) return {};
+  return error::invalid_argument(call, {},
+                                 "element " + std::to_string(index) +
+                                     " exceeds the exported memory of " + std::to_string(count_) +
+                                     " elements");
+}
+
 result<void> window_base::revoke() {
   window_state& own = state();
   if (!own.granted) return {};

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/ids.hpp"
+#include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
+#include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/remote_region.hpp"
 
@@ -122,6 +125,19 @@ class [[nodiscard]] buffer {
                    "a slice exceeds its buffer");
     return {address() + offset, length, local_key()};
   }
+  /// Returns the bytes [offset, offset + length), or an error.
+  ///
+  /// Errors: `invalid_argument` if the part is empty or exceeds the buffer. An empty buffer has 0
+  /// bytes.
+  [[nodiscard]] result<local_slice> try_slice(std::size_t offset, std::size_t length) const {
+    return tried({offset, length});
+  }
+  /// Returns `count` elements of type T from element `index`, or an error. Errors: see try_slice().
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] result<local_slice> try_element(std::size_t index, std::size_t count = 1) const {
+    return tried(detail::range_of_elements(index, count, sizeof(T)));
+  }
   /// Returns what a peer needs to access the buffer, within access().
   ///
   /// The remote key is that of the whole pool: a peer that has it can access every buffer of the
@@ -175,6 +191,10 @@ class [[nodiscard]] buffer {
 
   [[nodiscard]] std::uint64_t address() const noexcept {
     return reinterpret_cast<std::uintptr_t>(memory_);
+  }
+  [[nodiscard]] result<local_slice> tried(detail::slice_range part) const {
+    return detail::try_local_slice({.address = address(), .length = capacity_, .key = local_key()},
+                                   part, "slice [{}, {}) exceeds the buffer of {} bytes");
   }
 
   detail::buffer_home* home_ = nullptr;

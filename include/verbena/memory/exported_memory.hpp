@@ -30,7 +30,7 @@ namespace detail {
 class window_state;
 
 /// The part of exported_memory that does not depend on the type.
-/// Threads: one thread at a time, except at().
+/// Threads: one thread at a time, except at() and check_index().
 class window_base {
  public:
   window_base(window_base&&) noexcept;
@@ -49,6 +49,8 @@ class window_base {
     VERBENA_ASSERT(index < count_, "an index of exported_memory is not less than count()");
     return memory_ + index * size;
   }
+  /// Returns the error `invalid_argument` of function `call` unless index < count().
+  [[nodiscard]] result<void> check_index(std::size_t index, const char* call) const;
 
   static constexpr const char* moved_from = "a moved-from exported_memory was used";
 
@@ -167,6 +169,70 @@ class [[nodiscard]] exported_memory {
     requires window_word<T>
   {
     word_at<T>(at(index)).store(value, std::memory_order_release);
+  }
+
+  /// Writes one element, or returns an error. For an `index` that a peer sent.
+  ///
+  /// Errors: `invalid_argument` if index >= count().
+  [[nodiscard]] result<void> try_copy_in(const T& value, std::size_t index) {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_in"));
+    copy_in(value, index);
+    return {};
+  }
+  /// Reads one element, or returns an error. Errors: see try_copy_in().
+  [[nodiscard]] result<T> try_copy_out(std::size_t index) const {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_out"));
+    return copy_out(index);
+  }
+  /// Writes a field of one element, or returns an error. Errors: see try_copy_in().
+  template <class Field, class Class>
+    requires detail::field_of<Field Class::*, T>
+  [[nodiscard]] result<void> try_copy_in(Field Class::* field,
+                                         const std::type_identity_t<Field>& value,
+                                         std::size_t index) {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_in"));
+    copy_in(field, value, index);
+    return {};
+  }
+  /// Reads a field of one element, or returns an error. Errors: see try_copy_in().
+  template <class Field, class Class>
+    requires(detail::field_of<Field Class::*, T> && !std::is_array_v<Field>)
+  [[nodiscard]] result<Field> try_copy_out(Field Class::* field, std::size_t index) const {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_out"));
+    return copy_out(field, index);
+  }
+  /// Reads a word as load() does, or returns an error. Precondition: the word is aligned to its
+  /// size. Errors: see try_copy_in().
+  template <window_word Word, class Class>
+    requires detail::field_of<Word Class::*, T>
+  [[nodiscard]] result<Word> try_load(Word Class::* field, std::size_t index) const {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_load"));
+    return load(field, index);
+  }
+  /// Writes a word as store() does, or returns an error. Precondition: the word is aligned to its
+  /// size. Errors: see try_copy_in().
+  template <window_word Word, class Class>
+    requires detail::field_of<Word Class::*, T>
+  [[nodiscard]] result<void> try_store(Word Class::* field, std::type_identity_t<Word> value,
+                                       std::size_t index) {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_store"));
+    store(field, value, index);
+    return {};
+  }
+  /// Reads an element that is a word, or returns an error. Errors: see try_copy_in().
+  [[nodiscard]] result<T> try_load(std::size_t index) const
+    requires window_word<T>
+  {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_load"));
+    return load(index);
+  }
+  /// Writes an element that is a word, or returns an error. Errors: see try_copy_in().
+  [[nodiscard]] result<void> try_store(T value, std::size_t index)
+    requires window_word<T>
+  {
+    VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_store"));
+    store(value, index);
+    return {};
   }
 
  private:

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -26,6 +27,7 @@ namespace verbena {
 namespace {
 
 using testing_support::counting_provider;
+using testing_support::expect_error;
 using testing_support::log_catcher;
 using testing_support::open_soft;
 
@@ -57,6 +59,30 @@ TEST(buffer, of_region_covers_all_of_it) {
   EXPECT_EQ(made.remote(), remote);
   EXPECT_EQ(made.access(), access::local_write | access::remote_read);
   EXPECT_EQ(made.native_pd(), pd.native());
+}
+
+TEST(buffer, try_slice_returns_the_part_or_an_error_with_the_range) {
+  const auto pd = open_soft().allocate_pd().value();
+  const auto made = buffer::of(pd.allocate(100, access::local_write).value());
+  EXPECT_EQ(made.try_slice(0, 100).value(), made.slice());
+  EXPECT_EQ(made.try_slice(99, 1).value(), made.slice(99, 1));
+  EXPECT_EQ(made.try_element<std::uint64_t>(11).value(), made.slice(88, 8));
+  EXPECT_EQ(made.try_element<std::uint16_t>(1, 3).value(), made.slice(2, 6));
+  expect_error(made.try_slice(90, 11), "slice [90, 101) exceeds the buffer of 100 bytes");
+  expect_error(made.try_slice(101, 1), "exceeds the buffer of 100 bytes");
+  expect_error(made.try_slice(100, 0), "slice [100, 100) is empty");
+  expect_error(made.try_element<std::uint64_t>(12), "slice [96, 104) exceeds the buffer");
+  expect_error(made.try_element<std::uint64_t>(0, 0), "is empty");
+  EXPECT_EQ(made.try_slice(100, 1).error().kind(), error_kind::invalid_argument);
+  // Sums and products that exceed 64 bits.
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  expect_error(made.try_slice(1, most), "slice [1, 1 + 18446744073709551615) exceeds the buffer");
+  expect_error(made.try_slice(most, 1), "exceeds the buffer");
+  expect_error(made.try_slice(most, most), "exceeds the buffer");
+  expect_error(made.try_element<std::uint64_t>(most / 8 + 1), "exceeds the buffer");
+  expect_error(made.try_element<std::uint64_t>(1, most / 8 + 1), "exceeds the buffer");
+  expect_error(buffer().try_slice(0, 1), "slice [0, 1) exceeds the buffer of 0 bytes");
+  expect_error(buffer().try_element<int>(0), "exceeds the buffer of 0 bytes");
 }
 
 TEST(buffer, moved_from_buffer_is_empty) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tests/unit/verbs/counting_provider.hpp"
@@ -94,6 +95,41 @@ TEST(exported_memory, of_words_is_loaded_and_stored) {
   EXPECT_EQ(window.load(1), -5);
   EXPECT_EQ(window.load(), 0);
   EXPECT_EQ(window.copy_out(1), -5);
+}
+
+TEST(exported_memory, try_functions_check_the_index) {
+  auto window = make_window<slot>(3);
+  const slot one{.version = 5, .state = phase::full, .text = "12345678", .odd = numbers(3)};
+  EXPECT_TRUE(window.try_copy_in(one, 2));
+  EXPECT_EQ(window.try_copy_out(2).value().odd, numbers(3));
+  EXPECT_TRUE(window.try_copy_in(&slot::odd, numbers(9), 2));
+  EXPECT_EQ(window.try_copy_out(&slot::odd, 2).value(), numbers(9));
+  EXPECT_TRUE(window.try_store(&slot::version, 6, 2));
+  EXPECT_EQ(window.try_load(&slot::version, 2).value(), 6U);
+  EXPECT_EQ(window.copy_out(1).version, 0U);
+
+  // The last index multiplied by the size of an element exceeds 64 bits.
+  for (const std::size_t index : {std::size_t{3}, std::numeric_limits<std::size_t>::max() / 2}) {
+    const auto text = "element " + std::to_string(index) + " exceeds the exported memory of 3 elem";
+    expect_error(window.try_copy_in(one, index), text);
+    expect_error(window.try_copy_out(index), text);
+    expect_error(window.try_copy_in(&slot::odd, numbers(1), index), text);
+    expect_error(window.try_copy_out(&slot::odd, index), text);
+    expect_error(window.try_store(&slot::version, 7, index), text);
+    expect_error(window.try_load(&slot::version, index), text);
+  }
+  EXPECT_EQ(window.try_copy_out(3).error().kind(), error_kind::invalid_argument);
+  EXPECT_EQ(window.try_copy_out(3).error().call(), "exported_memory::try_copy_out");
+  EXPECT_EQ(window.load(&slot::version, 2), 6U);
+
+  auto words = make_window<std::int32_t>(2);
+  EXPECT_TRUE(words.try_store(-5, 1));
+  EXPECT_EQ(words.try_load(1).value(), -5);
+  expect_error(words.try_store(1, 2), "element 2 exceeds the exported memory of 2 elements");
+  expect_error(words.try_load(2), "element 2 exceeds the exported memory of 2 elements");
+  const auto taken = std::move(words);
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): it has no elements
+  expect_error(words.try_load(0), "exceeds the exported memory of 0 elements");
 }
 
 TEST(exported_memory, peers_reach_it_from_grant_to_revoke) {

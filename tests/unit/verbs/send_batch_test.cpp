@@ -300,6 +300,53 @@ TEST(send_batch, lists_of_inline_data_beyond_the_capacity_stay_in_the_storage) {
   }
 }
 
+// Fills a batch of one request in guarded storage, then calls `add(batch)`, which adds `beyond`.
+template <class Transport, class Add>
+void add_to_full(fake_queue& queue, std::size_t beyond, Add add) {
+  struct {
+    detail::send_storage<1> storage;
+    std::array<std::byte, 4096> guard;
+  } memory;
+  memory.guard.fill(std::byte{0x5a});
+  send_batch<Transport, 1, detail::send_storage<1>&> batch(queue.native(), memory.storage);
+  add(batch);
+  EXPECT_EQ(batch.size(), 1U);
+  const auto status = batch.submit();
+  EXPECT_EQ(status.code(), ENOBUFS);
+  EXPECT_EQ(status.excess(), beyond);
+  EXPECT_EQ(queue.calls, 0U);
+  for (const std::byte one : memory.guard) EXPECT_EQ(one, std::byte{0x5a});
+}
+
+TEST(send_batch, each_operation_beyond_the_capacity_is_counted_and_not_written) {
+  fake_queue queue;
+  const local_slice word = slice.slice(0, 8);
+  const std::array list = {slice, slice};
+  const std::array pieces = {inline_data(bytes_of("a")), inline_data(bytes_of("b"))};
+  const remote_region wide({.address = 0x2000, .length = 128, .key = remote_key(9)});
+  add_to_full<rc>(queue, 9, [&](auto& batch) {
+    batch.send({}, slice);
+    batch.send({}, list);
+    batch.send({}, inline_data(bytes_of("x")));
+    batch.send({}, pieces);
+    batch.send_with_immediate({}, 1, slice);
+    batch.write({}, list, wide);
+    batch.write_with_immediate({}, 1, slice, wide);
+    batch.read({}, list, wide);
+    batch.compare_and_swap({}, word, wide, {.expected = 1, .desired = 2});
+    batch.fetch_and_add({}, word, wide, 1);
+  });
+  ibv_pd pd{};
+  ibv_ah way{nullptr, &pd, 0};
+  queue.native()->pd = &pd;
+  const destination to(&way, queue_pair_number(5), queue_key(6));
+  add_to_full<ud>(queue, 2, [&](auto& batch) {
+    batch.send({}, slice, to);
+    batch.send({}, slice, to);
+    batch.send_with_immediate({}, 1, slice, to);
+  });
+}
+
 TEST(receive_batch, add_beyond_the_capacity_makes_submit_post_nothing) {
   fake_queue queue;
   receive_batch<3> batch(queue.native());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ connection connect(const verbena::protection_domain& pd, const verbena::completi
 }  // namespace
 
 int main() {
+  using namespace std::chrono_literals;
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   auto client_cq = context.create_cq(clients).value();
@@ -64,8 +66,9 @@ int main() {
   std::size_t served = 0;
   std::size_t sum = 0;
   std::array<verbena::completion, 8> completions;
+  const auto until = verbena::deadline::after(10s);
   while (served < clients) {
-    for (const auto& done : server_cq.poll(completions).value()) {
+    for (const auto& done : server_cq.wait(completions, until).value()) {
       done.result().value();
       const bool known = std::ranges::any_of(connections, [&](const connection& each) {
         return each.server.number() == done.queue_pair();
@@ -76,7 +79,11 @@ int main() {
       shared.post_receive({.id = done.id()}, inbox.slice(at, message_bytes)).value();
       ++served;
     }
-    for (const auto& done : client_cq.poll(completions).value()) done.result().value();
   }
+  for (std::size_t pending = clients; pending > 0;)
+    for (const auto& done : client_cq.wait(completions, until).value()) {
+      done.result().value();
+      --pending;
+    }
   return sum == clients * (clients + 1) / 2 ? 0 : 1;
 }

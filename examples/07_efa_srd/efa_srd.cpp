@@ -81,8 +81,7 @@ struct side {
   // Waits for the next completion. Completions may have another order than the requests.
   [[nodiscard]] verbena::completion wait() const {
     std::array<verbena::completion, 1> room;
-    while (cq.poll(room).value().empty()) {
-    }
+    static_cast<void>(cq.wait(room, soon()).value());
     if (!room[0].ok()) throw std::runtime_error(qp.describe(room[0]).message());
     return room[0];
   }

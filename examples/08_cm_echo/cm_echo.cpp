@@ -166,8 +166,8 @@ std::string ask(const std::string& address, std::uint16_t port, std::string_view
   batch.submit().value();
   std::array<verbena::completion, 2> found;
   const auto until = soon();
-  for (std::size_t pending = 2; pending > 0 && !until.expired();)
-    for (const auto& done : cq.poll(found).value()) {
+  for (std::size_t pending = 2; pending > 0;)
+    for (const auto& done : cq.wait(found, until).value()) {
       done.result().value();
       --pending;
     }

@@ -126,10 +126,7 @@ class client {
  private:
   void wait() {
     std::array<verbena::completion, 1> done;
-    for (const auto until = soon(); !until.expired();)
-      if (const auto ended = cq_.poll(done).value(); !ended.empty())
-        return ended.front().result().value();
-    throw std::runtime_error("the read does not end");
+    cq_.wait(done, soon()).value().front().result().value();
   }
 
   cm::connector peer_;

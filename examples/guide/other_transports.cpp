@@ -73,8 +73,7 @@ void datagrams() {
   // [/send]
 
   std::array<verbena::completion, 1> room;
-  while (cq.poll(room).value().empty()) {
-  }
+  static_cast<void>(cq.wait(room, verbena::deadline::after(10s)).value());
   const verbena::completion& received = room[0];
   received.result().value();
   require(received.id() == 1 && received.byte_length() == 40 + 64);

@@ -18,7 +18,7 @@ enum class posting_verb : std::uint8_t {
   post_shared_receive,  ///< ibv_post_srq_recv(3)
 };
 
-/// Describes requests that a verb refused.
+/// Describes requests that a verb refused. Threads: immutable value.
 struct refused_post {
   int code = 0;                ///< the return value of the verb; some providers negate the errno
   std::uint32_t accepted = 0;  ///< requests at the front of the list that the queue accepted
@@ -27,6 +27,7 @@ struct refused_post {
 };
 
 /// Describes a batch that was not posted because requests were added beyond its capacity.
+/// Threads: immutable value.
 struct overfull_batch {
   std::uint16_t capacity = 0;   ///< requests that the batch can hold
   std::uint16_t excess = 0;     ///< requests that did not fit; 65,535 means that many or more

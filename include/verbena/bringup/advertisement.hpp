@@ -52,7 +52,7 @@ enum class advertisement_kind : std::uint8_t {
   released = 3,    ///< the peer released a buffer of this side: it may be deregistered
 };
 
-/// A received message: its kind, and the buffer.
+/// A received message: its kind, and the buffer. Threads: immutable value.
 struct advertisement_update {
   advertisement_kind kind = advertisement_kind::advertised;  ///< the kind of the message
   std::uint32_t number = 0;                                  ///< of the buffer

@@ -30,7 +30,7 @@ enum class reach : std::uint8_t {
 /// `same subnet`, `routed`, `loopback`, `link-local`, `user-selected`, `LID`.
 [[nodiscard]] std::string to_string(reach of);
 
-/// The limits of the requests that one side sends.
+/// The limits of the requests that one side sends. Threads: immutable value.
 struct agreed_direction {
   /// Reads and atomics in flight: the lesser of the sender's initiator depth and the receiver's
   /// responder resources.

@@ -52,7 +52,7 @@ struct frame {
   std::vector<std::byte> payload;      ///< bytes of the payload
 };
 
-/// The protocol versions that one side supports.
+/// The protocol versions that one side supports. Threads: immutable value.
 struct version_range {
   std::uint16_t lowest = 1;   ///< lowest version
   std::uint16_t highest = 3;  ///< highest version

@@ -28,7 +28,7 @@ struct listener_options {
   stream_options streams;  ///< limits of the accepted streams
 };
 
-/// Counters of a listener.
+/// Counters of a listener. Threads: immutable value.
 struct listener_statistics {
   std::uint64_t accepted = 0;       ///< returned by accept()
   std::uint64_t garbage = 0;        ///< sent no valid greeting

@@ -32,7 +32,7 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-/// A connected queue pair, and what was agreed for it.
+/// A connected queue pair, and what was agreed for it. Threads: one thread at a time.
 template <connected_transport Transport>
 struct negotiated_queue_pair {
   queue_pair<Transport> queue;  ///< connected

@@ -38,7 +38,7 @@ enum class offered_transport : std::uint8_t {
 /// `RC`, `UC`, `UD`.
 [[nodiscard]] std::string to_string(offered_transport of);
 
-/// An entry of the port's GID table.
+/// An entry of the port's GID table. Threads: immutable value.
 struct offered_gid {
   verbena::gid gid;                   ///< the address
   gid_type type = gid_type::roce_v2;  ///< type of the GID
@@ -50,7 +50,7 @@ struct offered_gid {
   friend bool operator==(const offered_gid&, const offered_gid&) noexcept = default;
 };
 
-/// Timeouts, retries and limits of a reliable connection.
+/// Timeouts, retries and limits of a reliable connection. Threads: immutable value.
 struct offered_reliability {
   std::uint8_t reads_as_initiator = 0;  ///< initiator depth: reads and atomics in flight
   std::uint8_t reads_as_target = 0;     ///< responder resources: reads and atomics served at once
@@ -64,7 +64,7 @@ struct offered_reliability {
   friend bool operator==(const offered_reliability&, const offered_reliability&) noexcept = default;
 };
 
-/// A queue pair of an offer.
+/// A queue pair of an offer. Threads: immutable value.
 struct offered_queue_pair {
   queue_pair_number number;          ///< queue pair number
   packet_sequence_number first_psn;  ///< of the first packet that it sends

@@ -25,6 +25,7 @@ enum class failure_cause : std::uint8_t {
 [[nodiscard]] std::string to_string(failure_cause of);
 
 /// Counts the operations of a connection that did not succeed, by operation_result::delivery().
+/// Threads: immutable value.
 struct operation_fates {
   std::uint64_t not_done = 0;  ///< operations without effect, except receives
   std::uint64_t unknown = 0;   ///< operations that may have taken effect at the peer

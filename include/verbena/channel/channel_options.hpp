@@ -13,6 +13,7 @@
 namespace verbena::inline VERBENA_ABI {
 
 /// Options of protection_domain::create_channel(). channel::query() returns the effective values.
+/// Threads: immutable value.
 struct channel_options {
   /// The sizes of the queues. `max_send_wr` limits the sends, writes, reads and atomics in flight,
   /// `max_recv_wr` the receives in flight; both are at least 1.

@@ -19,7 +19,7 @@ enum class credits : std::uint8_t {
   required,   ///< yes; if the peer selected `off`, connecting fails
 };
 
-/// Options of message_channel::prepare().
+/// Options of message_channel::prepare(). Threads: immutable value.
 struct message_channel_options {
   /// The longest message, 1 to local_slice::max_length bytes. The smaller value of both sides
   /// applies.

@@ -14,7 +14,7 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// Describes a port and the result of its test message.
+/// Describes a port and the result of its test message. Threads: one thread at a time.
 struct port_facts {
   port_attributes attributes;   ///< attributes of ibv_query_port(3)
   std::vector<gid_entry> gids;  ///< of this port
@@ -32,7 +32,7 @@ struct device_facts {
   std::vector<port_facts> ports = {};  ///< in their order; empty when it cannot be opened
 };
 
-/// The devices of one provider.
+/// The devices of one provider. Threads: one thread at a time.
 struct side_facts {
   bool hidden = false;                     ///< VERBENA_SOFTDEV says so
   std::optional<error> failure = {};       ///< why it cannot be loaded, or cannot list

@@ -23,7 +23,7 @@ enum class device_kind : std::uint8_t {
 /// `software device`, `software device of the kernel`, `hardware`.
 [[nodiscard]] const char* to_string(device_kind of) noexcept;
 
-/// Names a device and port on which RDMA works.
+/// Names a device and port on which RDMA works. Threads: immutable value.
 struct usable_port {
   std::string device;                    ///< its name
   port_number port;                      ///< of the device

@@ -13,13 +13,13 @@
 
 namespace verbena::inline VERBENA_ABI::diagnose {
 
-/// A resource limit; nullopt means unlimited.
+/// A resource limit; nullopt means unlimited. Threads: immutable value.
 struct limit {
   std::optional<std::uint64_t> soft = {};  ///< the limit in effect
   std::optional<std::uint64_t> hard = {};  ///< the largest value that a process may set
 };
 
-/// A device in /sys/class/infiniband.
+/// A device in /sys/class/infiniband. Threads: immutable value.
 struct kernel_device {
   std::string name;             ///< the kernel's name: `mlx5_0`
   bool emulated = false;        ///< a software device of the kernel: rxe, siw
@@ -28,7 +28,7 @@ struct kernel_device {
   std::uint32_t node_mode = 0;  ///< permission bits; 0 if it does not exist
 };
 
-/// A network interface.
+/// A network interface. Threads: immutable value.
 struct net_interface {
   std::string name;       ///< `eth0`
   std::uint32_t mtu = 0;  ///< largest packet in bytes
@@ -37,14 +37,14 @@ struct net_interface {
   bool ethernet = false;  ///< ARPHRD_ETHER
 };
 
-/// An adapter on the PCI bus that may support RDMA, by its vendor.
+/// An adapter on the PCI bus that may support RDMA, by its vendor. Threads: immutable value.
 struct pci_adapter {
   std::string address;  ///< `0000:3b:00.0`
   std::string maker;    ///< vendor, by the PCI vendor ID
   std::string module;   ///< kernel module for RDMA
 };
 
-/// A limit of an rdma control group: `mlx5_0 hca_handle=2`.
+/// A limit of an rdma control group: `mlx5_0 hca_handle=2`. Threads: immutable value.
 struct group_limit {
   std::string file;           ///< the file with the limit
   std::string device;         ///< the limited device
@@ -53,7 +53,7 @@ struct group_limit {
   std::uint64_t used = 0;     ///< current number of objects
 };
 
-/// An IPv4 route; addresses are in host byte order.
+/// An IPv4 route; addresses are in host byte order. Threads: immutable value.
 struct route {
   std::uint32_t destination = 0;  ///< address of the network
   std::uint32_t mask = 0;         ///< mask of the network

@@ -20,13 +20,13 @@ namespace detail {
 struct pool_home;
 }
 
-/// A number of buffers of one size.
+/// A number of buffers of one size. Threads: immutable value.
 struct size_class {
   std::size_t bytes = 4096;  ///< of each buffer: 1 to local_slice::max_length
   std::uint32_t count = 64;  ///< of buffers: 1 to buffer_pool::max_count
 };
 
-/// Options of a pool.
+/// Options of a pool. Threads: immutable value.
 struct buffer_pool_options {
   /// The sizes, 1 to buffer_pool::max_classes of them, in any order.
   std::vector<size_class> classes = {size_class{}};

@@ -63,7 +63,7 @@ class numa_placement {
   unsigned node_ = 0;
 };
 
-/// Options of allocate_placed().
+/// Options of allocate_placed(). Threads: immutable value.
 struct placed_options {
   numa_placement placement;                                  ///< NUMA node
   verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< whether to use huge pages

@@ -24,7 +24,7 @@ class cache_state;
 struct cached_block;
 }  // namespace detail
 
-/// Limits of the cached registrations of an arena.
+/// Limits of the cached registrations of an arena. Threads: immutable value.
 struct registered_arena_options {
   std::size_t max_entries = 1024;                 ///< number of registrations
   std::size_t max_bytes = std::size_t{1} << 30U;  ///< their bytes; overlaps count twice

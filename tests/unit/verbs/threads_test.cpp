@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <future>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/extended_completion_queue.hpp"
+#include "verbena/verbs/gid_table.hpp"
 #include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"
 
@@ -190,6 +193,86 @@ TEST(threads, send_datagrams_by_copies_of_one_address_handle) {
         pattern(slot, number / datagrams)));
   }
   EXPECT_EQ(std::ranges::count(times, 1), all);
+}
+
+/// The objects that several threads may use at the same time without copies.
+struct shared_objects {
+  device entry = [] {
+    for (const auto& each : list_devices().value())
+      if (each.name() == "soft0") return each;
+    throw std::runtime_error("soft0 is not listed");
+  }();
+  context opened = entry.open().value();
+  protection_domain pd = opened.allocate_pd().value();
+  memory_region region = pd.allocate(4096, access::local_write | access::remote_read).value();
+  remote_region remote = region.remote();
+  std::vector<gid_entry> gids = opened.gid_table().value();
+  address_vector peer{.gid = gids.front().gid, .source_gid = gids.front().index};
+  address_handle way = pd.create_ah(peer).value();
+  completion_queue cq = opened.create_cq(16).value();
+  endpoint end = pd.create_qp<rc>(cq, cq).value().endpoint();
+
+  [[nodiscard]] std::string describe_device() const {
+    return entry.name() + to_string(entry.guid()) + std::to_string(entry.index().value_or(0)) +
+           to_string(entry.transport()) + std::to_string(entry.numa_node().value_or(0)) +
+           to_string(entry) + entry.open().value().name() +
+           std::to_string(list_devices().value().size());
+  }
+  [[nodiscard]] std::string describe_context() const {
+    const port_number port(1);
+    EXPECT_TRUE(opened.query_extended().has_value());
+    EXPECT_TRUE(opened.query_pkey(port, 0).has_value());
+    EXPECT_TRUE(opened.read_clock().has_value());
+    EXPECT_GE(opened.async_fd(), 0);
+    EXPECT_FALSE(opened.poll_event().value().has_value());
+    EXPECT_TRUE(opened.create_cq(1).has_value());
+    EXPECT_TRUE(opened.create_extended_cq(1).has_value());
+    EXPECT_TRUE(opened.create_completion_channel().has_value());
+    return opened.name() + std::to_string(opened.completion_vectors()) +
+           to_string(opened.query().value().node_guid()) +
+           to_string(opened.query_port(port).value()) +
+           to_string(opened.query_gid(port, gids.front().index).value()) +
+           to_string(opened.routable_gid(port).value()) +
+           to_string(opened.gid_table().value().back());
+  }
+  [[nodiscard]] std::string describe_domain() const {
+    EXPECT_TRUE(pd.allocate(8, {}).has_value());
+    EXPECT_TRUE(pd.create_srq({}).has_value());
+    EXPECT_TRUE(pd.create_ah(peer).has_value());
+    const auto own_cq = opened.create_cq(1).value();
+    EXPECT_TRUE(pd.create_qp<ud>(own_cq, own_cq).has_value());
+    return pd.name() + pd.context().name() + region.domain().name() + way.name() +
+           std::to_string(way.destination(end.queue_pair, queue_key(1)).number().value());
+  }
+  [[nodiscard]] std::string describe_memory() const {
+    const auto all = {region.slice(), region.slice(8, 8), region.slice(region.bytes().first(9)),
+                      region.element<std::uint64_t>(3), region.try_slice(16, 4).value()};
+    std::string text = region.name() + to_string(region.access()) + to_string(region.remote()) +
+                       to_string(remote.slice(8, 16)) + to_string(remote.try_slice(0, 4).value()) +
+                       region.try_slice(4096, 1).error().message();
+    for (const local_slice& each : all)
+      text += std::to_string(each.address()) + "+" + std::to_string(each.length()) + " ";
+    for (const std::byte each : remote.encode()) text += std::to_string(std::to_integer<int>(each));
+    return text + std::to_string(std::hash<remote_region>{}(remote));
+  }
+  [[nodiscard]] std::string describe_values() const {
+    return to_string(choose_routable(gids).value()) + to_string(gids.front().gid) +
+           to_string(peer) + to_string(end) + std::to_string(std::hash<address_vector>{}(peer)) +
+           std::to_string(std::hash<endpoint>{}(end)) +
+           std::to_string(std::hash<gid>{}(gids.front().gid));
+  }
+};
+
+TEST(threads, call_const_functions_of_shared_objects) {
+  const shared_objects shared;
+  const auto describe = [&shared] {
+    return shared.describe_device() + shared.describe_context() + shared.describe_domain() +
+           shared.describe_memory() + shared.describe_values();
+  };
+  const std::string expected = describe();
+  on_threads([&](std::size_t /*i*/) {
+    for (int round = 0; round < 10; ++round) EXPECT_EQ(describe(), expected);
+  });
 }
 
 /// `make` creates an object on one thread, `use` uses it on another, and a third destroys it.

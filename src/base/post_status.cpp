@@ -86,7 +86,7 @@ std::string counts_of(std::uint32_t accepted) {
 }  // namespace
 
 verbena::error post_status::error() const {
-  VERBENA_ASSERT(!has_value(), "error() was called on a post_status that is a success");
+  VERBENA_ASSERT(!has_value(), "error() of a post_status that succeeded: check the result first");
   const std::string object = object_of(verb_, queue_pair_);
   if (capacity_ == 0) {
     const std::string cause = likely_cause(code_, verb_);

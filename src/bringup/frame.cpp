@@ -124,7 +124,7 @@ result<std::uint16_t> negotiate(version_range ours, version_range theirs) {
 
 std::vector<std::byte> encode_frame(frame_type type, std::span<const std::byte> payload) {
   VERBENA_ASSERT(payload.size() <= std::numeric_limits<std::uint32_t>::max(),
-                 "a bring-up frame has at most 4 GiB - 1 of payload");
+                 "the payload of a bring-up frame exceeds 4 GiB - 1 bytes");
   std::vector<std::byte> bytes(frame_header_bytes + payload.size());
   bytes[0] = static_cast<std::byte>(type);
   store_network_order(bytes.data() + 4, static_cast<std::uint32_t>(payload.size()));
@@ -145,7 +145,7 @@ std::size_t frame_decoder::missing() const noexcept {
 }
 
 result<void> frame_decoder::filled(std::size_t count) {
-  VERBENA_ASSERT(count <= room().size(), "frame_decoder::filled() has at most the size of room()");
+  VERBENA_ASSERT(count <= room().size(), "filled() with more bytes than room() has");
   const bool header_was_complete = taken_ >= header_.size();
   taken_ += count;
   if (taken_ < header_.size()) return {};
@@ -176,7 +176,7 @@ result<void> frame_decoder::read_header() {
 }
 
 frame frame_decoder::take() {
-  VERBENA_ASSERT(complete_, "frame_decoder::take() is called when complete() is true");
+  VERBENA_ASSERT(complete_, "take() of an incomplete frame: check complete() first");
   taken_ = 0;
   complete_ = false;
   return std::exchange(frame_, {});

@@ -30,7 +30,7 @@ listener::listener(unique_fd socket, unique_fd epoll, address local, listener_op
       options_(options) {}
 
 result<listener> listener::open(const address& at, listener_options options) {
-  VERBENA_ASSERT(options.max_greeting > 0, "listener_options::max_greeting is at least 1");
+  VERBENA_ASSERT(options.max_greeting > 0, "listener_options::max_greeting is 0");
   VERBENA_TRY(auto socket, detail::listen_at(at, options.backlog));
   VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
   unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));

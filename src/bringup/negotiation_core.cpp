@@ -59,7 +59,7 @@ negotiation_core::negotiation_core(negotiating_side side, const negotiation_opti
       own_message_(options.message.begin(), options.message.end()),
       peer_(std::move(peer)) {
   VERBENA_ASSERT(own_message_.size() <= max_ready_bytes,
-                 "negotiation_options::message has at most max_ready_bytes");
+                 "negotiation_options::message exceeds max_ready_bytes");
   if (peer_.version) {
     begin_frames(*peer_.version);
   } else {
@@ -93,7 +93,7 @@ negotiation_status negotiation_core::status() const noexcept {
 }
 
 void negotiation_core::sent(std::size_t count) {
-  VERBENA_ASSERT(count <= outgoing().size(), "sent() has at most the bytes of outgoing()");
+  VERBENA_ASSERT(count <= outgoing().size(), "sent() with more bytes than outgoing() has");
   sent_ += count;
   if (sent_ < out_.size()) return;
   out_.clear();
@@ -319,8 +319,9 @@ bool negotiation_core::read_endpoint() {
 }
 
 void negotiation_core::set_ready() {
-  VERBENA_ASSERT(phase_ == phase::receives,
-                 "set_ready() is called while status() is waiting_for_receives");
+  VERBENA_ASSERT(
+      phase_ == phase::receives,
+      "set_ready() of a negotiation that is not waiting for receives: check status() first");
   const bool has_messages = *peer_.version >= messages_since_version;
   phase_ = phase::ready;
   send(frame_type::ready,
@@ -398,7 +399,8 @@ void negotiation_core::time_out() {
 }
 
 const error& negotiation_core::failure() const {
-  VERBENA_ASSERT(failure_.has_value(), "failure() is called when status() is failed");
+  VERBENA_ASSERT(failure_.has_value(),
+                 "failure() of a negotiation that did not fail: check status() first");
   return *failure_;
 }
 

@@ -148,10 +148,10 @@ std::string to_string(offered_transport of) {
 }
 
 std::vector<std::byte> offer::encode() const {
-  VERBENA_ASSERT(
-      gids.size() <= max_gids && device.size() <= max_device_name &&
-          std::ranges::all_of(device, is_printable),
-      "an offer has at most 32 GIDs and a printable device name of at most 64 characters");
+  VERBENA_ASSERT(gids.size() <= max_gids && device.size() <= max_device_name &&
+                     std::ranges::all_of(device, is_printable),
+                 "an offer with more than 32 GIDs, or with a device name that is not printable or "
+                 "exceeds 64 characters");
   writer out;
   const auto u8 = [&](auto value) { out.put(static_cast<std::uint8_t>(value)); };
   u8(transport);

@@ -67,7 +67,7 @@ void pending_operation::let_go() noexcept {
 }
 
 detail::channel_core& pending_operation::core() {
-  VERBENA_ASSERT(core_ != nullptr, "a moved-from operation must not be used");
+  VERBENA_ASSERT(core_ != nullptr, "a moved-from operation was used");
   return *core_;
 }
 

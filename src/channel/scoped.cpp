@@ -118,7 +118,7 @@ void scoped_operation::let_go() noexcept {
 }
 
 const operation_result& scoped_operation::look() noexcept {
-  VERBENA_ASSERT(ended, "a moved-from operation must not be used");
+  VERBENA_ASSERT(ended, "a moved-from operation was used");
   if (scope_ != nullptr) unlink_from(*scope_);
   return result;
 }

@@ -49,11 +49,11 @@ finding overlap(const posted_request& later, const posted_request& earlier) {
   const std::string details = describe(later) + ", and " + describe(earlier);
   if (later.how == use::source)
     return flight_rule(details, earlier.where,
-                       "memory that a request in flight writes is not sent by another");
+                       "a request reads memory that a request in flight writes");
   if (earlier.how == use::source)
     return flight_rule(details, earlier.where,
-                       "memory that a request in flight reads is not written by another");
-  return flight_rule(details, earlier.where, "requests in flight do not write the same memory");
+                       "a request writes memory that a request in flight reads");
+  return flight_rule(details, earlier.where, "two requests in flight write the same memory");
 }
 
 // The device has the pages that were there when the region was registered, the program has others.
@@ -65,7 +65,7 @@ std::optional<finding> check_replaced(const posted_request& posted, const piece&
   const std::string details =
       describe(posted) + " names memory, but " + describe(*change, *part.watched) + " since";
   return flight_rule(details, region.facts.registered,
-                     "memory that a request names is still what was registered");
+                     "the memory of a request was unmapped or replaced after its registration");
 }
 
 // Notes a piece of memory, or says which rule that breaks.
@@ -81,7 +81,7 @@ std::optional<finding> take_piece(registry& all, posted_request& posted, const p
     found = overlap(posted, *earlier);
   } else if (!waits && sanitizers_are_told() && !is_addressable(part.range)) {
     const std::string details = describe(posted);
-    found = flight_rule(details, std::nullopt, "memory that a request names was not freed");
+    found = flight_rule(details, std::nullopt, "the memory of a request was freed");
   }
   if (found) {
     posted.pieces.pop_back();
@@ -103,7 +103,7 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
       const std::string details =
           describe(posted) + " names " + search.foreign->facts.name + " of another one";
       return flight_rule(details, std::nullopt,
-                         "a request names memory of its queue's own protection domain");
+                         "a request uses memory of another protection domain than its queue");
     }
     if (search.found == nullptr) continue;
     const auto part = piece_of(*search.found, named);
@@ -124,15 +124,15 @@ std::optional<finding> check_room(const posted_request& posted, const std::vecto
   if (room >= needed) return {};
   const std::string details = describe(posted) + " has " + std::to_string(room);
   return flight_rule(details, std::nullopt,
-                     "a receive of datagrams has room for the 40 bytes in front of each");
+                     "a receive of a datagram queue pair has fewer than the 40 bytes of the GRH");
 }
 
 // Checked last, so that a violation of another rule is reported first.
 std::optional<finding> check_owner(const known_queue& queue) {
   if (queue.owner == ::getpid()) return {};
   return flight_rule(queue.facts.name, std::nullopt,
-                     "a queue is used by the process that made it, and not by a child that it "
-                     "forked: the child opens the device itself");
+                     "a queue was used by a forked child of the process that created it: open the "
+                     "device in the child");
 }
 
 // Retires the requests `which`, the latest of the queue except those of other threads.
@@ -178,7 +178,7 @@ std::optional<finding> check_replaced_in_flight(const posted_request& done) {
     if (!change) continue;
     const std::string details = describe(done) + ", but " + describe(*change, *each.watched);
     return flight_rule(details, done.where,
-                       "memory of a request in flight is not unmapped, moved or discarded");
+                       "memory of a request in flight was unmapped, moved or discarded");
   }
   return {};
 }
@@ -267,10 +267,9 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
   if (may_be_unknown(all, queue, polled.id)) return {};
   const std::string details =
       "the completion of request " + std::to_string(polled.id) + " of " + queue.facts.name;
-  return flight_rule(
-      details, std::nullopt,
-      "a completion is that of a request in flight: it was polled twice, or was posted by the C "
-      "API without a call of check::posted_elsewhere");
+  return flight_rule(details, std::nullopt,
+                     "a completion of no request in flight: it was polled twice, or the request "
+                     "was posted by the C API without a call of check::posted_elsewhere");
 }
 
 }  // namespace
@@ -306,8 +305,8 @@ numbers depart(place at, std::span<const request> posted, call_site where) {
       if (!found) found = check_owner(*queue);
       if (found) take_back(all, waiting, given);
     } else if (const auto destroyed = all.gone.find(at.queue); destroyed != all.gone.end()) {
-      found = flight_rule(destroyed->second, std::nullopt,
-                          "nothing is posted to a queue that was destroyed");
+      found =
+          flight_rule(destroyed->second, std::nullopt, "a request was posted to a destroyed queue");
     }
   }
   if (found) stop(*found, where);
@@ -326,8 +325,8 @@ void refuse(place at, numbers which, bool is_full, call_site where) {
         !queue->has_failed && queue->facts.all_signaled.has_value() &&
         std::ranges::none_of(queue->sends, &posted_request::signaled))
       found = flight_rule(queue->facts.name, queue->sends.front().where,
-                          "a send queue that is full has a signaled request: without one no "
-                          "completion will ever make room");
+                          "a send queue is full of unsignaled requests, so no completion can free "
+                          "a place: make a request signaled");
   }
   if (found) stop(*found, where);
 }

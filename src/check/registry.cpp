@@ -162,8 +162,7 @@ std::optional<finding> registry::land(waiting_line& in, waiting_line::iterator w
   which->adapter.finish();
   if (!is_there) {
     const std::string details = describe(*which);
-    found =
-        flight_rule(details, which->where, "memory that a request in flight writes is not freed");
+    found = flight_rule(details, which->where, "memory that a request in flight writes was freed");
   }
   in.erase(which);
   return found;
@@ -333,7 +332,7 @@ void leaves_region(const void* region, bool deregisters, std::optional<call_site
         if (found || !names_it || each.queue->has_failed) return;
         const std::string details = known->facts.name + " is named by " + describe(each);
         found = flight_rule(details, each.where,
-                            "a memory region stays registered while requests in flight name it");
+                            "a memory region was deregistered while a request in flight uses it");
       });
     }
     if (deregisters) drop_region(all, number);

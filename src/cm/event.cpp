@@ -157,7 +157,7 @@ std::optional<rejection> event::rejected() const {
 
 error event::failure(std::string_view call) const {
   VERBENA_ASSERT(is_failure(kind_),
-                 "event::failure() needs an event for which is_failure() is true");
+                 "failure() of an event that is not a failure: check is_failure() first");
   const std::string words = detail::explain(kind_, status_);
   const std::string text =
       fmt::format("{}{}{}", to_string(kind_), words.empty() ? "" : ": ", words);

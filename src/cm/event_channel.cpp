@@ -75,7 +75,7 @@ result<event_channel> event_channel::create(const verbena::provider& from) {
 }
 
 const std::shared_ptr<detail::channel_state>& event_channel::state() const {
-  VERBENA_ASSERT(state_ != nullptr, "a moved-from event_channel must not be used");
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from event_channel was used");
   return state_;
 }
 

@@ -182,7 +182,7 @@ result<identifier> identifier::create(const event_channel& channel, port_space s
 }
 
 detail::identifier_state& identifier::state() const {
-  VERBENA_ASSERT(state_ != nullptr, "a moved-from identifier must not be used");
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from identifier was used");
   return *state_;
 }
 

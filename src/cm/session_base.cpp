@@ -15,7 +15,7 @@ session_base::~session_base() = default;
 
 detail::session_core& session_base::core() const {
   VERBENA_ASSERT(core_ != nullptr,
-                 "a moved-from session, session_connector or session_request must not be used");
+                 "a moved-from session, session_connector or session_request was used");
   return *core_;
 }
 

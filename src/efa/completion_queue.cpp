@@ -37,7 +37,7 @@ result<address_handle_number> number_of(const address_handle& way) {
 std::optional<gid> completion_queue::source_gid(
     [[maybe_unused]] const lazy_completion& received) const {
   VERBENA_CHECK(reader_.get() != nullptr && received.native() == native_extended(),
-                "source_gid() needs a completion of its own queue");
+                "source_gid() of a completion of another queue");
   ibv_gid found{};
   if (efadv_wc_read_sgid(reader_.get(), &found) != 0) return std::nullopt;
   std::array<std::uint8_t, 16> bytes{};

@@ -153,7 +153,7 @@ buffer_pool::~buffer_pool() {
 }
 
 detail::pool_home& buffer_pool::home() const {
-  VERBENA_ASSERT(home_ != nullptr, "a moved-from buffer_pool must not be used");
+  VERBENA_ASSERT(home_ != nullptr, "a moved-from buffer_pool was used");
   return *home_;
 }
 

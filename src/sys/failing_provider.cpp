@@ -35,7 +35,7 @@ void failing_provider::wrap(Verb& member) {
 }
 
 failing_provider::failing_provider(const provider& wrapped) : provider_(wrapped) {
-  VERBENA_ASSERT(instance.exchange(this) == nullptr, "at most one failing_provider exists");
+  VERBENA_ASSERT(instance.exchange(this) == nullptr, "a second failing_provider was created");
   provider_.verbs.for_each([this](auto& member) { wrap(member); });
   if (provider_.cm != nullptr) {
     sys::cm_table cm = *provider_.cm;
@@ -68,7 +68,8 @@ void failing_provider::fail_verb(std::string_view name, int code) noexcept {
   sys::verbs_table().for_each(choose);
   sys::cm_table().for_each(choose);
   sys::efa_table().for_each(choose);
-  VERBENA_ASSERT(*verb_to_fail_.load() != '\0', "fail_verb() names a verb of the table");
+  VERBENA_ASSERT(*verb_to_fail_.load() != '\0',
+                 "fail_verb() of a name that is not a verb of the table");
 }
 
 std::string_view failing_provider::failed_verb() const noexcept { return failed_.load(); }

@@ -150,7 +150,7 @@ class [[nodiscard]] negotiation {
   /// Precondition: status() is waiting_for_receives.
   [[nodiscard]] queue_pair<Transport>& qp() {
     VERBENA_ASSERT(status() == negotiation_status::waiting_for_receives,
-                   "negotiation::qp() is called while status() is waiting_for_receives");
+                   "qp() of a negotiation that is not waiting for receives: check status() first");
     return pair_->queue();
   }
   /// Notifies the peer that this side can receive. Precondition: status() is waiting_for_receives.
@@ -172,8 +172,9 @@ class [[nodiscard]] negotiation {
   /// Returns the connected queue pair, or failure(). Precondition: status() is finished or failed.
   [[nodiscard]] result<negotiated_queue_pair<Transport>> finish() && {
     if (status() == negotiation_status::failed) return failure();
-    VERBENA_ASSERT(status() == negotiation_status::finished,
-                   "negotiation::finish() is called when the negotiation is finished or failed");
+    VERBENA_ASSERT(
+        status() == negotiation_status::finished,
+        "finish() of a negotiation that is neither finished nor failed: check status() first");
     return negotiated_queue_pair<Transport>{.queue = std::move(pair_->queue()),
                                             .terms = core().terms(),
                                             .message = core().take_message()};

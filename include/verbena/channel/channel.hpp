@@ -349,7 +349,7 @@ class [[nodiscard]] channel {
   friend class prepared_channel;
   explicit channel(detail::channel_core* core) noexcept : core_(core) {}
   [[nodiscard]] detail::channel_core& core() const {
-    VERBENA_ASSERT(core_ != nullptr, "a moved-from channel must not be used");
+    VERBENA_ASSERT(core_ != nullptr, "a moved-from channel was used");
     return *core_;
   }
   [[nodiscard]] operation_result run(const detail::operation_description& what, abort_at limit,

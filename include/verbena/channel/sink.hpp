@@ -69,7 +69,7 @@ class [[nodiscard]] sink {
   [[nodiscard]] std::size_t length() const noexcept { return empty() ? 0 : slice_.length(); }
   /// Returns the scatter/gather element. Precondition: !empty().
   [[nodiscard]] const local_slice& slice() const {
-    VERBENA_ASSERT(!empty(), "a sink that was posted or moved from must not be used");
+    VERBENA_ASSERT(!empty(), "a sink that was posted or moved from was used");
     return slice_;
   }
   /// Returns the native protection domain of the memory.
@@ -78,8 +78,7 @@ class [[nodiscard]] sink {
   /// Splits at `offset`: keeps the bytes before it and returns a sink of the others.
   /// Precondition: 0 < offset < length().
   [[nodiscard]] sink split(std::size_t offset) {
-    VERBENA_ASSERT(offset != 0 && offset < length(),
-                   "a sink is split in two parts that are not empty");
+    VERBENA_ASSERT(offset != 0 && offset < length(), "a sink was split into an empty part");
     sink behind;
     behind.slice_ = slice_.slice(offset);
     behind.domain_ = domain_;
@@ -91,7 +90,7 @@ class [[nodiscard]] sink {
   sink(const local_slice& slice, const ibv_pd* domain, access_flags access)
       : slice_(slice), domain_(domain) {
     VERBENA_ASSERT(access.contains(access::local_write),
-                   "a sink is memory that was registered with local_write");
+                   "a sink of memory that was registered without access::local_write");
   }
 
   local_slice slice_{0, 1, local_key(0)};  // invalid if empty

@@ -52,9 +52,9 @@ namespace detail {
 /// Checks in checked builds that the address handle and the queue pair have one protection domain.
 inline void check_same_domain([[maybe_unused]] const destination& to,
                               [[maybe_unused]] const ibv_qp* queue) {
-  VERBENA_CHECK(to.native() != nullptr && to.native()->pd == queue->pd,
-                "a datagram is addressed by an address handle of its queue pair's protection "
-                "domain");
+  VERBENA_CHECK(
+      to.native() != nullptr && to.native()->pd == queue->pd,
+      "the address handle of a datagram belongs to another protection domain than the queue pair");
 }
 }  // namespace detail
 

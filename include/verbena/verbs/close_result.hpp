@@ -30,12 +30,13 @@ class [[nodiscard("if closing fails, the result contains the object")]] close_re
   /// Returns the error. Precondition: !has_value().
   [[nodiscard]] const verbena::error& error() const {
     VERBENA_ASSERT(!outcome_.has_value(),
-                   "error() is asked of a close_result only after a refusal");
+                   "error() of a close_result that succeeded: check the result first");
     return outcome_.error();
   }
   /// Returns the object that could not be closed. Precondition: !has_value().
   [[nodiscard]] T object() && {
-    VERBENA_ASSERT(object_.has_value(), "a closed object cannot be taken back");
+    VERBENA_ASSERT(object_.has_value(),
+                   "object() of a close_result that succeeded: the object is closed");
     return *std::move(object_);
   }
   /// Raises the error if closing failed.

@@ -96,9 +96,10 @@ class completion_queue : public handle<detail::completion_queue_state> {
   /// The status of a failed work request is in its completion; poll() itself fails only if the
   /// queue overflowed or the device failed (ibv_poll_cq(3)). Does not block or allocate.
   poll_result poll(std::span<completion> out, call_site where = call_site::here()) const noexcept {
-    VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue must not be used");
+    VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue was used");
     detail::check_not_open(
-        cq_.get(), "a thread that has a pass over a queue open polls nothing else from it", where);
+        cq_.get(), "a thread polled a completion queue while its pass over the queue was open",
+        where);
     // completion has the layout of ibv_wc.
     auto* const polled = reinterpret_cast<ibv_wc*>(out.data());
     const int count = ibv_poll_cq(cq_.get(), static_cast<int>(out.size()), polled);

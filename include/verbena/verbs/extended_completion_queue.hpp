@@ -324,7 +324,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where), where_(where) {
-    detail::open_alone(queue, "a thread has one open pass over a queue at a time", where);
+    detail::open_alone(queue, "a thread opened a second pass over a completion queue", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
@@ -382,7 +382,7 @@ class extended_completion_queue : public completion_queue {
 
   /// Begins a pass over the completions in the queue. Does not block or allocate.
   [[nodiscard]] lazy_poll poll(call_site where = call_site::here()) const {
-    VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue must not be used");
+    VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue was used");
     return lazy_poll(extended_.get(), clock_mask_, where);
   }
   using completion_queue::poll;

@@ -42,7 +42,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
  public:
   /// Opens a batch of `queue`, which must outlive the batch: ibv_wr_start().
   explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
-    detail::open_alone(queue, "a queue pair has one open batch of the extended interface at a time",
+    detail::open_alone(queue, "a second batch of the extended interface was opened on a queue pair",
                        where);
     ibv_wr_start(queue);
   }
@@ -241,7 +241,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// *Contract.* If submit() succeeds, the contract of each request begins here.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
-    VERBENA_CHECK(queue_ != nullptr, "a batch is submitted once");
+    VERBENA_CHECK(queue_ != nullptr, "submit() of a batch that was submitted before");
     if (count_ > Capacity) [[unlikely]] {
       constexpr std::size_t most = std::numeric_limits<std::uint16_t>::max();
       const std::size_t excess = count_ - Capacity;
@@ -269,7 +269,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   template <ibv_wr_opcode Opcode, class Operation>
   [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
                                            [[maybe_unused]] Operation operation) {
-    VERBENA_CHECK(queue_ != nullptr, "nothing is added to a batch after submit()");
+    VERBENA_CHECK(queue_ != nullptr, "a request was added to a batch after submit()");
     VERBENA_CHECK(queue_->*operation != nullptr,
                   "the queue pair was not created for this operation of the extended interface; "
                   "add it to .operations");

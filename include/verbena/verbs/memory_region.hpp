@@ -35,7 +35,7 @@ class memory_block;  // memory that the library allocated
 template <>
 struct native_traits<ibv_mr> {
   static constexpr auto destroy = &sys::verbs_table::dereg_mr;
-  static constexpr const char* moved_from = "a moved-from memory_region must not be used";
+  static constexpr const char* moved_from = "a moved-from memory_region was used";
   static constexpr const char* in_use = "memory windows are still bound to it";
   using watched = watched_region;
 };
@@ -86,7 +86,7 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
   /// The program must not read bytes that the adapter or a peer writes at the same time, and must
   /// not write bytes that they access.
   [[nodiscard]] std::span<std::byte> bytes() const {
-    VERBENA_ASSERT(owns_memory(), "bytes() is for memory that the library allocated");
+    VERBENA_ASSERT(owns_memory(), "bytes() of a memory region that the library did not allocate");
     return {view_.memory, view_.length};
   }
   /// Returns whether the library allocated the memory.

@@ -153,7 +153,7 @@ class queue_pair : public queue_pair_base,
   template <class Loop>
     requires(!classic_transport<Transport>)
   [[gnu::always_inline]] inline decltype(auto) with_poster(Loop&& loop) & {
-    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair must not be used");
+    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair was used");
     extended_queue<Transport> poster(extended_or_null());
     return std::forward<Loop>(loop)(poster);
   }
@@ -176,7 +176,7 @@ class queue_pair : public queue_pair_base,
   [[gnu::always_inline]] inline auto start_one(call_site where)
     requires(!classic_transport<Transport>)
   {
-    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair must not be used");
+    VERBENA_CHECK(extended_or_null() != nullptr, "a moved-from queue pair was used");
     return extended_batch<Transport, 1>(extended_or_null(), where);
   }
   explicit queue_pair(detail::created_queue_pair made) noexcept

@@ -104,7 +104,7 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
 
   // Returns the queue pair of the C API without an indirection through the shared state.
   [[nodiscard]] ibv_qp* qp() const noexcept {
-    VERBENA_CHECK(queue_.get() != nullptr, "a moved-from queue pair must not be used");
+    VERBENA_CHECK(queue_.get() != nullptr, "a moved-from queue pair was used");
     return queue_.get();
   }
   [[nodiscard]] ibv_qp_ex* extended_or_null() const noexcept { return extended_.get(); }

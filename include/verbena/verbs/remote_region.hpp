@@ -49,7 +49,7 @@ class remote_region {
   /// checks it.
   constexpr explicit remote_region(parts of)
       : target_{of.address, of.key.value()}, length_(of.length) {
-    VERBENA_ASSERT(fits(of), "a remote region ends within the 64-bit address space");
+    VERBENA_ASSERT(fits(of), "a remote region exceeds the 64-bit address space");
   }
   /// Makes a region from values that a peer sent.
   ///

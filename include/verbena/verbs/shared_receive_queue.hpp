@@ -110,7 +110,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
       : handle(std::move(state)), queue_(handle::native()) {}
 
   [[nodiscard]] ibv_srq* qp() const noexcept {
-    VERBENA_CHECK(queue_.get() != nullptr, "a moved-from shared receive queue must not be used");
+    VERBENA_CHECK(queue_.get() != nullptr, "a moved-from shared receive queue was used");
     return queue_.get();
   }
 

@@ -131,12 +131,14 @@ template <class T>
 template <class Data>
 void check_fits([[maybe_unused]] const Data& data, [[maybe_unused]] const remote_region& region) {
   VERBENA_CHECK(total_length(normalised(data)) <= region.length(),
-                "what is read or written fits into the remote region");
+                "a request exceeds its remote region");
 }
 inline void check_atomic([[maybe_unused]] const local_slice& before,
                          [[maybe_unused]] const remote_region& target) {
-  VERBENA_CHECK(before.length() == 8 && target.length() >= 8, "an atomic operation has 8 bytes");
-  VERBENA_CHECK(target.address() % 8 == 0, "the target of an atomic operation is aligned to 8");
+  VERBENA_CHECK(before.length() == 8 && target.length() >= 8,
+                "the slices of an atomic operation do not have 8 bytes");
+  VERBENA_CHECK(target.address() % 8 == 0,
+                "the target of an atomic operation is not aligned to 8 bytes");
 }
 }  // namespace detail
 

@@ -101,7 +101,7 @@ TEST(post_status, value_raises_the_failure) { EXPECT_THROW(of_code(ENOMEM).value
 
 TEST(post_status_death, error_of_a_success_stops_the_program) {
   EXPECT_DEATH(static_cast<void>(post_status().error()),
-               "error\\(\\) was called on a post_status that is a success");
+               "error\\(\\) of a post_status that succeeded");
 }
 
 }  // namespace

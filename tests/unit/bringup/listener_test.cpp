@@ -217,7 +217,7 @@ TEST(listener, fd_is_readable_after_a_connection) {
 
 TEST(listener_death, max_greeting_of_0_aborts) {
   EXPECT_DEATH(static_cast<void>(bringup::listener::open({}, {.max_greeting = 0})),
-               "max_greeting is at least 1");
+               "max_greeting is 0");
 }
 
 }  // namespace

@@ -176,20 +176,21 @@ TEST(blocking_channel, channel_connected_to_itself_works) {
 TEST(blocking_channel_death, sink_without_local_write_stops_program) {
   channel_pair pair;
   auto readable = pair.pd().allocate(8, {}).value();
-  EXPECT_DEATH((void)sink(readable), "a sink is memory that was registered with local_write");
+  EXPECT_DEATH((void)sink(readable),
+               "a sink of memory that was registered without access::local_write");
 }
 
 TEST(blocking_channel_death, use_of_moved_from_channel_stops_program) {
   channel_pair pair;
   channel taken = std::move(pair.a());
-  EXPECT_DEATH((void)pair.a().in_flight(), "a moved-from channel must not be used");
+  EXPECT_DEATH((void)pair.a().in_flight(), "a moved-from channel was used");
 }
 
 TEST(blocking_channel_death, sink_is_split_inside) {
   channel_pair pair;
   auto region = pair.memory(8);
   sink whole(region);
-  EXPECT_DEATH((void)whole.split(8), "split in two parts that are not empty");
+  EXPECT_DEATH((void)whole.split(8), "a sink was split into an empty part");
   const sink behind = whole.split(3);
   EXPECT_EQ(whole.length(), 3U);
   EXPECT_EQ(behind.length(), 5U);

@@ -100,7 +100,7 @@ TEST(failing_provider, second_instance_after_the_first_works) {
 TEST(failing_provider_death, two_instances_abort) {
   const provider inner = fake();
   const failing_provider first(inner);
-  EXPECT_DEATH(const failing_provider second(inner), "at most one failing_provider exists");
+  EXPECT_DEATH(const failing_provider second(inner), "a second failing_provider was created");
 }
 
 TEST(failing_provider_death, fail_verb_with_unknown_name_aborts) {

@@ -71,7 +71,7 @@ TEST(checker_death, two_receives_into_the_same_memory) {
   const int later = __LINE__ + 1;
   const auto overlap = [&] { queue.post_receive({.id = 2}, with.at(99, 8)).value(); };
   EXPECT_DEATH(overlap(),
-               told("requests in flight do not write the same memory: RECV 2 of queue pair .*"
+               told("two requests in flight write the same memory: RECV 2 of queue pair .*"
                     "RECV 1 of queue pair",
                     later, earlier));
   queue.post_receive({.id = 2}, with.at(100, 8)).value();  // its neighbour may
@@ -83,8 +83,8 @@ TEST(checker_death, a_read_into_memory_that_another_queue_pair_sends) {
   send(with.pair.a().queue, {.id = 3, .signaled = true}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
   const auto write = [&] { with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(); };
-  EXPECT_DEATH(write(), told("memory that a request in flight reads is not written by another",
-                             later, earlier));
+  EXPECT_DEATH(write(),
+               told("a request writes memory that a request in flight reads", later, earlier));
   // Sending it twice is no harm.
   send(with.pair.b().queue, {.id = 5, .signaled = true}, with.at(0, 64)).value();
 }
@@ -95,8 +95,8 @@ TEST(checker_death, sending_memory_that_is_being_received) {
   with.pair.b().queue.post_receive({}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
   const auto read = [&] { send(with.pair.a().queue, {}, with.at(63, 1)).value(); };
-  EXPECT_DEATH(read(), told("memory that a request in flight writes is not sent by another", later,
-                            earlier));
+  EXPECT_DEATH(read(),
+               told("a request reads memory that a request in flight writes", later, earlier));
 }
 
 TEST(checker_death, the_extended_interface_is_checked_as_well) {
@@ -114,7 +114,7 @@ TEST(checker_death, the_extended_interface_is_checked_as_well) {
   int again = 0;
   EXPECT_DEATH(
       post(2, again).value(),
-      told("requests in flight do not write the same memory: ATOMIC_FETCH_AND_ADD 2", line, line));
+      told("two requests in flight write the same memory: ATOMIC_FETCH_AND_ADD 2", line, line));
   take(with.pair.a().sends, 1);
   post(2, line).value();
   take(with.pair.a().sends, 1);
@@ -126,10 +126,11 @@ TEST(checker_death, memory_of_another_protection_domain) {
   const auto foreign = other.allocate(64, access::local_write).value();
   const int here = __LINE__ + 1;
   const auto name = [&] { with.pair.b().queue.post_receive({}, foreign.slice()).value(); };
-  EXPECT_DEATH(name(),
-               told("a request names memory of its queue's own protection domain: RECV 0 .*names "
-                    "memory region",
-                    here));
+  EXPECT_DEATH(
+      name(),
+      told("a request uses memory of another protection domain than its queue: RECV 0 .*names "
+           "memory region",
+           here));
   with.pair.b().queue.post_receive({}, with.memory.slice()).value();
 }
 
@@ -139,7 +140,7 @@ TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
   const int earlier = __LINE__ + 1;
   with.pair.b().queue.post_receive({.id = 9}, memory.slice()).value();
   const std::string rule =
-      "a memory region stays registered while requests in flight name it: memory region .* is "
+      "a memory region was deregistered while a request in flight uses it: memory region .* is "
       "named by RECV 9";
   const int later = __LINE__ + 1;
   EXPECT_DEATH(static_cast<void>(std::move(memory).close()), told(rule, later, earlier));
@@ -160,9 +161,10 @@ TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
                        .value();
   const int here = __LINE__ + 1;
   const auto post = [&] { datagrams.post_receive({.id = 3}, memory.slice(0, 39)).value(); };
-  EXPECT_DEATH(post(), told("a receive of datagrams has room for the 40 bytes in front of each: "
-                            "RECV 3 of queue pair .* has 39",
-                            here));
+  EXPECT_DEATH(post(),
+               told("a receive of a datagram queue pair has fewer than the 40 bytes of the GRH: "
+                    "RECV 3 of queue pair .* has 39",
+                    here));
   const std::array pieces = {memory.slice(0, 20), memory.slice(20, 20)};
   auto two = pair.pd()
                  .create_qp<ud>(pair.a().sends, pair.a().receives, {.queues = {.max_recv_sge = 2}})
@@ -174,7 +176,7 @@ TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
 
 TEST(checker_death, a_queue_of_the_process_that_forked) {
   checked_pair with;
-  const std::string rule = "a queue is used by the process that made it, and not by a child .*";
+  const std::string rule = "a queue was used by a forked child of the process that created it.*";
   const auto receive = [&] { with.pair.b().queue.post_receive({.id = 1}, with.at(0, 64)).value(); };
   const auto poll = [&] {
     std::array<completion, 4> room;
@@ -207,8 +209,7 @@ TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
     send(queue, {.id = i}, with.at(0, 8)).value();
   const int later = __LINE__ + 1;
   const auto one_more = [&] { (void)send(queue, {.signaled = true}, with.at(0, 8)); };
-  EXPECT_DEATH(one_more(),
-               told("a send queue that is full has a signaled request", later, earlier));
+  EXPECT_DEATH(one_more(), told("a send queue is full of unsignaled requests", later, earlier));
 }
 
 TEST(checker, full_queue_with_signaled_request_returns_enomem) {
@@ -235,7 +236,7 @@ TEST(checker_death, a_completion_that_nobody_waits_for) {
   ibv_send_wr* refused = nullptr;
   ASSERT_EQ(ibv_post_send(side.queue.native(), &request, &refused), 0);
   EXPECT_DEATH(take(side.sends, 1),
-               "a completion is that of a request in flight: .*request 77 of queue pair");
+               "a completion of no request in flight: .*request 77 of queue pair");
   check::posted_elsewhere(side.queue.native());
   EXPECT_EQ(take(side.sends, 1).at(0).id(), 77U);
 }
@@ -248,7 +249,7 @@ TEST(checker_death, posting_to_a_queue_pair_that_is_gone) {
   other.reset();
   ibv_recv_wr request{};
   EXPECT_DEATH(detail::depart(gone, &request, call_site::here()),
-               "nothing is posted to a queue that was destroyed: queue pair 0x");
+               "a request was posted to a destroyed queue: queue pair 0x");
 }
 
 TEST(checker_death, queue_destroyed_while_a_batch_is_open_is_reported) {

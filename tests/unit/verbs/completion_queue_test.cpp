@@ -199,10 +199,10 @@ TEST_F(completion_queues_death, use_of_moved_from_queue_stops_the_program) {
   auto cq = device.create_cq(4).value();
   const auto moved = std::move(cq);
   // NOLINTBEGIN(bugprone-use-after-move,*.Move): that is the point
-  EXPECT_DEATH(static_cast<void>(cq.capacity()), "a moved-from completion queue must not be used");
+  EXPECT_DEATH(static_cast<void>(cq.capacity()), "a moved-from completion queue was used");
 #ifdef VERBENA_CHECKED
   std::array<completion, 1> room;
-  EXPECT_DEATH(static_cast<void>(cq.poll(room)), "a moved-from completion queue must not be used");
+  EXPECT_DEATH(static_cast<void>(cq.poll(room)), "a moved-from completion queue was used");
 #endif
   // NOLINTEND(bugprone-use-after-move,*.Move)
 }

@@ -351,9 +351,9 @@ TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
   queue.completions = 3;
   {
     const lazy_poll pass(&queue.native);
-    EXPECT_DEATH(
-        const lazy_poll again(&queue.native),
-        "one open pass over a queue at a time .*; the earlier call is at .*_queue_test.cpp:");
+    EXPECT_DEATH(const lazy_poll again(&queue.native),
+                 "a thread opened a second pass over a completion queue .*; the earlier call is at "
+                 ".*_queue_test.cpp:");
   }
   const lazy_poll next(&queue.native);
   EXPECT_FALSE(next.empty());
@@ -362,7 +362,8 @@ TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
 TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) {
   scripted_queue queue;
   const std::string places =
-      "a lazy completion is read before its pass goes on or ends: keep what was read .*"
+      "a lazy completion was read after its pass continued or ended: copy what is needed while it "
+      "is current .*"
       "_queue_test.cpp:[0-9]+; the earlier call is at .*_queue_test.cpp:";
   const lazy_completion* kept = nullptr;
   for (const int completions : {1, 3, 300}) {
@@ -396,7 +397,8 @@ TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
     const auto pass = cq.poll();
     if (pass.empty()) continue;
     EXPECT_DEATH(static_cast<void>(cq.poll(out)),
-                 "polls nothing else from it .*; the earlier call is at .*_queue_test.cpp:");
+                 "polled a completion queue while its pass over the queue was open .*; the earlier "
+                 "call is at .*_queue_test.cpp:");
     return;
   }
   FAIL() << "nothing completed";

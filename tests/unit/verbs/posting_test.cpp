@@ -379,8 +379,9 @@ TEST(with_poster_death, second_open_batch_stops_the_program) {
     options.extended = is_extended;
     loopback pair(options);
     pair.b().queue.post_receive({}, std::span<const local_slice>()).value();
-    const char* const rule = is_extended ? "one open batch of the extended interface at a time"
-                                         : "a poster has one open batch of a kind at a time";
+    const char* const rule =
+        is_extended ? "a second batch of the extended interface was opened on a queue pair"
+                    : "a second batch of the same kind was opened on a queue";
     pair.a().queue.with_poster([&](auto& poster) {
       {
         const auto dropped = poster.start_send();

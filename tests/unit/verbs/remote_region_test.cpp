@@ -153,7 +153,7 @@ TEST(remote_region_death, slice_outside_aborts) {
 
 TEST(remote_region_death, end_beyond_the_address_space_aborts) {
   EXPECT_DEATH(remote_region({.address = ~std::uint64_t{0}, .length = 1, .key = {}}),
-               "a remote region ends within the 64-bit address space");
+               "a remote region exceeds the 64-bit address space");
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ class replaced_memory_death : public ::testing::Test {
   void SetUp() override {
     if (!kernel_tells()) GTEST_SKIP() << "no userfaultfd(2) for this process";
   }
-  const std::string rule = "memory that a request names is still what was registered: ";
+  const std::string rule =
+      "the memory of a request was unmapped or replaced after its registration: ";
 };
 
 TEST_F(replaced_memory_death, unmapped_and_mapped_again) {
@@ -192,7 +193,7 @@ TEST_F(replaced_memory_process_death, in_flight) {
     take(pair.b().receives, 1);
   };
   EXPECT_DEATH(run(),
-               "memory of a request in flight is not unmapped, moved or discarded: RECV 7 .*"
+               "memory of a request in flight was unmapped, moved or discarded: RECV 7 .*"
                "but 64 bytes at .* of memory region .*test.cpp:" +
                    std::to_string(registered) +
                    "\\) were unmapped .*the earlier call is at "

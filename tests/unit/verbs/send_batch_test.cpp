@@ -366,15 +366,16 @@ TEST(send_batch_death, add_or_submit_after_submit_stops_the_program) {
   send_batch<rc> batch(queue.native());
   batch.send({}, slice);
   EXPECT_TRUE(batch.submit());
-  EXPECT_DEATH(batch.send({}, slice), "nothing is added to a batch after submit");
-  EXPECT_DEATH(static_cast<void>(batch.submit()), "a batch is submitted once");
+  EXPECT_DEATH(batch.send({}, slice), "a request was added to a batch after submit");
+  EXPECT_DEATH(static_cast<void>(batch.submit()),
+               "submit\\(\\) of a batch that was submitted before");
 }
 
 TEST(send_batch_death, data_beyond_the_remote_region_stops_the_program) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
   const std::array list = {slice, slice};
-  const char* const rule = "what is read or written fits into the remote region";
+  const char* const rule = "a request exceeds its remote region";
   EXPECT_DEATH(batch.write({}, list, remote), rule);
   EXPECT_DEATH(batch.read({}, slice, remote.slice(1)), rule);
   EXPECT_DEATH(batch.write_with_immediate({}, 1, slice, remote.slice(0, 63)), rule);
@@ -388,15 +389,17 @@ TEST(send_batch_death, address_handle_of_other_domain_stops_the_program) {
   queue.native()->pd = &own;
   send_batch<ud> batch(queue.native());
   const destination to(&way, queue_pair_number(1), queue_key(1));
-  EXPECT_DEATH(batch.send({}, slice, to), "address handle of its queue pair's protection domain");
+  EXPECT_DEATH(batch.send({}, slice, to),
+               "belongs to another protection domain than the queue pair");
 }
 
 TEST(send_batch_death, atomics_have_eight_aligned_bytes) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
-  EXPECT_DEATH(batch.fetch_and_add({}, slice, remote, 1), "an atomic operation has 8 bytes");
+  EXPECT_DEATH(batch.fetch_and_add({}, slice, remote, 1),
+               "the slices of an atomic operation do not have 8 bytes");
   EXPECT_DEATH(batch.compare_and_swap({}, slice.slice(0, 8), remote.slice(4), {1, 2}),
-               "the target of an atomic operation is aligned to 8");
+               "the target of an atomic operation is not aligned to 8 bytes");
 }
 
 TEST(receive_batch_death, add_or_submit_after_submit_stops_the_program) {
@@ -405,8 +408,9 @@ TEST(receive_batch_death, add_or_submit_after_submit_stops_the_program) {
   EXPECT_TRUE(batch.submit());
   batch.receive({}, slice);
   EXPECT_TRUE(batch.submit());
-  EXPECT_DEATH(batch.receive({}, slice), "nothing is added to a batch after submit");
-  EXPECT_DEATH(static_cast<void>(batch.submit()), "a batch is submitted once");
+  EXPECT_DEATH(batch.receive({}, slice), "a request was added to a batch after submit");
+  EXPECT_DEATH(static_cast<void>(batch.submit()),
+               "submit\\(\\) of a batch that was submitted before");
 }
 #endif
 

@@ -20,7 +20,8 @@ class polled_place {
   /// Stops the program, with both places, if leave() was called.
   void check(call_site where) const {
     check_in_time(!gone_, polled_,
-                  "a lazy completion is read before its pass goes on or ends: keep what was read",
+                  "a lazy completion was read after its pass continued or ended: copy what is "
+                  "needed while it is current",
                   where);
   }
 

@@ -15,7 +15,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 template <>
 struct native_traits<ibv_comp_channel> {
   static constexpr auto destroy = &sys::verbs_table::destroy_comp_channel;
-  static constexpr const char* moved_from = "a moved-from completion_channel must not be used";
+  static constexpr const char* moved_from = "a moved-from completion_channel was used";
   static constexpr const char* in_use = "completion queues that report to it still exist";
 };
 /// A token for counting the completion queues of a channel: each queue has a copy of the pointer.
@@ -29,7 +29,7 @@ using completion_channel_state = native_state<ibv_comp_channel, completion_chann
 template <>
 struct native_traits<ibv_cq> {
   static constexpr auto destroy = &sys::verbs_table::destroy_cq;
-  static constexpr const char* moved_from = "a moved-from completion queue must not be used";
+  static constexpr const char* moved_from = "a moved-from completion queue was used";
   static constexpr const char* in_use = "queue pairs that complete into it still exist";
   using watched = watched_completion_queue;
 };
@@ -43,7 +43,7 @@ using completion_queue_state = native_state<ibv_cq, completion_queue_parents>;
 template <>
 struct native_traits<ibv_srq> {
   static constexpr auto destroy = &sys::verbs_table::destroy_srq;
-  static constexpr const char* moved_from = "a moved-from shared receive queue must not be used";
+  static constexpr const char* moved_from = "a moved-from shared receive queue was used";
   static constexpr const char* in_use = "queue pairs that take receives from it still exist";
   using watched = watched_shared_queue;
 };
@@ -55,7 +55,7 @@ using shared_receive_queue_state = native_state<ibv_srq, shared_receive_queue_pa
 template <>
 struct native_traits<ibv_ah> {
   static constexpr auto destroy = &sys::verbs_table::destroy_ah;
-  static constexpr const char* moved_from = "a moved-from address handle must not be used";
+  static constexpr const char* moved_from = "a moved-from address handle was used";
   static constexpr const char* in_use = "requests that are addressed by it are still under way";
 };
 struct address_handle_parents {
@@ -66,7 +66,7 @@ using address_handle_state = native_state<ibv_ah, address_handle_parents>;
 template <>
 struct native_traits<ibv_qp> {
   static constexpr auto destroy = &sys::verbs_table::destroy_qp;
-  static constexpr const char* moved_from = "a moved-from queue pair must not be used";
+  static constexpr const char* moved_from = "a moved-from queue pair was used";
   static constexpr const char* in_use = "multicast groups that it joined, or flows, still exist";
   using watched = watched_queue_pair;
 };

@@ -94,7 +94,7 @@ class request_list {
                                              call_site where = call_site::here())
     requires lies_elsewhere
       : at_{queue, 0, 0}, storage_(storage) {
-    open_alone(&storage_, "a poster has one open batch of a kind at a time", where);
+    open_alone(&storage_, "a second batch of the same kind was opened on a queue", where);
   }
   request_list(const request_list&) = delete;
   request_list& operator=(const request_list&) = delete;
@@ -123,7 +123,7 @@ class request_list {
   /// Adds a request, linked to its successor, and returns its place. If the batch is full, only
   /// counts the request and returns nullptr.
   [[gnu::always_inline]] inline place add_request(std::uint64_t id) {
-    VERBENA_CHECK(at_.queue != nullptr, "nothing is added to a batch after submit()");
+    VERBENA_CHECK(at_.queue != nullptr, "a request was added to a batch after submit()");
     const request_count index = at_.count++;
     if (index >= limit) [[unlikely]] {
       refuse();
@@ -153,7 +153,7 @@ class request_list {
   }
 
   [[gnu::always_inline]] inline post_status hand_over(call_site where) {
-    VERBENA_CHECK(at_.queue != nullptr, "a batch is submitted once");
+    VERBENA_CHECK(at_.queue != nullptr, "submit() of a batch that was submitted before");
     const request_count count = at_.count;
     Queue* const queue = at_.queue;
     if (count == 0) return {};

@@ -15,7 +15,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 template <>
 struct native_traits<ibv_context> {
   static constexpr auto destroy = &sys::verbs_table::close_device;
-  static constexpr const char* moved_from = "a moved-from context must not be used";
+  static constexpr const char* moved_from = "a moved-from context was used";
   static constexpr const char* in_use = "objects that were made from the context still exist";
 };
 /// Cached attributes of an open device. Threads: thread-safe.
@@ -32,7 +32,7 @@ using context_state = native_state<ibv_context, context_parents>;
 template <>
 struct native_traits<ibv_pd> {
   static constexpr auto destroy = &sys::verbs_table::dealloc_pd;
-  static constexpr const char* moved_from = "a moved-from protection_domain must not be used";
+  static constexpr const char* moved_from = "a moved-from protection_domain was used";
   static constexpr const char* in_use =
       "memory regions or queue pairs that were made from it still exist";
 };

@@ -89,6 +89,9 @@ class Reference:
     def __init__(self, xml, link_path=lambda path: None):
         self.link_path = link_path
         self.compounds = {compound.get("id"): compound for compound in reference.compounds(xml)}
+        self.files = {file_of(one): one for one in self.compounds.values() if one.get("kind") == "file"}
+        self.parents = {inner.get("refid"): one for one in self.compounds.values() if one.get("kind") in TYPES
+                        for inner in one.findall("innerclass")}
         self.entries = []
         self.places = {}  # Doxygen's id: (docname, anchor)
         self.pages = {}  # docname: text
@@ -111,7 +114,7 @@ class Reference:
                     if member.get("id") not in seen and self.shown(member) and "::detail::" not in member.findtext("qualifiedname", ""):
                         seen.add(member.get("id"))
                         self.headers[file_of(member)].append((line_of(member), "member", member))
-            elif (kind in TYPES or kind == "concept") and not self.parent(compound) and "::detail::" not in name:
+            elif (kind in TYPES or kind == "concept") and compound.get("id") not in self.parents and "::detail::" not in name:
                 if file_of(compound) and (not name.startswith("std::") or reference.described(compound)):
                     self.headers[file_of(compound)].append((line_of(compound), "compound", compound))
         for compound in self.compounds.values():
@@ -133,11 +136,6 @@ class Reference:
         if member.get("prot") != "public" or member.find("location") is None:
             return False
         return member.get("kind") != "friend" or reference.described(member)
-
-    def parent(self, compound):
-        """The class that a nested one belongs to."""
-        return next((other for other in self.compounds.values() if other.get("kind") in TYPES and any(
-            inner.get("refid") == compound.get("id") for inner in other.findall("innerclass"))), None)
 
     def nested(self, compound):
         found = [self.compounds.get(inner.get("refid")) for inner in compound.findall("innerclass")
@@ -377,7 +375,7 @@ class Reference:
 
     def header_page(self, header):
         self.docname = self.page_of(header)
-        compound = next(one for one in self.compounds.values() if one.get("kind") == "file" and file_of(one) == header)
+        compound = self.files[header]
         source = self.link_path(f"include/{header}")
         lines = [f"# {header.removeprefix('verbena/')}", ""]
         lines += ["``````{raw} html", f'<pre class="signature include">#include &lt;{header}&gt;</pre>']
@@ -401,7 +399,7 @@ class Reference:
         stem = header.rpartition("/")[2].removesuffix(".hpp")
         elements = [element for _, _, element in self.headers[header]]
         named = [one for one in elements if (one.findtext("compoundname") or one.findtext("name")).rpartition("::")[2] == stem]
-        compound = next(one for one in self.compounds.values() if one.get("kind") == "file" and file_of(one) == header)
+        compound = self.files[header]
         for one in [*named, compound, *elements]:
             if text_of(one.find("briefdescription")):
                 return re.sub(r"([\\`*_|\[\]<>{}])", r"\\\1", text_of(one.find("briefdescription")))

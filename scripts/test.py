@@ -170,6 +170,11 @@ def parity(run):
     run.outcome.passed.append("parity")
 
 
+def site(run):
+    run.step("./dev docs --browser", "./dev", "docs", "--browser")
+    run.outcome.passed.append("site")
+
+
 def floor(run):
     run.configure("floor")
     run.build("floor", "floor_tests")
@@ -205,6 +210,7 @@ STAGES = [
     Stage("tsan-all", 900, "all suites under TSan",
           suites("tsan", "-LE", "compile_fail|package|lint|campaign"), long=True),
     Stage("tidy-all", 3600, "clang-tidy on all sources", lint("--all", "--only", "clang-tidy"), long=True),
+    Stage("site", 300, "./dev docs --browser: the site, its links, and each page in a headless browser", site, long=True),
     Stage("floor", 600, "the build without exceptions", floor, long=True),
     Stage("package-matrix", 600, "consumer projects in release mode and with clang",
           labelled("package", "release", "dev-clang", environment={"VERBENA_PACKAGE_FULL": "1"}), long=True),

@@ -213,8 +213,8 @@ TEST(overfull, batch_of_extended_queue_is_aborted_when_it_is_destroyed) {
 
 #ifdef VERBENA_CHECKED
 TEST(overfull_death, add_or_submit_after_submit_stops_the_program) {
-  const char* const added = "nothing is added to a batch after submit";
-  const char* const submitted = "a batch is submitted once";
+  const char* const added = "a request was added to a batch after submit";
+  const char* const submitted = "submit\\(\\) of a batch that was submitted before";
   test::recording_queue queue;
   const local_slice slice(1000, 8, local_key(3));
   auto sends = extended_queue<rc>(queue.native()).start_send<1>();

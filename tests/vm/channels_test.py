@@ -16,22 +16,22 @@ from googletest import tests_of  # noqa: E402
 
 # Tests that no kernel device supports: injected failures and changes, and use by a forked child that violates a rule.
 EVERYWHERE = (
-    "*death*", "port_flap.*", "inject_event.*", "second_port.*", "recovery_processes.peer_whose_port_flaps_gets_every_number_once",
-    "message_channel_failure.each_call_of_the_data_path_may_fail",
-    "message_channel_failure.each_refused_call_of_creation_leaves_nothing",
+    "*death*", "port_flap.*", "inject_event.*", "second_port.*", "recovery_processes.flapping_port_delivers_each_number_once",
+    "message_channel_failure.failure_of_each_data_path_call_is_reported",
+    "message_channel_failure.failure_of_each_creation_call_leaves_no_object",
     "killed_peers/*", "*campaign.*")
 MORE = {
     "rxe0": (),
     "siw0": (
         # Connecting again is by a stream or a handshake; so are these connected.
-        "recovery.*", "recovery_processes.killed_peer_leaves_what_is_known_and_what_is_not", "reconnect.*",
-        "message_channel.connects_over_a_stream", "message_channel.takes_receives_from_a_pool_of_the_program",
-        "message_channel_failure.numbers_that_a_peer_cannot_mean_give_no_credit",
+        "recovery.*", "recovery_processes.killed_peer_leaves_known_and_unknown_messages", "reconnect.*",
+        "message_channel.connects_over_a_stream", "message_channel.receives_use_a_pool_of_the_program",
+        "message_channel_failure.invalid_credit_of_the_peer_is_ignored",
         # iWARP ends the connection when a message finds no receive, which without credits happens.
-        "message_channel.without_credits_names_the_receiver_that_is_not_ready", "message_channel.says_that_its_queue_is_full",
+        "message_channel.without_credits_rnr_error_is_reported", "message_channel.send_with_full_queue_is_refused",
         # siw completes a send when TCP has it; that the peer is gone it says by flushed receives.
-        "message_channel_failure.peer_that_is_gone_leaves_a_known_range_unknown",
-        "message_channel_failure.flush_gives_all_memory_back_and_says_what_is_unknown"),
+        "message_channel_failure.lost_peer_leaves_a_range_of_unknown_messages",
+        "message_channel_failure.flush_returns_all_memory_and_reports_the_unknown_range"),
 }
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The blocking level, and what all levels refuse.
+// The blocking level, and operations that all levels refuse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST(blocking_channel, send_is_received_on_another_thread) {
   EXPECT_EQ(pair.b().in_flight(), 0U);
 }
 
-// siw fills the first piece alone of a read, and completes it as a success.
+// siw fills only the first slice of a read, and reports success.
 TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   channel_pair pair;
   const auto limits = pair.context().query().value();
@@ -128,7 +128,7 @@ TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
           refusal::atomic_shape, EINVAL);
   refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, abort_at(patiently())),
           refusal::atomic_shape, EINVAL);
-  // None of that has harmed the connection.
+  // The connection still works.
   EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), abort_at(patiently())));
 }
 
@@ -149,7 +149,7 @@ TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
 TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;
   auto mine = pair.memory(8);
-  auto region = pair.pd().allocate(8, access::local_write).value();  // peers may do nothing
+  auto region = pair.pd().allocate(8, access::local_write).value();  // no remote access
   const auto written = pair.a().write(source(mine), region.remote(), abort_at(patiently()));
   EXPECT_EQ(written.end(), operation_end::failed);
   ASSERT_NE(written.completion(), nullptr);
@@ -186,7 +186,7 @@ TEST(blocking_channel_death, use_of_moved_from_channel_stops_program) {
   EXPECT_DEATH((void)pair.a().in_flight(), "a moved-from channel was used");
 }
 
-TEST(blocking_channel_death, sink_is_split_inside) {
+TEST(blocking_channel_death, split_outside_the_sink_stops_the_program) {
   channel_pair pair;
   auto region = pair.memory(8);
   sink whole(region);

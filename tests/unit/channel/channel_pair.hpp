@@ -26,11 +26,11 @@ using namespace std::chrono_literals;
 inline constexpr access_flags all_rights =
     access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 
-/// Long enough for whatever ends at all.
+/// A deadline that passes only if a test hangs.
 inline deadline patiently() { return deadline::after(20s); }
 
-/// Two channels of one open device, connected to each other; everything is allowed. By a handshake,
-/// or on iWARP by the connection manager.
+/// Two connected channels of one context, with all access flags. Connected by a handshake, or on
+/// iWARP by the connection manager.
 class channel_pair {
  public:
   explicit channel_pair(const channel_options& options = default_options())

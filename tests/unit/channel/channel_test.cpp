@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Creation, options, sharing of a completion queue, and a device that fails.
+// Creation and options of channels, completion hubs, and a failing device.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -25,7 +25,7 @@ using testing_support::expect_error;
 using testing_support::log_catcher;
 using testing_support::open_soft;
 
-TEST(channel_creation, options_are_read_back) {
+TEST(channel_creation, query_returns_the_options) {
   const channel_options options{
       .queues = {.max_send_wr = 7,
                  .max_recv_wr = 9,
@@ -58,7 +58,7 @@ TEST(channel_creation, options_are_read_back) {
   EXPECT_EQ(now.reliability.read_depth, 4U);
 }
 
-TEST(channel_creation, each_refused_call_leaves_nothing) {
+TEST(channel_creation, failure_of_each_creation_call_leaves_no_object) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const log_catcher log;
@@ -86,13 +86,13 @@ TEST(channel_creation, each_refused_call_leaves_nothing) {
   EXPECT_GE(refused, 5U);
 }
 
-TEST(channel_creation, depths_of_nothing_are_refused) {
+TEST(channel_creation, depths_of_zero_are_refused) {
   auto pd = open_tested().allocate_pd().value();
   expect_error(pd.create_channel({.queues = {.max_send_wr = 0}}), "between 1 and");
   expect_error(pd.create_channel({.queues = {.max_recv_wr = 0}}), "between 1 and");
 }
 
-TEST(completion_hub, channels_share_it_and_reserve_their_places) {
+TEST(completion_hub, channels_share_a_hub_and_reserve_entries) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
   expect_error(completion_hub::create(context, 0), "at least 1 operation");
@@ -112,16 +112,16 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   auto a = std::move(first).handshake(to_second).value();
   auto b = std::move(second).handshake(to_first).value();
   const auto pool = buffer_pool::create(pd, {}).value();
-  // Completions of both are delivered by whoever polls.
+  // A poll of one channel delivers the completions of both.
   auto receive = b.post_receive(std::move(*pool.take(1)));
   auto send = a.post_send(std::move(*pool.take(1)), {.length = 8});
   ASSERT_NE(send.wait(patiently()), nullptr);
   ASSERT_NE(receive.wait(patiently()), nullptr);
-  // A blocking call that finds the completions of others delivers them.
+  // A blocking call also delivers the completions of the other channel.
   auto target = pd.allocate(8, access::local_write | access::remote_write).value();
   auto write_of_b = b.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
   auto write_of_a = a.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
-  // Queue pairs are in no order among each other.
+  // Completions of different queue pairs have no order.
   const auto until = patiently();
   do {
     ASSERT_TRUE(a.write(source(target), target.remote(), abort_at(patiently())));
@@ -131,7 +131,7 @@ TEST(completion_hub, channels_share_it_and_reserve_their_places) {
   EXPECT_TRUE(*write_of_a.poll());
   write_of_b.take_buffer().reset();
   write_of_a.take_buffer().reset();
-  // One that goes with operations in flight leaves the other alone.
+  // Destroying one channel with operations in flight does not affect the other.
   {
     auto pending = b.post_receive(std::move(*pool.take(1)));
     const channel gone = std::move(b);
@@ -147,7 +147,7 @@ TEST(channel, is_made_on_one_thread_and_used_on_another) {
   EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), abort_at(patiently())));
 }
 
-// A device whose polls fail from now on.
+// Polls of the device fail while this object exists.
 class broken_polls {
  public:
   explicit broken_polls(const context& of) : native_(of.native()), poll_(native_->ops.poll_cq) {
@@ -162,7 +162,7 @@ class broken_polls {
   int (*poll_)(ibv_cq*, int, ibv_wc*);
 };
 
-TEST(channel, whose_polls_fail_loses_its_queue_pair_before_it_gives_memory_back) {
+TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {
   counting_provider counting(*soft_provider().value());
   {
     channel_pair pair(open_soft(counting.get()).value(), channel_pair::default_options());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Peers that are killed: at random moments of operations and of messages, and at every step (every
-// system call) of getting a channel. The survivor ends within its bound with an error that says
-// something, has all its buffers back, and makes a new channel. A campaign kills more.
+// Kills the peer process at random times of operations and messages, and at each system call of
+// connecting. The surviving side must return within its time limit with an error that has a cause,
+// must have all its buffers back, and must be able to connect a new channel. A campaign kills more
+// often.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +35,7 @@ std::set<std::string> shared_memory_of_the_library() {
   return names;
 }
 
-// Both kinds of channels: how the survivor gets one, uses it, and what it is when its peer is gone.
+// Both types of channels: how the surviving side connects and uses one, and its state afterwards.
 struct operations {
   static constexpr const char* name = "operations";
   using side = met;
@@ -49,7 +50,7 @@ struct operations {
     between.over.flush();
     EXPECT_EQ(between.over.in_flight(), 0U);
     EXPECT_EQ(between.pool.taken(), 0U);
-    // A new one in the same domain.
+    // A new channel of the same domain.
     auto prepared = between.pd.create_channel({.access = access::remote_write}).value();
     const auto self = prepared.endpoint();
     auto made = std::move(prepared).handshake(self).value();
@@ -90,7 +91,7 @@ std::string text_of(meeting_way way, meeting_side side) {
 constexpr std::array ways{meeting_way::stream, meeting_way::manager};
 constexpr std::array sides{meeting_side::asks, meeting_side::answers};
 
-// Goes on until the channel fails.
+// Uses the channel until it fails.
 template <class Kind>
 void expect_failure(typename Kind::side& between, typename Kind::traffic& used) {
   std::optional<typename Kind::failure> failed;
@@ -100,7 +101,7 @@ void expect_failure(typename Kind::side& between, typename Kind::traffic& used) 
   Kind::expect_given_back(between, used, *failed);
 }
 
-// Kills the peer after some steps of traffic.
+// Kills the peer after a number of operations.
 template <class Kind>
 void kill_in_traffic(meeting_way way, meeting_side side, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -120,7 +121,7 @@ void kill_in_traffic(meeting_way way, meeting_side side, std::uint32_t seed) {
   expect_failure<Kind>(*between, used);
 }
 
-// The result for a side whose peer is killed while they connect.
+// The result of the side whose peer is killed while they connect.
 template <class Kind>
 void survive(meeting_way way, meeting_place* place, const victim& peer,
              const std::atomic<bool>& killed) {
@@ -131,7 +132,7 @@ void survive(meeting_way way, meeting_place* place, const victim& peer,
       if (!port) return error::unavailable(0, "victim", {}, "it did not come so far as to listen");
       return ask<side>(way, *port, deadline::after(3s));
     }
-    // It comes before it is killed, or not at all.
+    // The peer connects before it is killed, or not at all.
     for (;;) {
       const bool last = killed;
       auto found = place->accept<side>(deadline::after(20ms), deadline::after(3s));
@@ -149,7 +150,7 @@ void survive(meeting_way way, meeting_place* place, const victim& peer,
   EXPECT_LT(deadline::clock::now() - begun, 40s);
 }
 
-// Kills the peer after so many steps of getting a channel; how many it has made.
+// Kills the peer after `steps` system calls of connecting; returns the number of executed calls.
 template <class Kind>
 int kill_after(int steps, meeting_way way, meeting_side side) {
   std::optional<meeting_place> place;
@@ -172,7 +173,7 @@ int kill_after(int steps, meeting_way way, meeting_side side) {
 template <class Kind>
 class killed_peers : public ::testing::Test {
  protected:
-  // Whatever is in shared memory now was left by this test.
+  // Shared memory that was not there before was left by this test.
   void TearDown() override { EXPECT_EQ(shared_memory_of_the_library(), before_); }
 
  private:
@@ -207,7 +208,7 @@ TYPED_TEST(killed_peers, at_every_step_of_getting_a_channel) {
       const int all = kill_after<TypeParam>(std::numeric_limits<int>::max(), way, side);
       EXPECT_GT(all, 20);
       this->RecordProperty(text_of(way, side), all);
-      // One of them; a campaign takes every 8th, and in eight rounds each of them once.
+      // One system call; a campaign takes each 8th, and in eight rounds each of them once.
       const int stride = is_campaign() ? 8 * campaign_share() : all;
       const unsigned first = is_campaign() ? campaign_round() : random();
       for (int step = static_cast<int>(first % static_cast<unsigned>(stride)); step < all;

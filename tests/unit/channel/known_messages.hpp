@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages whose bytes are known, and streams of them.
+// Messages with predictable bytes, and streams of such messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace verbena::test {
 
-/// The length and the bytes of the message `number` of a stream.
+/// The length and the bytes of message `number` of a stream.
 class known_message {
  public:
   known_message(std::uint32_t seed, std::uint64_t number, std::uint32_t longest)
@@ -38,7 +38,7 @@ class known_message {
   std::vector<std::byte> bytes_;
 };
 
-/// One direction of a test: sends known messages, and knows what must arrive.
+/// One direction of a test: sends predictable messages and checks the received ones.
 class known_stream {
  public:
   known_stream(std::uint32_t seed, std::uint64_t count) : seed_(seed), count_(count) {}
@@ -47,7 +47,7 @@ class known_stream {
   [[nodiscard]] bool all_arrived() const { return arrived_ == count_; }
   [[nodiscard]] std::uint64_t arrived() const { return arrived_; }
 
-  /// Tries to send the next one, by one of the two ways; how that went.
+  /// Tries to send the next message, in one of the two ways; returns the result.
   send_result send(message_channel& by) {
     const known_message next(seed_, sent_ + 1, by.message_bytes());
     send_result outcome = send_result::refuse(send_refusal::no_buffer, 0);
@@ -65,7 +65,7 @@ class known_stream {
     }
     return outcome;
   }
-  /// Looks at what has arrived.
+  /// Checks a received message.
   void take(const received_message& message) {
     ++arrived_;
     EXPECT_EQ(message.number(), arrived_);

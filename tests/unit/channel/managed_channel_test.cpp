@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels that the connection manager connects.
+// Channels that are connected with the connection manager.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using testing_support::expect_error;
 
 constexpr cm::connection_options both_may_send{.first = cm::first_sender::passive};
 
-// Objects of both sides before they are connected.
+// The objects of both sides before they are connected.
 class managed_channel : public ::testing::Test {
  protected:
   managed_channel()
@@ -36,7 +36,7 @@ class managed_channel : public ::testing::Test {
     return pd_.create_channel(options).value();
   }
   [[nodiscard]] buffer memory() const { return std::move(*pool_.take(1)); }
-  // Posts a receive whose handle is then in `kept`.
+  // Posts a receive and stores its handle in `kept`.
   [[nodiscard]] channel_preparation receives_into(std::optional<pending_operation>& kept) const {
     return [this, &kept](channel& made) -> result<void> {
       kept.emplace(made.post_receive(memory()));
@@ -53,7 +53,7 @@ class managed_channel : public ::testing::Test {
     return {asked.get().value(), std::move(answered).value()};
   }
 
-  // The second of two messages is on its way when the connection is given up.
+  // The second of two messages is in flight when the connection is closed.
   [[nodiscard]] operation_result break_between_messages(connected_channels& ends,
                                                         pending_operation& receive) const {
     auto done = ends.asking.post_send(memory(), {.length = 10});
@@ -63,8 +63,8 @@ class managed_channel : public ::testing::Test {
     ends.asking.flush();
     return *stuck.poll();
   }
-  // The outcome of the second message after both sides have exchanged their state. On iWARP it may
-  // have succeeded although it was lost, and it is not known which of several was.
+  // Returns the delivery of the second message after both sides have exchanged resume tokens. On
+  // iWARP a lost message may have completed with success, so the delivery may be unknown.
   [[nodiscard]] delivery settled(const operation_result& message) const {
     if (!message.has_value()) {
       EXPECT_EQ(message.delivery(), delivery::unknown);
@@ -73,7 +73,7 @@ class managed_channel : public ::testing::Test {
     EXPECT_TRUE(is_iwarp(pd_.context()));
     return delivery::unknown;
   }
-  // Both sides connect again; each posts a receive before.
+  // Both sides post a receive and reconnect.
   [[nodiscard]] std::pair<reconnection, reconnection> reconnect(
       connected_channels& ends, const channel_preparation& asking,
       const channel_preparation& answering) {
@@ -93,7 +93,7 @@ class managed_channel : public ::testing::Test {
   buffer_pool pool_;
 };
 
-TEST_F(managed_channel, receives_before_the_peer_may_send) {
+TEST_F(managed_channel, receives_are_posted_before_the_peer_can_send) {
   std::optional<pending_operation> first;
   std::optional<pending_operation> second;
   auto [a, b] = connect(receives_into(first), receives_into(second));
@@ -109,7 +109,7 @@ TEST_F(managed_channel, receives_before_the_peer_may_send) {
   EXPECT_EQ(a.query().value().queues.max_send_wr, 4U);
 }
 
-TEST_F(managed_channel, says_that_the_peer_closed) {
+TEST_F(managed_channel, disconnect_of_the_peer_is_reported) {
   std::optional<pending_operation> receive;
   auto ends = connect(receives_into(receive));
   EXPECT_FALSE(ends.asking.connection()->is_disconnected().value());
@@ -124,7 +124,7 @@ TEST_F(managed_channel, says_that_the_peer_closed) {
   EXPECT_EQ(pool_.taken(), 0U);
 }
 
-TEST_F(managed_channel, gives_back_what_was_posted_before_it_could_not_be_connected) {
+TEST_F(managed_channel, failed_connection_returns_posted_buffers) {
   std::optional<pending_operation> kept;
   const auto fails = [&](channel& made) -> result<void> {
     kept.emplace(made.post_receive(memory()));
@@ -145,7 +145,7 @@ TEST_F(managed_channel, gives_back_what_was_posted_before_it_could_not_be_connec
   EXPECT_EQ(pool_.taken(), 0U);
 }
 
-TEST_F(managed_channel, is_refused_by_who_drops_the_request) {
+TEST_F(managed_channel, destroyed_request_rejects_the_channel) {
   auto asked =
       std::async(std::launch::async, [&] { return prepare().connect(peer_, {}, patiently()); });
   {
@@ -156,7 +156,7 @@ TEST_F(managed_channel, is_refused_by_who_drops_the_request) {
   EXPECT_EQ(refused.error().code(), ECONNREFUSED);
 }
 
-TEST_F(managed_channel, connects_again_and_says_what_had_arrived) {
+TEST_F(managed_channel, reconnect_reports_the_messages_that_arrived) {
   std::optional<pending_operation> receive;
   auto ends = connect({}, receives_into(receive));
   const auto second_message = break_between_messages(ends, *receive);
@@ -211,7 +211,7 @@ TEST_F(managed_channel,
   EXPECT_EQ(asking.reconcile(second_message), settled(second_message));
 }
 
-TEST_F(managed_channel, knows_a_peer_that_was_made_anew) {
+TEST_F(managed_channel, reconnect_detects_a_restarted_peer) {
   auto ends = connect();
   {
     const channel gone = std::move(ends.answering);
@@ -224,7 +224,7 @@ TEST_F(managed_channel, knows_a_peer_that_was_made_anew) {
   EXPECT_EQ(asked.get().value().peer(), reconnected_peer::another);
 }
 
-TEST_F(managed_channel, does_not_know_a_peer_that_said_something_else) {
+TEST_F(managed_channel, reconnect_with_other_private_data_has_unknown_peer) {
   const std::array<std::byte, 3> words{std::byte{'a'}, std::byte{'b'}, std::byte{'c'}};
   const cm::connection_options with_words{.private_data = words,
                                           .first = cm::first_sender::passive};

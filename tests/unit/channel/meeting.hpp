@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How two processes get a channel, or a message channel, between them: over a TCP stream or by the
-// connection manager, asking or answering.
+// Connects a channel or a message channel of two processes, over a TCP stream or with the
+// connection manager, as the active or the passive side.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace verbena::test {
 enum class meeting_way : std::uint8_t { stream, manager };
 enum class meeting_side : std::uint8_t { asks, answers };
 
-/// One side of a channel, and the region that the other side lets it use.
+/// One side of a channel, and the remote region of the other side.
 struct met {
   protection_domain pd;
   buffer_pool pool;
@@ -35,8 +35,7 @@ struct met {
   static result<met> by_answering(cm::connection_request request, deadline until);
 };
 
-/// One side of a message channel, with windows so small that credits run out, and the pool that it
-/// receives into.
+/// One side of a message channel with small windows, so that credits run out, and its pool.
 struct met_for_messages {
   protection_domain pd;
   buffer_pool pool;
@@ -47,7 +46,7 @@ struct met_for_messages {
   static result<met_for_messages> by_answering(cm::connection_request request, deadline until);
 };
 
-/// A listening place of the passive side; it exists before the active side gets its address.
+/// The listener of the passive side. It exists before the active side has its address.
 class meeting_place {
  public:
   explicit meeting_place(meeting_way way) {
@@ -59,8 +58,7 @@ class meeting_place {
     }
   }
   [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : door_->port(); }
-  /// The next that comes until then, with a channel to it before `connected`. `Met` is one of both
-  /// above.
+  /// Accepts the next peer before the deadline and connects. `Met` is one of the two side types.
   template <class Met>
   [[nodiscard]] result<Met> accept(deadline comes, deadline connected) {
     if (stream_) {
@@ -77,7 +75,7 @@ class meeting_place {
   std::optional<cm::listener> door_;
 };
 
-/// Meets who answers at `port`.
+/// Connects to the passive side at `port`.
 template <class Met>
 result<Met> ask(meeting_way way, std::uint16_t port, deadline until) {
   if (way == meeting_way::stream) {
@@ -114,7 +112,7 @@ inline met assemble(own_objects own, channel over, const remote_region& theirs) 
   return {std::move(own.pd), std::move(own.pool), std::move(own.region), std::move(over), theirs};
 }
 
-/// The parts of a message channel, and the channel after it is prepared.
+/// The parts of a message channel, and the prepared channel.
 struct prepared_for_messages {
   protection_domain pd;
   buffer_pool pool;

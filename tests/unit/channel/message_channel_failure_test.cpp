@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Message channels that end: by a peer that is gone, by the program, by a device that fails.
+// Message channels that fail: the peer exits, the program closes them, the device fails.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,7 @@ void expect_consistent(const message_channel& from, const message_channel& to) {
   EXPECT_EQ(from.unknown(), (message_range{from.delivered() + 1, from.sent() - from.delivered()}));
 }
 
-TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
+TEST(message_channel_failure, lost_peer_leaves_a_range_of_unknown_messages) {
   auto options = tiny(8);
   options.reliability.timeout = ack_timeout::at_least(1ms);
   options.reliability.retry_count = 1;
@@ -57,13 +57,13 @@ TEST(message_channel_failure, peer_that_is_gone_leaves_a_known_range_unknown) {
   EXPECT_EQ(pair.a().send(message_bytes, deadline::after(20s)).code(), ENOTCONN);
   EXPECT_FALSE(pair.a().receive(deadline::after(20s)));
   EXPECT_THROW(static_cast<void>(pair.a().try_send(message_bytes).value()), exception);
-  // All memory comes back, to be used for something else.
+  // All memory is returned, and can be used for other purposes.
   pair.a().flush();
   EXPECT_EQ(pair.a().receive_pool().taken(), 0U);
   EXPECT_EQ(pair.a().failure()->part, failed_part::message);
 }
 
-TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noticed) {
+TEST(message_channel_failure, peer_lost_while_waiting_for_credit_is_detected) {
   auto options = tiny(4);
   options.reliability.timeout = ack_timeout::at_least(1ms);
   options.reliability.retry_count = 1;
@@ -72,14 +72,14 @@ TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noti
   }
   ASSERT_TRUE(pair.a().drain(deadline::after(20s)));
   EXPECT_EQ(pair.a().send(message_bytes, deadline::after(10ms)).refusal(), send_refusal::no_credit);
-  EXPECT_GE(pair.a().counters().credit_probes, 1U);  // it is there, and slow
+  EXPECT_GE(pair.a().counters().credit_probes, 1U);  // the peer exists, but does not poll
   EXPECT_LE(pair.a().counters().credit_probes, 1000U);
   EXPECT_EQ(pair.a().failure(), nullptr);
   pair.drop_b();
   EXPECT_EQ(pair.a().send(message_bytes, deadline::after(20s)).refusal(), send_refusal::ended);
   const auto* const failure = pair.a().failure();
   ASSERT_NE(failure, nullptr);
-  // iWARP's connection ends with the peer's, and flushes.
+  // On iWARP the connection of this side ends too, and its requests are flushed.
   const bool flushes = is_iwarp(pair.context());
   EXPECT_EQ(failure->part, flushes ? failed_part::receive : failed_part::credit_write);
   EXPECT_EQ(failure->done->status(),
@@ -87,7 +87,7 @@ TEST(message_channel_failure, peer_that_goes_while_its_credit_is_awaited_is_noti
   EXPECT_EQ(pair.a().unknown().count, 0U);
 }
 
-TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unknown) {
+TEST(message_channel_failure, flush_returns_all_memory_and_reports_the_unknown_range) {
   auto options = tiny(8);
   options.credits = credits::off;
   options.reliability.rnr_retry_count = 7;
@@ -115,7 +115,7 @@ TEST(message_channel_failure, flush_gives_all_memory_back_and_says_what_is_unkno
   EXPECT_GE(pair.b().received(), 8U);
 }
 
-TEST(message_channel_failure, numbers_that_a_peer_cannot_mean_give_no_credit) {
+TEST(message_channel_failure, invalid_credit_of_the_peer_is_ignored) {
   message_pair pair(tiny(4));
   while (pair.a().try_send(message_bytes)) {
   }
@@ -135,7 +135,7 @@ TEST(message_channel_failure, numbers_that_a_peer_cannot_mean_give_no_credit) {
   }
 }
 
-// The n-th call of the data path fails; all others are the device's.
+// The n-th call of the data path fails; all others are passed to the device.
 class data_path_fault {
  public:
   explicit data_path_fault(const context& of) : native_(of.native()), wrapped_(native_->ops) {
@@ -176,7 +176,7 @@ class data_path_fault {
   int left_ = -1;
 };
 
-TEST(message_channel_failure, each_call_of_the_data_path_may_fail) {
+TEST(message_channel_failure, failure_of_each_data_path_call_is_reported) {
   counting_provider counting(*soft_provider().value());
   int lost = 0;
   int refused_posts = 0;
@@ -192,7 +192,7 @@ TEST(message_channel_failure, each_call_of_the_data_path_may_fail) {
           const auto outcome = side->try_send(message_bytes);
           if (outcome.refusal() == send_refusal::verb) {
             EXPECT_EQ(outcome.code(), EIO);
-            EXPECT_EQ(side->failure(), nullptr);  // nothing was posted, nothing has happened
+            EXPECT_EQ(side->failure(), nullptr);  // no request was posted
             ++refused_messages;
           }
         }
@@ -226,7 +226,7 @@ TEST(message_channel_failure, each_call_of_the_data_path_may_fail) {
   EXPECT_GE(refused_messages, 5);
 }
 
-TEST(message_channel_failure, each_refused_call_of_creation_leaves_nothing) {
+TEST(message_channel_failure, failure_of_each_creation_call_leaves_no_object) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const testing_support::log_catcher log;
@@ -254,7 +254,7 @@ TEST(message_channel_failure, each_refused_call_of_creation_leaves_nothing) {
   EXPECT_GE(refused, 9U);
 }
 
-TEST(message_channel_failure, sides_that_disagree_on_credits_are_told) {
+TEST(message_channel_failure, mismatch_of_credits_is_reported) {
   auto pd = open_tested().allocate_pd().value();
   auto without = tiny(2);
   without.credits = credits::off;
@@ -277,7 +277,7 @@ TEST(message_channel_failure, options_out_of_their_ranges_are_refused) {
   refused({.queues = {.max_recv_wr = 8}, .receive_buffers = 7}, "at least max_recv_wr");
 }
 
-TEST(message_endpoint, is_read_back_and_refused_when_it_is_broken) {
+TEST(message_endpoint, round_trips_and_refuses_invalid_bytes) {
   const message_endpoint known{
       .terms = {.credits = credits::required,
                 .message_bytes = 4096,
@@ -305,7 +305,7 @@ TEST(message_endpoint, is_read_back_and_refused_when_it_is_broken) {
   broken(33, 9, "version");
 }
 
-TEST(message_channel_death, rules) {
+TEST(message_channel_death, violated_contracts_stop_the_program) {
   message_pair pair(tiny(2));
   EXPECT_DEATH(static_cast<void>(pair.a().try_send(buffer())),
                "empty or moved-from buffer was sent");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Message channels that work: content, windows, credits, signalling, memory.
+// Message channels: bytes, windows, credits, signaled sends, memory.
 #include "verbena/channel/message_channel.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ using namespace std::chrono_literals;
 deadline soon() { return deadline::after(20s); }
 constexpr std::array<std::byte, 256> some_bytes{};
 
-// Sends until it is refused; how often it was not. Places that a slow device still has come back.
+// Sends until a send is refused; returns the number of accepted sends. On a slow device, waits
+// until completed sends have left the queue.
 int fill(message_channel& by, send_refusal expected) {
   for (int sent = 0;;) {
     const auto outcome = by.try_send(some_bytes);
@@ -63,7 +64,7 @@ TEST(message_channel, carries_messages_of_all_lengths_in_order_and_unchanged) {
   EXPECT_EQ(counters.bad_credits, 0U);
 }
 
-TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
+TEST(message_channel, smallest_windows_make_progress_in_both_directions) {
   for (const std::uint32_t window : {1U, 2U, 3U, 5U}) {
     for (const std::uint32_t inline_bytes : {0U, 64U}) {
       SCOPED_TRACE(window);
@@ -101,7 +102,7 @@ TEST(message_channel, makes_progress_both_ways_with_the_tiniest_windows) {
   }
 }
 
-TEST(message_channel, floods_both_ways_from_two_threads) {
+TEST(message_channel, two_threads_flood_both_directions) {
   message_pair pair(tiny(4));
   const auto count = static_cast<std::uint64_t>(campaign_size(500, 20000));
   const auto run = [&](message_channel& own, std::uint32_t to, std::uint32_t from) {
@@ -124,11 +125,11 @@ TEST(message_channel, floods_both_ways_from_two_threads) {
   EXPECT_EQ(pair.b().failure(), nullptr);
 }
 
-TEST(message_channel, waits_for_credit_and_never_meets_a_receiver_that_is_not_ready) {
+TEST(message_channel, with_credits_no_rnr_error_occurs) {
   message_pair pair(tiny(8));
   EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 8);
   EXPECT_GE(pair.a().counters().credit_waits, 1U);
-  for (int i = 0; i < 100; ++i) pair.a().progress();  // b is asleep
+  for (int i = 0; i < 100; ++i) pair.a().progress();  // b does not poll
   EXPECT_TRUE(pair.a().drain(soon()));
   EXPECT_EQ(pair.a().failure(), nullptr);
   EXPECT_EQ(pair.a().delivered(), 8U);
@@ -145,7 +146,7 @@ TEST(message_channel, waits_for_credit_and_never_meets_a_receiver_that_is_not_re
   EXPECT_LT(pair.b().counters().receive_doorbells, 8U);
 }
 
-TEST(message_channel, without_credits_names_the_receiver_that_is_not_ready) {
+TEST(message_channel, without_credits_rnr_error_is_reported) {
   auto options = tiny(8);
   options.credits = credits::off;
   message_pair pair(options);
@@ -170,7 +171,7 @@ TEST(message_channel, without_credits_names_the_receiver_that_is_not_ready) {
   EXPECT_EQ(arrived, 8);
 }
 
-TEST(message_channel, says_that_its_queue_is_full) {
+TEST(message_channel, send_with_full_queue_is_refused) {
   auto options = tiny(4);
   options.credits = credits::off;
   options.reliability.rnr_retry_count = 7;
@@ -180,7 +181,7 @@ TEST(message_channel, says_that_its_queue_is_full) {
     fill(pair.a(), send_refusal::queue_full);
   } while (pair.a().sent() < 8 && !until.expired());
   const auto sent = pair.a().sent();
-  EXPECT_GE(sent, 8U);  // 4 arrived, 4 wait
+  EXPECT_GE(sent, 8U);  // 4 arrived, 4 are in flight
   std::uint64_t arrived = 0;
   while (arrived < sent && !until.expired()) {
     if (pair.b().try_receive()) ++arrived;
@@ -190,7 +191,7 @@ TEST(message_channel, says_that_its_queue_is_full) {
   EXPECT_TRUE(pair.a().send(some_bytes, soon()));
 }
 
-TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
+TEST(message_channel, kept_messages_stop_the_peer) {
   auto options = tiny(4);
   options.receive_buffers = 4;
   message_pair pair(options);
@@ -205,11 +206,11 @@ TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
   EXPECT_GE(pair.b().counters().empty_pools, 1U);
   EXPECT_EQ(pair.b().receive_pool().taken(), 4U);
   EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
-  // A call with a deadline says what it lacked; nothing is broken by that.
+  // A send that times out reports the reason, and the channel still works.
   const auto late = pair.a().send(some_bytes, deadline::after(1ms));
   EXPECT_EQ(late.refusal(), send_refusal::no_credit);
   EXPECT_EQ(late.code(), ETIMEDOUT);
-  // One that is dropped, by whatever thread, lets exactly one more through.
+  // Each message that is destroyed, on any thread, permits one more.
   std::thread([message = std::move(kept.front())] {}).join();
   kept.pop_front();
   pair.b().progress();
@@ -222,7 +223,7 @@ TEST(message_channel, lets_the_peer_wait_while_messages_are_kept) {
   EXPECT_EQ(fill(pair.a(), send_refusal::no_credit), 0);
 }
 
-TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
+TEST(message_channel, few_sends_are_signaled_and_drain_confirms_the_last) {
   message_pair pair({.message_bytes = 256, .queues = {.max_send_wr = 64, .max_recv_wr = 64}});
   for (int i = 0; i < 10; ++i) {
     auto memory = pair.a().take_buffer();
@@ -235,7 +236,7 @@ TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
   EXPECT_EQ(pair.a().delivered(), 10U);
   EXPECT_EQ(pair.a().counters().signaled, 1U);
   EXPECT_EQ(pair.a().counters().tail_writes, 1U);
-  // Nobody waits: polls that find nothing make it known, too.
+  // Without a wait, polls of an empty queue also request the completion.
   ASSERT_TRUE(pair.a().try_send(some_bytes));
   const auto until = soon();
   while (pair.a().delivered() < 11 && !until.expired()) pair.a().progress();
@@ -251,7 +252,7 @@ TEST(message_channel, asks_for_few_completions_and_makes_the_tail_known) {
   EXPECT_LE(counted.signaled - counted.tail_writes - counted.credit_probes, 1000U / 16 + 8);
 }
 
-TEST(message_channel, gives_buffers_back_that_are_all_on_their_way) {
+TEST(message_channel, take_buffer_waits_for_buffers_in_flight) {
   message_pair pair(
       {.message_bytes = 256, .queues = {.max_send_wr = 64, .max_recv_wr = 64}, .send_buffers = 2});
   for (int i = 0; i < 30; ++i) {
@@ -266,7 +267,7 @@ TEST(message_channel, gives_buffers_back_that_are_all_on_their_way) {
   EXPECT_TRUE(pair.a().try_send(std::span(some_bytes).first(8)));
 }
 
-TEST(message_channel, sends_on_what_it_received_without_a_copy) {
+TEST(message_channel, received_message_is_forwarded_without_copy) {
   message_pair pair(tiny(4));
   ASSERT_TRUE(pair.a().send(known_message(5, 1, 256).bytes(), soon()));
   auto there = pair.b().receive(soon());
@@ -278,7 +279,7 @@ TEST(message_channel, sends_on_what_it_received_without_a_copy) {
   EXPECT_TRUE(std::ranges::equal(back->bytes(), known_message(5, 1, 256).bytes()));
 }
 
-TEST(message_channel, refuses_what_cannot_be_sent) {
+TEST(message_channel, invalid_message_is_refused) {
   message_pair pair({.message_bytes = 300}, {.message_bytes = 200});
   EXPECT_EQ(pair.a().message_bytes(), 200U);
   const auto long_one = pair.a().try_send(some_bytes);
@@ -293,7 +294,7 @@ TEST(message_channel, refuses_what_cannot_be_sent) {
       foreign.empty());  // NOLINT(bugprone-use-after-move,*.Move): refused, so it stays ours
 }
 
-TEST(message_channel, takes_receives_from_a_pool_of_the_program) {
+TEST(message_channel, receives_use_a_pool_of_the_program) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
   const auto pool = buffer_pool::create(pd, {.classes = {{.bytes = 512, .count = 8}}}).value();

@@ -19,8 +19,8 @@
 
 namespace verbena::test {
 
-/// Two message channels of one open device, connected to each other. By a handshake, or on iWARP by
-/// the connection manager.
+/// Two connected message channels of one context. Connected by a handshake, or on iWARP by the
+/// connection manager.
 class message_pair {
  public:
   explicit message_pair(const message_channel_options& both = {}) : message_pair(both, both) {}
@@ -74,7 +74,7 @@ class message_pair {
   std::optional<message_channel> b_;
 };
 
-/// Windows of `window` messages, and no second try for a message that comes too early.
+/// Options with windows of `window` messages and without RNR retries.
 inline message_channel_options tiny(std::uint32_t window, std::uint32_t bytes = 256) {
   return {.message_bytes = bytes,
           .queues = {.max_send_wr = window, .max_recv_wr = window},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Everything that has to do with message channels, dropped in every order: with messages on their
-// way, messages that arrived and nobody took, messages and buffers that the program keeps, and
-// credits that were not told. A campaign takes more orders.
+// Destroys all objects of message channels in all orders: with messages in flight, unread messages,
+// messages and buffers that the program keeps, and credits that were not sent. A campaign executes
+// more orders.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::array<std::byte, 256> message_of_teardown{};
 
-// Two pairs that receive into one pool, one with credits and one without; a prepared channel that
-// nobody connects; what arrived, a buffer to fill and a buffer to be sent.
+// Two pairs with one pool, one with credits and one without; a prepared channel; a received
+// message, a buffer to fill and a buffer to send.
 class every_message {
  public:
   explicit every_message(verbena::context opened) : context_(std::move(opened)) {
@@ -31,15 +31,15 @@ class every_message {
     connect(a_, b_, credits::required);
     connect(c_, d_, credits::off);
     prepared_ = message_channel::prepare(*pd_, *pool_, options(credits::required)).value();
-    // Each way until the window is used up. Messages that b takes are credit that it does not
-    // return yet.
+    // Sends in both directions until the windows are full. b does not return the credits of the
+    // messages that it takes.
     while (a_->try_send(message_of_teardown)) {
     }
     while (b_->try_send(message_of_teardown)) {
     }
     arrived_ = b_->receive(patiently()).value();
     kept_ = std::move(*a_->receive(patiently())).take_buffer();
-    // More than c has receives for: they wait at the adapter.
+    // More messages than c has receives: the adapter retries them.
     while (d_->try_send(message_of_teardown)) {
     }
     empty_ = d_->take_buffer();
@@ -47,7 +47,7 @@ class every_message {
   }
 
   static constexpr std::size_t count = 11;
-  // Those that hold what the others need come first.
+  // Objects that keep others alive come first.
   void drop(std::size_t index) {
     const std::array<std::function<void()>, count> drops{
         [&] { a_.reset(); },     [&] { b_.reset(); },       [&] { c_.reset(); },
@@ -89,11 +89,11 @@ class every_message {
 
 class message_teardown_campaign : public teardown_fixture<every_message> {};
 
-TEST_F(message_teardown_campaign, channels_and_messages_are_dropped_in_all_orders) {
+TEST_F(message_teardown_campaign, channels_and_messages_are_destroyed_in_all_orders) {
   drop_in_all_orders<7>(static_cast<std::size_t>(campaign_size(4, 7)));
 }
 
-TEST_F(message_teardown_campaign, everything_is_dropped_in_random_orders) {
+TEST_F(message_teardown_campaign, objects_are_destroyed_in_random_orders) {
   drop_in_random_orders(campaign_size(50, 2000), campaign_seed(8));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages in both directions over a message channel whose peer does the same, with known bytes.
+// Messages with predictable bytes in both directions, over a channel whose peer does the same.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@
 
 namespace verbena::test {
 
-/// All waits for the other side are short, so no side waits without limit.
+/// Both sides wait only for short times, so neither waits without a limit.
 class message_traffic {
  public:
   message_traffic(met_for_messages& between, std::uint32_t seed)
       : over_(between.over), random_(seed) {}
 
-  /// A few messages; why the channel has ended, if it has.
+  /// Sends and receives some messages; returns the failure of the channel, if any.
   [[nodiscard]] std::optional<message_failure> step() {
     const auto soon = deadline::after(std::chrono::milliseconds(1));
     switch (random_() % 6) {
@@ -48,7 +48,7 @@ class message_traffic {
     if (over_.failure() == nullptr) return std::nullopt;
     return *over_.failure();
   }
-  /// Takes what had arrived, and lets all messages go.
+  /// Takes the received messages and destroys all messages.
   void end() {
     while (take(over_.try_receive())) {
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operations of all kinds and levels over a channel whose peer does the same.
+// Operations of all types and levels, over a channel whose peer does the same.
 #pragma once
 
 #include <chrono>
@@ -14,16 +14,15 @@
 
 namespace verbena::test {
 
-/// Each side has receives posted before it sends, so that neither waits for the other without
-/// limit.
+/// Each side posts receives before it sends, so that neither waits without a limit.
 class mixed_traffic {
  public:
   mixed_traffic(met& between, std::uint32_t seed) : between_(between), random_(seed) {}
 
-  /// How long one operation may take.
+  /// The time limit of one operation.
   static deadline bound() { return deadline::after(std::chrono::seconds(5)); }
 
-  /// A few operations; the first failure, if there is one.
+  /// Executes some operations; returns the first failure, if any.
   [[nodiscard]] std::optional<operation_result> step() {
     if (auto failed = take_messages()) return failed;
     channel& over = between_.over;
@@ -51,7 +50,7 @@ class mixed_traffic {
       }
     }
   }
-  /// Lets all handles go.
+  /// Destroys all handles.
   void end() {
     receives_.clear();
     sends_.clear();

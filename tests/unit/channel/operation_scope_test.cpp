@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The scoped level: what was posted is over when the scope is, by whatever way it ends.
+// The scoped level: all operations have completed when a scope returns, fails or throws.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -54,7 +54,7 @@ TEST(operation_scope, buffer_is_used_again_within_the_scope) {
   EXPECT_TRUE(outcome);
 }
 
-TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
+TEST(operation_scope, results_are_polled_in_any_order_and_read_again) {
   channel_pair pair;
   auto outbox = pair.memory(64);
   auto inbox = pair.memory(64);
@@ -63,7 +63,7 @@ TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
     sink rest(inbox);
     for (int i = 0; i < 8; ++i) {
       sink behind = i < 7 ? rest.split(8) : sink();
-      kept.push_back(scope.receive(std::move(rest)));  // grows: handles move
+      kept.push_back(scope.receive(std::move(rest)));  // the vector grows: handles are moved
       rest = std::move(behind);
     }
     for (std::size_t i = 0; i < 8; ++i)
@@ -75,7 +75,7 @@ TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
     EXPECT_EQ(third->byte_length(), 4U);
   });
   ASSERT_TRUE(outcome) << outcome.error().message();
-  // The scope is over; the results are still there, of all of them.
+  // The results of all operations remain after the end of the scope.
   for (std::size_t i = 0; i < 8; ++i) {
     const operation_result* again = kept[i].poll();
     ASSERT_NE(again, nullptr);
@@ -83,7 +83,7 @@ TEST(operation_scope, handles_are_polled_in_any_order_and_read_again) {
   }
 }
 
-TEST(operation_scope, scattered_sinks_come_back) {
+TEST(operation_scope, scattered_sinks_are_returned) {
   channel_pair pair;
   auto outbox = pair.memory(8, 6);
   auto inbox = pair.memory(16);
@@ -162,7 +162,7 @@ TEST(operation_scope, error_of_body_comes_first_with_other_failures_appended) {
   EXPECT_NE(text.find("an abort_at passed"), std::string::npos) << text;
 }
 
-TEST(operation_scope, failure_that_the_body_has_seen_is_the_bodys) {
+TEST(operation_scope, inspected_failure_is_not_reported_again) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto refused = pair.pd().allocate(8, access::local_write).value();
@@ -205,7 +205,7 @@ TEST(operation_scope, post_to_full_queue_returns_queue_full) {
   EXPECT_EQ(pair.a().free_receives(), 16U);
 }
 
-TEST(operation_scope, outlives_the_channel_that_is_dropped_inside) {
+TEST(operation_scope, channel_can_be_destroyed_in_the_body) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto& a = pair.a();
@@ -250,7 +250,7 @@ TEST(manual_scope_death, success_without_inspecting_an_operation_stops_program) 
   EXPECT_DEATH(forgetful(false), "without inspecting an operation.*operation_scope_test.cpp");
 }
 
-TEST(operation_scope_death, sink_that_is_posted_is_not_posted_again) {
+TEST(operation_scope_death, second_post_of_a_sink_stops_the_program) {
   const auto twice = [] {
     channel_pair pair;  // of the process that dies
     auto inbox = pair.memory(8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The option types that share fields share their defaults.
+// Option types with the same fields have the same defaults.
 #include <gtest/gtest.h>
 
 #include "verbena/channel/channel_options.hpp"
@@ -54,7 +54,7 @@ TEST(options, share_their_default_reliability) {
                 reliability::default_rnr_retry_count);
 }
 
-// 7 means retry without a limit, for `retry_count` on Linux's rxe.
+// 7 means retries without a limit; on rxe also for `retry_count`.
 TEST(options, limit_retries_by_default) {
   static_assert(reliability{}.retry_count == 6);
   static_assert(reliability::default_rnr_retry_count == 6);

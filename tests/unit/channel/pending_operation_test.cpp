@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The unpolled level: a buffer goes in and comes back, whatever is dropped when.
+// The owned level: an operation takes a buffer and returns it, in any order of destruction.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ buffer filled(const buffer_pool& pool, unsigned char with) {
   return made;
 }
 
-TEST(pending_operation, buffer_comes_back_with_the_result) {
+TEST(pending_operation, result_returns_the_buffer) {
   channel_pair pair;
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
@@ -39,7 +39,7 @@ TEST(pending_operation, buffer_comes_back_with_the_result) {
   EXPECT_EQ(pool.taken(), 2U);
 }
 
-TEST(pending_operation, deadline_of_a_wait_ends_nothing) {
+TEST(pending_operation, expired_wait_leaves_the_operation_in_flight) {
   channel_pair pair;
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
@@ -50,7 +50,7 @@ TEST(pending_operation, deadline_of_a_wait_ends_nothing) {
   EXPECT_TRUE(*receive.poll());
 }
 
-TEST(pending_operation, one_sided_operations_move_bytes) {
+TEST(pending_operation, rdma_operations_transfer_bytes) {
   channel_pair pair;
   const auto pool = pair.pool();
   auto target = pair.memory(4096);
@@ -71,7 +71,7 @@ TEST(pending_operation, one_sided_operations_move_bytes) {
   EXPECT_EQ(target.bytes()[0], std::byte{9});
 }
 
-TEST(pending_operation, refused_operation_gives_the_buffer_back_at_once) {
+TEST(pending_operation, refused_operation_returns_the_buffer) {
   channel_pair pair;
   auto other_domain = pair.context().allocate_pd().value();
   const auto foreign = buffer_pool::create(other_domain, {}).value();
@@ -81,7 +81,7 @@ TEST(pending_operation, refused_operation_gives_the_buffer_back_at_once) {
   EXPECT_FALSE(send.take_buffer().empty());
 }
 
-TEST(pending_operation, dropped_handle_frees_the_buffer_when_it_is_over) {
+TEST(pending_operation, buffer_of_destroyed_handle_is_freed_after_completion) {
   channel_pair pair;
   const auto pool = pair.pool();
   {
@@ -95,7 +95,7 @@ TEST(pending_operation, dropped_handle_frees_the_buffer_when_it_is_over) {
   EXPECT_EQ(pair.b().unseen_failures(), 0U);
 }
 
-TEST(pending_operation, failure_that_nobody_waited_for_is_counted) {
+TEST(pending_operation, failure_without_wait_is_counted) {
   channel_pair pair;
   const auto pool = pair.pool();
   {
@@ -122,7 +122,7 @@ TEST(pending_operation, outlives_its_channel) {
   EXPECT_TRUE(all_are(receive.take_buffer().bytes(), 4));
 }
 
-TEST(pending_operation, channel_that_goes_with_operations_in_flight_gives_everything_back) {
+TEST(pending_operation, destroyed_channel_returns_buffers_in_flight) {
   channel_pair pair;
   const auto pool = pair.pool();
   {
@@ -134,9 +134,8 @@ TEST(pending_operation, channel_that_goes_with_operations_in_flight_gives_everyt
   EXPECT_EQ(pool.taken(), 0U);
 }
 
-// Handle 0 and 1, the channel, the pool: dropped in each of the 24 orders, and with each way of
-// making the first handle leak.
-TEST(pending_operation, anything_is_dropped_in_any_order) {
+// Two handles, the channel and the pool are destroyed in each of the 24 orders.
+TEST(pending_operation, objects_are_destroyed_in_any_order) {
   std::array<int, 4> order{0, 1, 2, 3};
   do {
     channel_pair pair;
@@ -232,14 +231,14 @@ TEST(pending_operation, timed_wait_leaves_receive_in_flight_and_connection_intac
   EXPECT_EQ(receive.take_buffer().bytes()[0], std::byte{3});
 }
 
-TEST(pending_operation_death, buffer_in_flight_is_not_taken) {
+TEST(pending_operation_death, take_of_buffer_in_flight_stops_the_program) {
   channel_pair pair;
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
   EXPECT_DEATH((void)receive.take_buffer(), "take_buffer.. of an operation in flight");
 }
 
-TEST(pending_operation_death, part_lies_inside_the_buffer) {
+TEST(pending_operation_death, part_outside_the_buffer_stops_the_program) {
   channel_pair pair;
   const auto pool = pair.pool();
   EXPECT_DEATH((void)pair.b().post_receive(filled(pool, 0), {.offset = 1, .length = 4096}),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A stream of numbered messages between two processes, of which one is killed, or its port goes
-// down, at a moment that the seed chooses: the sender's outcome of each message agrees with those
-// that the receiver saw.
+// Two processes with a stream of numbered messages. At a random time, one process is killed or its
+// port goes down. The delivery of each message at the sender must agree with the received messages.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -33,7 +32,7 @@ using softdev::testing::child_process;
 constexpr std::uint32_t numbers = 64;
 constexpr std::uint32_t depth = 8;
 
-// How often the receiving programs saw each number; outlives them.
+// Counts how often the receiving processes received each number; outlives them.
 class seen_numbers {
  public:
   using counts = std::array<std::atomic<std::uint32_t>, numbers>;
@@ -52,7 +51,7 @@ class seen_numbers {
   counts& counts_;
 };
 
-// Gives up soon; a kernel's device on a slow machine needs longer to answer.
+// Options with short timeouts; devices of the kernel on a slow host need longer ones.
 channel_options impatient_options() {
   return {.queues = {.max_send_wr = depth, .max_recv_wr = depth},
           .counts_messages = true,
@@ -60,7 +59,7 @@ channel_options impatient_options() {
                           .retry_count = 3}};
 }
 
-// The receiving program.
+// The receiving process.
 class receiver {
  public:
   receiver(bringup::address to, seen_numbers& seen) : to_(std::move(to)), seen_(seen) {
@@ -85,7 +84,7 @@ class receiver {
       }
     }
   }
-  // The sender has given up: connects to it again.
+  // The connection of the sender failed: reconnects.
   void reconnect() {
     EXPECT_TRUE(inject_event(context_, "gid-move"));
     EXPECT_TRUE(inject_event(context_, "port 1 up"));
@@ -130,7 +129,7 @@ class receiver {
   bool last_ = false;
 };
 
-// The sending program.
+// The sending process.
 class sender {
  public:
   [[nodiscard]] bringup::address address() const { return listening_.local_address(); }
@@ -145,8 +144,8 @@ class sender {
     peer_.emplace(listening_.accept(patiently()).value());
     return channel_->reconnect(*peer_, patiently()).value();
   }
-  // Sends them in this order; `after` is called each time that one has ended. The results stand in
-  // the same order; what could not be posted any more has none.
+  // Sends the numbers in this order and calls `after` when a send has completed. Returns the
+  // results in this order; a message that could not be posted does not have a result.
   template <class After>
   std::vector<std::pair<std::uint32_t, operation_result>> send(
       const std::vector<std::uint32_t>& what, After&& after) {
@@ -169,7 +168,7 @@ class sender {
     while (!sends.empty()) end_first();
     return out;
   }
-  // Nothing is in flight, and every buffer is back.
+  // No operation is in flight, and all buffers were returned.
   void expect_all_returned() const {
     EXPECT_EQ(channel_->in_flight(), 0U);
     EXPECT_EQ(pool_.taken(), 0U);
@@ -191,7 +190,7 @@ std::vector<std::uint32_t> from(std::uint32_t first) {
   return out;
 }
 
-// The known outcomes of one connection are true, and no message was delivered twice.
+// Known deliveries of a connection are correct, and no message was delivered twice.
 void expect_agreement(const std::vector<std::pair<std::uint32_t, operation_result>>& sent,
                       const seen_numbers& seen) {
   for (const auto& [number, result] : sent) {
@@ -202,7 +201,7 @@ void expect_agreement(const std::vector<std::pair<std::uint32_t, operation_resul
   }
 }
 
-TEST(recovery_processes, killed_peer_leaves_what_is_known_and_what_is_not) {
+TEST(recovery_processes, killed_peer_leaves_known_and_unknown_messages) {
   std::mt19937 random(campaign_seed(11));
   const int rounds = campaign_size(6, 60);
   for (int round = 0; round < rounds; ++round) {
@@ -215,7 +214,7 @@ TEST(recovery_processes, killed_peer_leaves_what_is_known_and_what_is_not) {
     };
     std::optional<child_process> peer(std::in_place, receive);
     here.connect();
-    // More are to be sent afterwards than it can have receives for.
+    // More messages follow than the peer has receives.
     auto left = std::uniform_int_distribution<std::uint32_t>(0, numbers - 3 * depth)(random);
     const auto sent = here.send(from(0), [&] {
       if (left-- != 0) return;
@@ -226,7 +225,7 @@ TEST(recovery_processes, killed_peer_leaves_what_is_known_and_what_is_not) {
     here.channel().flush();
     here.expect_all_returned();
     expect_agreement(sent, seen);
-    // A new process, which knows nothing of the old one: unknown stays unknown.
+    // A new process without the state of the old one: unknown deliveries remain unknown.
     here.hang_up();
     peer.emplace(receive);
     const auto again = here.reconnect();
@@ -242,7 +241,7 @@ TEST(recovery_processes, killed_peer_leaves_what_is_known_and_what_is_not) {
   }
 }
 
-TEST(recovery_processes, peer_whose_port_flaps_gets_every_number_once) {
+TEST(recovery_processes, flapping_port_delivers_each_number_once) {
   std::mt19937 random(campaign_seed(12));
   const int rounds = campaign_size(6, 60);
   for (int round = 0; round < rounds; ++round) {

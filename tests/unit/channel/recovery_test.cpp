@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels that fail, say why, and are connected again: what is known of each message afterwards.
+// Failed channels: the reported cause, reconnection, and the delivery of each message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ channel_options counting() {
   return options;
 }
 
-// Gives up soon: a few milliseconds without an answer.
+// Options with timeouts of a few milliseconds.
 channel_options impatient() {
   auto options = counting();
   options.reliability.timeout = ack_timeout::at_least(1ms);
@@ -39,7 +39,7 @@ channel_options impatient() {
   return options;
 }
 
-// Connects both channels of a pair again, by hand; what the peer of the first tells may be changed.
+// Reconnects both channels of a pair; `change` may change the resume token of the second.
 struct both_reconnected {
   reconnection a;
   reconnection b;
@@ -84,7 +84,7 @@ std::vector<pending_operation> post_sends(channel& from, const buffer_pool& pool
   return out;
 }
 
-TEST(recovery, first_failure_is_kept_with_its_place_and_the_rest_is_counted) {
+TEST(recovery, first_failure_is_kept_and_later_ones_are_counted) {
   channel_pair pair(impatient());
   const auto pool = pair.pool();
   auto locked = pair.pd().allocate(64, access::local_write).value();
@@ -115,7 +115,7 @@ TEST(recovery, first_failure_is_kept_with_its_place_and_the_rest_is_counted) {
   EXPECT_EQ(pool.taken(), 0U);
 }
 
-TEST(recovery, deadline_and_flush_are_causes_of_their_own) {
+TEST(recovery, abort_and_flush_are_distinct_causes) {
   channel_pair pair(counting());
   auto inbox = pair.memory(8);
   EXPECT_EQ(pair.a().receive(sink(inbox), abort_after(1ms)).end(), operation_end::aborted);
@@ -131,7 +131,7 @@ TEST(recovery, deadline_and_flush_are_causes_of_their_own) {
   expect_working(pair, 7);
 }
 
-TEST(recovery, message_that_finds_no_receive_was_not_delivered) {
+TEST(recovery, message_without_receive_was_not_delivered) {
   auto options = impatient();
   options.reliability.rnr_retry_count = 1;
   channel_pair pair(options);
@@ -142,7 +142,7 @@ TEST(recovery, message_that_finds_no_receive_was_not_delivered) {
   EXPECT_EQ(operation_result().delivery(), delivery::not_done);
 }
 
-// Three messages arrive, five do not; then both sides connect again, and the second tells `told`.
+// Three messages arrive, five do not. Then both sides reconnect, and the second reports `told`.
 struct settled {
   reconnection again;
   std::vector<delivery> messages;
@@ -153,7 +153,7 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   auto sends = post_sends(pair.a(), pool, 8);
   for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->has_value());
-  // A message can be received before its acknowledgement arrives: wait for those, too.
+  // A message can be received before its acknowledgement arrives: waits for these too.
   for (std::size_t i = 0; i < receives.size(); ++i) {
     const auto* const acknowledged = sends[i].wait(patiently());
     EXPECT_TRUE(acknowledged != nullptr && acknowledged->has_value());
@@ -175,7 +175,7 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   return out;
 }
 
-TEST(recovery, peer_says_which_of_the_unknown_messages_it_has) {
+TEST(recovery, reconcile_reports_which_unknown_messages_arrived) {
   using enum delivery;
   channel_pair pair(counting());
   const auto messages = [&](std::optional<std::uint64_t> told) {
@@ -183,11 +183,11 @@ TEST(recovery, peer_says_which_of_the_unknown_messages_it_has) {
   };
   EXPECT_THAT(messages(3), ::testing::ElementsAre(done, done, done, not_done, not_done, not_done,
                                                   not_done, not_done));
-  // Acknowledgements can be lost: this side cannot tell these two from the others.
+  // Acknowledgements can be lost: this side cannot distinguish these two messages from the others.
   EXPECT_THAT(messages(5),
               ::testing::ElementsAre(done, done, done, done, done, not_done, not_done, not_done));
   EXPECT_THAT(messages(8), ::testing::Each(done));
-  // Not told, or more than was sent, or fewer than were acknowledged.
+  // No count, a count above the sent messages, a count below the acknowledged messages.
   for (const auto nonsense : {std::optional<std::uint64_t>(), std::optional<std::uint64_t>(9),
                               std::optional<std::uint64_t>(2)})
     EXPECT_THAT(messages(nonsense), ::testing::ElementsAre(done, done, done, unknown, unknown,
@@ -195,7 +195,7 @@ TEST(recovery, peer_says_which_of_the_unknown_messages_it_has) {
   expect_working(pair, 9);
 }
 
-TEST(recovery, count_of_another_connection_settles_nothing) {
+TEST(recovery, count_of_another_connection_is_ignored) {
   channel_pair pair(counting());
   const auto changes = std::to_array<void (*)(resume_token&)>(
       {[](resume_token& of) { of.before->connection += 1; },
@@ -212,7 +212,7 @@ TEST(recovery, count_of_another_connection_settles_nothing) {
   EXPECT_EQ(both.a.received_by_peer(), std::nullopt);
 }
 
-TEST(recovery, writes_with_numbers_count_as_messages_but_are_never_certainly_not_done) {
+TEST(recovery, write_with_immediate_counts_but_is_never_known_as_not_done) {
   channel_pair pair(counting());
   const auto pool = pair.pool();
   auto target = pair.memory(8);
@@ -243,7 +243,7 @@ TEST(resume_token, garbage_is_refused) {
   auto other = bytes;
   other[0] = std::byte{2};
   expect_error(resume_token::decode(other), "version 2");
-  // Each byte of the flags, of what is zero, and numbers that must not be.
+  // Invalid flags, reserved bytes that are not zero, invalid numbers.
   for (std::size_t at = 1; at < 8; ++at) {
     other = bytes;
     other[at] = std::byte{0x80};
@@ -255,13 +255,13 @@ TEST(resume_token, garbage_is_refused) {
     expect_error(resume_token::decode(other), "contradict");
   }
   other = bytes;
-  other[1] = std::byte{0};  // nothing before, and yet numbers of it
+  other[1] = std::byte{0};  // no earlier connection, but its numbers
   expect_error(resume_token::decode(other), "contradict");
-  other[1] = std::byte{1};  // not counted, and yet a count
+  other[1] = std::byte{1};  // does not count, but has a count
   expect_error(resume_token::decode(other), "contradict");
 }
 
-// Both ends of a stream at once: `there` on a thread of its own.
+// Runs both ends of a stream at once, `there` on a second thread.
 template <class Here, class There>
 auto over_a_stream(Here&& here, There&& there) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
@@ -275,10 +275,10 @@ auto over_a_stream(Here&& here, There&& there) {
   return out;
 }
 
-TEST(reconnect, tells_a_live_peer_from_a_restarted_one_and_from_one_that_does_not_say) {
+TEST(reconnect, distinguishes_same_restarted_and_unknown_peers) {
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
-  // Each side has a protection domain and channels of its own thread.
+  // Each side has its own protection domain and thread.
   auto other_pd = open_tested().allocate_pd().value();
   std::optional<channel> b;
   auto a = over_a_stream(
@@ -312,7 +312,7 @@ TEST(reconnect, tells_a_live_peer_from_a_restarted_one_and_from_one_that_does_no
   EXPECT_EQ(silent.peer(), reconnected_peer::unknown);
 }
 
-TEST(reconnect, fails_without_a_peer_and_can_be_tried_again) {
+TEST(reconnect, fails_without_a_peer_and_can_be_repeated) {
   channel_pair pair(counting());
   const auto pool = pair.pool();
   auto pending = pair.a().post_receive(std::move(*pool.take(1)));
@@ -320,7 +320,7 @@ TEST(reconnect, fails_without_a_peer_and_can_be_tried_again) {
       over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
                     [](auto& peer) { peer.refuse("not today"); });
   expect_error(failed, "not today");
-  // Everything is back, and nothing can be posted.
+  // All buffers were returned, and posts are refused.
   EXPECT_EQ(pending.poll()->delivery(), delivery::not_done);
   pending.take_buffer().reset();
   EXPECT_EQ(pool.taken(), 0U);
@@ -336,7 +336,7 @@ TEST(reconnect, fails_without_a_peer_and_can_be_tried_again) {
   expect_working(pair, 3);
 }
 
-TEST(reconnect, peer_whose_continuation_is_garbage_is_refused) {
+TEST(reconnect, peer_with_invalid_resume_token_is_refused) {
   channel_pair pair(counting());
   const auto failed =
       over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
@@ -353,7 +353,7 @@ gid_index source_of(channel& of) {
   return of.qp()->query(queue_pair_attribute::address).value().address()->source_gid;
 }
 
-// The port of the device is up again afterwards.
+// The destructor restores the port of the device.
 class flapping_port {
  public:
   explicit flapping_port(const context& of) : of_(of) {}
@@ -368,7 +368,7 @@ class flapping_port {
   const context& of_;
 };
 
-TEST(port_flap, shorter_than_the_retries_loses_nothing) {
+TEST(port_flap, within_the_retries_loses_no_message) {
   auto options = channel_pair::default_options();
   options.reliability.timeout = ack_timeout::at_least(100ms);
   channel_pair pair(options);
@@ -391,7 +391,7 @@ TEST(port_flap, shorter_than_the_retries_loses_nothing) {
   EXPECT_EQ(pair.a().failure(), nullptr);
 }
 
-TEST(port_flap, longer_than_the_retries_ends_the_connection_and_the_next_finds_the_moved_gid) {
+TEST(port_flap, beyond_the_retries_fails_and_reconnect_finds_the_moved_gid) {
   channel_pair pair(impatient());
   const flapping_port port(pair.context());
   auto outbox = pair.memory(8);
@@ -416,7 +416,7 @@ TEST(port_flap, longer_than_the_retries_ends_the_connection_and_the_next_finds_t
   expect_working(pair, 5);
 }
 
-TEST(port_flap, gid_that_was_chosen_by_its_index_is_found_where_it_is_now) {
+TEST(port_flap, gid_selected_by_index_is_found_after_a_move) {
   auto options = impatient();
   options.route.gid_index = testing_support::open_soft().routable_gid(port_number(1)).value().index;
   channel_pair pair(options);
@@ -427,7 +427,7 @@ TEST(port_flap, gid_that_was_chosen_by_its_index_is_found_where_it_is_now) {
   expect_working(pair, 6);
 }
 
-TEST(inject_event, names_what_it_does_not_know) {
+TEST(inject_event, unknown_command_is_named) {
   const auto context = testing_support::open_soft();
   expect_error(inject_event(context, "port 1 sideways"),
                "does not support the command 'port 1 sideways'");

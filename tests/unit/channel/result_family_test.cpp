@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All types like a result have one interface: bool, has_value(), value(), error(), and operator*
-// where there is a value. VERBENA_TRY and VERBENA_TRY_VOID work with all of them.
+// All result types have one interface: bool, has_value(), value(), error(), and operator* for types
+// with a value. VERBENA_TRY and VERBENA_TRY_VOID work with all of them.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -54,7 +54,7 @@ operation_result operation_with(ibv_wc_status status) {
   return operation_result::of(completion_of(status), false, std::source_location::current());
 }
 
-// Returns what VERBENA_TRY gets out of `each`, or the error that it returns.
+// Returns the value that VERBENA_TRY takes from `each`, or the error.
 template <class T>
 result<std::uint64_t> value_by_try(T each) {
   VERBENA_TRY(const auto value, std::move(each));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scopes that are left at every operation, in every way: by an error, an exception and a success,
-// with and without a deadline, with and without a receive that nobody matches. A campaign does it
-// with more operations.
+// Scopes that end at each operation, by an error, an exception and a success, with and without
+// abort_at, with and without a receive that does not complete. A campaign uses more operations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,15 +21,15 @@ namespace {
 
 enum class scope_kind : std::uint8_t { collecting, manual };
 enum class way_out : std::uint8_t { error, exception, success };
-// Ways in which a wait for operations ends: all complete; the deadline of one receive; there would
-// be a deadline, and it is not needed.
+// How a wait for operations ends: all complete; abort_at ends a receive; abort_at is set and does
+// not pass.
 enum class end_of_waiting : std::uint8_t { operations, deadline, operations_before_deadline };
 
 struct scope_trial {
   scope_kind scope;
   way_out out;
   end_of_waiting waiting;
-  std::size_t operations;  // posted before the body is left
+  std::size_t operations;  // posted before the body ends
   std::uint32_t seed;
 };
 
@@ -41,7 +40,7 @@ std::string text_of(const scope_trial& of) {
          std::to_string(of.seed);
 }
 
-// One scope of mixed operations.
+// Runs one scope of mixed operations.
 class scope_run {
  public:
   explicit scope_run(const scope_trial& of)
@@ -62,7 +61,7 @@ class scope_run {
       } else {
         manual();
       }
-      // The memory is the program's again: it is written, and goes.
+      // The scope has returned the memory: the program writes and frees it.
       EXPECT_EQ(pair_.a().in_flight(), 0U);
       std::ranges::fill(mine.bytes(), std::byte{0xee});
       expect_all_ended();
@@ -88,7 +87,7 @@ class scope_run {
   }
   [[nodiscard]] buffer memory_of_peer() const { return std::move(*pool_.take(place_bytes)); }
 
-  // A handle is looked at, dropped or kept.
+  // The body inspects, destroys or keeps a handle.
   void post(operation_scope& scope, std::size_t place) {
     auto handle = post_any(scope, place);
     const auto what = random_() % 3;
@@ -198,8 +197,8 @@ class scope_run {
   std::vector<pending_operation> of_peer_;
 };
 
-TEST(scope_campaign, is_over_whichever_operation_it_is_left_at_and_how) {
-  const testing_support::log_catcher quiet;  // what a scope says that is left by an exception
+TEST(scope_campaign, scopes_complete_with_any_exit_at_any_operation) {
+  const testing_support::log_catcher quiet;  // a scope that ends by an exception logs failures
   const auto most = static_cast<std::size_t>(campaign_size(8, 64));
   std::size_t trials = 0;
   for (std::size_t operations = 0; operations <= most; ++operations)

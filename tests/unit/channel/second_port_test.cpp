@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Channels on port 2 of an adapter whose GID table has holes before the address in use, and whose
-// packets are small. soft0 has one port, so a provider calls it the second and moves its GIDs.
+// Channels on port 2 of an adapter with a small MTU and with empty entries at the beginning of its
+// GID table. soft0 has one port, so a provider presents it as port 2 and moves its GIDs.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 /// At most one exists at a time.
 class adapter_of_two_ports {
  public:
-  static constexpr std::uint32_t holes = 3;  // entries of the GID table before the first address
+  static constexpr std::uint32_t holes = 3;  // empty entries at the beginning of the GID table
 
   adapter_of_two_ports() : of_soft0_(soft_provider().value()->verbs) {
     real = &of_soft0_;
@@ -124,14 +124,14 @@ void expect_bytes_move(channel& from, channel& to, const protection_domain& pd) 
   EXPECT_TRUE(receive.poll()->has_value());
 }
 
-TEST(second_port, connects_by_a_handshake_behind_holes_and_with_small_packets) {
+TEST(second_port, handshake_connects_with_gaps_in_gid_table_and_small_mtu) {
   const adapter_of_two_ports adapter;
   const auto pd = adapter.open().allocate_pd().value();
   auto connected = connect_by_handshake(pd, on_port_two());
   expect_bytes_move(connected.asking, connected.answering, pd);
 }
 
-TEST(second_port, connects_over_a_stream_behind_holes_and_with_small_packets) {
+TEST(second_port, stream_connects_with_gaps_in_gid_table_and_small_mtu) {
   const adapter_of_two_ports adapter;
   const auto pd = adapter.open().allocate_pd().value();
   const auto other = adapter.open().allocate_pd().value();
@@ -153,7 +153,7 @@ TEST(second_port, connects_over_a_stream_behind_holes_and_with_small_packets) {
   EXPECT_TRUE(all_are(memory.bytes(), 9));
 }
 
-TEST(second_port, that_is_the_only_one_up_is_not_taken_for_the_first) {
+TEST(second_port, inactive_port_is_refused_if_another_port_is_active) {
   const adapter_of_two_ports adapter;
   const auto pd = adapter.open().allocate_pd().value();
   auto options = on_port_two();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Everything that has to do with a channel, dropped in every order, while operations are in flight
-// and after they are over: nothing hangs, and nothing is left. A campaign takes more orders.
+// Destroys all objects of a channel in all orders, with operations in flight and completed ones: no
+// call hangs, and no object remains. A campaign executes more orders.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,8 +17,8 @@
 namespace verbena::test {
 namespace {
 
-// Handles of all kinds. Two operations are in flight: a receive that nobody sends for, and a send
-// that nobody receives. One is over and was looked at, one is over and was not.
+// Handles in all states: a receive and a send in flight that do not complete, a completed operation
+// that was inspected, and a completed one that was not.
 class everything {
  public:
   explicit everything(verbena::context opened) : context_(std::move(opened)) {
@@ -42,7 +42,7 @@ class everything {
   }
 
   static constexpr std::size_t count = 11;
-  // Those that hold what the others need come first.
+  // Objects that keep others alive come first.
   void drop(std::size_t index) {
     const std::array<std::function<void()>, count> drops{
         [&] { hub_.reset(); },     [&] { a_.reset(); },      [&] { b_.reset(); },
@@ -70,11 +70,11 @@ class everything {
 
 class teardown_campaign : public teardown_fixture<everything> {};
 
-TEST_F(teardown_campaign, handles_are_dropped_in_all_orders) {
+TEST_F(teardown_campaign, handles_are_destroyed_in_all_orders) {
   drop_in_all_orders<7>(static_cast<std::size_t>(campaign_size(5, 7)));
 }
 
-TEST_F(teardown_campaign, everything_is_dropped_in_random_orders) {
+TEST_F(teardown_campaign, objects_are_destroyed_in_random_orders) {
   drop_in_random_orders(campaign_size(100, 2000), campaign_seed(7));
 }
 

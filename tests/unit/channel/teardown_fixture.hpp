@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Drops the things of a test in given orders, and looks that nothing of the device is left.
+// Destroys the objects of a test in given orders, and checks that no object of the device remains.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@
 
 namespace verbena::test {
 
-/// `Everything` is made of a context, has `count` things, and drop(index) lets one of them go, once
-/// or more often.
+/// `Everything` is constructed with a context and has `count` objects. drop(index) destroys one of
+/// them and can be called again.
 template <class Everything>
 class teardown_fixture : public ::testing::Test {
  protected:
-  /// The first `count` things in all their orders, the others afterwards.
+  /// Destroys the first `count` objects in all orders, then the others.
   template <std::size_t most>
   void drop_in_all_orders(std::size_t count) {
     std::array<std::size_t, most> order{};
@@ -46,7 +46,7 @@ class teardown_fixture : public ::testing::Test {
   }
 
  private:
-  // Those that the order leaves out go afterwards.
+  // Destroys the objects that the order does not contain.
   void drop_in(std::span<const std::size_t> order) {
     if (tested_device() != "soft0") {
       drop_all(Everything(open_tested()), order);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How two channels of one process are connected on the tested device.
+// Connects two channels of one process on the tested device.
 #pragma once
 
 #include <future>
@@ -23,7 +23,7 @@ namespace verbena::test {
 
 using verbena::detail::is_iwarp;
 
-/// The connection manager of the tested device, at an address that leads to it.
+/// The connection manager of the tested device, and an address of the device.
 class tested_manager {
  public:
   tested_manager()
@@ -37,11 +37,11 @@ class tested_manager {
   }
 
   [[nodiscard]] std::string host() const { return here_->host(); }
-  /// A listener at any free port.
+  /// Returns a listener at a free port.
   [[nodiscard]] cm::listener open() const {
     return cm::listener::open({.host = host(), .port = 0}, {.provider = &from_}).value();
   }
-  /// The options that connect to `port` with the tested device.
+  /// Resolves `port` at the address of the tested device.
   [[nodiscard]] result<cm::connector> resolve(std::uint16_t port, deadline until) const {
     return cm::connector::resolve({.host = host(), .port = port}, until,
                                   {.from = here_->with_port(0), .provider = &from_});
@@ -62,8 +62,8 @@ struct connected_channels {
   channel answering;
 };
 
-/// Connects two by the connection manager; either may send first. `pd` is of the connector's
-/// context, and so of the request's.
+/// Connects two ends with the connection manager; either may send first. `pd` belongs to the
+/// context of the connector and of the request.
 inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& door,
                                              const protection_domain& pd,
                                              const channel_options& options,
@@ -78,7 +78,7 @@ inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& 
   return {asking.get().value(), std::move(answering).value()};
 }
 
-/// Connects two by a handshake.
+/// Connects two ends by a handshake.
 inline connected_channels connect_by_handshake(const protection_domain& pd,
                                                const channel_options& options) {
   auto first = pd.create_channel(options).value();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The peer that is killed: `victim operations|messages stream|manager asks|answers PORT
-// [stopping]`. It gets a channel, or a message channel, and uses it until that fails. One that
-// answers prints its port. One that is stopping stops before it asks or answers, and when it has
-// its channel: who traces it sees what lies between.
+// The peer process that tests kill: `victim operations|messages stream|manager asks|answers PORT
+// [stopping]`. It connects a channel or a message channel and uses it until it fails. The passive
+// side prints its port. With `stopping`, the process stops before it connects and when it is
+// connected, so that the tracing process sees the system calls in between.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -53,13 +53,13 @@ int run(const std::string& way_name, const std::string& side_name, const std::st
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Goes with the test, whatever becomes of that.
+  // The process is killed when the test process exits.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (argc < 5) return 2;
   const bool stopping = argc > 5 && std::string_view(argv[5]) == "stopping";
   const auto use = std::string_view(argv[1]) == "operations"
                        ? run<met, mixed_traffic>
                        : run<met_for_messages, message_traffic>;
-  // Not by exit(): what checks for leaks cannot do so in a process that is traced.
+  // Not exit(): LeakSanitizer does not work in a traced process.
   _exit(use(argv[2], argv[3], argv[4], stopping));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The process of `victim.cpp`: how it is started, stopped at each of its system calls, and killed.
+// Starts a process of `victim.cpp`, stops it at its system calls, and kills it.
 #pragma once
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace verbena::test {
 
 enum class tracing : std::uint8_t { no, yes };
 
-/// A process of `victim.cpp`. Only the thread that created it traces it.
+/// A process of `victim.cpp`. Only the thread that created the object can trace it.
 class victim {
  public:
   /// `use` is operations or messages.
@@ -48,7 +48,7 @@ class victim {
   victim& operator=(const victim&) = delete;
   ~victim() { kill(); }
 
-  /// Returns the port on which it listens, or nullopt if it has exited. Any thread.
+  /// Returns the port of its listener, or `nullopt` if it has exited. May be called on any thread.
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     std::string text;
     for (char each = 0; ::read(said_.get(), &each, 1) == 1;) {
@@ -63,7 +63,7 @@ class victim {
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
-  /// Lets it come to where it stops for the first time; false if it does not.
+  /// Continues the process to its first stop; returns whether it stopped.
   [[nodiscard]] bool begin() {
     int status = 0;
     if (::waitpid(pid_, &status, 0) != pid_ || !WIFSTOPPED(status)) return false;  // execv
@@ -74,8 +74,8 @@ class victim {
     }
     return false;
   }
-  /// Lets it go on until it has entered and left system calls `most` times, or has its channel.
-  /// How often it has.
+  /// Continues the process until it has entered and left `most` system calls, or is connected.
+  /// Returns the number of calls.
   int step(int most) {
     int status = 0;
     int signal = 0;
@@ -92,7 +92,7 @@ class victim {
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-vararg): ptrace is one
     if (::ptrace(static_cast<__ptrace_request>(how), pid_, nullptr, signal) != 0) return false;
     if (::waitpid(pid_, &status, 0) == pid_ && WIFSTOPPED(status)) return true;
-    pid_ = 0;  // it has ended by itself
+    pid_ = 0;  // it has exited
     return false;
   }
 

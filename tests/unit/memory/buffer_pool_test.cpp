@@ -36,7 +36,7 @@ buffer_pool make_pool(std::vector<size_class> classes) {
   return buffer_pool::create(pd, {.classes = std::move(classes)}).value();
 }
 
-TEST(buffer_pool, takes_the_smallest_that_fits_and_then_larger_ones) {
+TEST(buffer_pool, takes_the_smallest_free_buffer_that_fits) {
   const auto pool = make_pool({{.bytes = 5000, .count = 1}, {.bytes = 100, .count = 2}});
   const auto first = pool.take(0);
   const auto second = pool.take(100);
@@ -49,14 +49,14 @@ TEST(buffer_pool, takes_the_smallest_that_fits_and_then_larger_ones) {
   EXPECT_FALSE(pool.take(101));
 }
 
-TEST(buffer_pool, has_nothing_for_more_than_its_largest) {
+TEST(buffer_pool, take_beyond_the_largest_size_returns_no_buffer) {
   const auto pool = make_pool({{.bytes = 64, .count = 1}});
   EXPECT_FALSE(pool.take(65));
   EXPECT_FALSE(pool.take(std::numeric_limits<std::size_t>::max()));
   EXPECT_TRUE(pool.take(64));
 }
 
-TEST(buffer_pool, tells_its_numbers) {
+TEST(buffer_pool, has_counts_sizes_access_and_domain) {
   const auto pd = open_soft().allocate_pd().value();
   const auto pool =
       buffer_pool::create(pd, {.classes = {{.bytes = 5000, .count = 2}, {.bytes = 100, .count = 3}},
@@ -77,7 +77,7 @@ TEST(buffer_pool, tells_its_numbers) {
   EXPECT_EQ(pool.taken(), 0U);
 }
 
-TEST(buffer_pool, is_one_registration) {
+TEST(buffer_pool, has_one_registration) {
   counting_provider counting(*soft_provider().value());
   const auto pd = open_soft(counting.get()).value().allocate_pd().value();
   const auto pool =
@@ -88,8 +88,8 @@ TEST(buffer_pool, is_one_registration) {
   EXPECT_EQ(pool.take(1)->local_key(), pool.take(9000)->local_key());
 }
 
-// Whatever is taken and given back: buffers are disjoint, aligned and inside, and a full pool is
-// full again in the end.
+// Takes and returns random buffers: they are disjoint, aligned and inside the pool, and at the end
+// all buffers are free.
 TEST(buffer_pool, buffers_never_overlap) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
@@ -135,7 +135,7 @@ TEST(buffer_pool, buffers_never_overlap) {
   }
 }
 
-TEST(buffer_pool, lives_until_the_last_buffer_is_back) {
+TEST(buffer_pool, exists_until_the_last_buffer_is_destroyed) {
   counting_provider counting(*soft_provider().value());
   auto pool = std::make_optional(buffer_pool::create(
       open_soft(counting.get()).value().allocate_pd().value(), {.access = access::local_write}));

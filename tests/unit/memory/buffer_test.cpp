@@ -40,7 +40,7 @@ std::uint64_t address_of(std::span<std::byte> bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes.data());
 }
 
-TEST(buffer, of_region_covers_all_of_it) {
+TEST(buffer, covers_the_whole_region) {
   const auto pd = open_soft().allocate_pd().value();
   auto region = pd.allocate(1000, access::local_write | access::remote_read).value();
   const auto whole = region.slice();
@@ -105,7 +105,7 @@ TEST(buffer, moved_from_buffer_is_empty) {
   EXPECT_EQ(address_of(first.bytes()), address);
 }
 
-TEST(buffer, of_a_region_deregisters_and_frees_when_it_goes) {
+TEST(buffer, destructor_deregisters_and_frees) {
   counting_provider counting(*soft_provider().value());
   const auto pd = open_soft(counting.get()).value().allocate_pd().value();
   auto made = buffer::of(pd.allocate(64, access::local_write).value());
@@ -120,7 +120,7 @@ TEST(buffer, of_a_region_deregisters_and_frees_when_it_goes) {
   made.reset();
 }
 
-TEST(buffer, a_refused_deregistration_is_reported_and_leaks_the_memory) {
+TEST(buffer, failed_deregistration_is_logged_and_leaks_the_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const log_catcher log;
@@ -172,7 +172,7 @@ TEST(buffer, adopted_mmap_memory_is_unmapped_once_after_deregistration) {
 }
 
 TEST(buffer, adopted_memory_without_mapping_has_no_bytes) {
-  mapped_memory mapped;  // stands for the memory of a dma-buf
+  mapped_memory mapped;  // in place of a dma-buf
   const auto pd = open_soft().allocate_pd().value();
   auto region = pd.register_memory(mapped.bytes, access::local_write).value();
   const auto whole = region.slice();
@@ -183,11 +183,11 @@ TEST(buffer, adopted_memory_without_mapping_has_no_bytes) {
 }
 
 #ifdef VERBENA_ADDRESS_SANITIZER
-// LeakSanitizer ignores what is allocated while this exists.
+// LeakSanitizer ignores allocations while this object exists.
 using expected_leak = __lsan::ScopedDisabler;
 #else
 struct expected_leak {
-  ~expected_leak() {}  // a variable of this type is not unused
+  ~expected_leak() {}  // prevents warnings about unused variables
 };
 #endif
 
@@ -216,7 +216,7 @@ TEST(buffer, violated_preconditions_stop_program) {
   EXPECT_DEATH(static_cast<void>(made.slice(65, 0)), "a slice exceeds its buffer");
   EXPECT_DEATH(static_cast<void>(buffer().remote()), "empty or moved-from buffer");
   EXPECT_DEATH(static_cast<void>(buffer().access()), "empty or moved-from buffer");
-  // Checked builds say it of the buffer, others of the slice.
+  // Checked builds check the buffer, other builds only the slice.
   EXPECT_DEATH(static_cast<void>(buffer().slice()), "empty or moved-from buffer|at least one byte");
   std::array<std::byte, 64> mine{};
   EXPECT_DEATH(static_cast<void>(buffer::of(pd.register_memory(mine, {}).value())),

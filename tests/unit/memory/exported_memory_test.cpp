@@ -52,7 +52,7 @@ std::array<std::uint8_t, 11> numbers(std::uint8_t first) {
   return made;
 }
 
-/// How a write of 8 bytes into the first bytes of `there` ends.
+/// Returns the status of a write of 8 bytes to the beginning of `there`.
 completion_status write_into(const protection_domain& pd, const remote_region& there,
                              std::uint64_t value) {
   const auto cq = pd.context().create_cq(4).value();
@@ -67,7 +67,7 @@ completion_status write_into(const protection_domain& pd, const remote_region& t
   return test::take(cq, 1).at(0).status();
 }
 
-TEST(exported_memory, copies_in_and_out_what_was_copied_in) {
+TEST(exported_memory, copies_in_and_out) {
   auto window = make_window<slot>(3);
   EXPECT_EQ(window.count(), 3U);
   EXPECT_EQ(window.copy_out(2).version, 0U);
@@ -77,7 +77,7 @@ TEST(exported_memory, copies_in_and_out_what_was_copied_in) {
   EXPECT_EQ(window.copy_out(1).odd, numbers(3));
   EXPECT_STREQ(window.copy_out(1).text, "12345678");
   EXPECT_EQ(window.copy_out(2).version, 0U);
-  // Fields, one of which begins and ends in the middle of words.
+  // One of the fields begins and ends in the middle of a word.
   window.copy_in(&slot::odd, numbers(100), 1);
   EXPECT_EQ(window.copy_out(&slot::odd, 1), numbers(100));
   EXPECT_STREQ(window.copy_out(1).text, "12345678");
@@ -89,7 +89,7 @@ TEST(exported_memory, copies_in_and_out_what_was_copied_in) {
   EXPECT_EQ(window.copy_out(1).version, 9U);
 }
 
-TEST(exported_memory, of_words_is_loaded_and_stored) {
+TEST(exported_memory, words_are_loaded_and_stored) {
   auto window = make_window<std::int32_t>(2);
   window.store(-5, 1);
   EXPECT_EQ(window.load(1), -5);
@@ -132,7 +132,7 @@ TEST(exported_memory, try_functions_check_the_index) {
   expect_error(words.try_load(0), "exceeds the exported memory of 0 elements");
 }
 
-TEST(exported_memory, peers_reach_it_from_grant_to_revoke) {
+TEST(exported_memory, peers_have_access_from_grant_to_revoke) {
   const auto pd = open_soft().allocate_pd().value();
   auto window = exported_memory<slot>::create(pd).value();
   EXPECT_FALSE(window.granted());
@@ -153,7 +153,7 @@ TEST(exported_memory, peers_reach_it_from_grant_to_revoke) {
   EXPECT_EQ(window.load(&slot::version), 44U);
 }
 
-TEST(exported_memory, peers_have_granted_access_only) {
+TEST(exported_memory, peers_have_only_the_granted_access) {
   const auto pd = open_soft().allocate_pd().value();
   auto window = exported_memory<std::uint64_t>::create(pd).value();
   const auto there = window.grant(access::remote_read).value();
@@ -166,7 +166,7 @@ TEST(exported_memory, peers_have_granted_access_only) {
   EXPECT_TRUE(window.grant(access::remote_atomic).has_value());
 }
 
-TEST(exported_memory, of_too_little_or_too_much_is_refused) {
+TEST(exported_memory, invalid_size_is_refused) {
   const auto pd = open_soft().allocate_pd().value();
   for (const std::size_t count :
        {std::size_t{0}, std::numeric_limits<std::size_t>::max(), std::size_t{1} << 60U})
@@ -175,7 +175,7 @@ TEST(exported_memory, of_too_little_or_too_much_is_refused) {
             ENOMEM);
 }
 
-TEST(exported_memory, a_refused_revocation_leaves_it_granted) {
+TEST(exported_memory, failed_revocation_keeps_the_access) {
   failing_provider failing(*soft_provider().value());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();
   auto window = exported_memory<std::uint64_t>::create(pd).value();
@@ -189,7 +189,7 @@ TEST(exported_memory, a_refused_revocation_leaves_it_granted) {
   EXPECT_EQ(window.load(), 3U);
 }
 
-TEST(exported_memory, is_revoked_when_it_is_destroyed_before_its_memory_goes) {
+TEST(exported_memory, destructor_revokes_before_it_frees_the_memory) {
   counting_provider counting(*soft_provider().value());
   {
     const auto pd = open_soft(counting.get()).value().allocate_pd().value();
@@ -207,7 +207,7 @@ TEST(exported_memory, is_revoked_when_it_is_destroyed_before_its_memory_goes) {
   EXPECT_EQ(counting.live(), "");
 }
 
-TEST(exported_memory, memory_stays_when_the_device_refuses_to_revoke) {
+TEST(exported_memory, memory_is_kept_if_revocation_fails_in_the_destructor) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const log_catcher log;
@@ -223,7 +223,7 @@ TEST(exported_memory, memory_stays_when_the_device_refuses_to_revoke) {
     EXPECT_TRUE(counting.is_live(kept)) << kept;
 }
 
-TEST(exported_memory, a_refused_grant_leaves_nothing) {
+TEST(exported_memory, failed_grant_leaves_no_registration) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const auto pd = open_soft(failing.get()).value().allocate_pd().value();

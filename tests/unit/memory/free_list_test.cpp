@@ -11,9 +11,9 @@
 namespace verbena::detail {
 namespace {
 
-TEST(free_list, of_nothing_has_nothing) { EXPECT_EQ(free_list(0).pop(), std::nullopt); }
+TEST(free_list, empty_list_has_no_number) { EXPECT_EQ(free_list(0).pop(), std::nullopt); }
 
-TEST(free_list, yields_what_was_freed_last) {
+TEST(free_list, returns_the_last_freed_number) {
   free_list list(3);
   EXPECT_EQ(list.pop(), 0U);
   EXPECT_EQ(list.pop(), 1U);
@@ -26,8 +26,8 @@ TEST(free_list, yields_what_was_freed_last) {
   EXPECT_EQ(list.pop(), 1U);
 }
 
-// Against a stack that is plainly right.
-TEST(free_list, behaves_as_a_stack_whatever_is_done_to_it) {
+// Compares the list with a std::vector that is used as a stack.
+TEST(free_list, is_a_stack) {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);
     const auto count = static_cast<std::uint32_t>(random() % 40);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the kernel says of memory, threads and nodes, without hwloc: what placements are judged by.
+// The placement of memory and threads, as the kernel reports it. Does not use hwloc.
 #pragma once
 
 #include <linux/mempolicy.h>
@@ -20,7 +20,7 @@
 
 namespace verbena::test {
 
-/// The nodes that pages of `memory` are on; -errno for pages that are on none.
+/// Returns the nodes of the pages of `memory`; -errno for pages without a node.
 inline std::set<int> pages_of(std::span<const std::byte> memory) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<const void*> pages;
@@ -49,14 +49,14 @@ class fresh_memory {
   std::size_t bytes_;
 };
 
-/// A policy of the kernel: its mode (MPOL_BIND …) and the nodes that it names.
+/// A memory policy of the kernel: its mode (MPOL_BIND …) and its nodes.
 struct memory_policy {
   int mode = -1;
   std::set<unsigned> nodes;
   friend bool operator==(const memory_policy&, const memory_policy&) = default;
 };
 
-/// Of the memory at `address`, or of the calling thread.
+/// Returns the policy of the memory at `address`, or of the calling thread.
 inline memory_policy policy_of(const void* address = nullptr) {
   constexpr std::size_t bits = 1024;
   std::array<unsigned long, bits / 64> mask{};
@@ -68,10 +68,10 @@ inline memory_policy policy_of(const void* address = nullptr) {
   return found;
 }
 
-/// Whether the kernel lets this process choose nodes: containers often do not.
+/// Returns whether the process may select nodes. In containers it often may not.
 inline bool may_place() { return ::syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0) == 0; }
 
-/// `0-1,4`, as the kernel writes lists, in numbers.
+/// Parses a list of the kernel: `0-1,4`.
 inline std::set<unsigned> numbers_of(const std::string& list) {
   std::set<unsigned> all;
   std::istringstream parts(list);
@@ -84,7 +84,7 @@ inline std::set<unsigned> numbers_of(const std::string& list) {
   return all;
 }
 
-/// A list of numbers in a file.
+/// Reads a list of numbers from a file.
 inline std::set<unsigned> numbers_in(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -92,7 +92,7 @@ inline std::set<unsigned> numbers_in(const std::string& path) {
   return numbers_of(line);
 }
 
-/// The processors that the calling thread may run on.
+/// Returns the processors that the calling thread may run on.
 inline std::set<unsigned> processors_of_thread() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -103,7 +103,7 @@ inline std::set<unsigned> processors_of_thread() {
   return all;
 }
 
-/// The folder of a node in sysfs.
+/// Returns the folder of a node in sysfs.
 inline std::string folder_of(unsigned node) {
   return "/sys/devices/system/node/node" + std::to_string(node) + "/";
 }

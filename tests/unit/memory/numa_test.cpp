@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Placements on the nodes that this host has: one on most, two in the virtual machine. The kernel,
-// asked without hwloc, judges them. VERBENA_TEST_DEVICE names the device, soft0 if it is not set.
+// Placements on the nodes of the host: one on most hosts, two in the virtual machine. The tests
+// compare them with the reports of the kernel. VERBENA_TEST_DEVICE selects the device; default:
+// soft0.
 #include "verbena/memory/numa.hpp"
 
 #include <gtest/gtest.h>
@@ -35,10 +36,11 @@ numa_placement strictly(unsigned node) {
   return numa_placement::on_node(node, numa_binding::strict);
 }
 
-// Tests of what only the kernel can do.
+// Tests that need placements by the kernel.
 class placing : public ::testing::Test {
  protected:
-  // Whether it does. Where it does not, as in containers without CAP_SYS_NICE, the library says so.
+  // Returns whether the kernel supports placements. If it does not, as in containers without
+  // CAP_SYS_NICE, expects the error of the library.
   static bool kernel_places() {
     if (test::may_place()) return true;
     const auto before = test::processors_of_thread();
@@ -55,7 +57,7 @@ class placing : public ::testing::Test {
   }
 };
 
-TEST(numa, nodes_are_those_that_the_process_may_use) {
+TEST(numa, nodes_are_the_permitted_nodes) {
   std::ifstream file("/proc/self/status");
   std::set<unsigned> allowed;
   for (std::string line; std::getline(file, line);)
@@ -113,7 +115,7 @@ TEST_F(placing, regions_are_allocated_on_each_node) {
                "need local_write");
 }
 
-// The software device uses memory again.
+// soft0 reuses freed memory: it must not have the placement of its earlier use.
 TEST_F(placing, placement_ends_with_the_memory) {
   if (!kernel_places()) return;
   const auto pd = open_soft().allocate_pd().value();
@@ -127,7 +129,7 @@ TEST_F(placing, placement_ends_with_the_memory) {
   }
 }
 
-// Whatever pages there are: where there are no huge ones, all of the normal ones are placed.
+// If no huge pages are free, all normal pages are placed.
 TEST_F(placing, pools_that_prefer_huge_pages_are_on_each_node) {
   if (!kernel_places()) return;
   const auto pd = test::open_tested().allocate_pd().value();
@@ -140,7 +142,7 @@ TEST_F(placing, pools_that_prefer_huge_pages_are_on_each_node) {
   }
 }
 
-TEST(numa, node_that_is_not_there_is_named) {
+TEST(numa, nonexistent_node_is_named) {
   const auto pd = open_soft().allocate_pd().value();
   const log_catcher log;
   const auto refused = buffer_pool::create(pd, options_of(1, strictly(999)));
@@ -156,7 +158,7 @@ TEST(numa, node_that_is_not_there_is_named) {
   expect_error(bind_thread_to_numa_node(999, numa_binding::preferred), "NUMA node 999");
 }
 
-TEST(numa, more_than_a_node_has_is_refused_before_it_is_allocated) {
+TEST(numa, size_above_the_node_is_refused_before_allocation) {
   const auto pd = open_soft().allocate_pd().value();
   for (const unsigned node : numa_nodes().value()) {
     const auto kib = test::number_in(test::folder_of(node) + "meminfo", "MemTotal:");
@@ -168,8 +170,8 @@ TEST(numa, more_than_a_node_has_is_refused_before_it_is_allocated) {
   }
 }
 
-// The virtual machine has a node that is small enough (tests/vm/machine_test.py).
-TEST(full_node, is_named_and_only_preferred) {
+// The virtual machine has a node that is small enough for this test (tests/vm/machine_test.py).
+TEST(full_node, strict_fails_and_preferred_falls_back) {
   const char* const named = std::getenv("VERBENA_TEST_FULL_NODE");
   if (named == nullptr) GTEST_SKIP() << "no node may be filled";
   const auto full = static_cast<unsigned>(std::strtoul(named, nullptr, 10));
@@ -182,7 +184,7 @@ TEST(full_node, is_named_and_only_preferred) {
   expect_error(refused, "the node: it does not have as much to spare");
   expect_error(refused, "free there: ");
   EXPECT_TRUE(refused.error().code() == EIO || refused.error().code() == ENOMEM);
-  // The allocated memory is free again.
+  // The allocated memory was freed.
   EXPECT_TRUE(buffer_pool::create(pd, options_of(1, strictly(full))).has_value());
   const auto placement = numa_placement::on_node(full, numa_binding::preferred);
   const auto pool = buffer_pool::create(pd, options_of(bytes, placement)).value();
@@ -191,7 +193,7 @@ TEST(full_node, is_named_and_only_preferred) {
   EXPECT_NE(test::pages_of(all.bytes()), std::set{static_cast<int>(full)});
 }
 
-// A device with a node of its own, as long as this lives.
+// A device with a NUMA node, while this object exists.
 class near_node {
  public:
   near_node(const context& adapter, const std::string& text) : device_(*adapter.native()->device) {
@@ -214,7 +216,7 @@ class near_node {
   std::array<char, sizeof(ibv_device::ibdev_path)> before_{};
 };
 
-TEST_F(placing, near_the_adapter_is_its_node) {
+TEST_F(placing, near_an_adapter_means_its_node) {
   if (!kernel_places()) return;
   const auto adapter = open_soft();
   const auto pd = adapter.allocate_pd().value();
@@ -233,7 +235,7 @@ TEST_F(placing, near_the_adapter_is_its_node) {
   expect_error(bind_thread_near(adapter, numa_binding::strict), "NUMA node 999");
 }
 
-TEST_F(placing, adapter_without_a_node_asks_for_nothing) {
+TEST_F(placing, adapter_without_node_has_no_placement) {
   if (!kernel_places()) return;
   const auto adapter = test::open_tested();
   const auto pd = adapter.allocate_pd().value();
@@ -292,8 +294,8 @@ TEST(numa, placements_are_compared) {
   EXPECT_EQ(strictly(1).binding(), numa_binding::strict);
 }
 
-// hwloc with another machine's topology would succeed without doing anything.
-TEST(numa_death, topology_of_another_machine_is_refused) {
+// With the topology of another host, hwloc succeeds without any effect.
+TEST(numa_death, topology_of_another_host_stops_the_program) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto ask = [] {
     ::setenv("HWLOC_SYNTHETIC", "node:2 pu:2", 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a host may answer when memory is to be on a node, and what becomes of the memory.
+// Placement of memory with a fake host: its results, and the lifetime of the memory.
 #include "src/memory/placed_block.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 using testing_support::expect_error;
 using testing_support::log_catcher;
 
-// A host with the nodes 0 and 2, which answers as it is told.
+// A fake host with the nodes 0 and 2, whose results the test sets.
 struct scripted_host final : numa_host {
   int prefer_code = 0;
   int bind_code = 0;
@@ -59,7 +59,7 @@ result<std::shared_ptr<const memory_block>> place(const scripted_host& host, num
   return place_block(host, std::move(block), {.call = "test", .node = 2, .how = how});
 }
 
-TEST(placed_block, is_brought_in_bound_looked_at_and_released) {
+TEST(placed_block, pages_are_bound_faulted_in_verified_and_released) {
   const scripted_host host;
   {
     const auto placed = place(host, numa_binding::strict).value();
@@ -71,13 +71,13 @@ TEST(placed_block, is_brought_in_bound_looked_at_and_released) {
   EXPECT_EQ(host.calls, "prefer bind 8192 locate release ");
 }
 
-TEST(placed_block, preferring_a_node_binds_nothing) {
+TEST(placed_block, preferred_node_does_not_bind) {
   const scripted_host host;
   place(host, numa_binding::preferred).value();
   EXPECT_EQ(host.calls, "prefer release ");
 }
 
-TEST(placed_block, strict_refusals_name_node_call_number_cause_and_remedy) {
+TEST(placed_block, strict_errors_name_node_call_errno_cause_and_remedy) {
   struct refusal {
     int scripted_host::* which;
     int code;
@@ -106,7 +106,7 @@ TEST(placed_block, strict_refusals_name_node_call_number_cause_and_remedy) {
   }
 }
 
-TEST(placed_block, strict_pages_elsewhere_are_an_error_whatever_the_kernel_says) {
+TEST(placed_block, strict_pages_on_another_node_are_an_error) {
   const page_nodes elsewhere[] = {
       {.nodes = {0}}, {.nodes = {0, 2}}, {.nodes = {2}, .complete = false}, {}};
   for (const auto& each : elsewhere) {
@@ -118,7 +118,7 @@ TEST(placed_block, strict_pages_elsewhere_are_an_error_whatever_the_kernel_says)
   }
 }
 
-TEST(placed_block, preferred_node_that_is_refused_is_a_warning) {
+TEST(placed_block, refused_preferred_node_is_a_warning) {
   const log_catcher log;
   scripted_host host;
   host.prefer_code = EPERM;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pools of real huge pages, where the machine has reserved some: sysctl vm.nr_hugepages=8.
+// Pools of huge pages, if the host has reserved some: sysctl vm.nr_hugepages=8.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -47,7 +47,7 @@ TEST_F(pool_huge_pages, carry_messages_and_writes) {
   EXPECT_EQ(pool.registered_bytes(), 3U << 20U);
   auto from = pool.take(1U << 20U).value();
   auto to = pool.take(1U << 20U).value();
-  auto written = pool.take(1U << 20U).value();  // it lies in the second page
+  auto written = pool.take(1U << 20U).value();  // in the second page
   for (const auto* each : {&from, &to, &written}) EXPECT_EQ(page_kib(*each), 2048U);
   std::memset(from.bytes().data(), 5, from.capacity());
   pair.b().queue.post_receive({}, to.slice()).value();
@@ -61,7 +61,7 @@ TEST_F(pool_huge_pages, carry_messages_and_writes) {
   EXPECT_EQ(std::memcmp(written.bytes().data(), from.bytes().data(), from.capacity()), 0);
 }
 
-TEST_F(pool_huge_pages, are_given_back_with_the_pool) {
+TEST_F(pool_huge_pages, are_freed_with_the_pool) {
   const auto pd = testing_support::open_soft().allocate_pd().value();
   for (int round = 0; round < 20; ++round) {
     const auto pool = buffer_pool::create(pd, options()).value();
@@ -70,7 +70,7 @@ TEST_F(pool_huge_pages, are_given_back_with_the_pool) {
   }
 }
 
-TEST_F(pool_huge_pages, more_than_there_are_are_refused_or_done_without) {
+TEST_F(pool_huge_pages, required_pages_fail_and_preferred_pages_fall_back) {
   const auto pd = testing_support::open_soft().allocate_pd().value();
   auto wanted = options();
   const auto kib = test::number_in("/proc/meminfo", "HugePages_Total:") * 2048;
@@ -81,8 +81,8 @@ TEST_F(pool_huge_pages, more_than_there_are_are_refused_or_done_without) {
   EXPECT_EQ(page_kib(pool.take(1).value()), 4U);
 }
 
-TEST_F(pool_huge_pages, are_on_the_node_that_was_asked_for) {
-  if (!test::may_place()) return;  // placing.* look at what the library says then
+TEST_F(pool_huge_pages, are_on_the_requested_node) {
+  if (!test::may_place()) return;  // the tests `placing` check the error
   const auto pd = testing_support::open_soft().allocate_pd().value();
   int looked_at = 0;
   for (const unsigned node : numa_nodes().value()) {

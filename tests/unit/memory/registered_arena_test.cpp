@@ -32,7 +32,7 @@ constexpr access_flags remote = access::local_write | access::remote_read;
 
 class registered_arenas : public ::testing::Test {
  protected:
-  /// How many of what `maker` makes exist.
+  /// Returns the number of existing objects that the verb `maker` created.
   [[nodiscard]] std::size_t live(std::string_view maker) const {
     std::size_t count = 0;
     const std::string all = counting.live();
@@ -46,7 +46,7 @@ class registered_arenas : public ::testing::Test {
   protection_domain pd = open_soft(failing.get()).value().allocate_pd().value();
 };
 
-TEST_F(registered_arenas, register_once_what_is_asked_for_twice) {
+TEST_F(registered_arenas, second_request_uses_the_first_registration) {
   const registered_arena cache(pd);
   const auto memory = cache.allocate(10000).value();
   EXPECT_EQ(memory.bytes().size(), 10000U);
@@ -79,7 +79,7 @@ TEST_F(registered_arenas, longer_registration_is_reused_without_remote_access) {
   EXPECT_NE(cache.registered(memory, 1500, 4501, local)->slice().key(), whole.slice().key());
   EXPECT_NE(cache.registered(memory, 999, 10, local)->slice().key(), whole.slice().key());
   EXPECT_NE(cache.registered(memory, 1000, 5000, {})->slice().key(), whole.slice().key());
-  // The key of a longer one would open more than was asked for.
+  // The rkey of a longer registration would permit more access than requested.
   const auto open = cache.registered(memory, 1000, 5000, remote).value();
   const auto part = cache.registered(memory, 1500, 100, remote).value();
   EXPECT_NE(part.remote().key(), open.remote().key());
@@ -121,16 +121,16 @@ TEST_F(registered_arenas, least_recently_used_registration_is_evicted) {
   use(1000, 100);
   use(2000, 100);
   EXPECT_TRUE(hit(0, 100));
-  use(3000, 100);  // the one at 1000 goes
+  use(3000, 100);  // evicts the registration at 1000
   EXPECT_EQ(regions(), 3U);
   EXPECT_EQ(cache.statistics().evictions, 1U);
   EXPECT_TRUE(hit(0, 100) && hit(2000, 100) && hit(3000, 100));
-  use(4000, 850);  // those at 0 and 2000 go
+  use(4000, 850);  // evicts the registrations at 0 and 2000
   EXPECT_EQ(regions(), 2U);
   EXPECT_EQ(cache.statistics().bytes, 950U);
   EXPECT_TRUE(hit(3000, 100));
   EXPECT_FALSE(hit(0, 40));
-  // More than it may keep: made for this once, and nothing else goes for it.
+  // A registration beyond the limit is not cached, and evicts no other.
   EXPECT_FALSE(hit(1000, 1001));
   EXPECT_FALSE(hit(1000, 1001));
   EXPECT_EQ(regions(), 3U);
@@ -176,9 +176,9 @@ TEST_F(registered_arenas, deregister_before_memory_is_freed) {
   EXPECT_EQ(cache.statistics().evictions, 0U);
 }
 
-// The mistake of other caches: memory is freed, its addresses come back, and the old registration
-// is taken for one of the new memory.
-TEST_F(registered_arenas, never_confuse_memory_with_what_was_there_before) {
+// Memory is freed and its addresses are allocated again: the cache must not return the old
+// registration for the new memory.
+TEST_F(registered_arenas, reused_addresses_are_registered_again) {
   const registered_arena cache(pd);
   bool came_back = false;
   for (int round = 0; round < 50; ++round) {
@@ -201,7 +201,7 @@ TEST_F(registered_arenas, never_confuse_memory_with_what_was_there_before) {
   EXPECT_TRUE(came_back) << "no address came back: this test tested nothing";
 }
 
-TEST_F(registered_arenas, keep_memory_that_is_held_or_refused) {
+TEST_F(registered_arenas, memory_is_kept_for_copies_and_failed_deregistrations) {
   std::optional<cached_registration> held;
   {
     const registered_arena cache(pd);
@@ -221,7 +221,7 @@ TEST_F(registered_arenas, keep_memory_that_is_held_or_refused) {
   EXPECT_EQ(live("memory"), 1U);
 }
 
-TEST_F(registered_arenas, refuse_and_leave_nothing) {
+TEST_F(registered_arenas, failed_registration_leaves_no_entry) {
   const registered_arena cache(pd);
   expect_error(cache.allocate(0), "0 bytes: allocate at least 1");
   const auto memory = cache.allocate(5000).value();
@@ -255,9 +255,9 @@ TEST_F(registered_arenas, violated_preconditions_stop_program) {
   EXPECT_DEATH(static_cast<void>(cache.registered(memory, 0, 1, local)), "memory of another arena");
 }
 
-// Whatever is asked for, freed, held and let go: slices are where they were asked for, the limits
-// hold, and what exists is what is kept or held.
-TEST_F(registered_arenas, keep_their_books) {
+// Random requests and frees: slices have the requested ranges, the limits hold, and all existing
+// registrations are cached or held.
+TEST_F(registered_arenas, random_use_respects_limits_and_leaves_no_registration) {
   for (std::uint32_t seed = 0; seed < 8; ++seed) {
     std::mt19937 random(seed);
     const registered_arena cache(pd, {.max_entries = 1 + seed, .max_bytes = 6000});

@@ -44,7 +44,7 @@ static_assert(remote_view<point>::of(region(32)) == remote_view<point>::of(regio
 #define EXPECT_FIELD(seen, type, member) \
   EXPECT_EQ((seen).region(), region(sizeof(type::member), base + 8 + offsetof(type, member)))
 
-TEST(remote_view, fields_are_where_offsetof_says_and_no_longer) {
+TEST(remote_view, fields_have_offset_and_size_of_the_member) {
   const auto view = remote_view<table>::of(region(1000), 8);
   ASSERT_TRUE(view);
   EXPECT_EQ(view->region(), region(sizeof(table), base + 8));
@@ -76,7 +76,7 @@ TEST(remote_view, arrays_in_fields_have_elements) {
   EXPECT_FALSE(view.field(&table::grid).element(3));
 }
 
-TEST(remote_view, fields_of_a_base_class_are_fields) {
+TEST(remote_view, fields_of_a_base_class_are_accessible) {
   const auto view = remote_view<named_table>::of(region(1000)).value();
   EXPECT_EQ(view.field(&named_table::used).region(), region(2, base + offsetof(table, used)));
   const auto many = remote_array<named_table>::of(region(1000)).value();
@@ -84,7 +84,7 @@ TEST(remote_view, fields_of_a_base_class_are_fields) {
             region(2, base + sizeof(table) + offsetof(table, used)));
 }
 
-TEST(remote_view, nothing_lies_outside) {
+TEST(remote_view, view_outside_the_region_is_refused) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   EXPECT_TRUE(remote_view<point>::of(region(16)));
   EXPECT_FALSE(remote_view<point>::of(region(15)));
@@ -120,8 +120,8 @@ TEST(remote_array, counts_do_not_overflow) {
   }
 }
 
-// Whatever is asked of an array: what comes out is inside and has the right size.
-TEST(remote_array, parts_lie_inside) {
+// Random ranges: each returned range is inside the region and has the requested size.
+TEST(remote_array, random_ranges_outside_the_region_are_refused) {
   std::mt19937_64 random(1);
   const auto number = [&] { return random() >> (random() % 64); };
   for (int round = 0; round < 20000; ++round) {
@@ -142,7 +142,7 @@ TEST(remote_array, parts_lie_inside) {
   }
 }
 
-TEST(remote_view, a_null_member_stops_the_program) {
+TEST(remote_view, null_member_pointer_stops_the_program) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto view = remote_view<point>::of(region(16)).value();
   std::uint32_t point::* const nothing = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pools, caches and windows that eight threads use at once. ThreadSanitizer looks at this program
-// in every run.
+// Pools, arenas and exported memory that eight threads use at once. Each test run executes this
+// program with ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,10 +35,10 @@ void on_threads(Work work) {
 }
 
 // Few numbers and many threads, so that the head changes during operations.
-TEST(free_list_threads, a_number_has_one_owner_and_none_is_lost) {
+TEST(free_list_threads, each_number_has_one_owner) {
   constexpr std::uint32_t count = 5;
   detail::free_list list(count);
-  std::array<std::uint32_t, count> owner{};  // written by owners alone: a race if there are two
+  std::array<std::uint32_t, count> owner{};  // only the owner writes its element
   std::atomic<std::uint32_t> wrong{0};
   on_threads([&](std::uint32_t i) {
     std::mt19937 random(i);
@@ -65,7 +65,7 @@ TEST(free_list_threads, a_number_has_one_owner_and_none_is_lost) {
   EXPECT_EQ(all, (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
 }
 
-TEST(buffer_pool_threads, a_buffer_has_one_owner_and_none_is_lost) {
+TEST(buffer_pool_threads, each_buffer_has_one_owner) {
   auto pool = std::make_optional(
       buffer_pool::create(open_device("soft0").value().allocate_pd().value(),
                           {.classes = {{.bytes = 64, .count = 6}, {.bytes = 200, .count = 6}}})
@@ -99,8 +99,8 @@ TEST(buffer_pool_threads, a_buffer_has_one_owner_and_none_is_lost) {
   EXPECT_EQ(all.size(), pool->count());
 }
 
-// The last owner frees everything, on any thread.
-TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
+// The last owner frees the pool, on any thread.
+TEST(buffer_pool_threads, last_buffer_of_any_thread_destroys_the_pool) {
   const auto pd = open_device("soft0").value().allocate_pd().value();
   for (int round = 0; round < 20; ++round) {
     auto pool = std::make_optional(
@@ -116,7 +116,7 @@ TEST(buffer_pool_threads, the_last_buffer_of_any_thread_ends_the_pool) {
   }
 }
 
-// Parts that all ask for, and a limit that makes them go: each gets what it asked for.
+// All threads request the same parts, and the limit evicts them: each request has its range.
 TEST(registered_arena_threads, share_a_cache) {
   const registered_arena cache(open_device("soft0").value().allocate_pd().value(),
                                {.max_entries = 4});
@@ -141,8 +141,8 @@ TEST(registered_arena_threads, share_a_cache) {
   EXPECT_LE(now.entries, 4U);
 }
 
-// One thread publishes records, the others see whole ones.
-TEST(exported_memory_threads, a_word_says_when_the_rest_may_be_read) {
+// One thread publishes records, the others read complete records.
+TEST(exported_memory_threads, word_synchronizes_the_other_bytes) {
   struct record {
     std::uint64_t published;
     std::array<std::uint64_t, 7> text;

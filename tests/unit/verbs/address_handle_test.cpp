@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Address handles and the way back to a sender, without a device that has datagrams.
+// Address handles and addresses of senders, with a fake provider.
 #include "verbena/verbs/address_handle.hpp"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ TEST_F(address_handles, sender_address_of_failed_completion_fails) {
   header.destination = own.gid;
   expect_error(pd.sender_address(received(IBV_WC_GRH), port_number(2), header),
                "is not in the GID table of port 2");
-  header.next_header = 0x1b;  // of RoCE v1, and the entry is one of RoCE v2
+  header.next_header = 0x1b;  // RoCE v1; the entry has RoCE v2
   expect_error(pd.sender_address(received(IBV_WC_GRH), port, header),
                "not in the GID table of port 1");
   header.next_header = 6;

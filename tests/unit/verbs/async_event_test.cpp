@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each kind of event through a provider that invents them; those that the software device raises by
-// provoking them: each test says how.
+// Asynchronous events: all kinds with a fake provider, and the events that soft0 raises.
 #include "verbena/verbs/async_event.hpp"
 
 #include <fcntl.h>
@@ -36,8 +35,8 @@ using kind = async_event_kind;
 using testing_support::expect_error;
 using testing_support::open_soft;
 
-// A provider whose events are made up, and which counts how they are acknowledged. Its context has
-// a descriptor of ours, so that it becomes readable when we say so.
+// A provider with fake events, which counts acknowledgements. The descriptor of its context is a
+// pipe of the test, which makes it readable.
 class async_events : public ::testing::Test {
  protected:
   async_events() {
@@ -77,7 +76,7 @@ class async_events : public ::testing::Test {
     ibv_async_event made{};
     made.element = about;
     static_assert(sizeof made.event_type == sizeof type);
-    std::memcpy(&made.event_type, &type, sizeof type);  // may be none that verbs.h knows
+    std::memcpy(&made.event_type, &type, sizeof type);  // may be unknown to verbs.h
     {
       const std::scoped_lock one_at_a_time(mutex);
       pending.push_back(made);
@@ -86,7 +85,7 @@ class async_events : public ::testing::Test {
   }
   async_event taken() { return device.poll_event().value().value(); }
 
-  static inline std::mutex mutex;  // of `pending`: some tests raise events on another thread
+  static inline std::mutex mutex;  // for `pending`: some tests raise events on another thread
   static inline std::deque<ibv_async_event> pending;
   static inline int acknowledged = 0;
   static inline ibv_async_event last_acknowledged{};
@@ -99,7 +98,7 @@ class async_events : public ::testing::Test {
   int own_fd = -1;
 };
 
-// The handle of a shared receive queue as the provider has it.
+// Returns a handle of the shared receive queue of the provider.
 struct srq_handle {
   ibv_srq queue{};
   [[nodiscard]] ibv_srq* native() const { return const_cast<ibv_srq*>(&queue); }
@@ -249,7 +248,7 @@ TEST_F(async_events, wait_event_without_deadline_returns_the_event) {
   }
 }
 
-// An event that another thread takes between poll(2) and ibv_get_async_event(3).
+// Another thread takes the event between poll(2) and ibv_get_async_event(3).
 TEST_F(async_events, wait_event_continues_if_another_thread_takes_the_event) {
   ASSERT_EQ(::write(writable_end, "", 1), 1);  // readable, but there is no event
   std::thread thief([] { raise(IBV_EVENT_SM_CHANGE, {.port_num = 1}); });
@@ -278,7 +277,7 @@ TEST_F(async_events, wait_event_continues_after_a_signal) {
 
 // Events that the software device raises.
 
-// The kinds of the next events of `device` that concern `object`, until `wanted` came.
+// Returns the kinds of the next events of `device` that concern `object`, up to `wanted`.
 template <class Object>
 std::multiset<kind> events_of(const context& device, const Object& object, kind wanted) {
   std::multiset<kind> seen;
@@ -300,7 +299,7 @@ TEST(soft_events, idle_device_has_no_event) {
   EXPECT_FALSE(device.wait_event(deadline::after(5ms)).value().has_value());
 }
 
-// Provoked by a write with a key that no region has: the target's queue pair fails.
+// Cause: a write with an rkey that does not exist. The queue pair of the target fails.
 TEST(soft_events, access_violation_raises_event_at_target) {
   test::loopback link;
   const auto memory = link.memory(64);
@@ -316,7 +315,7 @@ TEST(soft_events, access_violation_raises_event_at_target) {
   EXPECT_FALSE(link.context().poll_event().value().has_value());
 }
 
-// Provoked by a message that is longer than the receive that takes it.
+// Cause: a message that is longer than the receive.
 TEST(soft_events, invalid_request_raises_event_at_target) {
   test::loopback link;
   const auto memory = link.memory(256);
@@ -330,8 +329,8 @@ TEST(soft_events, invalid_request_raises_event_at_target) {
   EXPECT_FALSE(test::take(link.b().receives, 1).at(0).ok());
 }
 
-// Provoked by more signaled writes than the completion queue holds: the queue overflows, and the
-// queue pair whose completion is lost fails. Both objects can be destroyed while copies are held.
+// Cause: more signaled writes than the completion queue holds. The queue overflows, and the queue
+// pair with the lost completion fails. Both objects can be destroyed while copies of events exist.
 TEST(soft_events, cq_overrun_raises_events_of_cq_and_qp) {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
@@ -363,7 +362,7 @@ TEST(soft_events, cq_overrun_raises_events_of_cq_and_qp) {
   EXPECT_GE(held.size(), 2U);
 }
 
-// Provoked by a message to a queue pair that is ready to receive and not yet to send.
+// Cause: a message to a queue pair in RTR.
 TEST(soft_events, first_message_in_rtr_raises_comm_est) {
   const auto device = open_soft();
   const auto pd = device.allocate_pd().value();
@@ -385,7 +384,7 @@ TEST(soft_events, first_message_in_rtr_raises_comm_est) {
             std::multiset<kind>{kind::communication_established});
 }
 
-// Provoked by stopping the send queue with the wish to be told.
+// Cause: the transition to SQD with drained_notification.
 TEST(soft_events, drained_send_queue_in_sqd_raises_event) {
   test::loopback link;
   auto& queue = link.a().queue;
@@ -398,7 +397,7 @@ TEST(soft_events, drained_send_queue_in_sqd_raises_event) {
             std::multiset<kind>{kind::send_queue_drained});
 }
 
-// Provoked by the device's own function for demonstrations, which changes what it says.
+// Cause: inject_event(), which changes the attributes of the device.
 TEST(soft_events, port_and_device_events_reach_every_context) {
   const auto device = open_soft();
   const auto other = open_soft();
@@ -429,7 +428,7 @@ TEST(soft_events, port_and_device_events_reach_every_context) {
   EXPECT_EQ(device.allocate_pd().error().code(), EIO) << "after DEVICE_FATAL nothing works";
 }
 
-// Provoked by messages that leave fewer receives than the limit, and by failing the queue pair.
+// Causes: messages that leave fewer receives than the limit, and the failure of the queue pair.
 TEST(soft_events,
      a_shared_receive_queue_tells_of_its_limit_and_a_queue_pair_that_it_takes_no_more) {
   const auto device = open_soft();
@@ -460,7 +459,7 @@ TEST(soft_events,
             std::multiset<kind>{kind::qp_last_wqe_reached});
 }
 
-// An event that nobody took does not keep anything from being destroyed.
+// Objects with events that were not taken can be destroyed.
 TEST(soft_events, objects_with_pending_events_can_be_closed) {
   auto device = open_soft();
   {
@@ -481,7 +480,7 @@ TEST(soft_events, objects_with_pending_events_can_be_closed) {
   EXPECT_TRUE(std::move(device).close());
 }
 
-// Two threads wait with copies of one handle: each of the events reaches one of them.
+// Two threads wait with copies of one handle. Each event is returned to one of them.
 TEST(soft_events, each_event_reaches_one_waiting_thread) {
   test::loopback link;
   std::atomic<int> taken = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the checker finds in programs that post and poll, and that it is silent about legal ones.
+// The checker stops programs with invalid posts and polls, and accepts valid programs.
 #include "verbena/check/checker.hpp"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,7 @@ using test::take;
 
 #ifdef VERBENA_CHECKED
 
-/// The message of a rule violation: the rule, the line where it was found, the line of the earlier
-/// place.
+/// Returns a pattern for the message of a violated rule: rule, line, line of the earlier call.
 std::string told(const std::string& rule, int line, int earlier) {
   return rule + ".*checker_test.cpp:" + std::to_string(line) + "; the earlier call is at .*" +
          "checker_test.cpp:" + std::to_string(earlier) + "\\)";
@@ -39,7 +38,7 @@ std::string told(const std::string& rule, int line) {
   return rule + ".*checker_test.cpp:" + std::to_string(line) + "\\)";
 }
 
-/// Memory that outlives the queue pairs, as it has to.
+/// Two queue pairs, and memory that outlives their requests.
 struct checked_pair {
   loopback pair;
   memory_region memory = pair.memory(4096);
@@ -63,7 +62,7 @@ post_status send(queue_pair<rc>& queue, send_request request, const local_slice&
   return batch.submit(where);
 }
 
-TEST(checker_death, two_receives_into_the_same_memory) {
+TEST(checker_death, receive_into_memory_of_another_receive) {
   checked_pair with;
   auto& queue = with.pair.b().queue;
   const int earlier = __LINE__ + 1;
@@ -74,10 +73,10 @@ TEST(checker_death, two_receives_into_the_same_memory) {
                told("two requests in flight write the same memory: RECV 2 of queue pair .*"
                     "RECV 1 of queue pair",
                     later, earlier));
-  queue.post_receive({.id = 2}, with.at(100, 8)).value();  // its neighbour may
+  queue.post_receive({.id = 2}, with.at(100, 8)).value();  // the next bytes may be used
 }
 
-TEST(checker_death, a_read_into_memory_that_another_queue_pair_sends) {
+TEST(checker_death, receive_into_memory_that_is_being_sent) {
   checked_pair with;
   const int earlier = __LINE__ + 1;
   send(with.pair.a().queue, {.id = 3, .signaled = true}, with.at(0, 64)).value();
@@ -85,11 +84,11 @@ TEST(checker_death, a_read_into_memory_that_another_queue_pair_sends) {
   const auto write = [&] { with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(); };
   EXPECT_DEATH(write(),
                told("a request writes memory that a request in flight reads", later, earlier));
-  // Sending it twice is no harm.
+  // Two requests in flight may send the same memory.
   send(with.pair.b().queue, {.id = 5, .signaled = true}, with.at(0, 64)).value();
 }
 
-TEST(checker_death, sending_memory_that_is_being_received) {
+TEST(checker_death, send_of_memory_that_is_being_received) {
   checked_pair with;
   const int earlier = __LINE__ + 1;
   with.pair.b().queue.post_receive({}, with.at(0, 64)).value();
@@ -99,7 +98,7 @@ TEST(checker_death, sending_memory_that_is_being_received) {
                told("a request reads memory that a request in flight writes", later, earlier));
 }
 
-TEST(checker_death, the_extended_interface_is_checked_as_well) {
+TEST(checker_death, extended_interface_is_checked) {
   checked_pair with;
   auto poster = with.pair.a().queue.extended().value();
   const auto from = with.memory.remote();
@@ -120,7 +119,7 @@ TEST(checker_death, the_extended_interface_is_checked_as_well) {
   take(with.pair.a().sends, 1);
 }
 
-TEST(checker_death, memory_of_another_protection_domain) {
+TEST(checker_death, slice_of_another_protection_domain) {
   checked_pair with;
   const auto other = with.pair.context().allocate_pd().value();
   const auto foreign = other.allocate(64, access::local_write).value();
@@ -134,7 +133,7 @@ TEST(checker_death, memory_of_another_protection_domain) {
   with.pair.b().queue.post_receive({}, with.memory.slice()).value();
 }
 
-TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
+TEST(checker_death, region_is_destroyed_while_a_request_uses_it) {
   checked_pair with;
   auto memory = with.pair.memory(64);
   const int earlier = __LINE__ + 1;
@@ -151,7 +150,7 @@ TEST(checker_death, a_region_that_goes_while_a_request_names_it) {
   EXPECT_TRUE(std::move(memory).close());
 }
 
-TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
+TEST(checker_death, datagram_receive_without_room_for_the_grh) {
   loopback pair;
   const auto memory = pair.memory(128);
   auto datagrams = pair.pd()
@@ -174,7 +173,7 @@ TEST(checker_death, a_receive_of_datagrams_without_room_for_the_header) {
   two.post_receive({.id = 4}, pieces).value();
 }
 
-TEST(checker_death, a_queue_of_the_process_that_forked) {
+TEST(checker_death, queue_of_the_parent_is_used_in_a_child_of_fork) {
   checked_pair with;
   const std::string rule = "a queue was used by a forked child of the process that created it.*";
   const auto receive = [&] { with.pair.b().queue.post_receive({.id = 1}, with.at(0, 64)).value(); };
@@ -191,14 +190,14 @@ TEST(checker_death, a_queue_of_the_process_that_forked) {
   take(with.pair.b().receives, 1);
 }
 
-// A child of fork() has no device: these start with a new device.
+// A child of fork() cannot use the device. These tests start a new process with its own device.
 class checker_process_death : public ::testing::Test {
  protected:
   checker_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   ~checker_process_death() override { GTEST_FLAG_SET(death_test_style, "fast"); }
 };
 
-TEST_F(checker_process_death, a_full_queue_of_unsignaled_requests) {
+TEST_F(checker_process_death, full_send_queue_without_signaled_request) {
   auto options = loopback::default_options();
   options.queues.max_send_wr = 4;
   options.signal_all = false;
@@ -224,7 +223,7 @@ TEST(checker, full_queue_with_signaled_request_returns_enomem) {
   EXPECT_EQ(check::requests_in_flight(), room);
 }
 
-TEST(checker_death, a_completion_that_nobody_waits_for) {
+TEST(checker_death, completion_of_an_unrecorded_request) {
   checked_pair with;
   auto& side = with.pair.a();
   ibv_send_wr request{};
@@ -241,7 +240,7 @@ TEST(checker_death, a_completion_that_nobody_waits_for) {
   EXPECT_EQ(take(side.sends, 1).at(0).id(), 77U);
 }
 
-TEST(checker_death, posting_to_a_queue_pair_that_is_gone) {
+TEST(checker_death, post_to_a_destroyed_queue_pair) {
   checked_pair with;
   std::optional<loopback> other(std::in_place);
   auto poster = other->a().queue.extended().value();
@@ -280,7 +279,7 @@ TEST(checker_death, queue_destroyed_while_a_batch_is_open_is_reported) {
       "a completion queue was destroyed during a pass over it");
 }
 
-TEST(checker, a_completion_tells_that_earlier_unsignaled_requests_are_complete) {
+TEST(checker, completion_retires_earlier_unsignaled_requests) {
   checked_pair with;
   auto& side = with.pair.a();
   const auto to = with.memory.remote().slice(2048, 64);
@@ -295,7 +294,7 @@ TEST(checker, a_completion_tells_that_earlier_unsignaled_requests_are_complete) 
   with.pair.b().queue.post_receive({}, with.at(0, 192)).value();
 }
 
-TEST(checker, flushed_requests_and_those_of_a_reset_or_destroyed_queue_pair_are_no_more) {
+TEST(checker, flush_reset_and_destruction_retire_requests) {
   checked_pair with;
   auto& side = with.pair.b();
   for (std::uint64_t id = 0; id < 3; ++id)
@@ -338,7 +337,7 @@ TEST(checker, refused_requests_are_not_in_flight) {
   EXPECT_EQ(check::requests_in_flight(), 2U);
 }
 
-TEST(checker, shared_receives_are_known_by_their_number) {
+TEST(checker, completion_retires_the_srq_receive_with_its_id) {
   loopback outer;
   const auto& pd = outer.pd();
   const auto memory = outer.memory(4096);
@@ -358,7 +357,7 @@ TEST(checker, shared_receives_are_known_by_their_number) {
   shared.post_receive({.id = 0}, memory.slice(0, 64)).value();
 }
 
-TEST(checker, queue_that_was_borrowed_is_posted_to_by_its_owner) {
+TEST(checker, released_borrowed_queue_can_be_posted_to_by_its_owner) {
   checked_pair with;
   auto& queue = with.pair.a().queue;
   {
@@ -382,7 +381,7 @@ TEST(checker, queue_that_was_borrowed_is_posted_to_by_its_owner) {
   EXPECT_EQ(verbs.destroy_qp(native), 0);
 }
 
-TEST(checker, lazy_passes_tell_what_is_complete_with_and_without_the_queue_pair) {
+TEST(checker, lazy_polls_retire_requests_with_and_without_queue_pair_field) {
   for (const bool tells : {true, false}) {
     const auto device = open_device("soft0").value();
     const auto pd = device.allocate_pd().value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Providers with the classic verbs alone: the software device with its newer functions taken away.
-// Operations that do not need them work; the others are refused by name.
+// Providers with only the classic verbs: soft0 without its newer functions. Operations that do not
+// need these functions work; for others the error names the missing verb.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
@@ -25,8 +25,8 @@ namespace {
 using test::take;
 using testing_support::expect_error;
 
-// How a context says that it has no newer functions: it has no table of them, a table of an older
-// libibverbs, which ends before them, or a table in which they are empty.
+// The forms of a context without newer functions: no table of extended functions, a shorter table
+// of an older libibverbs, or a table with null pointers.
 enum class lack : std::uint8_t { table, length, functions };
 
 class classic_provider : public ::testing::TestWithParam<lack> {
@@ -51,7 +51,7 @@ class classic_provider : public ::testing::TestWithParam<lack> {
   classic_provider(const classic_provider&) = delete;
   classic_provider& operator=(const classic_provider&) = delete;
 
-  // A message and what `more` adds go through it, by the interface that a neutral loop chooses.
+  // Sends a message and the requests that `more` adds, with the interface of with_poster().
   template <class Transport, class More>
   void moves_data(queue_pair<Transport>& queue, More more) {
     EXPECT_FALSE(queue.is_extended());
@@ -126,7 +126,7 @@ TEST_P(classic_provider, attributes_are_those_of_the_classic_verbs) {
   EXPECT_TRUE(device.routable_gid(port_number(1)));
 }
 
-TEST_P(classic_provider, what_it_lacks_is_named) {
+TEST_P(classic_provider, missing_verbs_are_named) {
   const auto refused = [](const auto& outcome, std::string_view call, std::string_view words) {
     expect_error(outcome, words);
     EXPECT_EQ(outcome.error().kind(), error_kind::not_supported);
@@ -150,14 +150,14 @@ class older_library : public ::testing::Test {
   std::array<std::byte, 64> memory{};
 };
 
-TEST_F(older_library, memory_is_registered_without_the_rights_that_are_only_hints) {
+TEST_F(older_library, registration_omits_optional_access_flags) {
   from.verbs.reg_mr_iova2.set(nullptr);
   const auto region =
       pd.register_memory(memory, access::local_write | access::relaxed_ordering).value();
   EXPECT_EQ(region.slice().length(), 64U);
 }
 
-TEST_F(older_library, memory_cannot_be_given_an_address_and_that_is_said) {
+TEST_F(older_library, base_address_is_not_supported) {
   from.verbs.reg_mr_iova2.set(nullptr);
   const auto refused = pd.register_memory(memory, access::local_write, {.base_address = 64});
   expect_error(refused, "does not have this function, which base_address needs");
@@ -165,7 +165,7 @@ TEST_F(older_library, memory_cannot_be_given_an_address_and_that_is_said) {
   EXPECT_EQ(refused.error().call(), "ibv_reg_mr_iova2");
 }
 
-TEST_F(older_library, a_missing_verb_is_named_where_the_object_is_made) {
+TEST_F(older_library, missing_verb_is_named_at_creation) {
   from.verbs.query_gid_table.set(nullptr);
   from.verbs.create_srq.set(nullptr);
   from.verbs.create_ah.set(nullptr);
@@ -178,7 +178,7 @@ TEST_F(older_library, a_missing_verb_is_named_where_the_object_is_made) {
   refused(pd.create_qp<rc>(cq, cq), "ibv_query_gid_table");
   refused(pd.create_srq({}), "ibv_create_srq");
   refused(pd.create_ah({.gid = parse_gid("192.0.2.1").value()}), "ibv_create_ah");
-  // A caller that names the GID index does not need the table.
+  // With a GID index, the table is not needed.
   EXPECT_TRUE(pd.create_qp<rc>(cq, cq, {.route = {.gid_index = gid_index(0)}}));
 }
 

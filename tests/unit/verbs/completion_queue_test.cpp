@@ -125,7 +125,7 @@ TEST_F(completion_queues, resize_with_invalid_capacity_fails) {
   for (std::uint64_t id = 0; id < 3; ++id)
     batch.write({.id = id, .signaled = true}, memory.slice(0, 8), memory.remote());
   batch.submit().value();
-  // The writes are there when a later one of another queue pair is.
+  // The writes have completed when a later one of another queue pair has.
   auto later = pair.b().queue.start_send();
   later.write({.signaled = true}, memory.slice(0, 8), memory.remote());
   later.submit().value();
@@ -171,7 +171,7 @@ TEST_F(completion_queues, moderate_delays_notifications) {
   EXPECT_EQ(cq.moderate({}).error().call(), "ibv_modify_cq");
 }
 
-// A queue of the C API whose poll fails, in the ways that providers fail.
+// A queue of the C API whose poll fails with the return values that providers use.
 struct failing_queue {
   explicit failing_queue(int (*poll)(ibv_cq*, int, ibv_wc*)) {
     context.ops.poll_cq = poll;

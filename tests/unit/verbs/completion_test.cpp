@@ -38,7 +38,7 @@ TEST(completion, reads_the_fields_of_the_c_api) {
 }
 
 #ifdef VERBENA_CHECKED
-TEST(completion_death, what_failed_does_not_say_what_it_was) {
+TEST(completion_death, read_of_undefined_member_stops_the_program) {
   ibv_wc wc = native_success();
   wc.status = IBV_WC_LOC_LEN_ERR;
   const completion failed = wc;
@@ -51,7 +51,7 @@ TEST(completion_death, what_failed_does_not_say_what_it_was) {
 }
 #endif
 
-TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
+TEST(completion, immediate_is_in_host_order_or_nullopt) {
   ibv_wc wc = native_success();
   wc.imm_data = htonl(0x01020304);
   EXPECT_EQ(completion(wc).immediate(), std::nullopt);
@@ -62,7 +62,7 @@ TEST(completion, immediate_is_in_host_order_and_only_there_if_it_was_sent) {
   EXPECT_EQ(completion(wc).immediate(), std::nullopt);
 }
 
-TEST(completion, every_immediate_survives_the_way_through_the_wire) {
+TEST(completion, every_immediate_value_round_trips) {
   std::mt19937 random(20240612);
   for (int i = 0; i < 1000; ++i) {
     const auto number = static_cast<std::uint32_t>(random());
@@ -76,7 +76,7 @@ TEST(completion, every_immediate_survives_the_way_through_the_wire) {
   }
 }
 
-TEST(completion, says_where_a_datagram_came_from) {
+TEST(completion, has_the_source_of_a_datagram) {
   ibv_wc wc = native_success();
   EXPECT_FALSE(completion(wc).has_global_route_header());
   wc.src_qp = 0xff00'1a2b;
@@ -94,7 +94,7 @@ TEST(completion, says_where_a_datagram_came_from) {
   EXPECT_TRUE(done.has_global_route_header());
 }
 
-TEST(completion, an_invalidated_key_is_as_it_is_and_only_there_if_one_was_taken) {
+TEST(completion, invalidated_key_is_returned_or_nullopt) {
   ibv_wc wc = native_success();
   wc.invalidated_rkey = 0x01020304;
   EXPECT_EQ(completion(wc).invalidated_key(), std::nullopt);
@@ -132,7 +132,7 @@ TEST(completion, unknown_status_is_a_failure_with_its_number) {
   EXPECT_NE(outcome.error().message().find("unknown (99)"), std::string::npos);
 }
 
-TEST(completion, prints_one_line) {
+TEST(completion, to_string_is_one_line) {
   EXPECT_EQ(to_string(completion(native_success())),
             "work request 1311768467463790320 on queue pair 0x1a2b: RECV of 5 bytes");
   ibv_wc wc = native_success();

@@ -91,7 +91,7 @@ TEST(context, describes_ports_and_refuses_others) {
   }
 }
 
-TEST(context, a_removed_device_is_named_as_the_cause) {
+TEST(context, error_of_removed_device_names_the_cause) {
   failing_provider failing(*soft_provider().value());
   const auto opened = open_soft(failing.get()).value();
   failing.fail_call(1, ENODEV);

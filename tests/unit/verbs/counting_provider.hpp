@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A provider that forwards to another and knows which native objects exist.
+// A provider that forwards to another one and counts the objects of the C API.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 
 namespace verbena::testing_support {
 
-/// Wraps a provider. At most one exists at a time; it must outlive all that is made through it.
-/// Destroying what was not created, or was destroyed before, is a test failure.
+/// Wraps a provider. At most one exists at a time; it must outlive all objects made through it. The
+/// test fails if an object is destroyed that does not exist.
 class counting_provider {
  public:
   explicit counting_provider(const provider& wrapped) : provider_(wrapped) {
@@ -69,7 +69,7 @@ class counting_provider {
 
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  /// The verbs that made what exists, `ibv_alloc_pd ibv_reg_mr `; empty when nothing exists.
+  /// Returns the verbs that created the existing objects, `ibv_alloc_pd ibv_reg_mr `; may be empty.
   [[nodiscard]] std::string live() const {
     const std::lock_guard lock(mutex_);
     std::string text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every way to make an object, with each of its calls refused in turn: the
-// error must name the verb, and nothing may be left behind.
+// For each function that creates an object, each verb that it calls fails once: the error must name
+// the verb, and no object of the C API may remain.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,11 +30,10 @@ using testing_support::counting_provider;
 using testing_support::log_catcher;
 using testing_support::open_soft;
 
-// Calls without which the object is the same, or has less: they may fail.
+// Verbs whose failure does not prevent the creation.
 bool is_optional(std::string_view verb, int code) {
   if (verb == "ibv_qp_to_qp_ex") return true;
-  // Providers refuse unknown parts of the extended verb as unsupported
-  // or as invalid.
+  // Providers refuse unknown parts of the extended verb with EOPNOTSUPP or EINVAL.
   return verb == "ibv_create_qp_ex" && (code == EOPNOTSUPP || code == EINVAL);
 }
 
@@ -42,7 +41,7 @@ std::string public_name(std::string_view verb) {
   return std::string(verb.substr(verb.starts_with('_') ? 1 : 0));
 }
 
-/// `path(provider)` makes an object and returns a result of it.
+/// `path(provider)` creates an object and returns it as a result.
 template <class Path>
 void expect_clean_failures(Path path) {
   counting_provider counting(*soft_provider().value());
@@ -118,7 +117,7 @@ TEST(creation_failure, allocate_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, allocate_with_optional_rights_leaves_nothing) {
+TEST(creation_failure, allocate_with_optional_access_flags_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.allocate(10000, access::local_write | access::relaxed_ordering);
@@ -133,7 +132,7 @@ TEST(creation_failure, register_memory_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, register_memory_at_an_address_leaves_nothing) {
+TEST(creation_failure, register_memory_with_base_address_leaves_nothing) {
   alignas(4096) static std::array<std::byte, 4096> memory;
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
@@ -170,7 +169,7 @@ TEST(creation_failure, create_queue_pair_leaves_nothing) {
   expect_clean_failures(make_queue_pair<ud>);
 }
 
-TEST(creation_failure, create_queue_pair_with_shared_receives_leaves_nothing) {
+TEST(creation_failure, create_queue_pair_with_srq_leaves_nothing) {
   expect_clean_failures(make_queue_pair_with_shared_receives<rc>);
   expect_clean_failures(make_queue_pair_with_shared_receives<ud>);
 }
@@ -202,7 +201,7 @@ TEST(creation_failure, create_shared_receive_queue_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, bringing_up_by_hand_leaves_nothing) {
+TEST(creation_failure, modify_to_rts_leaves_nothing) {
   expect_clean_failures([](const provider& from) -> result<queue_pair<rc>> {
     VERBENA_TRY(auto prepared, make_queue_pair<rc>(from));
     const auto self = prepared.endpoint();

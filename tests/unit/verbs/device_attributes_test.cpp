@@ -55,7 +55,7 @@ TEST(device_attributes, are_typed) {
   EXPECT_EQ(device.native().max_qp, 100);
 }
 
-TEST(device_attributes, a_firmware_version_is_never_more_than_its_field_and_printable) {
+TEST(device_attributes, firmware_version_is_bounded_and_printable) {
   auto native = native_device();
   std::memset(native.fw_ver, 'x', sizeof native.fw_ver);
   EXPECT_EQ(device_attributes(native).firmware_version(), std::string(64, 'x'));
@@ -80,7 +80,7 @@ TEST(atomic_scope, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(device_attributes(native).atomics()), "unknown (7)");
 }
 
-TEST(extended_device_attributes, add_to_the_basic_ones) {
+TEST(extended_device_attributes, include_the_basic_attributes) {
   ibv_device_attr_ex native{};
   native.orig_attr = native_device();
   native.completion_timestamp_mask = 0xffff;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Hardware is played by the software device through a provider that says `system`.
+// In these tests, an adapter is soft0 with a provider of the origin `system`.
 #include "src/verbs/device_choice.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ void expect_has(const std::string& text, const std::string& words) {
   EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
-TEST(parse_soft_mode, takes_three_words) {
+TEST(parse_soft_mode, accepts_on_off_and_only) {
   EXPECT_EQ(parse_soft_mode(nullptr).value(), soft_mode::on);
   EXPECT_EQ(parse_soft_mode("").value(), soft_mode::on);
   EXPECT_EQ(parse_soft_mode("on").value(), soft_mode::on);
@@ -60,7 +60,7 @@ TEST(parse_soft_mode, takes_three_words) {
   EXPECT_EQ(parse_soft_mode("only").value(), soft_mode::only);
 }
 
-TEST(parse_soft_mode, refuses_anything_else_by_the_name_of_the_variable) {
+TEST(parse_soft_mode, other_value_is_refused_with_the_name_of_the_variable) {
   for (const char* garbage : {"ON", "1", "yes", " on", "onn", "off;only"}) {
     const auto parsed = parse_soft_mode(garbage);
     expect_error(parsed, "VERBENA_SOFTDEV");
@@ -78,7 +78,7 @@ TEST(merge_lists, puts_hardware_first) {
 }
 
 TEST(merge_lists, device_of_both_lists_appears_once) {
-  // As under preload, where the system's library lists the software device too.
+  // With a preloaded drop-in, libibverbs lists the software device too.
   provider both = *soft_provider().value();
   both.origin = provider_origin::system;
   EXPECT_EQ(names(merge_lists(list_devices(both).value(), soft_list())), "soft:soft0 ");
@@ -148,7 +148,7 @@ TEST(open_best, hardware_only_reports_why_an_adapter_cannot_be_opened) {
       "Permission denied");
 }
 
-// The kernel's rxe and siw have no parent device in sysfs.
+// rxe and siw do not have a parent device in sysfs.
 TEST(open_best, hardware_only_refuses_software_devices_of_the_kernel) {
   const provider adapter = hardware();
   const auto folder =
@@ -161,7 +161,7 @@ TEST(open_best, hardware_only_refuses_software_devices_of_the_kernel) {
   std::filesystem::create_directories(folder / "device");
   const auto chosen = open_best(list, devices::hardware_only);
   std::filesystem::remove_all(folder);
-  // soft0 does not open a copy of its ibv_device, but the copy is tried.
+  // soft0 refuses to open a copy of its ibv_device; the error shows that open_best() tried it.
   expect_error(chosen, "ibv_open_device");
 }
 

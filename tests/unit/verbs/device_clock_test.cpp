@@ -57,7 +57,7 @@ TEST(device_clock_time, differences_survive_the_wrap_around) {
   }
 }
 
-TEST(device_clock_time, a_clock_of_one_bit_is_a_clock) {
+TEST(device_clock_time, one_bit_clock_wraps_around) {
   EXPECT_EQ((at(1, 1) - at(1, 1)).value(), 0);
   EXPECT_EQ(std::abs((at(0, 1) - at(1, 1)).value()), 1);
 }
@@ -68,7 +68,7 @@ extended_device_attributes with_clock(std::uint64_t khz) {
   return extended_device_attributes(native);
 }
 
-TEST(device_ticks, last_as_long_as_the_clock_says) {
+TEST(device_ticks, duration_follows_the_clock_frequency) {
   using namespace std::chrono_literals;
   EXPECT_EQ(with_clock(1'000'000).duration_of(device_ticks(1'234)), 1'234ns);
   EXPECT_EQ(with_clock(1'000'000).duration_of(device_ticks(-5)), -5ns);
@@ -110,12 +110,12 @@ class read_clock : public ::testing::Test {
   provider from = *soft_provider().value();
 };
 
-TEST_F(read_clock, folds_seconds_and_ticks_and_asks_for_the_mask_once) {
+TEST_F(read_clock, adds_both_fields_and_queries_the_mask_once) {
   timestamp_mask = mask48;
   const auto device = opened();
   shown = {.tv_sec = 2, .tv_nsec = 7};
   EXPECT_EQ(device.read_clock().value(), at(2'000'000'007));
-  shown = {.tv_sec = 0, .tv_nsec = 0x1'2345'6789'abcd};  // drivers put all of it here
+  shown = {.tv_sec = 0, .tv_nsec = 0x1'2345'6789'abcd};  // drivers put all ticks here
   EXPECT_EQ(device.read_clock().value(), at(0x2345'6789'abcd));
   shown.tv_nsec = 0x1'2345'6789'abce;
   const auto copy = device;  // NOLINT(performance-unnecessary-copy-initialization): it is tested
@@ -123,7 +123,7 @@ TEST_F(read_clock, folds_seconds_and_ticks_and_asks_for_the_mask_once) {
   EXPECT_EQ(asked_for_mask, 1);
 }
 
-TEST_F(read_clock, of_a_device_without_timestamps_counts_in_all_bits) {
+TEST_F(read_clock, without_timestamp_mask_all_bits_are_valid) {
   timestamp_mask = 0;
   shown = {.tv_sec = 0, .tv_nsec = -1};
   const auto device = opened();
@@ -132,7 +132,7 @@ TEST_F(read_clock, of_a_device_without_timestamps_counts_in_all_bits) {
   EXPECT_EQ(asked_for_mask, 1);
 }
 
-TEST_F(read_clock, that_is_not_there_is_named) {
+TEST_F(read_clock, device_without_clock_is_not_supported) {
   answered = 0;
   expect_error(opened().read_clock(), "ibv_query_rt_values_ex on soft0");
   EXPECT_EQ(opened().read_clock().error().kind(), error_kind::not_supported);
@@ -147,7 +147,7 @@ TEST_F(read_clock, that_is_not_there_is_named) {
   }
 }
 
-// The software device's clock is set shortly before its wrap-around.
+// The clock of soft0 is set to a time shortly before its wrap-around.
 TEST(read_clock_of_soft0, goes_on_across_the_wrap_around) {
   const auto device = open_soft();
   const auto attributes = device.query_extended().value();

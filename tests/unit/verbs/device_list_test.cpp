@@ -18,7 +18,7 @@ namespace {
 using testing_support::environment;
 using testing_support::expect_error;
 
-// How often soft0 is listed.
+// Returns how often soft0 is listed.
 int soft_count(const result<std::vector<device>>& devices) {
   int count = 0;
   for (const auto& each : devices.value()) count += each.name() == "soft0" ? 1 : 0;
@@ -52,7 +52,7 @@ TEST(list_devices, follows_the_environment) {
 
 TEST(list_devices, off_hides_the_software_device) {
   const environment mode("VERBENA_SOFTDEV", "off");
-  // On a machine without RDMA in its kernel the system's library cannot list anything.
+  // If the kernel does not support RDMA, libibverbs cannot list devices.
   if (const auto devices = list_devices()) {
     EXPECT_EQ(soft_count(devices), 0);
   } else {
@@ -61,7 +61,7 @@ TEST(list_devices, off_hides_the_software_device) {
   EXPECT_FALSE(open_device("soft0").has_value());
 }
 
-TEST(list_devices_death, a_missing_libibverbs_leaves_the_software_device) {
+TEST(list_devices_death, missing_libibverbs_leaves_the_software_device) {
   const environment library("VERBENA_LIBIBVERBS", "/nowhere/libibverbs.so");
   VERBENA_IN_FRESH_PROCESS({
     EXPECT_EQ(list_devices().value().size(), 1U);
@@ -71,7 +71,7 @@ TEST(list_devices_death, a_missing_libibverbs_leaves_the_software_device) {
   });
 }
 
-TEST(list_devices_death, a_missing_software_device_leaves_hardware) {
+TEST(list_devices_death, missing_software_device_leaves_hardware) {
   const environment library("VERBENA_SOFTDEV_LIBRARY", "/nowhere/libverbena-soft.so.0");
   VERBENA_IN_FRESH_PROCESS({
     const environment only("VERBENA_SOFTDEV", "only");
@@ -92,7 +92,7 @@ TEST(list_devices_death, with_both_missing_each_is_named) {
   });
 }
 
-TEST(list_devices_of_a_provider, explains_a_refusal) {
+TEST(list_devices_of_a_provider, error_is_explained) {
   failing_provider failing(*soft_provider().value());
   for (const auto& [code, words] :
        {std::pair{ENOSYS, "modprobe ib_uverbs"}, std::pair{EPERM, "/dev/infiniband"},
@@ -121,14 +121,14 @@ ibv_device** empty_list(int* count) {
   return list;
 }
 
-TEST(list_devices_of_a_provider, an_empty_list_is_a_success) {
+TEST(list_devices_of_a_provider, empty_list_is_a_success) {
   provider none = *soft_provider().value();
   none.verbs.get_device_list.set(&empty_list);
   none.verbs.free_device_list.set([](ibv_device**) {});
   EXPECT_TRUE(list_devices(none).value().empty());
 }
 
-TEST(open_device, opens_by_name_and_without) {
+TEST(open_device, opens_with_and_without_a_name) {
   const environment mode("VERBENA_SOFTDEV", "only");
   EXPECT_EQ(open_device().value().name(), "soft0");
   EXPECT_EQ(open_device("soft0").value().name(), "soft0");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Devices that differ from soft0 in one respect each are played by soft0 through other providers.
+// The devices of these tests are soft0 with providers that change one property each.
 #include "verbena/verbs/device_search.hpp"
 
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ device soft0(const provider& from) {
 }
 device soft0() { return soft0(*soft_provider().value()); }
 
-TEST(device, of_the_software_has_name_guid_transport_and_origin) {
+TEST(device, soft0_has_name_guid_transport_and_origin) {
   const auto found = soft0();
   EXPECT_EQ(found.name(), "soft0");
   EXPECT_FALSE(found.guid().is_reserved());
@@ -50,7 +50,7 @@ TEST(device, outlives_the_list_that_it_came_from) {
   EXPECT_TRUE(copy.open().has_value());
 }
 
-TEST(device, stays_usable_when_it_was_moved_from) {
+TEST(device, moved_from_device_is_usable) {
   auto first = soft0();
   const auto second = std::move(first);  // NOLINT(performance-move-const-arg): moving copies
   EXPECT_EQ(first.name(),
@@ -62,7 +62,7 @@ TEST(device, raw_verbs_take_the_native_device) {
   EXPECT_STREQ(found.provider().verbs.get_device_name(found.native()), "soft0");
 }
 
-TEST(device, opening_explains_a_refusal) {
+TEST(device, open_error_is_explained) {
   failing_provider failing(*soft_provider().value());
   const auto found = soft0(failing.get());
   failing.fail_call(1, EACCES);
@@ -103,7 +103,7 @@ TEST(transport_type, unknown_values_are_kept_and_print) {
   EXPECT_EQ(names, "unknown;InfiniBand;iWARP;usNIC;usNIC UDP;unspecified;unknown (5);");
 }
 
-TEST(device_death, borrowing_nothing_breaks_a_rule) {
+TEST(device_death, borrow_of_nullptr_stops_the_program) {
   EXPECT_DEATH(static_cast<void>(device::borrow(nullptr, *soft_provider().value(), nullptr)),
                "device::borrow\\(\\) was called with a null pointer");
 }

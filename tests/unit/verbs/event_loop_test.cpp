@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Descriptors of events in a foreign event loop: Asio waits on them, and their owner stays ours.
+// Descriptors of events in the event loop of another library: Asio waits, the library owns them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A descriptor in a loop, which is given back before the loop would close it.
+// A descriptor in a loop; the destructor releases it before the loop closes it.
 class watched {
  public:
   watched(asio::io_context& loop, int fd) : descriptor_(loop, fd) {}
@@ -68,7 +68,7 @@ TEST(event_loop, completion_event_wakes_epoll) {
   EXPECT_NE(::fcntl(channel.fd(), F_GETFD), -1) << "the descriptor stays the channel's";
 }
 
-// Provoked by stopping the send queue with the wish to be told.
+// Cause: the transition to SQD with drained_notification.
 TEST(event_loop, asynchronous_event_wakes_epoll) {
   test::loopback link;
   const auto& device = link.context();

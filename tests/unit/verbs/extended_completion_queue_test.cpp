@@ -30,7 +30,7 @@ class lazy : public ::testing::Test {
   }
   queue_pair<rc>& qp() { return queues.front(); }
 
-  // Passes over the queue until `count` completions were seen by `visit`.
+  // Polls the queue until `visit` was called for `count` completions.
   template <class Visit>
   void drain(std::size_t count, Visit&& visit) {
     const auto limit = deadline::after(std::chrono::seconds(20));
@@ -53,7 +53,7 @@ class lazy : public ::testing::Test {
   std::vector<queue_pair<rc>> queues;
 };
 
-TEST_F(lazy, an_empty_queue_is_an_empty_pass) {
+TEST_F(lazy, poll_of_empty_queue_is_an_empty_pass) {
   auto pass = cq.poll();
   EXPECT_TRUE(pass.empty());
   for (const auto& done : pass) ADD_FAILURE() << done.id();
@@ -85,7 +85,7 @@ TEST_F(lazy, reads_the_fields_of_each_completion) {
   EXPECT_EQ(receives, 1);
 }
 
-TEST_F(lazy, a_pass_that_is_left_early_continues_with_the_next) {
+TEST_F(lazy, next_pass_continues_after_an_early_exit) {
   auto batch = qp().start_send();
   for (std::uint64_t id = 0; id < 4; ++id)
     batch.write({.id = id, .signaled = true}, memory.slice(0, 8), memory.remote());
@@ -100,15 +100,15 @@ TEST_F(lazy, a_pass_that_is_left_early_continues_with_the_next) {
   EXPECT_EQ(next, 4U);
 }
 
-TEST_F(lazy, batches_can_be_polled_too) {
+TEST_F(lazy, poll_into_an_array_takes_completions) {
   auto batch = qp().start_send();
   batch.write({.id = 11, .signaled = true}, memory.slice(0, 8), memory.remote());
   batch.submit().value();
   EXPECT_EQ(test::take(cq, 1).at(0).id(), 11U);
 }
 
-// Completions polled in a batch and lazily are equal.
-TEST_F(lazy, both_ways_of_polling_tell_the_same) {
+// poll() into an array and lazy_poll return equal completions.
+TEST_F(lazy, lazy_and_array_polls_return_equal_completions) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   struct seen {
     std::uint64_t id;
@@ -157,7 +157,7 @@ TEST_F(lazy, both_ways_of_polling_tell_the_same) {
   EXPECT_EQ(lazily.at(3).status, completion_status::flushed);
 }
 
-TEST_F(lazy, flags_are_passed_on_and_named_when_refused) {
+TEST_F(lazy, creation_passes_flags_and_its_error_names_them) {
   EXPECT_TRUE(device.create_extended_cq(4, {.single_threaded = true}));
   provider from = *soft_provider().value();
   static ibv_cq_init_attr_ex asked;
@@ -178,7 +178,7 @@ TEST_F(lazy, flags_are_passed_on_and_named_when_refused) {
   EXPECT_EQ(asked.comp_mask, 0U) << "old providers see no mask that they do not know";
 }
 
-TEST_F(lazy, times_are_of_the_devices_clock_and_of_the_day) {
+TEST_F(lazy, times_are_on_the_device_clock_and_the_wall_clock) {
   const auto clock = device
                          .create_extended_cq(8, {.fields = completion_field::timestamp |
                                                            completion_field::wall_clock})
@@ -210,7 +210,7 @@ TEST_F(lazy, times_are_of_the_devices_clock_and_of_the_day) {
   EXPECT_LT(*between, std::chrono::seconds(40));
 }
 
-TEST_F(lazy, a_failure_is_a_completion_with_its_reason) {
+TEST_F(lazy, failed_request_has_a_result_with_its_reason) {
   const remote_region nowhere({.address = 8, .length = 8, .key = remote_key(1)});
   auto batch = qp().start_send();
   batch.write({.id = 3, .signaled = true}, memory.slice(0, 8), nowhere);
@@ -224,13 +224,13 @@ TEST_F(lazy, a_failure_is_a_completion_with_its_reason) {
   });
 }
 
-TEST_F(lazy, fields_are_printed_and_remembered) {
+TEST_F(lazy, fields_are_kept_and_printed) {
   EXPECT_EQ(to_string(cq.fields()), "BYTE_LEN | IMM | QP_NUM");
   EXPECT_EQ(to_string(completion_fields()), "none");
   EXPECT_EQ(cq.native_extended(), reinterpret_cast<ibv_cq_ex*>(cq.native()));
 }
 
-TEST_F(lazy, close_destroys_or_hands_back) {
+TEST_F(lazy, close_destroys_or_returns_the_queue) {
   auto other = device.create_extended_cq(4).value();
   EXPECT_TRUE(std::move(other).close());
   auto refused = std::move(cq).close();
@@ -239,7 +239,7 @@ TEST_F(lazy, close_destroys_or_hands_back) {
   EXPECT_TRUE(cq.poll().empty());
 }
 
-TEST_F(lazy, adopts_what_the_c_api_made) {
+TEST_F(lazy, native_queue_can_be_adopted) {
   ibv_cq_init_attr_ex asked{};
   asked.cqe = 4;
   asked.wc_flags = IBV_WC_EX_WITH_BYTE_LEN;
@@ -253,7 +253,7 @@ TEST_F(lazy, adopts_what_the_c_api_made) {
 
 using lazy_death = lazy;
 
-TEST_F(lazy_death, fields_that_were_not_asked_for_are_not_read) {
+TEST_F(lazy_death, read_of_unrequested_field_stops_the_program) {
   const auto bare = device.create_extended_cq(4, {.fields = {}}).value();
   const lazy_completion any(bare.native_extended());
   const std::string rule = "a completion was read for ";
@@ -272,7 +272,7 @@ TEST_F(lazy_death, fields_that_were_not_asked_for_are_not_read) {
   EXPECT_DEATH(static_cast<void>(any.tag()), rule + "TM_INFO");
 }
 
-// A queue of the C API that fails after some completions, and counts how it is called.
+// A queue of the C API that fails after some completions, and counts its calls.
 struct scripted_queue {
   ibv_cq_ex native{};
   int completions = 0;
@@ -328,7 +328,7 @@ TEST(lazy_completion, reads_every_field_from_the_queue) {
   EXPECT_EQ(done.invalidated_key(), std::nullopt);
 }
 
-TEST(lazy_poll, ends_what_it_started_and_nothing_else) {
+TEST(lazy_poll, end_poll_is_called_only_after_a_successful_start) {
   scripted_queue queue;
   {
     const lazy_poll empty(&queue.native);
@@ -346,7 +346,7 @@ TEST(lazy_poll, ends_what_it_started_and_nothing_else) {
 }
 
 #ifdef VERBENA_CHECKED
-TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
+TEST(lazy_poll_death, second_open_pass_stops_the_program) {
   scripted_queue queue;
   queue.completions = 3;
   {
@@ -359,7 +359,7 @@ TEST(lazy_poll_death, a_second_pass_needs_the_end_of_the_first) {
   EXPECT_FALSE(next.empty());
 }
 
-TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) {
+TEST(lazy_poll_death, read_of_an_earlier_completion_stops_the_program) {
   scripted_queue queue;
   const std::string places =
       "a lazy completion was read after its pass continued or ended: copy what is needed while it "
@@ -386,7 +386,7 @@ TEST(lazy_poll_death, a_completion_is_not_read_after_its_pass_went_on_or_ended) 
   EXPECT_DEATH(static_cast<void>(kept->ok()), places);
 }
 
-TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
+TEST_F(lazy_death, poll_during_a_pass_stops_the_program) {
   qp().post_receive({.id = 1}, memory.slice(2048, 100)).value();
   auto batch = qp().start_send();
   batch.send({.id = 2, .signaled = true}, memory.slice(0, 77));
@@ -405,7 +405,7 @@ TEST_F(lazy_death, a_thread_polls_nothing_else_during_a_pass) {
 }
 #endif
 
-TEST(lazy_poll, a_failure_in_the_middle_is_an_error) {
+TEST(lazy_poll, device_failure_during_a_pass_is_returned) {
   scripted_queue queue;
   queue.completions = 2;
   queue.end_code = EIO;
@@ -421,7 +421,7 @@ TEST(lazy_poll, a_failure_in_the_middle_is_an_error) {
   EXPECT_EQ(queue.ends, 1);
 }
 
-TEST(lazy_poll, a_failure_that_nobody_asks_for_is_logged) {
+TEST(lazy_poll, unread_device_failure_is_logged) {
   static std::string logged;
   logged.clear();
   set_log_hook([](log_level, std::string_view line, void*) { logged += line; });

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The software device with address handles and shared receive queues that only note what they were
-// asked.
+// soft0 with fake address handles and shared receive queues that record the arguments of verbs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,7 +12,7 @@
 
 namespace verbena::test {
 
-/// At most one exists at a time; it outlives what is made through it.
+/// At most one exists at a time; it must outlive all objects made through it.
 class fake_objects {
  public:
   fake_objects() {

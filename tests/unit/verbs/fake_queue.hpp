@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair of the C API that copies what is posted to it: a provider of two functions.
+// A fake queue pair of the C API, which records the posted requests.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -33,7 +33,7 @@ class fake_queue {
 
   [[nodiscard]] ibv_qp* native() noexcept { return &queue_.native; }
 
-  /// The request at this index of a list is refused with ENOMEM.
+  /// The index of the request that is refused with ENOMEM.
   std::size_t room = 1000;
   std::size_t calls = 0;
   std::vector<posted_send> sends;

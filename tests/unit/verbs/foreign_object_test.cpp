@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An object of the software device that is given to the system's libibverbs ends in words.
+// If an object of soft0 is passed to libibverbs, the program stops with a message.
 #include <gtest/gtest.h>
 
 #include "tests/unit/verbs/soft_device.hpp"

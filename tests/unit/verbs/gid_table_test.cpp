@@ -30,7 +30,7 @@ TEST(choose_routable, prefers_roce_v2_with_an_ipv4_address) {
       4);
 }
 
-TEST(choose_routable, prefers_an_address_that_others_reach_to_loopback) {
+TEST(choose_routable, prefers_routable_addresses_to_loopback) {
   EXPECT_EQ(
       chosen({entry(0, "127.0.0.1", gid_type::roce_v2), entry(1, "192.0.2.1", gid_type::roce_v2)}),
       1);
@@ -44,7 +44,7 @@ TEST(choose_routable, prefers_an_address_that_others_reach_to_loopback) {
             0);
 }
 
-TEST(choose_routable, takes_the_first_if_none_is_better) {
+TEST(choose_routable, returns_the_first_entry_otherwise) {
   EXPECT_EQ(chosen({entry(3, "fe80::1", gid_type::infiniband),
                     entry(4, "fe80::2", gid_type::infiniband)}),
             3);
@@ -58,7 +58,7 @@ TEST(gid_type, unknown_values_are_kept_and_print) {
   EXPECT_EQ(to_string(static_cast<gid_type>(7)), "unknown (7)");
 }
 
-TEST(gid_entry, names_its_interface_while_there_is_one) {
+TEST(gid_entry, interface_name_is_nullopt_without_interface) {
   auto found = entry(2, "127.0.0.1", gid_type::roce_v2);
   EXPECT_EQ(found.interface_name(), std::nullopt);
   EXPECT_EQ(to_string(found), "port 1 GID 2: ::ffff:127.0.0.1 (RoCE v2)");

@@ -39,8 +39,8 @@ header some(std::mt19937& random, form version) {
   return made;
 }
 
-TEST(global_route_header, ipv4_bytes_as_a_network_writes_them_are_read) {
-  // Of RFC 1071's kind: written by hand, checksum included.
+TEST(global_route_header, decodes_an_ipv4_header_of_a_network) {
+  // Written by hand, with the checksum of RFC 1071.
   std::vector<std::byte> bytes(40, std::byte{0xa5});
   const std::array<std::uint8_t, 20> ipv4 = {0x45, 0x08, 0x00, 0x30, 0x12, 0x34, 0x40,
                                              0x00, 0x40, 0x11, 0x3c, 0x4a, 0xc0, 0x00,
@@ -57,12 +57,12 @@ TEST(global_route_header, ipv4_bytes_as_a_network_writes_them_are_read) {
   EXPECT_EQ(to_string(read), "from ::ffff:192.0.2.1 to ::ffff:198.51.100.2, hop limit 64");
 }
 
-TEST(global_route_header, what_was_written_is_read_in_both_forms) {
+TEST(global_route_header, both_forms_round_trip) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     const header written = some(random, i % 2 == 0 ? form::ipv6 : form::ipv4);
     auto bytes = written.encode();
-    // Devices leave what they like in front of an IPv4 header, also what looks like IPv6.
+    // The bytes in front of an IPv4 header are undefined, and may look like an IPv6 header.
     if (written.version == form::ipv4) {
       for (std::size_t at = 0; at < 20; ++at) bytes[at] = static_cast<std::byte>(random());
       if (i % 4 == 1) bytes[0] = std::byte{0x60};
@@ -71,7 +71,7 @@ TEST(global_route_header, what_was_written_is_read_in_both_forms) {
   }
 }
 
-TEST(global_route_header, bytes_behind_it_are_not_looked_at) {
+TEST(global_route_header, decode_ignores_later_bytes) {
   std::mt19937 random(3);
   const header written = some(random, form::ipv6);
   const auto bytes = written.encode();
@@ -89,7 +89,7 @@ TEST(global_route_header, fewer_than_forty_bytes_are_refused) {
   }
 }
 
-TEST(global_route_header, any_flipped_bit_of_an_ipv4_header_behind_an_ipv6_version_is_noticed) {
+TEST(global_route_header, each_flipped_bit_of_an_ipv4_header_is_detected) {
   std::mt19937 random(4);
   auto bytes = some(random, form::ipv4).encode();
   bytes[0] = std::byte{0x60};
@@ -101,7 +101,7 @@ TEST(global_route_header, any_flipped_bit_of_an_ipv4_header_behind_an_ipv6_versi
   }
 }
 
-TEST(global_route_header, flipped_bits_of_an_ipv6_header_change_what_is_read_or_are_refused) {
+TEST(global_route_header, each_flipped_bit_of_an_ipv6_header_changes_the_result) {
   std::mt19937 random(5);
   const header written = some(random, form::ipv6);
   const auto bytes = written.encode();
@@ -116,7 +116,7 @@ TEST(global_route_header, flipped_bits_of_an_ipv6_header_change_what_is_read_or_
   }
 }
 
-TEST(global_route_header, what_was_read_of_any_bytes_is_written_and_read_again) {
+TEST(global_route_header, headers_decoded_from_random_bytes_round_trip) {
   std::mt19937 random(6);
   std::array<std::size_t, 2> read_as{};
   for (int i = 0; i < 5000; ++i) {
@@ -137,7 +137,7 @@ TEST(global_route_header, what_was_read_of_any_bytes_is_written_and_read_again) 
   EXPECT_GT(std::ranges::min(read_as), 2000U);
 }
 
-TEST(global_route_header, bytes_that_are_neither_form_are_refused) {
+TEST(global_route_header, bytes_of_neither_form_are_refused) {
   std::vector<std::byte> bytes(40);
   bytes[0] = std::byte{0x50};
   bytes[20] = std::byte{0x70};
@@ -147,7 +147,7 @@ TEST(global_route_header, bytes_that_are_neither_form_are_refused) {
       << refused.error().message();
 }
 
-TEST(global_route_header_death, only_mapped_addresses_fit_into_an_ipv4_header) {
+TEST(global_route_header_death, ipv4_header_with_unmapped_address_stops_the_program) {
   const header wrong{.version = form::ipv4, .source = ipv6_a, .destination = ipv4_a};
   EXPECT_DEATH(static_cast<void>(wrong.encode()),
                "an address of an IPv4 header is not an IPv4-mapped GID");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory on real huge pages, where the machine has reserved some: sysctl vm.nr_hugepages=8.
+// Memory on huge pages, if the host has reserved some: sysctl vm.nr_hugepages=8.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace verbena::test {
 namespace {
 
-TEST(huge_pages, carry_data_where_the_machine_has_some) {
+TEST(huge_pages, carry_data_if_the_host_has_free_huge_pages) {
   const huge_pages_turn turn;
   if (!turn.some_are_free()) GTEST_SKIP() << "fewer than 4 huge pages are free";
   loopback pair;

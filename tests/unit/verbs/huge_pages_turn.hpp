@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tests that take huge pages do it one after the other, in whichever program they are: a machine
-// has few of them.
+// A lock for tests that use huge pages, of which a host has few. All test programs share it.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +13,7 @@
 
 namespace verbena::test {
 
-/// The turn of a test, while it lives. Waits for it.
+/// Holds the lock while it exists. The constructor waits for it.
 class huge_pages_turn {
  public:
   huge_pages_turn() : file_(::open(path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {

@@ -32,7 +32,7 @@ TEST(local_slice, survives_conversion_to_native) {
   EXPECT_EQ(back.key(), page.key());
 }
 
-TEST(local_slice, parts_lie_inside) {
+TEST(local_slice, slices_are_inside_the_slice) {
   EXPECT_EQ(page.slice(4095, 1).address(), 0x10000U + 4095);
   EXPECT_EQ(page.slice(0, 4096).length(), 4096U);
   EXPECT_EQ(page.slice(96).length(), 4000U);

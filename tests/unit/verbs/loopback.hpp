@@ -25,7 +25,7 @@ namespace verbena::test {
 
 using namespace std::chrono_literals;
 
-/// Bytes that depend on `seed` alone.
+/// Returns bytes that depend only on `seed`.
 inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<std::byte> made(bytes);
@@ -38,7 +38,7 @@ inline void fill(std::span<std::byte> out, std::uint32_t seed) {
   std::copy(bytes.begin(), bytes.end(), out.begin());
 }
 
-/// Polls until `count` completions came; fewer when `limit` passes.
+/// Polls until it has `count` completions, or fewer if `limit` passes.
 inline std::vector<completion> take(const completion_queue& queue, std::size_t count,
                                     std::chrono::milliseconds limit = 20s) {
   std::vector<completion> taken;
@@ -57,7 +57,7 @@ struct side {
   queue_pair<rc> queue;
 };
 
-/// Two queue pairs of one open device, connected to each other; everything is allowed.
+/// Two connected queue pairs of one context, with all access flags.
 class loopback {
  public:
   explicit loopback(queue_pair_options<rc> options = default_options())
@@ -95,7 +95,7 @@ class loopback {
   std::vector<side> sides_;
 };
 
-/// The two ways of posting; tests run once for each.
+/// The two interfaces for posting; tests run once for each.
 struct classic {
   template <class Use>
   static decltype(auto) with(queue_pair<rc>& queue, Use&& use) {

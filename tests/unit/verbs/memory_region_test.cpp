@@ -193,7 +193,7 @@ TEST(memory_region, base_address_sets_the_iova) {
   EXPECT_EQ(region.slice(10, 5).address(), base + 74);
   EXPECT_EQ(region.remote().address(), base + 64);
   EXPECT_EQ(region.remote().length(), memory.size() - 64);
-  // It works: bytes are moved by the addresses that the region was given.
+  // Work requests with addresses from `base_address` transfer bytes.
   const auto cq = pd.context().create_cq(4).value();
   auto prepared = pd.create_qp<rc>(cq, cq, {.access = access::remote_write}).value();
   const auto self = prepared.endpoint();
@@ -249,7 +249,7 @@ class dmabuf_regions : public ::testing::Test {
       dmabuf_region = {};
       dmabuf_region.context = of->context;
       dmabuf_region.pd = of;
-      // As rdma-core does: the offset stands where the address would be.
+      // rdma-core stores the offset as the address.
       dmabuf_region.addr = reinterpret_cast<void*>(offset);
       dmabuf_region.length = length;
       dmabuf_region.lkey = 5;
@@ -309,7 +309,7 @@ TEST_F(dmabuf_regions, errors_name_the_cause) {
   EXPECT_EQ(ask({.fd = 7, .length = 1}).error().kind(), error_kind::not_supported);
 }
 
-// Nobody here has the memory mapped: what goes in by the device is seen in the file.
+// The process does not map the memory: the test reads the transferred bytes from the file.
 TEST(dmabuf_region, supports_write_read_send_and_receive) {
   constexpr std::size_t page = 4096;
   for (const int seals : {0, F_SEAL_SHRINK}) {
@@ -339,7 +339,7 @@ TEST(dmabuf_region, supports_write_read_send_and_receive) {
     for (const auto& done : test::take(pair.a().sends, 2)) done.result().value();
     EXPECT_EQ(in_file(page + 100, page), test::pattern(page, 50));
     EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(page, page), memory.bytes().first(page)));
-    // On its own side: it receives, and what it received is sent back.
+    // As local memory: a receive, then a send of the received bytes.
     pair.b().queue.post_receive({}, region.slice(page + 200, 64)).value();
     pair.a().queue.post_receive({}, memory.slice(3 * page, 64)).value();
     auto message = pair.a().queue.start_send();

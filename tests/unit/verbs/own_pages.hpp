@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of a test's own, of which it changes single pages while others hold it.
+// Memory of a test, whose pages the test remaps or discards.
 #pragma once
 
 #include <fcntl.h>
@@ -26,7 +26,7 @@ inline bool kernel_tells() {
   return tells;
 }
 
-/// Pages of the program's own.
+/// Pages of the program.
 class pages {
  public:
   explicit pages(std::size_t count, int kind = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1)
@@ -39,14 +39,14 @@ class pages {
   ~pages() { munmap(at_, bytes_); }
   [[nodiscard]] std::span<std::byte> all() const { return {at_, bytes_}; }
   [[nodiscard]] std::byte* at(std::size_t index) const { return at_ + index * page; }
-  /// Unmaps a page and maps another one there, in one step: no other thread gets the addresses.
+  /// Replaces a page in one step, so that no other thread gets the addresses.
   void replace(std::size_t index) const {
     ASSERT_EQ(mmap(at(index), page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                    -1, 0),
               at(index));
     at(index)[0] = std::byte{1};
   }
-  /// Unmaps a page, and keeps its addresses from other threads.
+  /// Unmaps a page and reserves its addresses.
   void withdraw(std::size_t index) const {
     ASSERT_EQ(mmap(at(index), page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
               at(index));

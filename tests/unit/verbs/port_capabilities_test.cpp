@@ -18,7 +18,7 @@ TEST(port_capability, prints_the_names_of_verbs_h_and_unknown_bits) {
   EXPECT_EQ(to_string(flags<port_flag>::from_mask(3)), "grh_required | 0x2");
 }
 
-TEST(port_attributes, have_what_subnet_management_set) {
+TEST(port_attributes, have_the_values_of_subnet_management) {
   ibv_port_attr native{};
   native.lmc = 2;
   native.sm_lid = 3;
@@ -41,7 +41,7 @@ TEST(port_attributes, have_what_subnet_management_set) {
   EXPECT_EQ(port.bad_qkey_count(), 7U);
 }
 
-TEST(port_attributes, do_not_guess_virtual_lanes) {
+TEST(port_attributes, virtual_lanes_of_unknown_value_are_nullopt) {
   ibv_port_attr native{};
   EXPECT_EQ(port_attributes(port_number(1), native).virtual_lanes(), std::nullopt);
   native.max_vl_num = 6;

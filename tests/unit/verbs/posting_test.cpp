@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Data from one queue pair to another, by both interfaces; what arrives is compared with the
-// pattern that was sent.
+// Transfers between two queue pairs, with both interfaces. The tests compare the transferred bytes
+// with the pattern that was sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using test::loopback;
 using test::pattern;
 using test::take;
 
-// Ends the requests that nobody will complete: their memory goes before the queue pair.
+// Flushes requests that will not complete, because their memory is freed before the queue pair.
 void forget(queue_pair<rc>& queue) {
   queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
 }
@@ -28,7 +28,7 @@ void forget(queue_pair<rc>& queue) {
 template <class Interface>
 class posting : public ::testing::Test {
  protected:
-  // Opens a batch of side A, lets `add` add to it, submits it.
+  // Opens a batch of side A, calls `add` with it, and submits it.
   template <class Add>
   post_status post(Add&& add) {
     return Interface::with(pair.a().queue, [&](auto& poster) {
@@ -40,7 +40,7 @@ class posting : public ::testing::Test {
   void receive(std::uint64_t id, const local_slice& into) {
     pair.b().queue.post_receive({.id = id}, into).value();
   }
-  // The next completion of A's sends, or of B's receives.
+  // Returns the next completion of the sends of A, or of the receives of B.
   completion sent() { return take(pair.a().sends, 1).at(0); }
   completion received() { return take(pair.b().receives, 1).at(0); }
 
@@ -91,7 +91,7 @@ TYPED_TEST(posting, send_without_bytes_arrives) {
   EXPECT_TRUE(this->sent().ok());
 }
 
-TYPED_TEST(posting, send_with_immediate_brings_the_number) {
+TYPED_TEST(posting, receive_of_send_with_immediate_has_the_immediate_data) {
   fill(this->source.bytes(), 1);
   this->receive(1, this->target.slice());
   this->post([&](auto& batch) {
@@ -106,7 +106,7 @@ TYPED_TEST(posting, send_with_immediate_brings_the_number) {
   this->sent().result().value();
 }
 
-TYPED_TEST(posting, write_lands_where_it_was_aimed_and_nowhere_else) {
+TYPED_TEST(posting, write_changes_only_its_target) {
   fill(this->source.bytes(), 2);
   std::ranges::fill(this->target.bytes(), std::byte{0x55});
   this->post([&](auto& batch) {
@@ -122,7 +122,7 @@ TYPED_TEST(posting, write_lands_where_it_was_aimed_and_nowhere_else) {
   EXPECT_EQ(this->target.bytes()[5100], std::byte{0x55});
 }
 
-TYPED_TEST(posting, write_with_immediate_uses_up_a_receive) {
+TYPED_TEST(posting, write_with_immediate_consumes_a_receive) {
   fill(this->source.bytes(), 3);
   this->receive(77, this->target.slice(0, 8));
   this->post([&](auto& batch) {
@@ -140,7 +140,7 @@ TYPED_TEST(posting, write_with_immediate_uses_up_a_receive) {
   EXPECT_TRUE(this->equal(this->target, 4096, this->source.bytes().first(3000)));
 }
 
-TYPED_TEST(posting, read_fetches_the_peers_bytes) {
+TYPED_TEST(posting, read_fetches_the_bytes_of_the_peer) {
   fill(this->target.bytes(), 4);
   this->post([&](auto& batch) {
         batch.read({.id = 5, .signaled = true}, this->source.slice(50, 7000),
@@ -153,7 +153,7 @@ TYPED_TEST(posting, read_fetches_the_peers_bytes) {
   EXPECT_TRUE(this->equal(this->source, 50, this->target.bytes().subspan(333, 7000)));
 }
 
-TYPED_TEST(posting, compare_and_swap_changes_only_what_it_expects) {
+TYPED_TEST(posting, compare_and_swap_changes_only_the_expected_value) {
   std::uint64_t value = 100;
   std::memcpy(this->target.bytes().data(), &value, 8);
   const auto swap = [&](compare_and_swap_operands operands) {
@@ -176,7 +176,7 @@ TYPED_TEST(posting, compare_and_swap_changes_only_what_it_expects) {
   EXPECT_EQ(value, 1U);
 }
 
-TYPED_TEST(posting, fetch_and_add_adds_and_returns_what_was_there) {
+TYPED_TEST(posting, fetch_and_add_adds_and_returns_the_old_value) {
   std::uint64_t value = 0xffff'ffff'ffff'fffe;
   std::memcpy(this->target.bytes().data() + 8, &value, 8);
   this->post([&](auto& batch) {
@@ -215,7 +215,7 @@ TYPED_TEST(posting, gathered_slices_are_scattered_in_order) {
   EXPECT_TRUE(this->equal(this->target, 2000, std::span(expected).subspan(110)));
 }
 
-TYPED_TEST(posting, inline_bytes_may_change_as_soon_as_they_are_posted) {
+TYPED_TEST(posting, inline_data_can_change_after_the_post) {
   auto bytes = pattern(64, 7);
   const auto expected = bytes;
   this->receive(1, this->target.slice());
@@ -226,7 +226,7 @@ TYPED_TEST(posting, inline_bytes_may_change_as_soon_as_they_are_posted) {
   EXPECT_TRUE(this->equal(this->target, 0, expected));
 }
 
-TYPED_TEST(posting, pieces_of_inline_bytes_travel_together) {
+TYPED_TEST(posting, list_of_inline_data_is_one_message) {
   const std::array pieces = {inline_data(bytes_of("one ")), inline_data(bytes_of("two ")),
                              inline_data(bytes_of("three"))};
   this->post([&](auto& batch) {
@@ -237,7 +237,7 @@ TYPED_TEST(posting, pieces_of_inline_bytes_travel_together) {
   EXPECT_TRUE(this->equal(this->target, 9, bytes_of("one two three")));
 }
 
-TYPED_TEST(posting, a_batch_completes_in_order_and_reports_only_what_is_signaled) {
+TYPED_TEST(posting, batch_completes_in_order_and_only_signaled_requests_are_reported) {
   fill(this->source.bytes(), 8);
   this->post([&](auto& batch) {
         for (std::uint64_t i = 0; i < 16; ++i)
@@ -254,7 +254,7 @@ TYPED_TEST(posting, a_batch_completes_in_order_and_reports_only_what_is_signaled
   EXPECT_TRUE(this->nothing_more());
 }
 
-TYPED_TEST(posting, a_dropped_batch_posts_nothing_and_frees_the_queue) {
+TYPED_TEST(posting, destroyed_batch_posts_nothing_and_closes) {
   TypeParam::with(this->pair.a().queue, [&](auto& poster) {
     auto batch = poster.start_send();
     batch.write({.id = 1, .signaled = true}, this->source.slice(0, 8), this->target.remote());
@@ -268,7 +268,7 @@ TYPED_TEST(posting, a_dropped_batch_posts_nothing_and_frees_the_queue) {
   EXPECT_TRUE(this->nothing_more());
 }
 
-TYPED_TEST(posting, a_fenced_request_sees_what_the_read_before_it_fetched) {
+TYPED_TEST(posting, fenced_send_has_the_bytes_of_the_earlier_read) {
   fill(this->target.bytes().first(4096), 10);
   this->post([&](auto& batch) {
         batch.read({.id = 1}, this->source.slice(0, 4096), this->target.remote().slice(0, 4096));
@@ -280,7 +280,7 @@ TYPED_TEST(posting, a_fenced_request_sees_what_the_read_before_it_fetched) {
   EXPECT_TRUE(this->equal(this->target, 8192, pattern(4096, 10)));
 }
 
-TYPED_TEST(posting, batched_receives_are_used_in_order) {
+TYPED_TEST(posting, batched_receives_are_consumed_in_order) {
   fill(this->source.bytes(), 11);
   TypeParam::with(this->pair.b().queue, [&](auto& poster) {
     auto batch = poster.start_receive();
@@ -302,7 +302,7 @@ TYPED_TEST(posting, batched_receives_are_used_in_order) {
   take(this->pair.a().sends, 8);
 }
 
-TYPED_TEST(posting, what_one_thread_made_another_one_uses) {
+TYPED_TEST(posting, queue_pair_can_be_used_by_another_thread) {
   fill(this->source.bytes(), 12);
   std::thread other([&] {
     this->receive(1, this->target.slice());
@@ -315,12 +315,12 @@ TYPED_TEST(posting, what_one_thread_made_another_one_uses) {
   EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(9999)));
 }
 
-TYPED_TEST(posting, a_full_queue_refuses_what_it_has_no_room_for) {
+TYPED_TEST(posting, full_send_queue_refuses_the_excess) {
   const auto room = this->pair.a().queue.capabilities().max_send_wr;
   ASSERT_GT(room, 0U);
   std::uint32_t accepted = 0;
   post_status status;
-  // Nobody receives, so nothing completes.
+  // B has no receives, so no send completes.
   while (accepted < 100'000) {
     status =
         this->post([&](auto& batch) { batch.send({.signaled = true}, this->source.slice(0, 1)); });
@@ -367,7 +367,7 @@ TEST(with_poster, uses_extended_interface_if_available) {
 }
 
 #ifdef VERBENA_CHECKED
-/// The message of a rule about two incompatible objects.
+/// Returns a pattern for the message of a rule about two objects.
 std::string both_places(const std::string& rule, int line, const std::string& earlier) {
   return rule + " \\(.*posting_test.cpp:" + std::to_string(line) + "; the earlier call is at .*" +
          earlier + "\\)";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bringing queue pairs up, and changing them by hand.
+// Creation and connection of queue pairs, with handshake() and with modify().
 #include "verbena/verbs/prepared_queue_pair.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class prepared : public ::testing::Test {
   result<prepared_queue_pair<rc>> create(queue_pair_options<rc> options = {}) {
     return pd.create_qp<rc>(cq, cq, options);
   }
-  // The message of the error that creation ends with.
+  // Returns the message of the error of creation.
   std::string refusal(queue_pair_options<rc> options) {
     auto made = create(options);
     return made ? "accepted" : made.error().message();
@@ -49,7 +49,7 @@ TEST_F(prepared, first_sequence_number_is_random) {
   EXPECT_FALSE(one == two && two == three);
 }
 
-TEST_F(prepared, is_granted_at_least_what_it_asked) {
+TEST_F(prepared, granted_sizes_are_at_least_the_requested_sizes) {
   const auto made = create({.queues = {.max_send_wr = 10,
                                        .max_recv_wr = 11,
                                        .max_send_sge = 2,
@@ -85,7 +85,7 @@ TEST_F(prepared, handshake_applies_the_stated_defaults) {
   EXPECT_EQ(now.reads_as_target(), self.read_depth);
 }
 
-TEST_F(prepared, connection_uses_the_lesser_values_of_both_sides) {
+TEST_F(prepared, connection_uses_the_smaller_values_of_both_sides) {
   auto made =
       create({.route = {.path_mtu = mtu::bytes_512}, .reliability = {.read_depth = 9}}).value();
   endpoint remote = made.endpoint();
@@ -100,7 +100,7 @@ TEST_F(prepared, connection_uses_the_lesser_values_of_both_sides) {
   EXPECT_EQ(made.rtr_attributes(remote).value().reads_as_target(), 9);
 }
 
-TEST_F(prepared, steps_carry_the_options) {
+TEST_F(prepared, transition_attributes_have_the_options) {
   const auto made = create({.access = access::remote_read,
                             .route = {.service_level = 4, .traffic_class = 8, .hop_limit = 12},
                             .reliability = {.timeout = ack_timeout::from_exponent(9),
@@ -132,7 +132,7 @@ TEST_F(prepared, steps_carry_the_options) {
   EXPECT_EQ(rts.send_psn(), made.endpoint().first_psn);
 }
 
-TEST_F(prepared, a_peer_without_a_gid_is_refused_before_anything_changes) {
+TEST_F(prepared, handshake_with_peer_without_gid_is_refused) {
   auto made = create().value();
   endpoint remote = made.endpoint();
   remote.gid.reset();
@@ -144,16 +144,16 @@ TEST_F(prepared, a_peer_without_a_gid_is_refused_before_anything_changes) {
   EXPECT_NE(failed.error().message().find("the peer has none"), std::string::npos);
 }
 
-TEST_F(prepared, a_failed_handshake_gives_the_queue_pair_back_to_the_device) {
+TEST_F(prepared, failed_handshake_destroys_the_queue_pair) {
   auto made = create().value();
   endpoint remote = made.endpoint();
   remote.gid.reset();
   EXPECT_FALSE(std::move(made).handshake(remote));
-  // Nothing holds the completion queue any more.
+  // The completion queue is no longer used.
   EXPECT_TRUE(std::move(cq).close());
 }
 
-TEST_F(prepared, can_be_brought_up_by_hand) {
+TEST_F(prepared, modify_with_transition_attributes_connects) {
   auto made = create().value();
   const auto self = made.endpoint();
   const auto init = made.init_attributes();
@@ -173,7 +173,7 @@ TEST_F(prepared, can_be_brought_up_by_hand) {
   EXPECT_EQ(queue.current_state().value(), state::reset);
 }
 
-TEST_F(prepared, a_wrong_transition_is_explained) {
+TEST_F(prepared, invalid_transition_is_explained) {
   test::loopback pair;
   auto& queue = pair.a().queue;
   const auto refused = queue.modify(queue_pair_attributes().set_state(state::init));
@@ -201,7 +201,7 @@ TEST_F(prepared, missing_attributes_are_explained) {
 TEST_F(prepared, path_mtu_above_active_mtu_is_explained) {
   const auto active = device.query_port(port_number(1)).value().active_mtu();
   if (active == mtu::bytes_4096) {
-    // Every size is carried: a size that does not exist is refused at creation instead.
+    // A size that does not exist is refused at creation.
     EXPECT_NE(refusal({.route = {.path_mtu = static_cast<mtu>(6)}}).find("path MTU"),
               std::string::npos);
     return;
@@ -224,7 +224,7 @@ TEST_F(prepared, options_out_of_range_are_refused) {
             std::string::npos);
 }
 
-TEST_F(prepared, a_limit_of_the_device_that_is_exceeded_is_named) {
+TEST_F(prepared, creation_error_names_the_exceeded_limit) {
   const std::string message = refusal({.queues = {.max_send_wr = 100'000'000}});
   EXPECT_NE(message.find("max_send_wr 100000000 exceeds the device's maximum"), std::string::npos)
       << message;
@@ -232,12 +232,12 @@ TEST_F(prepared, a_limit_of_the_device_that_is_exceeded_is_named) {
             std::string::npos);
 }
 
-TEST_F(prepared, a_port_or_gid_that_does_not_exist_is_refused) {
+TEST_F(prepared, nonexistent_port_or_gid_is_refused) {
   EXPECT_NE(refusal({.route = {.port = port_number(200)}}), "accepted");
   EXPECT_NE(refusal({.route = {.gid_index = gid_index(255)}}), "accepted");
 }
 
-TEST_F(prepared, completion_queues_of_another_open_device_are_refused) {
+TEST_F(prepared, completion_queues_of_another_context_are_refused) {
   const auto other = open_device("soft0").value();
   const auto foreign = other.create_cq(4).value();
   const auto refused = pd.create_qp<rc>(foreign, cq);
@@ -245,7 +245,7 @@ TEST_F(prepared, completion_queues_of_another_open_device_are_refused) {
   EXPECT_NE(refused.error().message().find("another open device"), std::string::npos);
 }
 
-TEST_F(prepared, completes_into_extended_queues_as_well) {
+TEST_F(prepared, extended_completion_queues_are_accepted) {
   const auto lazy = device.create_extended_cq(16).value();
   auto made = pd.create_qp<rc>(lazy, lazy).value();
   EXPECT_EQ(made.native()->send_cq, lazy.native());
@@ -258,7 +258,7 @@ TEST_F(prepared, close_destroys_or_returns_the_queue_pair) {
   EXPECT_TRUE(std::move(queue).close());
 }
 
-TEST_F(prepared, adopt_takes_a_native_queue_pair) {
+TEST_F(prepared, native_queue_pair_can_be_adopted) {
   ibv_qp_init_attr asked{.send_cq = cq.native(),
                          .recv_cq = cq.native(),
                          .cap = {.max_send_wr = 4,
@@ -286,7 +286,7 @@ TEST_F(prepared, adopt_takes_a_native_queue_pair) {
 
 using prepared_death = prepared;
 
-TEST_F(prepared, adopts_the_extended_interface_only_when_told) {
+TEST_F(prepared, only_adopted_ibv_qp_ex_has_the_extended_interface) {
   auto made = create().value();
   ASSERT_TRUE(made.is_extended());
   auto plain = queue_pair<rc>::adopt(made.native(), pd, ownership::borrow);

@@ -10,8 +10,8 @@
 
 namespace verbena::test {
 
-/// The number behind `name` in a file, 0 when it is not there. In smaps, that of the block whose
-/// range has `address`.
+/// Returns the number after `name` in a file; 0 if there is none. In smaps, uses the mapping that
+/// contains `address`.
 inline std::uint64_t number_in(const std::string& path, const std::string& name,
                                std::uintptr_t address = 0) {
   std::ifstream file(path);

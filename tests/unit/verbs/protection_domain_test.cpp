@@ -28,7 +28,7 @@ using testing_support::open_soft;
 
 protection_domain new_pd() { return open_soft().allocate_pd().value(); }
 
-// The software device as if it were hardware: memory comes from mmap.
+// soft0 without soft_allocate: memory comes from mmap(2), as with an adapter.
 provider without_allocator() {
   provider made = *soft_provider().value();
   made.origin = provider_origin::system;
@@ -53,7 +53,7 @@ TEST(protection_domain, allocates_zeroed_page_aligned_memory) {
   }
 }
 
-TEST(protection_domain, allocates_with_mmap_where_the_device_has_no_memory_of_its_own) {
+TEST(protection_domain, allocates_with_mmap_if_the_provider_does_not_allocate) {
   const provider plain = without_allocator();
   const auto pd = open_soft(plain).value().allocate_pd().value();
   const auto region = pd.allocate(5000, access::local_write | access::remote_write).value();
@@ -78,7 +78,7 @@ void* no_huge_pages(std::size_t bytes, int huge_pages) {
   return nullptr;
 }
 
-TEST(protection_domain, required_huge_pages_are_an_error_where_there_are_none) {
+TEST(protection_domain, required_huge_pages_fail_if_none_are_free) {
   provider changed = *soft_provider().value();
   changed.soft_allocate = &no_huge_pages;
   const auto pd = open_soft(changed).value().allocate_pd().value();
@@ -148,7 +148,7 @@ ibv_mr* newer_verb(ibv_pd* pd, void* address, std::size_t length, std::uint64_t 
       pd, address, length, static_cast<int>(access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE}));
 }
 
-TEST(protection_domain, optional_rights_use_the_newer_verb_where_it_exists) {
+TEST(protection_domain, optional_access_flags_use_reg_mr_iova2_if_available) {
   provider changed = *soft_provider().value();
   changed.verbs.reg_mr.set(&old_verb);
   changed.verbs.reg_mr_iova2.set(&newer_verb);
@@ -165,7 +165,7 @@ TEST(protection_domain, optional_rights_use_the_newer_verb_where_it_exists) {
   EXPECT_EQ(last_access, unsigned{IBV_ACCESS_LOCAL_WRITE}) << "optional rights may be left out";
 }
 
-// The error of register_memory if the verb fails with `code`.
+// Returns the error of register_memory() if the verb fails with `code`.
 std::string registration_failure(provider_origin origin, int code, access_flags access) {
   failing_provider failing(*soft_provider().value());
   provider from = failing.get();
@@ -176,7 +176,7 @@ std::string registration_failure(provider_origin origin, int code, access_flags 
   return pd.register_memory(memory, access).error().message();
 }
 
-TEST(protection_domain, out_of_memory_names_limit_and_need) {
+TEST(protection_domain, enomem_names_the_limit_and_the_needed_size) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
   const rlimit lower{std::min<rlim_t>(limit.rlim_cur, 65536), limit.rlim_max};
@@ -217,7 +217,7 @@ TEST(protection_domain, a_failed_registration_frees_the_allocated_memory) {
   EXPECT_FALSE(counting.is_live("memory"));
 }
 
-TEST(protection_domain, knows_its_context) {
+TEST(protection_domain, returns_its_context) {
   const auto opened = open_soft();
   const auto pd = opened.allocate_pd().value();
   EXPECT_EQ(pd.context().native(), opened.native());

@@ -114,13 +114,13 @@ TEST(queue_pair_attributes, print_the_names_of_the_c_api) {
   EXPECT_EQ(to_string(static_cast<queue_pair_state>(9)), "unknown (9)");
 }
 
-TEST(queue_pair_attributes_death, counts_of_more_than_three_bits_break_a_rule) {
+TEST(queue_pair_attributes_death, retry_count_above_seven_stops_the_program) {
   queue_pair_attributes set;
   EXPECT_DEATH(set.set_retry_count(8), "a retry count exceeds 7");
   EXPECT_DEATH(set.set_rnr_retry_count(8), "an RNR retry count exceeds 7");
 }
 
-TEST(queue_pair_attributes_death, a_service_level_of_more_than_four_bits_breaks_a_rule) {
+TEST(queue_pair_attributes_death, service_level_above_fifteen_stops_the_program) {
   queue_pair_attributes set;
   EXPECT_DEATH(set.set_address({.service_level = 16}),
                "the service level of an address_vector exceeds 15");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How requests fail: what the completion says, and in which state the queue pairs are then.
+// Failed requests: the fields of their completions, and the states of the queue pairs afterwards.
 #include <gtest/gtest.h>
 
 #include "tests/unit/verbs/loopback.hpp"
@@ -10,7 +10,7 @@ namespace {
 using test::loopback;
 using test::take;
 
-// Opens a batch of A, lets `add` add to it, submits it and returns the next completion of A.
+// Opens a batch of A, calls `add` with it, submits it and returns the next completion of A.
 template <class Add>
 completion post(loopback& pair, Add&& add) {
   auto batch = pair.a().queue.start_send();
@@ -25,7 +25,7 @@ queue_pair_options<rc> without(access_flags removed) {
   return options;
 }
 
-TEST(queue_pair_errors, a_message_without_a_receive_ends_when_its_retries_are_used_up) {
+TEST(queue_pair_errors, send_without_receive_fails_after_the_rnr_retries) {
   auto options = loopback::default_options();
   options.reliability.rnr_retry_count = 1;
   options.reliability.min_rnr_timer = rnr_timer::at_least(std::chrono::microseconds(10));
@@ -42,7 +42,7 @@ TEST(queue_pair_errors, a_message_without_a_receive_ends_when_its_retries_are_us
   EXPECT_EQ(pair.a().queue.current_state().value(), queue_pair_state::error);
 }
 
-TEST(queue_pair_errors, a_message_waits_for_its_receive) {
+TEST(queue_pair_errors, send_completes_after_a_late_receive) {
   loopback pair;
   const auto memory = pair.memory(128);
   test::fill(memory.bytes().first(64), 20);
@@ -57,7 +57,7 @@ TEST(queue_pair_errors, a_message_waits_for_its_receive) {
   EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(64), memory.bytes().first(64)));
 }
 
-TEST(queue_pair_errors, a_wrong_remote_key_is_refused_and_nothing_is_written) {
+TEST(queue_pair_errors, write_with_wrong_rkey_fails_and_writes_no_bytes) {
   loopback pair;
   const auto memory = pair.memory(64);
   const auto remote = memory.remote();
@@ -71,7 +71,7 @@ TEST(queue_pair_errors, a_wrong_remote_key_is_refused_and_nothing_is_written) {
   EXPECT_FALSE(pair.a().sends.explain(failed).empty());
 }
 
-TEST(queue_pair_errors, a_write_beyond_the_region_is_refused) {
+TEST(queue_pair_errors, write_beyond_the_region_fails) {
   loopback pair;
   const auto memory = pair.memory(4096);
   const auto remote = memory.remote();
@@ -82,7 +82,7 @@ TEST(queue_pair_errors, a_write_beyond_the_region_is_refused) {
   EXPECT_EQ(failed.status(), completion_status::remote_access_error);
 }
 
-TEST(queue_pair_errors, a_region_without_the_right_refuses) {
+TEST(queue_pair_errors, region_without_access_flag_refuses_the_peer) {
   loopback pair;
   const auto memory = pair.memory(64);
   const auto read_only = pair.pd().allocate(64, access::local_write | access::remote_read).value();
@@ -92,7 +92,7 @@ TEST(queue_pair_errors, a_region_without_the_right_refuses) {
   EXPECT_EQ(failed.status(), completion_status::remote_access_error);
 }
 
-TEST(queue_pair_errors, a_queue_pair_without_the_right_refuses) {
+TEST(queue_pair_errors, queue_pair_without_access_flag_refuses_the_peer) {
   loopback writes(without(access::remote_write));
   const auto memory = writes.memory(64);
   EXPECT_FALSE(post(writes, [&](auto& batch) {
@@ -110,7 +110,7 @@ TEST(queue_pair_errors, a_queue_pair_without_the_right_refuses) {
                }).ok());
 }
 
-TEST(queue_pair_errors, a_message_that_is_longer_than_the_receive_fails_on_both_sides) {
+TEST(queue_pair_errors, message_longer_than_the_receive_fails_on_both_sides) {
   loopback pair;
   const auto memory = pair.memory(64);
   pair.b().queue.post_receive({.id = 5}, memory.slice(0, 10)).value();
@@ -122,7 +122,7 @@ TEST(queue_pair_errors, a_message_that_is_longer_than_the_receive_fails_on_both_
   EXPECT_EQ(arrived.id(), 5U);
 }
 
-TEST(queue_pair_errors, a_slice_with_a_stale_key_fails_on_this_side) {
+TEST(queue_pair_errors, slice_with_stale_lkey_fails_locally) {
   loopback pair;
   const auto memory = pair.memory(64);
   const local_slice stale(memory.slice().address(), 8,
@@ -132,7 +132,7 @@ TEST(queue_pair_errors, a_slice_with_a_stale_key_fails_on_this_side) {
   EXPECT_EQ(failed.status(), completion_status::local_protection_error);
 }
 
-TEST(queue_pair_errors, requests_behind_a_failure_are_flushed) {
+TEST(queue_pair_errors, requests_after_a_failure_are_flushed) {
   loopback pair;
   const auto memory = pair.memory(64);
   const auto beyond = remote_region({.address = 8, .length = 8, .key = remote_key(1)});
@@ -144,12 +144,12 @@ TEST(queue_pair_errors, requests_behind_a_failure_are_flushed) {
   const auto done = take(pair.a().sends, 3);
   EXPECT_EQ(done.at(0).status(), completion_status::remote_access_error);
   EXPECT_EQ(done.at(1).status(), completion_status::flushed);
-  EXPECT_EQ(done.at(2).status(), completion_status::flushed);  // unsignaled ones report failures
+  EXPECT_EQ(done.at(2).status(), completion_status::flushed);  // unsignaled, but failed
   EXPECT_EQ(done.at(1).id(), 2U);
   EXPECT_EQ(done.at(2).id(), 3U);
 }
 
-TEST(queue_pair_errors, the_error_state_flushes_everything_in_both_queues) {
+TEST(queue_pair_errors, error_state_flushes_both_queues) {
   loopback pair;
   const auto memory = pair.memory(64);
   for (std::uint64_t id = 0; id < 5; ++id)
@@ -165,7 +165,7 @@ TEST(queue_pair_errors, the_error_state_flushes_everything_in_both_queues) {
   EXPECT_EQ(take(pair.b().receives, 1).at(0).id(), 50U);
 }
 
-TEST(queue_pair_errors, posting_to_a_queue_pair_that_is_not_up_is_refused) {
+TEST(queue_pair_errors, post_before_the_required_state_is_refused) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(4).value();
@@ -182,7 +182,7 @@ TEST(queue_pair_errors, posting_to_a_queue_pair_that_is_not_up_is_refused) {
   EXPECT_NE(status.error().message().find("does not accept the request"), std::string::npos);
 }
 
-TEST(queue_pair_errors, more_inline_bytes_than_granted_are_refused) {
+TEST(queue_pair_errors, inline_data_above_the_granted_size_is_refused) {
   loopback pair;
   const std::vector<std::byte> bytes(pair.a().queue.capabilities().max_inline_data + 1);
   auto batch = pair.a().queue.start_send();

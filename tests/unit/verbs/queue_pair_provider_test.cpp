@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What queues make of providers that refuse: routes, missing interfaces, failing events.
+// Providers whose verbs fail: unresolved routes, missing interfaces, failing events.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,7 @@ class refusing : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-TEST_F(refusing, a_route_that_does_not_resolve_is_explained) {
+TEST_F(refusing, unresolved_route_is_explained) {
   for (const int code : {ETIMEDOUT, ENETUNREACH, EHOSTUNREACH}) {
     auto prepared = pd.create_qp<rc>(cq, cq, {.route = {.gid_index = gid_index(0)}}).value();
     const auto self = prepared.endpoint();
@@ -41,7 +41,7 @@ TEST_F(refusing, a_route_that_does_not_resolve_is_explained) {
   }
 }
 
-TEST_F(refusing, a_provider_without_extended_queue_pairs_makes_classic_ones) {
+TEST_F(refusing, provider_without_create_qp_ex_creates_classic_queue_pairs) {
   for (const int code : {EOPNOTSUPP, ENOSYS, EINVAL}) {
     provider.fail_verb("ibv_create_qp_ex", code);
     auto prepared = pd.create_qp<rc>(cq, cq).value();
@@ -58,8 +58,8 @@ TEST_F(refusing, a_provider_without_extended_queue_pairs_makes_classic_ones) {
   }
 }
 
-// libibverbs looks for the interface inside the object, where such providers keep other things.
-TEST_F(refusing, a_classic_queue_pair_is_never_asked_for_its_extended_interface) {
+// ibv_qp_to_qp_ex() reads a member that exists only in objects of ibv_create_qp_ex(3).
+TEST_F(refusing, qp_to_qp_ex_is_not_called_for_classic_queue_pairs) {
   static verbena::provider classic;
   classic = *soft_provider().value();
   classic.verbs.create_qp_ex.set([](ibv_context*, ibv_qp_init_attr_ex*) -> ibv_qp* {
@@ -76,7 +76,7 @@ TEST_F(refusing, a_classic_queue_pair_is_never_asked_for_its_extended_interface)
   EXPECT_FALSE(adopted.is_extended());
 }
 
-TEST_F(refusing, a_creation_that_fails_otherwise_is_not_tried_again) {
+TEST_F(refusing, other_creation_errors_are_not_retried) {
   provider.fail_verb("ibv_create_qp_ex", ENOMEM);
   const auto refused = pd.create_qp<rc>(cq, cq);
   provider.fail_call(0, 0);
@@ -85,7 +85,7 @@ TEST_F(refusing, a_creation_that_fails_otherwise_is_not_tried_again) {
   EXPECT_EQ(refused.error().call(), "ibv_create_qp_ex");
 }
 
-TEST_F(refusing, a_provider_without_extended_completion_queues_says_what_to_use) {
+TEST_F(refusing, missing_create_cq_ex_error_names_create_cq) {
   provider.fail_verb("ibv_create_cq_ex", EOPNOTSUPP);
   const auto refused = device.create_extended_cq(4);
   provider.fail_call(0, 0);
@@ -151,7 +151,7 @@ TEST_F(refusing, create_qp_on_inactive_port_is_unavailable) {
       << refused.error().message();
 }
 
-TEST_F(refusing, a_failing_query_or_notification_names_verb_and_object) {
+TEST_F(refusing, query_and_notification_errors_name_verb_and_object) {
   auto prepared = pd.create_qp<rc>(cq, cq).value();
   provider.fail_verb("ibv_query_qp", EIO);
   const auto queried = prepared.current_state();

@@ -23,7 +23,7 @@ ibv_wc received(std::uint32_t bytes, unsigned flags) {
   return wc;
 }
 
-TEST(received_datagram, message_begins_behind_the_header_and_is_shorter_by_it) {
+TEST(received_datagram, payload_begins_after_forty_bytes) {
   std::array<std::byte, 128> memory{};
   const global_route_header sent{.version = global_route_header::form::ipv4,
                                  .source = parse_gid("192.0.2.1").value(),
@@ -41,8 +41,8 @@ TEST(received_datagram, message_begins_behind_the_header_and_is_shorter_by_it) {
   EXPECT_EQ(header->destination, sent.destination);
 }
 
-TEST(received_datagram, header_is_read_only_where_there_is_one) {
-  std::array<std::byte, 128> memory{};  // zeros are no header
+TEST(received_datagram, header_is_nullopt_without_grh) {
+  std::array<std::byte, 128> memory{};  // zeros: not a header
   const auto without = received_datagram::of(received(front, 0), memory).value();
   EXPECT_EQ(without.payload().size(), 0U);
   EXPECT_FALSE(without.header().value().has_value());
@@ -50,7 +50,7 @@ TEST(received_datagram, header_is_read_only_where_there_is_one) {
   EXPECT_EQ(with.header().error().kind(), error_kind::protocol);
 }
 
-TEST(received_datagram, refuses_what_is_none_in_words) {
+TEST(received_datagram, refuses_other_completions_and_short_memory) {
   std::array<std::byte, 64> memory{};
   const auto why = [&](const ibv_wc& wc) {
     const auto refused = received_datagram::of(wc, memory);

@@ -33,7 +33,7 @@ TEST(remote_region, wire_format_is_version_address_length_key_in_network_order) 
     EXPECT_EQ(std::to_integer<int>(bytes[i]), expected[i]) << "byte " << i;
 }
 
-TEST(remote_region, survives_encoding) {
+TEST(remote_region, round_trips) {
   EXPECT_EQ(remote_region::decode(sample_region.encode()).value(), sample_region);
   EXPECT_EQ(remote_region::decode(remote_region().encode()).value(), remote_region());
 }
@@ -56,13 +56,13 @@ TEST(remote_region, unknown_versions_are_refused) {
   }
 }
 
-TEST(remote_region, an_end_beyond_the_address_space_is_refused) {
+TEST(remote_region, decode_refuses_an_end_beyond_the_address_space) {
   auto bytes = sample_region.encode();
   for (std::size_t i = 1; i < 9; ++i) bytes[i] = std::byte{0xff};
   expect_refused(bytes, "exceeds the 64-bit address space");
 }
 
-TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {
+TEST(remote_region, flipped_bits_are_decoded_as_another_region_or_refused) {
   for (std::size_t bit = 0; bit < remote_region::encoded_size * 8; ++bit) {
     auto flipped = sample_region.encode();
     flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
@@ -72,7 +72,7 @@ TEST(remote_region, flipped_bits_are_read_as_another_region_or_refused) {
   }
 }
 
-TEST(remote_region, garbage_never_becomes_a_region_that_overflows) {
+TEST(remote_region, random_bytes_never_decode_to_an_overflowing_region) {
   std::mt19937_64 random(20240607);
   for (int i = 0; i < 20000; ++i) {
     std::vector<std::byte> bytes(random() % 30);
@@ -85,7 +85,7 @@ TEST(remote_region, garbage_never_becomes_a_region_that_overflows) {
   }
 }
 
-TEST(remote_region, parts_lie_inside_and_may_be_empty) {
+TEST(remote_region, slices_are_inside_the_region_and_may_be_empty) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
   EXPECT_EQ(region.slice(10, 20),
             remote_region({.address = 1010, .length = 20, .key = remote_key(3)}));
@@ -101,7 +101,7 @@ TEST(remote_region, element_counts_in_elements) {
   EXPECT_EQ(region.element<std::uint16_t>(1, 3), region.slice(2, 6));
 }
 
-// The offsets may come from a peer: no value stops the program.
+// Offsets may come from a peer: try_slice() never stops the program.
 TEST(remote_region, try_slice_reports_the_range_and_the_length) {
   const remote_region region({.address = 1000, .length = 100, .key = remote_key(3)});
   EXPECT_EQ(region.try_slice(10, 20).value(), region.slice(10, 20));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The view of a forked child of memory that changed under its region.
+// Changes of registered memory before fork() are recorded in the child.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,9 +24,9 @@ class replaced_memory_fork : public ::testing::Test {
   }
 };
 
-// Whoever changes memory goes on as soon as the listener has read of it: a fork() right after
-// that must wait until the listener has noted it.
-TEST_F(replaced_memory_fork, child_knows_each_change_that_came_before_it) {
+// The thread that changes memory continues when the listener has read the event. A fork() at this
+// time must wait until the listener has recorded the event.
+TEST_F(replaced_memory_fork, child_has_each_change_before_the_fork) {
   for (int round = 0; round < 300; ++round) {
     const pages memory(1);
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.at(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory of the program that changes while it is registered: the device still has the pages of
-// before. Checked builds stop where such memory is used, and say nothing of what is legal.
+// Memory of the program that is remapped or discarded while it is registered: the device still has
+// the old pages. Checked builds stop the program if such memory is used, and accept valid changes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr access_flags writable = access::local_write;
 
-/// The messages of the library during its lifetime.
+/// Collects the messages of the log while it exists.
 class listening {
  public:
   listening() {
@@ -61,7 +61,7 @@ void send(side& on, const local_slice& from, call_site where = call_site::here()
   batch.submit(where).value();
 }
 
-/// `from` goes to `into`, and both requests complete.
+/// Sends `from` to `into`; both requests complete.
 void exchange(loopback& pair, const local_slice& from, const local_slice& into) {
   receive(pair.b(), into);
   send(pair.a(), from);
@@ -74,7 +74,7 @@ std::string lines(int found, int earlier) {
          "; the earlier call is at .*replaced_memory_test.cpp:" + std::to_string(earlier) + "\\)";
 }
 
-/// These tests need userfaultfd(2); legal changes also pass without it.
+/// These tests need userfaultfd(2).
 class replaced_memory_death : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -84,7 +84,7 @@ class replaced_memory_death : public ::testing::Test {
       "the memory of a request was unmapped or replaced after its registration: ";
 };
 
-TEST_F(replaced_memory_death, unmapped_and_mapped_again) {
+TEST_F(replaced_memory_death, memory_that_was_unmapped_and_mapped_again) {
   loopback pair;
   const pages memory(2);
   const int registered = __LINE__ + 1;
@@ -104,7 +104,7 @@ TEST_F(replaced_memory_death, unmapped_and_mapped_again) {
   exchange(pair, region.slice(0, 64), region.slice(64, page - 64));  // the rest is as it was
 }
 
-TEST_F(replaced_memory_death, discarded) {
+TEST_F(replaced_memory_death, memory_that_was_discarded) {
   loopback pair;
   const pages memory(3);
   const auto region =
@@ -115,7 +115,7 @@ TEST_F(replaced_memory_death, discarded) {
   exchange(pair, region.slice(0, 64), region.slice(64, 2 * page - 164));
 }
 
-TEST_F(replaced_memory_death, moved) {
+TEST_F(replaced_memory_death, memory_that_was_moved) {
   loopback pair;
   const pages memory(1);
   const pages other(1);
@@ -124,7 +124,7 @@ TEST_F(replaced_memory_death, moved) {
             other.at(0));
   const auto post = [&] { receive(pair.b(), region.slice(0, 1)); };
   EXPECT_DEATH(post(), rule + ".* were moved since");
-  // Where it is now, it is watched only if it is registered.
+  // At its new address, the memory is watched only if it is registered.
   const auto again = pair.pd().register_memory(other.all(), writable).value();
   exchange(pair, again.slice(0, 64), again.slice(64, 64));
   other.discard(0);
@@ -133,9 +133,9 @@ TEST_F(replaced_memory_death, moved) {
 }
 
 #if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
-TEST_F(replaced_memory_death, freed_and_given_back_to_the_system) {
+TEST_F(replaced_memory_death, memory_that_was_freed_and_returned_to_the_system) {
   loopback pair;
-  constexpr std::size_t bytes = 4U << 20U;  // more than malloc(3) keeps
+  constexpr std::size_t bytes = 4U << 20U;  // malloc(3) returns blocks of this size to the system
   void* const memory = std::malloc(bytes);
   const auto region =
       pair.pd().register_memory({static_cast<std::byte*>(memory), bytes}, writable).value();
@@ -161,7 +161,7 @@ TEST_F(replaced_memory_death, one_of_two_regions_over_the_same_pages_is_closed) 
   exchange(pair, region.slice(page, 64), region.slice(page + 64, page - 64));
 }
 
-TEST_F(replaced_memory_death, many_changes_are_told_each_or_not_at_all) {
+TEST_F(replaced_memory_death, many_changes_are_reported_each_or_not_at_all) {
   loopback pair;
   const pages memory(64);
   const auto region = pair.pd().register_memory(memory.all(), writable).value();
@@ -172,7 +172,7 @@ TEST_F(replaced_memory_death, many_changes_are_told_each_or_not_at_all) {
   EXPECT_DEATH(post(), rule);
 }
 
-// A child of fork() has no device: this starts with a new device.
+// A child of fork() cannot use the device. These tests start a new process with its own device.
 class replaced_memory_process_death : public replaced_memory_death {
  protected:
   replaced_memory_process_death() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -201,7 +201,7 @@ TEST_F(replaced_memory_process_death, in_flight) {
                    std::to_string(posted) + "\\)");
 }
 
-TEST_F(replaced_memory_process_death, child_of_fork_that_begins_anew) {
+TEST_F(replaced_memory_process_death, child_of_fork_with_its_own_device) {
   const auto run = [] {
     const pages watched(1);
     loopback parent;
@@ -248,9 +248,9 @@ TEST_F(replaced_memory_death, open_to_peers_while_others_use_its_addresses_is_lo
   EXPECT_EQ(to.said(), "") << "peers have no rights, or nobody used the addresses again";
 }
 
-// Legal changes are not reported.
+// Valid changes are not reported.
 
-TEST(replaced_memory, what_happens_beside_a_region_is_nobodys_business) {
+TEST(replaced_memory, changes_next_to_a_region_are_not_reported) {
   loopback pair;
   const pages memory(5);
   const auto region =
@@ -263,7 +263,7 @@ TEST(replaced_memory, what_happens_beside_a_region_is_nobodys_business) {
   ASSERT_EQ(madvise(memory.at(2), page, MADV_DONTFORK), 0);
   ASSERT_EQ(madvise(memory.at(2), page, MADV_DOFORK), 0);
   exchange(pair, region.slice(0, 64), region.slice(64, 64));
-  // And a heap that grows and shrinks around a block of it.
+  // A heap that grows and shrinks around a registered block.
   std::vector<std::byte> block(3 * page);
   const auto in_heap = pair.pd().register_memory(block, writable).value();
   for (std::size_t size = page; size < 64 * page; size *= 2) {
@@ -273,7 +273,7 @@ TEST(replaced_memory, what_happens_beside_a_region_is_nobodys_business) {
   }
 }
 
-TEST(replaced_memory, a_region_of_what_is_there_now_is_usable) {
+TEST(replaced_memory, region_registered_after_the_change_is_usable) {
   loopback pair;
   const pages memory(2);
   auto old = pair.pd().register_memory(memory.all(), writable).value();
@@ -285,7 +285,7 @@ TEST(replaced_memory, a_region_of_what_is_there_now_is_usable) {
   exchange(pair, region.slice(0, 64), region.slice(page, 64));
 }
 
-TEST(replaced_memory, memory_goes_after_its_region_and_just_before_it) {
+TEST(replaced_memory, memory_can_be_freed_after_its_region_and_just_before_it) {
   loopback pair;
   const listening to;
   for (int round = 0; round < 50; ++round) {
@@ -300,7 +300,7 @@ TEST(replaced_memory, memory_goes_after_its_region_and_just_before_it) {
   EXPECT_EQ(to.said(), "");
 }
 
-TEST(replaced_memory, a_child_of_fork_changes_its_own_copy) {
+TEST(replaced_memory, child_of_fork_changes_only_its_copy) {
   loopback pair;
   const pages memory(2);
   const auto region = pair.pd().register_memory(memory.all(), writable).value();
@@ -324,7 +324,7 @@ TEST(replaced_memory, shared_mappings_and_memory_on_demand_may_change) {
   const pages shared(2, MAP_SHARED, file);
   close(file);
   const auto region = pair.pd().register_memory(shared.all(), writable).value();
-  shared.discard(0);  // the file has it still
+  shared.discard(0);  // the file still has the bytes
   exchange(pair, region.slice(0, 64), region.slice(page, 64));
   const pages memory(2);
   const auto on_demand =

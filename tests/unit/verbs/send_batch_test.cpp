@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the batches of the classic interface hand to a provider.
+// The lists that batches of the classic interface pass to a provider.
 #include "verbena/verbs/send_batch.hpp"
 
 #include <arpa/inet.h>
@@ -393,7 +393,7 @@ TEST(send_batch_death, address_handle_of_other_domain_stops_the_program) {
                "belongs to another protection domain than the queue pair");
 }
 
-TEST(send_batch_death, atomics_have_eight_aligned_bytes) {
+TEST(send_batch_death, atomic_without_eight_aligned_bytes_stops_the_program) {
   fake_queue queue;
   send_batch<rc> batch(queue.native());
   EXPECT_DEATH(batch.fetch_and_add({}, slice, remote, 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared receive queues: what reaches the verbs, and who keeps whom.
+// Shared receive queues: arguments of the verbs, and lifetimes.
 #include "verbena/verbs/shared_receive_queue.hpp"
 
 #include <gtest/gtest.h>

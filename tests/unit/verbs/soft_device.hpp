@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The software device for tests of this module, and a catcher of what is said to the log.
+// soft0 for the tests of this module, and a collector of log lines.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace verbena::testing_support {
 
-/// The software device through `from`, which wraps its provider.
+/// Opens soft0 with `from`, which wraps its provider.
 inline result<context> open_soft(const provider& from) {
   VERBENA_TRY(const auto devices, list_devices(from));
   for (const auto& each : devices)
@@ -25,7 +25,7 @@ inline result<context> open_soft(const provider& from) {
 
 inline context open_soft() { return open_soft(*soft_provider().value()).value(); }
 
-/// Keeps what is logged while it lives. At most one exists at a time.
+/// Collects log lines while it exists. At most one exists at a time.
 class log_catcher {
  public:
   log_catcher() {
@@ -37,7 +37,7 @@ class log_catcher {
   log_catcher& operator=(const log_catcher&) = delete;
   ~log_catcher() { set_log_hook(nullptr); }
 
-  /// The warnings and errors, one a line.
+  /// Returns the warnings and errors, one per line.
   [[nodiscard]] std::string text() const {
     const std::lock_guard lock(mutex_);
     return text_;
@@ -57,7 +57,7 @@ class log_catcher {
   std::string text_;
 };
 
-/// That the message of a failed result contains `words`.
+/// Expects that the message of a failed result contains `words`.
 template <class Result>
 void expect_error(const Result& outcome, std::string_view words) {
   ASSERT_FALSE(outcome.has_value()) << "expected: " << words;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Handles may be dropped in any order, and a refused teardown is reported and never frees a parent.
+// Handles can be destroyed in any order. If a verb refuses to destroy an object, the error is
+// logged and no parent is destroyed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ using testing_support::counting_provider;
 using testing_support::log_catcher;
 using testing_support::open_soft;
 
-/// One of each object, all connected with each other.
+/// One object of each type, made from each other.
 struct everything {
   explicit everything(const provider& from) : opened(open_soft(from).value()) {
     pd = opened->allocate_pd().value();
@@ -48,7 +49,7 @@ struct everything {
   std::optional<extended_completion_queue> lazy_cq;
   std::optional<queue_pair<rc>> qp;
 
-  /// Drops the handle with this number, 0 to 6.
+  /// Destroys the handle with this number, 0 to 6.
   void drop(int which) {
     switch (which) {
       case 0:
@@ -84,7 +85,7 @@ TEST(teardown, handles_can_be_destroyed_in_any_order) {
   EXPECT_EQ(log.text(), "");
 }
 
-// Lines of the log hook at debug level.
+// Creation and destruction are logged at debug level.
 std::vector<std::string> debug_lines;
 
 TEST(teardown, lifecycle_is_logged_at_debug_level) {
@@ -113,7 +114,7 @@ TEST(teardown, parents_exist_until_last_child_is_destroyed) {
   EXPECT_EQ(counting.live(), "");
 }
 
-/// Drops everything while `verb` refuses; returns what then still exists.
+/// Destroys all handles while `verb` fails; returns the objects that still exist.
 std::string kept_when_refused(const char* verb, std::string& said) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());

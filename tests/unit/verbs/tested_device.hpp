@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device that tests of any device use: VERBENA_TEST_DEVICE names it, soft0 if it is not set.
+// The device of tests that run with any device: VERBENA_TEST_DEVICE; if not set, soft0.
 #pragma once
 
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Objects that eight threads use at once, by copies of their handles, and objects that are made on
-// one thread and used on another. ThreadSanitizer looks at this program in every run.
+// Objects that eight threads use at once, with copies of their handles, and objects that are
+// created on one thread and used on another. Each test run executes this program with
+// ThreadSanitizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ queue_pair<rc> connected_to_itself(const protection_domain& pd, const completion
   return std::move(prepared).handshake(self).value();
 }
 
-/// How often each message completed, whoever polled it.
+/// Counts the completions of each message, on all threads.
 class tally {
  public:
   void count(const completion_queue& cq) {
@@ -116,9 +117,9 @@ TEST(threads, create_and_destroy_objects_of_one_context) {
   });
 }
 
-// Each thread sends to a queue pair of its own. Its message takes whichever receive is first, and
-// whoever got the receive posts it again: memory goes from thread to thread.
-TEST(threads, post_to_a_shared_receive_queue_and_poll_the_queue_pairs_that_take_from_it) {
+// Each thread sends to its own queue pair. A message consumes the first receive of the SRQ, and the
+// thread that polls its completion posts it again: memory is passed from thread to thread.
+TEST(threads, post_to_one_srq_and_poll_its_queue_pairs) {
   const auto shared_context = open_device("soft0").value();
   const auto shared_pd = shared_context.allocate_pd().value();
   const auto sink = shared_pd.allocate(slot * thread_count, access::local_write).value();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the transports have for themselves: steps of bringing up, operations,
-// what they keep alive.
+// Properties of the transports: transitions, operations, lifetimes.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -29,7 +28,7 @@ class transports : public ::testing::Test {
   completion_queue cq = device.create_cq(16).value();
 };
 
-TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
+TEST_F(transports, transitions_of_unreliable_connections_have_no_retries) {
   const auto made = pd.create_qp<uc>(cq, cq,
                                      {.access = access::remote_write,
                                       .route = {.service_level = 3, .pkey_index = 0},
@@ -48,7 +47,7 @@ TEST_F(transports, steps_of_unreliable_connections_have_no_retries) {
   EXPECT_EQ(rts.send_psn(), packet_sequence_number(5));
 }
 
-TEST_F(transports, steps_of_datagrams_have_a_queue_key_and_no_peer) {
+TEST_F(transports, transitions_of_datagrams_have_a_qkey_and_no_peer) {
   const auto made = pd.create_qp<ud>(cq, cq, {.first_psn = packet_sequence_number(6)}).value();
   const auto init = made.init_attributes(queue_key(0x1234));
   EXPECT_EQ(init.mask(),
@@ -79,13 +78,13 @@ TEST_F(transports, unsupported_operations_are_refused_by_name) {
   EXPECT_TRUE(pd.create_qp<rc>(cq, cq, {.operations = send_operation::send}));
 }
 
-TEST_F(transports, a_path_of_unreliable_connections_is_checked_as_that_of_reliable_ones) {
+TEST_F(transports, route_of_unreliable_connection_is_checked) {
   expect_error(pd.create_qp<uc>(cq, cq, {.route = {.service_level = 16}}), "4 bits");
   expect_error(pd.create_qp<uc>(cq, cq, {.route = {.path_mtu = static_cast<mtu>(0)}}), "path MTU");
   expect_error(pd.create_qp<ud>(cq, cq, {.route = {.port = port_number(0)}}), "ports count from 1");
 }
 
-TEST_F(transports, datagram_queue_pairs_are_in_groups_until_they_leave) {
+TEST_F(transports, attached_queue_pair_receives_until_it_is_detached) {
   const queue_key key(0x1234);
   const auto group = parse_gid("239.7.7.7").value();
   const auto own = device.routable_gid(port_number(1)).value();
@@ -116,7 +115,7 @@ TEST_F(transports, datagram_queue_pairs_are_in_groups_until_they_leave) {
   EXPECT_TRUE(std::move(again).close());
 }
 
-TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
+TEST_F(transports, queue_pair_keeps_its_srq_alive) {
   auto shared = pd.create_srq({}).value();
   auto made = pd.create_qp<rc>(cq, cq, shared).value();
   EXPECT_EQ(made.native()->srq, shared.native());
@@ -128,13 +127,13 @@ TEST_F(transports, queue_pairs_keep_their_shared_receive_queue) {
   EXPECT_TRUE(std::move(again).close());
 }
 
-TEST_F(transports, a_shared_receive_queue_of_another_open_device_is_refused) {
+TEST_F(transports, srq_of_another_context_is_refused) {
   const auto other = open_device("soft0").value();
   const auto foreign = other.allocate_pd().value().create_srq({}).value();
   expect_error(pd.create_qp<rc>(cq, cq, foreign), "another open device");
 }
 
-TEST_F(transports, unreliable_connections_take_no_shared_receives) {
+TEST_F(transports, srq_with_unreliable_connection_is_refused) {
   const auto shared = pd.create_srq({}).value();
   const auto refused = pd.create_qp<uc>(cq, cq, shared);
   ASSERT_FALSE(refused);
@@ -145,7 +144,7 @@ TEST_F(transports, unreliable_connections_take_no_shared_receives) {
 #ifdef VERBENA_CHECKED
 using transports_death = transports;
 
-TEST_F(transports_death, an_operation_that_was_not_asked_for_is_not_posted) {
+TEST_F(transports_death, post_of_unrequested_operation_stops_the_program) {
   ibv_qp_ex native{};
   native.wr_start = [](ibv_qp_ex*) {};
   native.wr_abort = [](ibv_qp_ex*) {};
@@ -155,7 +154,7 @@ TEST_F(transports_death, an_operation_that_was_not_asked_for_is_not_posted) {
   EXPECT_DEATH(batch.send({}, slice), "was not created for this operation");
 }
 
-TEST_F(transports_death, a_queue_pair_with_shared_receives_takes_none_itself) {
+TEST_F(transports_death, receive_on_queue_pair_with_srq_stops_the_program) {
   const auto shared = pd.create_srq({}).value();
   auto made = pd.create_qp<rc>(cq, cq, shared).value();
   const auto self = made.endpoint();

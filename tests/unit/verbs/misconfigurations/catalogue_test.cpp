@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every misconfiguration of the catalogue is provoked: its error names the call, the number and the
-// object, and its diagnosis is its own.
+// Provokes each misconfiguration of the catalogue. Its error has call, code and object, and a
+// diagnosis that no other misconfiguration has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::size_t count(provoked kind) {
   return static_cast<std::size_t>(std::ranges::count(catalogue, kind, &row::kind));
 }
 
-TEST(misconfigurations, each_is_named_by_a_diagnosis_of_its_own) {
+TEST(misconfigurations, each_has_a_distinct_diagnosis) {
   std::vector<std::string> diagnoses;
   for (const row& each : catalogue) {
     const error failed = each.provoke();
@@ -50,14 +50,14 @@ TEST(misconfigurations, each_is_named_by_a_diagnosis_of_its_own) {
     EXPECT_NE(failed.diagnosis().find(each.words), std::string::npos) << shown;
     diagnoses.emplace_back(failed.diagnosis());
   }
-  // Two causes never have one text.
+  // No two misconfigurations have the same diagnosis.
   for (std::size_t i = 0; i < std::size(catalogue); ++i)
     for (std::size_t j = 0; j < std::size(catalogue); ++j)
       EXPECT_TRUE(i == j || diagnoses[j].find(catalogue[i].words) == std::string::npos)
           << catalogue[j].name << " has the words of " << catalogue[i].name << ": " << diagnoses[j];
 }
 
-TEST(misconfigurations, enough_are_provoked_and_most_of_them_are_real) {
+TEST(misconfigurations, at_least_sixty_are_provoked_and_forty_are_real) {
   EXPECT_GE(std::size(catalogue), 60U);
   EXPECT_GE(count(provoked::real), 40U);
   EXPECT_LT(count(provoked::injected), count(provoked::real) / 2);

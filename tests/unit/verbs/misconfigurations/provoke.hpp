@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions that provoke the misconfigurations of catalogue.inc, and what they share.
+// The functions that provoke the misconfigurations of catalogue.inc, and shared helpers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace verbena::misconfigurations {
 
-/// The error of something that must fail.
+/// Returns the error of a result that must be a failure.
 template <class Outcome>
 error error_of(Outcome&& outcome) {
   if (!outcome) return std::forward<Outcome>(outcome).error();
@@ -20,7 +20,7 @@ error error_of(Outcome&& outcome) {
   return error(error_kind::os, 0, "nothing failed");
 }
 
-// One for each row.
+// One function for each row.
 #define GROUP(title)
 #define ROW(name, kind, title, call, number, object, words) error name();
 #include "tests/unit/verbs/misconfigurations/catalogue.inc"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bytes from peers, and the exchange of endpoints by TCP.
+// Misconfigurations: bytes from peers, and the exchange of endpoints by TCP.
 #include <array>
 #include <cstddef>
 #include <optional>

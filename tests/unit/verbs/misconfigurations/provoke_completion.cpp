@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests that fail: what the queue pair says of their completions.
+// Misconfigurations: failed requests, as described by the queue pair.
 #include <chrono>
 #include <utility>
 
@@ -42,7 +42,7 @@ error failed_receive(const side& of) {
   return described(of, of.receives, {.operation = opcode::receive});
 }
 
-// Posts what `add` adds, on A; returns what A says of the failure.
+// Posts the requests that `add` adds to A; returns the description of the failure by A.
 template <class Add>
 error failing(loopback& pair, const request_details& known, Add&& add) {
   auto batch = pair.a().queue.start_send();
@@ -72,12 +72,12 @@ remote_region with_key(const remote_region& of, std::uint32_t key) {
   return remote_region({.address = of.address(), .length = of.length(), .key = remote_key(key)});
 }
 
-// Ends what is posted there, before its memory goes.
+// Flushes the posted requests before their memory is freed.
 void forget(test::side& of) {
   of.queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
 }
 
-// A message into a receive whose region has only the access flags `rights`.
+// Sends a message to a receive whose region has the access flags `rights`.
 struct message_into {
   explicit message_into(access_flags access)
       : pair(impatient()), room(pair.pd().allocate(64, access).value()), data(pair.memory(64)) {
@@ -98,7 +98,7 @@ struct message_into {
   memory_region data;
 };
 
-// A message that is longer than the receive that it meets.
+// Sends a message that is longer than the receive.
 struct long_message {
   long_message() : pair(impatient()), memory(pair.memory(64)) {
     pair.b().queue.post_receive({.id = 5}, memory.slice(0, 10)).value();
@@ -117,7 +117,7 @@ struct long_message {
   memory_region memory;
 };
 
-// A message to a queue pair that `spoil` changed, or brought up only so far.
+// Sends a message to a queue pair that `spoil` changed or left in an earlier state.
 template <class Spoil>
 error message_to_spoilt_peer(Spoil&& spoil) {
   const auto device = open_device("soft0").value();
@@ -196,7 +196,7 @@ error queue_pair_right_to_read() {
   return failing_read(pair, memory.slice(), memory.remote());
 }
 error atomic_misaligned() {
-  // The library itself refuses such a request, so it is posted by the C interface.
+  // The library refuses such a request, so the C API posts it.
   loopback pair(impatient());
   const auto memory = pair.memory(64);
   ibv_sge into{.addr = memory.slice().address(), .length = 8, .lkey = memory.local_key().value()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Completion queues and channels: making them, overflowing them, closing them too early.
+// Misconfigurations: completion queues and channels.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 using testing_support::open_soft;
 
-// The remaining objects when `verb` refuses to destroy the object of `make`.
+// Returns the error if `verb` refuses to destroy the object of `make`.
 template <class Make>
 error closing_with(const char* verb, int code, Make&& make) {
   failing_provider failing(*soft_provider().value());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Libraries, devices, ports and their tables.
+// Misconfigurations: libraries, devices, ports and their tables.
 #include "tests/unit/sys/fresh_process.hpp"
 #include "tests/unit/verbs/misconfigurations/provoke.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
@@ -19,7 +19,7 @@ error loading(sys::rdma_library which, const char* variable, const char* file) {
   return error_of(sys::load_system_library(which));
 }
 
-// The error of opening soft0 when `verb` fails.
+// Returns the error of opening soft0 if `verb` fails.
 error opening_with(const char* verb, int code) {
   failing_provider failing(*soft_provider().value());
   failing.fail_verb(verb, code);

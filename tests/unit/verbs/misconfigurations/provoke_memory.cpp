@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory regions and protection domains.
+// Misconfigurations: memory regions and protection domains.
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ using testing_support::open_soft;
 
 protection_domain domain() { return open_soft().allocate_pd().value(); }
 
-// A page with these rights of mmap(2), while it lives.
+// A page with these protection flags of mmap(2).
 class page {
  public:
   explicit page(int protection)
@@ -78,7 +78,7 @@ error no_huge_pages() {
                                     {.huge_pages = huge_pages::required}));
 }
 error locked_memory() {
-  // A device of the kernel's pins what it registers; the limit is this process's own.
+  // Devices of the kernel pin registered memory. The test sets the limit of its process.
   rlimit before{};
   EXPECT_EQ(::getrlimit(RLIMIT_MEMLOCK, &before), 0);
   const rlimit lowered{.rlim_cur = rlim_t{12} * 1024, .rlim_max = before.rlim_max};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs: making them, bringing them up, posting to them.
+// Misconfigurations: creation and connection of queue pairs, and posts.
 #include <utility>
 #include <vector>
 
@@ -15,7 +15,7 @@ using attribute = queue_pair_attribute;
 using state = queue_pair_state;
 using testing_support::open_soft;
 
-// A queue pair in RESET, with what it needs.
+// A queue pair in RESET, with the objects that it needs.
 struct bench {
   explicit bench(const queue_pair_options<rc>& options = {})
       : device(open_soft()),
@@ -24,7 +24,7 @@ struct bench {
         prepared(pd.create_qp<rc>(cq, cq, options).value()),
         self(prepared.endpoint()) {}
 
-  // The attributes of the step to RTR, to the queue pair itself.
+  // Returns the attributes of the transition to RTR, with the queue pair as its own peer.
   [[nodiscard]] queue_pair_attributes to_rtr() const {
     return prepared.rtr_attributes(self).value();
   }
@@ -53,7 +53,7 @@ error creating(const queue_pair_options<rc>& options) {
   return error_of(device.allocate_pd().value().create_qp<rc>(cq, cq, options));
 }
 
-// RTR with another address vector.
+// Returns the error of the transition to RTR with another address vector.
 error rtr_to(address_vector (*change)(address_vector)) {
   bench made;
   auto attributes = made.to_rtr();
@@ -65,7 +65,7 @@ std::vector<local_slice> five_slices(const memory_region& of) {
   return {of.slice(0, 8), of.slice(8, 8), of.slice(16, 8), of.slice(24, 8), of.slice(32, 8)};
 }
 
-// Posts one message with these slices on a connected pair, which is refused.
+// Posts a message with these slices, which is refused.
 template <class Slices>
 post_status send_once(queue_pair<rc>& queue, const Slices& data) {
   auto batch = queue.start_send();
@@ -215,7 +215,7 @@ error receive_in_reset() {
   return queue.describe_refused_receive(queue.post_receive({.id = 1}, memory.slice()));
 }
 error send_queue_full() {
-  // Messages that wait for a receive keep their places.
+  // Messages without a receive stay in the send queue.
   bench made({.queues = {.max_send_wr = 2}, .reliability = {.rnr_retry_count = 7}});
   const auto memory = made.pd.allocate(64, access::local_write).value();
   auto queue = std::move(made.prepared).handshake(made.self).value();

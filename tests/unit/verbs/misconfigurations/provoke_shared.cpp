@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared receive queues, and senders of datagrams.
+// Misconfigurations: shared receive queues, and addresses of senders.
 #include <optional>
 #include <utility>
 
@@ -34,7 +34,7 @@ error receive_beside_shared_queue() {
   const auto self = prepared.endpoint();
   auto queue = std::move(prepared).handshake(self).value();
   const auto memory = pd.allocate(64, access::local_write).value();
-  // The library's queue pair has no such call: the C interface has.
+  // The library does not have such a function, so the C API posts the request.
   ibv_sge into{.addr = memory.slice().address(), .length = 64, .lkey = memory.local_key().value()};
   ibv_recv_wr request{};
   request.sg_list = &into;

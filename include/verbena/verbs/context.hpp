@@ -112,7 +112,8 @@ class context : public handle<detail::context_state> {
   /// Creates an extended completion queue: ibv_create_cq_ex(3). Errors: those of create_cq();
   /// `not_supported` if the device does not support extended completion queues or an option.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(std::uint32_t capacity) const;
-  /// Creates an extended completion queue with options. Errors: those without options.
+  /// Creates an extended completion queue with options. Errors: those of create_cq() and of
+  /// create_extended_cq() without options.
   [[nodiscard]] result<extended_completion_queue> create_extended_cq(
       std::uint32_t capacity, const extended_completion_queue_options& options) const;
   /// Creates a completion channel: ibv_create_comp_channel(3).

@@ -90,10 +90,10 @@ template <class Result, class... Arguments>
 /// The current completion of a lazy_poll. Each function reads one field from the queue of the
 /// device.
 ///
-/// It is valid until the pass moves to the next completion or ends. Checked builds stop the program
-/// if it is read later. All builds stop the program if it reads a field that the queue was not
-/// created with (adopted queues: see extended_completion_queue::adopt()). If the request failed,
-/// only id(), status(), queue_pair() and vendor_error() are defined.
+/// The completion is valid until the pass moves to the next completion or ends. Checked builds stop
+/// the program if the completion is read later. All builds stop the program if it reads a field
+/// that the queue was not created with (adopted queues: extended_completion_queue::adopt()). If the
+/// request failed, only id(), status(), queue_pair() and vendor_error() are defined.
 /// Threads: one thread at a time, the thread of the pass.
 class lazy_completion {
  public:

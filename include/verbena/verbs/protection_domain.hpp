@@ -106,10 +106,10 @@ class protection_domain : public handle<detail::protection_domain_state> {
   /// Without access::on_demand, the device pins the present pages. If the program then remaps or
   /// discards (MADV_DONTNEED) the memory, program and device use different pages.
   ///
-  /// Errors: `invalid_argument` for an empty span, contradictory access flags, and a range of work
-  /// request addresses that ends beyond 2^64; `not_supported` for `base_address` if libibverbs does
-  /// not support it; otherwise the errno of the verb. The message of ENOMEM has the locked-memory
-  /// limit and the needed size.
+  /// Errors: `invalid_argument` for an empty span, contradictory access flags, a `base_address`
+  /// with access::zero_based, and a `base_address` from which the range ends beyond 2^64;
+  /// `not_supported` for `base_address` if libibverbs does not support it; otherwise the errno of
+  /// the verb. The message of ENOMEM has the locked-memory limit and the needed size.
   [[nodiscard]] result<memory_region> register_memory(std::span<std::byte> memory,
                                                       access_flags access,
                                                       register_options options = {},

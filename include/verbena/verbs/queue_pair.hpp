@@ -111,7 +111,7 @@ class queue_pair : public queue_pair_base,
   /// of other hosts only after the port joined the group: cm::identifier::join_multicast() does
   /// that, and returns GID and LID. Attaching again has no effect.
   ///
-  /// Errors: EINVAL if `group` is not a multicast GID; ENOMEM beyond
+  /// Errors: EINVAL if `group` is not a multicast GID or `where` is not its LID; ENOMEM beyond
   /// device_attributes::max_multicast_groups or max_group_members; `not_supported` if the device
   /// does not support multicast. May block in the kernel.
   [[nodiscard]] result<void> attach(const gid& group, lid where = {})

@@ -25,14 +25,14 @@ class protection_domain;
 
 /// Options of protection_domain::create_srq(). Source: ibv_create_srq(3).
 struct shared_receive_queue_options {
-  std::uint32_t max_wr = 64;  ///< outstanding receives; at least 1
-  std::uint32_t max_sge = 1;  ///< scatter/gather elements of one receive
+  std::uint32_t max_wr = 64;  ///< maximum number of outstanding receives; at least 1
+  std::uint32_t max_sge = 1;  ///< maximum number of scatter/gather elements of one receive
 };
 
 /// The result of shared_receive_queue::query(). Source: ibv_query_srq(3).
 struct shared_receive_queue_attributes {
-  std::uint32_t max_wr = 0;   ///< outstanding receives
-  std::uint32_t max_sge = 0;  ///< scatter/gather elements of one receive
+  std::uint32_t max_wr = 0;   ///< maximum number of outstanding receives
+  std::uint32_t max_sge = 0;  ///< maximum number of scatter/gather elements of one receive
   std::uint32_t limit = 0;    ///< the armed limit; 0 if it is not armed
 };
 
@@ -90,8 +90,8 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
   ///
   /// Errors: EINVAL if `limit` exceeds `max_wr`; otherwise the errno of the verb.
   [[nodiscard]] result<void> arm_limit(std::uint32_t limit) const;
-  /// Changes the number of outstanding receives to at least `max_wr`: ibv_modify_srq(3). May block
-  /// in the kernel.
+  /// Changes the maximum number of outstanding receives to at least `max_wr`: ibv_modify_srq(3).
+  /// Keeps the posted receives. May block in the kernel.
   ///
   /// Errors: `not_supported` or EINVAL if the device cannot resize (device_capability::srq_resize);
   /// EINVAL if `max_wr` exceeds the limit of the device, or is less than the number of outstanding

@@ -24,6 +24,13 @@ def own_mounts():
 
 
 @functools.cache
+def own_users():
+    """Returns whether a process can create its own user namespace."""
+    return subprocess.run(["unshare", "--user", "true"], stdin=subprocess.DEVNULL, capture_output=True,
+                          check=False).returncode == 0
+
+
+@functools.cache
 def own_network():
     """Returns whether a process can create its own network namespace."""
     return any(subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0

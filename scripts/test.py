@@ -227,6 +227,7 @@ CONDITIONS = {
     "everywhere": lambda: True,
     "not-root": lambda: os.geteuid() != 0,
     "no-mounts": lambda: places.own_mounts() is None,
+    "no-users": lambda: os.geteuid() == 0 and not places.own_users(),
     "no-network": lambda: not places.own_network(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
     "no-userfaultfd": lambda: not places.tells_of_memory(),

@@ -30,7 +30,8 @@ const char* describe(peer_end why) noexcept {
     case peer_end::exited:
       return "the process exited or closed its device";
     case peer_end::other_user:
-      return "the slot belongs to a process of another user";
+      return "the process belongs to another user, or the user namespace of this process does not "
+             "map its user";
     case peer_end::other_version:
       return "the process uses another version of the software device";
     case peer_end::broken_protocol:

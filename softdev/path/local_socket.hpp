@@ -42,10 +42,14 @@ class local_name {
 /// when there is none.
 [[nodiscard]] socket_or_error accept_own_user(int listener, int most) noexcept;
 
-/// The process at the other end of a socket, when it belongs to our user. `pid` is 0 when it is
-/// outside our pid namespace.
+/// Returns whether the user ID of this process identifies one user. It does not if this process is
+/// in a user namespace that does not map it: such a process, and every other one without a mapping,
+/// is seen as the overflow user ID (user_namespaces(7)).
+[[nodiscard]] bool own_user_is_identified() noexcept;
+
+/// The process at the other end of a socket. `pid` is 0 if it is outside our pid namespace.
 struct socket_peer {
-  bool same_user = false;
+  bool same_user = false;  ///< false if own_user_is_identified() is false
   pid_t pid = 0;
 };
 [[nodiscard]] socket_peer identify_peer(int socket) noexcept;

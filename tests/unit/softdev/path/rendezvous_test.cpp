@@ -2,6 +2,8 @@
 // Slots and messages.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -119,6 +121,49 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
     return 3;
   });
   EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
+}
+
+// Two users whose namespaces do not map them: both are seen as user 65534.
+TEST(rendezvous, users_without_a_mapping_do_not_meet) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const auto become = [](uid_t user) {
+    // A process that changed its user is not dumpable: its files in /proc belong to root.
+    return ::setuid(user) == 0 && ::unshare(CLONE_NEWUSER) == 0;
+  };
+  testing::child owner([&](int to_parent) {
+    if (!become(1001)) {
+      testing::tell(to_parent, slot_count);
+      return 77;
+    }
+    auto claim = slot_claim::take().value();
+    testing::tell(to_parent, claim.slot());
+    pollfd waiting{claim.fd(), POLLIN, 0};
+    if (::poll(&waiting, 1, 30'000) != 1) return 1;
+    return claim.accept() ? 2 : 0;
+  });
+  const auto slot = owner.read<std::uint32_t>();
+  if (slot == slot_count) {
+    EXPECT_EQ(owner.wait(), 77);
+    GTEST_SKIP() << "no user namespaces here";
+  }
+  testing::child other([&](int to_parent) {
+    if (!become(1002)) return 77;
+    testing::tell(to_parent, own_user_is_identified() ? 1 : 0);
+    testing::tell(to_parent, connect_to_slot(slot).error);
+    return 0;
+  });
+  EXPECT_EQ(other.read<int>(), 0);
+  EXPECT_EQ(other.read<int>(), EACCES);
+  EXPECT_EQ(other.wait(), 0);
+  EXPECT_EQ(owner.wait(), 0) << "2: the owner accepted it";
+}
+
+TEST(rendezvous, user_of_the_host_is_identified) {
+  testing::child nobody([](int) {
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 1;
+    return own_user_is_identified() ? 0 : 2;
+  });
+  EXPECT_EQ(nobody.wait(), 0);
 }
 
 TEST(rendezvous, accept_without_waiting_peer_returns_empty) {

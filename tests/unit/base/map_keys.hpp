@@ -28,6 +28,8 @@ void expect_different_keys(const std::vector<Key>& values) {
   EXPECT_EQ(map.size(), values.size());
   EXPECT_EQ(hashes.size(), values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t j = 0; j < values.size(); ++j)
+      EXPECT_EQ(values[i] == values[j], i == j) << i << ", " << j;
     const Key copy = values[i];
     const auto found = map.find(copy);
     ASSERT_NE(found, map.end()) << i;

@@ -25,17 +25,19 @@ namespace detail {
 }  // namespace detail
 
 /// Connects `prepared` with the peer's queue pair, and returns what was agreed. Both sides call
-/// this function at the same point of their use of the stream. They exchange the addresses of their
-/// ports and their limits, decide by one rule (`decide()`), connect and send probe messages. If a
-/// port changes meanwhile, they begin again.
+/// this function, with no unread message on the stream. They exchange the addresses and limits of
+/// their ports, compute the same connection parameters from both (`decide()`), connect and,
+/// depending on `options.probing`, send probe messages. If a port changes meanwhile, they begin
+/// again, at most five times. With a peer of version 1 only endpoints are exchanged.
 ///
 /// `post_receives` is called with the connected queue pair: it posts the receives for the peer's
-/// first messages and returns a `result<void>`. The function returns when the peer can receive,
-/// too: the first message of either side meets a posted receive. `until` applies to all steps.
+/// first messages and returns a `result<void>`. The function returns after both sides have called
+/// theirs, so the first message of each side finds a receive if the other side posted one. `until`
+/// limits the waits for the peer, but not `post_receives` or calls of the kernel.
 ///
-/// If a step fails on this side, the peer receives the reason and the queue pair is destroyed.
-/// Errors: those of negotiation::failure(), of the stream and of `post_receives`.
-/// Blocks and allocates.
+/// If a step fails, the queue pair is destroyed, and the stream cannot be used again. The reason is
+/// sent to the peer, unless the stream itself failed. Errors: those of negotiation::failure(), of
+/// the stream and of `post_receives`. Blocks and allocates.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(
@@ -65,8 +67,8 @@ template <connected_transport Transport, class PostReceives>
   return std::move(made.queue);
 }
 
-/// Connects as negotiate_queue_pair(), without posting receives: for a side whose peer does not
-/// send first.
+/// Connects as negotiate_queue_pair(), without posting receives: for queue pairs with an SRQ, and
+/// for a side whose peer does not send first.
 template <connected_transport Transport>
 [[nodiscard]] result<queue_pair<Transport>> connect_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,

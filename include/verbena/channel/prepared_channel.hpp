@@ -7,9 +7,8 @@
 //
 // or with the connection manager (cm/connector.hpp, cm/listener.hpp):
 //
-//   auto channel = std::move(prepared).connect(peer, {}, until).value();     // active side
+//   auto channel = std::move(prepared).connect(peer, {}, until).value();  // the active side, or
 //   auto channel = std::move(prepared).accept(std::move(request), {}, until).value();  // passive
-//   side
 #pragma once
 
 #include <memory>
@@ -44,32 +43,38 @@ class [[nodiscard]] prepared_channel {
   /// it along with the endpoint.
   [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return continuation_; }
 
-  /// Connects to an endpoint that the program has exchanged; `told` is the token of the peer.
+  /// Connects to an endpoint that the program has exchanged; `peer_token` is the token of the peer.
+  /// endpoint() of this channel makes a loopback connection.
   ///
-  /// Its own endpoint connects the channel to itself. The peer may not be ready when the call
-  /// returns: see prepared_queue_pair::handshake(), also for the errors. May block in the kernel
-  /// while the address of the peer is resolved.
-  [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote,
-                                          const std::optional<verbena::resume_token>& told = {}) &&;
+  /// The peer may not be ready when the call returns: see prepared_queue_pair::handshake(), also
+  /// for the errors. Allocates; may block in the kernel while the address of the peer is resolved.
+  [[nodiscard]] result<channel> handshake(
+      const verbena::endpoint& remote,
+      const std::optional<verbena::resume_token>& peer_token = {}) &&;
 
-  /// Connects over `peer`, as bringup::negotiate_queue_pair(), which lists the errors.
+  /// Connects over `peer`, as bringup::negotiate_queue_pair(). The peer calls connect() or
+  /// channel::reconnect(). The message of `options` is replaced by the resume token.
   ///
-  /// The peer calls connect() or channel::reconnect(). The message of `options` is replaced by the
-  /// resume token. When the call returns, both sides are ready. Blocks and allocates.
+  /// When the call returns, both queue pairs can receive, but no receives are posted: a message
+  /// that arrives earlier is retried (reliability::rnr_retry_count). Errors: those of
+  /// negotiate_queue_pair(); `protocol` if the peer's message is not a resume token. Blocks and
+  /// allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
 
   /// Connects with the connection manager, as cm::connector::connect(), which lists the errors.
   ///
-  /// `prepare` posts receives before the peer may send; if it fails, the connection ends. The
-  /// protection domain belongs to `peer.context()`, and the port is `peer.port()`. Destroying the
-  /// channel closes the connection. Blocks and allocates.
+  /// `prepare` posts receives before the peer may send, and does nothing else with the channel. If
+  /// it fails, the connection ends. Preconditions: the protection domain belongs to
+  /// `peer.context()`, and `options().route.port` is `peer.port()`. Destroying the channel closes
+  /// the connection. Blocks and allocates.
   ///
-  /// iWARP supports no other way, and does not retry a message without a receive: post the receives
-  /// in `prepare`. If both sides may send first, both set cm::first_sender::passive.
+  /// On iWARP, only the connection manager connects a channel, and a message that finds no receive
+  /// is not retried: post the receives in `prepare`. If the accepting side may send before it has
+  /// received a message, both sides set cm::first_sender::passive.
   ///
-  /// If `options` has no private data, the resume token of 56 bytes is sent for
-  /// channel::reconnect().
+  /// If `options` has no private data, the resume token of 56 bytes is sent. Otherwise the peer
+  /// does not get it, and channel::reconnect() cannot match the connections.
   [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
                                         deadline until, const channel_preparation& prepare = {}) &&;
   /// Accepts a request, as cm::connection_request::accept(); otherwise as connect().
@@ -91,7 +96,7 @@ class [[nodiscard]] prepared_channel {
       const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
       const channel_options& options);
   [[nodiscard]] channel with(queue_pair<rc> connected,
-                             const std::optional<verbena::resume_token>& told) &&;
+                             const std::optional<verbena::resume_token>& peer_token) &&;
   template <class Bring>
   [[nodiscard]] static result<channel> manage(prepared_channel self,
                                               const cm::connection_options& options,

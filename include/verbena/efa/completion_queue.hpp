@@ -5,7 +5,7 @@
 //
 //   for (const auto& done : cq.poll())
 //     if (const auto number = efa::known_sender(done)) { … }      // of efa::number_of(handle)
-//     else if (const auto gid = cq.source_gid(done)) { … }        // create a handle to reply
+//     else if (const auto gid = cq.source_gid(done)) { … }        // for a new handle
 #pragma once
 
 #include <infiniband/efadv.h>
@@ -22,14 +22,15 @@
 
 namespace verbena::inline VERBENA_ABI::efa {
 
-/// The device's number of an address handle; handles of one port share it.
+/// The device's address handle number (AHN). Handles for one remote GID can have the same number.
 using address_handle_number = strong_id<struct address_handle_number_tag, std::uint16_t>;
 
 /// Returns the number of `way`: efadv_query_ah(3). Does not block. Errors: `not_supported` for
 /// handles of other devices; `unavailable` if libefa cannot be loaded.
 [[nodiscard]] result<address_handle_number> number_of(const address_handle& way);
 
-/// Returns the number of the sender's address handle; `nullopt` if this process has none. Needs
+/// Returns the number of the sender's address handle; `nullopt` if no address handle
+/// matches. Needs
 /// completion_field::source_lid, which has the number on EFA. Precondition: a receive that is ok().
 [[nodiscard]] inline std::optional<address_handle_number> known_sender(
     const lazy_completion& received) {
@@ -39,20 +40,21 @@ using address_handle_number = strong_id<struct address_handle_number_tag, std::u
   return address_handle_number(number);
 }
 
-/// The usual fields and those that identify the sender.
+/// The fields of a receive, and those that identify its sender.
 inline constexpr completion_fields sender_fields =
     completion_field::byte_length | completion_field::immediate | completion_field::queue_pair |
     completion_field::source_queue_pair | completion_field::source_lid;
 
 /// A completion queue with the GIDs of unknown senders, from efa::create_cq().
-/// Threads: as verbena::completion_queue.
+/// Threads: as verbena::extended_completion_queue.
 class completion_queue : public extended_completion_queue {
  public:
   /// Returns the GID of a sender without an address handle in this process; `nullopt` for known
-  /// senders. Precondition: `received` is the completion of a receive of this queue that is ok().
+  /// senders. Precondition: `received` is the current completion of a poll() of this queue, a
+  /// receive that is ok().
   [[nodiscard]] std::optional<gid> source_gid(const lazy_completion& received) const;
 
-  /// Destroys the queue, or returns it with the reason.
+  /// Destroys the queue. If it is shared, or if the verb fails, returns it with the error.
   [[nodiscard]] close_result<completion_queue> close() && { return close_handle(std::move(*this)); }
 
  private:
@@ -64,8 +66,8 @@ class completion_queue : public extended_completion_queue {
   verbena::detail::native_pointer<efadv_cq> reader_;
 };
 
-/// Creates a completion queue for all transports: efadv_create_cq(3). Allocates; may block in the
-/// kernel.
+/// Creates a completion queue for queue pairs of SRD and UD: efadv_create_cq(3). known_sender()
+/// needs completion_field::source_lid in `options.fields`. Allocates; may block in the kernel.
 ///
 /// Errors: `not_supported` for a device that is not an EFA or lacks efa::capability::source_gid;
 /// `unavailable` if libefa cannot be loaded; otherwise those of context::create_extended_cq().

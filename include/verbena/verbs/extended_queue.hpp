@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The extended interface of queue pairs: ibv_wr_post(3). The provider writes each request into the
-// queue of the device at once; there is no list of requests. Some operations exist only here.
+// The extended interface of queue pairs: ibv_wr_post(3). Requests are built in the provider's send
+// queue instead of a list of ibv_send_wr; submit() posts them. Some operations exist only here.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -29,7 +29,8 @@ namespace verbena::inline VERBENA_ABI {
 ///
 /// A queue pair has one open batch at a time: until submit(), or until the batch is destroyed,
 /// which discards its requests. submit() posts all requests or none. If more than `Capacity`
-/// requests are added, submit() posts none of them and returns ENOBUFS.
+/// requests are added, submit() posts none of them and returns ENOBUFS. Batches cannot be copied or
+/// moved.
 ///
 /// SRD requests complete in any order: the contract of each ends with its own completion, not with
 /// that of a later request.
@@ -66,8 +67,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// Adds a SEND: a message for the next receive of the peer.
   ///
   /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
-  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
-  /// must stay valid until this function returns. Call it on the thread that uses the queue pair.
+  /// of this request, or (not on SRD) of a later request of this send queue, was polled. Lists and
+  /// inline bytes must stay valid until this function returns. Call it on the thread that uses the
+  /// queue pair.
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
@@ -114,7 +116,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
   ///
-  /// *Contract.* That of send(). If the peer deregisters `to` earlier, the request fails.
+  /// *Contract.* That of send(). The peer must keep `to` registered until the bytes are written
+  /// there. Otherwise RC completes with `remote_access_error` and UC loses the write without an
+  /// error.
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -170,10 +174,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
-  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of this request, or of a later request of this send queue, was
-  /// polled. A list must stay valid until this function returns. Call it on the thread that uses
-  /// the queue pair.
+  /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
+  /// or write it, until the completion of this request, or of a later request of this send queue,
+  /// was polled. A list must stay valid until this function returns. Call it on the thread that
+  /// uses the queue pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -232,13 +236,15 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(before);
   }
 
-  /// Posts all requests or none, with one doorbell, and ends the batch: ibv_wr_complete(). Does not
-  /// block or allocate.
+  /// Posts all requests or none, with as few doorbells as the provider permits, and ends the batch:
+  /// ibv_wr_complete(). Does not block or allocate.
   ///
-  /// Errors: ENOBUFS if requests were added beyond the capacity. ENOMEM (rxe: ENOSPC) if the send
+  /// Errors: ENOBUFS if requests were added beyond the capacity; the batch then stays open, and
+  /// submit() returns ENOBUFS again, until the batch is destroyed. ENOMEM (rxe: ENOSPC) if the send
   /// queue has no room for all of them. Otherwise the errno of ibv_wr_complete(3).
   ///
-  /// *Contract.* If submit() succeeds, the contract of each request begins here.
+  /// *Contract.* If submit() succeeds, memory and address handles must stay valid as the contract
+  /// of each request says. If it fails, the program may reuse them.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
     VERBENA_CHECK(queue_ != nullptr, "submit() of a batch that was submitted before");
@@ -316,13 +322,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
 template <transport Transport>
 class extended_queue : public single_operations<extended_queue<Transport>, Transport> {
  public:
-  /// Makes a poster to `queue`, which must outlive the poster.
+  /// Constructs a poster for `queue`, which must outlive the poster.
   explicit extended_queue(ibv_qp_ex* queue) noexcept : queue_(queue) {}
 
   /// Opens a batch of up to `Capacity` send requests.
   ///
   /// *Contract.* No other batch of the queue pair is open, and none is opened before this batch
-  /// ends. Checked builds stop the program otherwise.
+  /// ends. Checked builds stop the program if one thread does so.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline extended_batch<Transport, Capacity> start_send(
       call_site where = call_site::here()) {

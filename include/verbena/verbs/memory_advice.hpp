@@ -11,22 +11,22 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Advice for memory that was registered with access::on_demand. Values as in
-/// `ib_uverbs_advise_mr_advice`.
+/// Prefetch advice for a memory region with on-demand paging (ODP): access::on_demand. Pages are
+/// not pinned; later accesses can still fault. Values as in `ib_uverbs_advise_mr_advice`.
 enum class memory_advice : std::uint32_t {
   prefetch = 0,           ///< faults the pages in for reading
-  prefetch_write = 1,     ///< faults the pages in for reading and writing
+  prefetch_write = 1,     ///< also for writing; the region must permit writes
   prefetch_no_fault = 2,  ///< maps pages that are present; does not fault in other pages
 };
 
 /// Options of protection_domain::advise().
 struct advise_options {
-  /// Whether to block until the device has updated its translations, and to return its error
-  /// (IBV_ADVISE_MR_FLAG_FLUSH). Otherwise the device follows the advice later, or not at all.
+  /// If true, block until the device has the translations, and return a failure
+  /// (IBV_ADVISE_MR_FLAG_FLUSH). If false, the advice is a hint; later failures are not reported.
   bool wait = false;
 };
 
-/// Returns `prefetch` or `unknown (7)`.
+/// Returns the name of the value, such as `prefetch`; for other values `unknown (7)`. Allocates.
 [[nodiscard]] std::string to_string(memory_advice advice);
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -24,11 +24,12 @@ namespace verbena::inline VERBENA_ABI {
 template <class Transport>
 class prepared_queue_pair;
 
-/// A send queue and a receive queue of one transport, from `prepared_queue_pair::handshake` or
-/// `activate`. Move-only.
+/// A send queue and a receive queue of one transport, usually from `prepared_queue_pair::handshake`
+/// or `activate`. Move-only.
 ///
-/// A queue pair keeps its protection domain, completion queues and SRQ alive. The destructor
-/// destroys the object of the C API; outstanding requests do not complete then.
+/// A queue pair keeps its protection domain, completion queues and SRQ alive, unless it was
+/// adopted. The destructor destroys the object of the C API, unless it was borrowed; outstanding
+/// requests do not complete then.
 ///
 /// Posting has the cost of the C API, and the library does not keep the memory of requests alive.
 /// The paragraph *Contract* of each function defines which objects must stay valid, and until when.
@@ -71,12 +72,13 @@ class queue_pair : public queue_pair_base,
 
   /// Posts a receive for one message. The message fills the slices in order.
   ///
-  /// Errors: ENOMEM if the receive queue is full; EINVAL if the queue pair is in the state RESET or
-  /// if the request has too many slices. Does not block or allocate.
+  /// Preconditions: the queue pair is not in the state RESET, and it has no SRQ. Errors: ENOMEM if
+  /// the receive queue is full; EINVAL if the request has too many slices, and of some providers in
+  /// the state RESET. Does not block or allocate.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of the request was polled. Call it on the thread that uses the
-  /// queue pair.
+  /// write it, until the completion of the request was polled or the queue pair is destroyed or
+  /// reset. Call it on the thread that uses the queue pair.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {
@@ -94,8 +96,8 @@ class queue_pair : public queue_pair_base,
   /// Returns the extended interface of the queue pair.
   ///
   /// If the provider does not implement the interface, or if the queue pair was created with
-  /// `.extended = false`, returns `nullopt`. A transport without a classic interface always has the
-  /// extended interface.
+  /// `.extended = false` or adopted without it, returns `nullopt`. A transport without a classic
+  /// interface always has the extended interface.
   ///
   /// *Contract.* The queue pair must outlive the result.
   [[nodiscard]] std::optional<extended_queue<Transport>> extended() & noexcept {
@@ -106,14 +108,15 @@ class queue_pair : public queue_pair_base,
 
   /// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
   ///
-  /// The queue pair then receives datagrams to `group` with its Q_Key, including its own. `where`
+  /// The queue pair then receives datagrams that are sent to `group` with the Q_Key of this queue
+  /// pair, including those that it sends itself. `where`
   /// is the LID of the group on InfiniBand; otherwise it is ignored. The network delivers datagrams
   /// of other hosts only after the port joined the group: cm::identifier::join_multicast() does
   /// that, and returns GID and LID. Attaching again has no effect.
   ///
-  /// Errors: EINVAL if `group` is not a multicast GID or `where` is not its LID; ENOMEM beyond
-  /// device_attributes::max_multicast_groups or max_group_members; `not_supported` if the device
-  /// does not support multicast. May block in the kernel.
+  /// Errors: EINVAL if `group` is not a multicast GID, or if on InfiniBand `where` is not a
+  /// multicast LID; ENOMEM beyond device_attributes::max_multicast_groups or max_group_members;
+  /// `not_supported` if the device does not support multicast. May block in the kernel.
   [[nodiscard]] result<void> attach(const gid& group, lid where = {})
     requires std::same_as<Transport, ud>
   {
@@ -121,7 +124,8 @@ class queue_pair : public queue_pair_base,
   }
   /// Detaches the queue pair from a multicast group: ibv_detach_mcast(3). May block in the kernel.
   ///
-  /// An attached queue pair cannot be destroyed: detach it first. Errors: EINVAL if the queue pair
+  /// Detach a queue pair before its destruction: while it is attached, close() returns EBUSY, and
+  /// the destructor logs the error and leaves the native object. Errors: EINVAL if the queue pair
   /// is not attached to `group`; otherwise the errno of the verb.
   [[nodiscard]] result<void> detach(const gid& group, lid where = {})
     requires std::same_as<Transport, ud>

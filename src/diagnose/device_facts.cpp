@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/verbs/ports.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/verbs/completion_queue.hpp"
@@ -55,10 +56,9 @@ bool is_active(const port_attributes& port) { return port.state() == port_state:
 result<device_facts> ask(const device& of) {
   device_facts facts{.name = of.name(), .origin = of.origin(), .transport = of.transport()};
   VERBENA_TRY(const auto opened, of.open());
-  VERBENA_TRY(const auto attributes, opened.query());
+  VERBENA_TRY(const auto ports, verbena::detail::query_ports(opened));
   VERBENA_TRY(const auto gids, opened.gid_table());
-  for (unsigned number = 1; number <= attributes.port_count(); ++number) {
-    VERBENA_TRY(auto port, opened.query_port(port_number(static_cast<std::uint8_t>(number))));
+  for (const auto& port : ports) {
     port_facts found{.attributes = port, .gids = {}};
     for (const auto& entry : gids)
       if (entry.port == port.number()) found.gids.push_back(entry);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "src/verbs/diagnosis.hpp"
+#include "src/verbs/ports.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/base/bytes.hpp"
 #include "verbena/verbs/device_attributes.hpp"
@@ -113,12 +114,9 @@ result<port_attributes> context::query_port(port_number port) const {
 }
 
 result<std::vector<gid_entry>> context::gid_table() const {
-  VERBENA_TRY(const auto device, query());
+  VERBENA_TRY(const auto ports, detail::query_ports(*this));
   std::size_t capacity = 0;
-  for (unsigned port = 1; port <= device.port_count(); ++port) {
-    VERBENA_TRY(const auto attributes, query_port(port_number(static_cast<std::uint8_t>(port))));
-    capacity += attributes.gid_table_length();
-  }
+  for (const auto& port : ports) capacity += port.gid_table_length();
   std::vector<ibv_gid_entry> entries(capacity);
   const auto& verb = provider().verbs.query_gid_table;
   const auto count = verb(native(), entries.data(), capacity, 0, sizeof(ibv_gid_entry));

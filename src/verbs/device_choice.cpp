@@ -14,8 +14,7 @@
 #include <utility>
 
 #include "src/verbs/diagnosis.hpp"
-#include "verbena/verbs/device_attributes.hpp"
-#include "verbena/verbs/port_attributes.hpp"
+#include "src/verbs/ports.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
@@ -23,14 +22,10 @@ namespace {
 bool same(const device& a, const device& b) { return a.name() == b.name() && a.guid() == b.guid(); }
 
 bool has_active_port(const context& opened) {
-  const auto attributes = opened.query();
-  if (!attributes) return false;
-  const unsigned ports = attributes->port_count();
-  for (unsigned port = 1; port <= ports; ++port) {
-    const auto found = opened.query_port(port_number(static_cast<std::uint8_t>(port)));
-    if (found && found->state() == port_state::active) return true;
-  }
-  return false;
+  const auto ports = query_ports(opened);
+  return ports && std::ranges::any_of(*ports, [](const port_attributes& port) {
+           return port.state() == port_state::active;
+         });
 }
 
 // rxe, siw and other software devices of the kernel have no parent device in sysfs. A device

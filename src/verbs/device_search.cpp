@@ -9,8 +9,8 @@
 #include <functional>
 #include <string>
 
+#include "src/verbs/ports.hpp"
 #include "verbena/verbs/context.hpp"
-#include "verbena/verbs/device_attributes.hpp"
 #include "verbena/verbs/gid_table.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -54,15 +54,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 // Returns the ports of a device; an empty list if the device cannot be opened or queried.
 std::vector<port_attributes> ports_of(const device& of) {
-  std::vector<port_attributes> ports;
-  const auto opened = of.open();
-  if (!opened) return ports;
-  const auto attributes = opened->query();
-  if (!attributes) return ports;
-  for (unsigned port = 1; port <= attributes->port_count(); ++port)
-    if (auto found = opened->query_port(port_number(static_cast<std::uint8_t>(port))))
-      ports.push_back(*found);
-  return ports;
+  auto ports = of.open().and_then(detail::query_ports);
+  return ports ? *std::move(ports) : std::vector<port_attributes>();
 }
 
 // Returns the data rate of a port; 0 if the port is not active or the rate is unknown.

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -99,6 +98,20 @@ class session_core {
   // The functions below are called with the lock held. Those that release it have it as an
   // argument.
   using held = std::unique_lock<std::mutex>;
+  /// Refers to the condition that ends a wait. Does not allocate; valid during the call.
+  class condition {
+   public:
+    template <class Function>
+    // NOLINTNEXTLINE(google-explicit-constructor): a lambda is an argument
+    condition(const Function& function) noexcept
+        : function_(&function),
+          call_([](const void* called) { return (*static_cast<const Function*>(called))(); }) {}
+    [[nodiscard]] bool operator()() const { return call_(function_); }
+
+   private:
+    const void* function_;
+    bool (*call_)(const void*);
+  };
   /// Checks that a work request with this id can be posted.
   [[nodiscard]] result<void> check_post(std::string_view call, std::uint64_t id) const;
   [[nodiscard]] result<void> check_remote(remote_place where, std::uint64_t bytes, access needed,
@@ -115,7 +128,7 @@ class session_core {
 
   /// Waits until `ready` returns true. Calls it after each arrival. Returns false if the deadline
   /// passes.
-  [[nodiscard]] result<bool> wait(held& lock, const std::function<bool()>& ready, deadline until);
+  [[nodiscard]] result<bool> wait(held& lock, condition ready, deadline until);
   /// Polls the descriptors on behalf of all waiting threads.
   [[nodiscard]] result<void> watch(held& lock, deadline until);
   [[nodiscard]] result<void> look_at_connection();
@@ -135,8 +148,8 @@ class session_core {
   /// Returns the reason why no advertisement message can arrive.
   [[nodiscard]] error no_message(text_argument call);
   /// Waits until `ready` returns true, or until no message can arrive.
-  [[nodiscard]] result<void> wait_message(held& lock, const std::function<bool()>& ready,
-                                          deadline until, text_argument call);
+  [[nodiscard]] result<void> wait_message(held& lock, condition ready, deadline until,
+                                          text_argument call);
   [[nodiscard]] completion_inbox& inbox(session_queue which) noexcept {
     return which == session_queue::send ? sent_ : received_;
   }

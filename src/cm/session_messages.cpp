@@ -134,8 +134,8 @@ error session_core::no_message(text_argument call) {
   return first;
 }
 
-result<void> session_core::wait_message(held& lock, const std::function<bool()>& ready,
-                                        deadline until, text_argument call) {
+result<void> session_core::wait_message(held& lock, condition ready, deadline until,
+                                        text_argument call) {
   const auto found = [&] { return ready() || !protocol_errors_.empty(); };
   VERBENA_TRY(const bool in_time,
               wait(lock, [&] { return found() || expected_ == 0 || is_ending(); }, until));

@@ -15,7 +15,7 @@
 
 namespace verbena::inline VERBENA_ABI::cm::detail {
 
-result<bool> session_core::wait(held& lock, const std::function<bool()>& ready, deadline until) {
+result<bool> session_core::wait(held& lock, condition ready, deadline until) {
   for (;;) {
     VERBENA_TRY_VOID(drain());
     if (ready()) return true;

@@ -3,32 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <string>
 #include <utility>
 
+#include "tests/unit/allocations.hpp"
 #include "verbena/base/error.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/base/sanitizers.hpp"
 #include "verbena/bringup/listener.hpp"
 
-#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
-
-namespace {
-thread_local std::size_t allocations = 0;
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* made = std::malloc(size); made != nullptr) return made;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#ifdef VERBENA_COUNTS_ALLOCATIONS
 
 namespace verbena {
 namespace {
+
+using test::allocations;
 
 result<int> time_out(const shared_text& object) {
   return error::timed_out("accept", object, "no peer connected and completed its greeting");

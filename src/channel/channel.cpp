@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 
+#include "src/verbs/queue_pair_report.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/verbs/context.hpp"
 
@@ -40,6 +41,18 @@ result<channel_options> channel::query() const {
       now.reads_as_initiator().value_or(options.reliability.read_depth);
   options.route.pkey_index = now.pkey_index().value_or(options.route.pkey_index);
   return options;
+}
+
+std::string to_string(const channel& of) {
+  std::string text = "channel";
+  if (const auto* queue = of.qp()) text += " on " + queue->name() + detail::peer_of(*queue);
+  if (const auto* why = of.failure())
+    text += ", ended: " + to_string(why->cause);
+  else
+    text += of.qp() != nullptr ? ", connected" : ", disconnected";
+  text += ", " + std::to_string(of.in_flight()) + " in flight, room for ";
+  return text + std::to_string(of.free_sends()) + " sends and " +
+         std::to_string(of.free_receives()) + " receives";
 }
 
 error channel::describe(const operation_result& failed) const {

@@ -48,6 +48,10 @@ result<void> queue_pair_base::modify(const queue_pair_attributes& changes) {
   return error::from_errno(status.code, "ibv_modify_qp", name(), diagnosis);
 }
 
+result<void> queue_pair_base::reset() {
+  return modify(queue_pair_attributes().set_state(queue_pair_state::reset));
+}
+
 result<queue_pair_attributes> queue_pair_base::query(queue_pair_attribute_mask wanted) const {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr unused{};

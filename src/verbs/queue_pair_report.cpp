@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Errors of failed completions and refused posts, with the peer and the options of the queue pair.
 // For use after a failure only.
+#include "src/verbs/queue_pair_report.hpp"
+
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -25,7 +27,8 @@ std::string address_text(const address_vector& of) {
   return of.gid->is_ipv4_mapped() && text.starts_with(mapped) ? text.substr(mapped.size()) : text;
 }
 
-// Returns ` to queue pair 0x1a2b at 192.0.2.1`; an empty string if the queue pair has no peer.
+}  // namespace
+
 std::string peer_of(const queue_pair_base& queue) {
   const ibv_qp_type type = queue.native()->qp_type;
   if (type != IBV_QPT_RC && type != IBV_QPT_UC) return {};
@@ -37,6 +40,8 @@ std::string peer_of(const queue_pair_base& queue) {
   if (!destination || destination->value() == 0 || !address) return {};
   return fmt::format(" to queue pair {:#x} at {}", destination->value(), address_text(*address));
 }
+
+namespace {
 
 // The send queue or the receive queue in the error of a refused post.
 struct posted_queue {

@@ -100,7 +100,7 @@ TEST_P(error_state, reset_leaves_the_error_state) {
   VERBENA_NEEDS(!is_iwarp(), "a queue pair of iWARP is used once");
   VERBENA_OPEN();
   fail(initiator());
-  initiator().queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
+  initiator().queue.reset().value();
   EXPECT_EQ(initiator().queue.current_state().value(), queue_pair_state::reset);
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <source_location>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -339,6 +340,11 @@ class [[nodiscard]] channel {
     auto& queue = core().qp();
     return queue ? &*queue : nullptr;
   }
+  /// Returns the queue pair for queries; nullptr if it was destroyed.
+  [[nodiscard]] const queue_pair<rc>* qp() const {
+    const auto& queue = core().qp();
+    return queue ? &*queue : nullptr;
+  }
   /// Returns the connection of the connection manager; nullptr without one.
   ///
   /// It lives as long as the channel. After its is_disconnected(), flush() ends the operations in
@@ -366,5 +372,12 @@ class [[nodiscard]] channel {
 
   detail::channel_core* core_;  // counted: hold() and release()
 };
+
+/// Describes the channel: queue pair, peer, state, operations in flight and free capacity. Queries
+/// the queue pair, which may block in the kernel.
+///
+/// Example: `channel on queue pair 0x11 on soft0 to queue pair 0x12 at 192.0.2.1, connected, 3 in
+/// flight, room for 61 sends and 64 receives`.
+[[nodiscard]] std::string to_string(const channel& of);
 
 }  // namespace verbena::inline VERBENA_ABI

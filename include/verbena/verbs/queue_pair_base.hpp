@@ -74,6 +74,15 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
   /// the transition, or the value out of range. If the address of the peer cannot be resolved, the
   /// message has the route.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& changes);
+  /// Moves the queue pair to the state RESET: ibv_modify_qp(3). May block in the kernel.
+  ///
+  /// The outstanding requests are discarded and do not complete. Their memory is not in flight when
+  /// the call returns, and the checker no longer tracks it. Completions that were not polled before
+  /// may be lost, depending on the provider. Receives that are posted to an SRQ stay there. All
+  /// attributes are cleared: to connect the queue pair again, modify() it to INIT, RTR and RTS.
+  ///
+  /// Errors: the errno of the verb; the requests stay outstanding then.
+  [[nodiscard]] result<void> reset();
 
   /// Queries the attributes in `wanted`: ibv_query_qp(3). May block in the kernel. Errors: the
   /// errno of the verb.

@@ -58,6 +58,28 @@ TEST(channel_creation, query_returns_the_options) {
   EXPECT_EQ(now.reliability.read_depth, 4U);
 }
 
+TEST(channel_creation, to_string_has_queue_pair_peer_state_and_capacity) {
+  channel_pair pair;
+  const auto& described = pair.a();
+  const std::string name = "channel on " + pair.a().qp()->name() + " to queue pair ";
+  std::string text = to_string(described);
+  EXPECT_EQ(text.substr(0, name.size()), name);
+  EXPECT_NE(text.find(", connected, 0 in flight, room for 16 sends and 16 receives"),
+            std::string::npos)
+      << text;
+  auto pool = pair.pool();
+  auto pending = pair.a().post_receive(*pool.take(64));
+  EXPECT_NE(
+      to_string(described).find(", connected, 1 in flight, room for 16 sends and 15 receives"),
+      std::string::npos)
+      << to_string(described);
+  pair.a().flush();
+  ASSERT_NE(described.failure(), nullptr);
+  text = to_string(described);
+  EXPECT_NE(text.find(", ended: " + to_string(described.failure()->cause)), std::string::npos)
+      << text;
+}
+
 TEST(channel_creation, failure_of_each_creation_call_leaves_no_object) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());

@@ -46,9 +46,7 @@ struct checked_pair {
       : pair(options) {}
   ~checked_pair() { drop(); }
   void drop() {
-    for (test::side* each : {&pair.a(), &pair.b()})
-      static_cast<void>(
-          each->queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)));
+    for (test::side* each : {&pair.a(), &pair.b()}) static_cast<void>(each->queue.reset());
   }
   [[nodiscard]] local_slice at(std::size_t offset, std::size_t length) const {
     return memory.slice(offset, length);
@@ -307,7 +305,7 @@ TEST(checker, flush_reset_and_destruction_retire_requests) {
     const auto memory = other.memory(64);
     auto& queue = other.b().queue;
     queue.post_receive({}, memory.slice()).value();
-    queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
+    queue.reset().value();
     EXPECT_EQ(check::requests_in_flight(), 0U);
   }
   {

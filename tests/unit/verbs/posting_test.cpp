@@ -20,10 +20,8 @@ using test::loopback;
 using test::pattern;
 using test::take;
 
-// Flushes requests that will not complete, because their memory is freed before the queue pair.
-void forget(queue_pair<rc>& queue) {
-  queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
-}
+// Discards requests that will not complete, because their memory is freed before the queue pair.
+void forget(queue_pair<rc>& queue) { queue.reset().value(); }
 
 template <class Interface>
 class posting : public ::testing::Test {

@@ -16,25 +16,25 @@ constexpr std::size_t region_at = 12;
 constexpr std::size_t name_at = region_at + remote_region::encoded_size + 3;
 static_assert(name_at + max_buffer_name == advertisement_bytes);
 
-struct right_bit {
-  access right;
+struct access_bit {
+  access flag;
   unsigned bit;
 };
-constexpr std::array<right_bit, 3> right_bits = {
+constexpr std::array<access_bit, 3> access_bits = {
     {{access::remote_read, 1}, {access::remote_write, 2}, {access::remote_atomic, 4}}};
-constexpr unsigned all_rights = 7;
+constexpr unsigned all_access_bits = 7;
 
 unsigned bits_of(access_flags access) {
   unsigned bits = 0;
-  for (const auto& [right, bit] : right_bits)
-    if (access.contains(right)) bits |= bit;
+  for (const auto& [flag, bit] : access_bits)
+    if (access.contains(flag)) bits |= bit;
   return bits;
 }
 
-access_flags rights_of(unsigned bits) {
+access_flags access_of(unsigned bits) {
   access_flags access;
-  for (const auto& [right, bit] : right_bits)
-    if ((bits & bit) != 0) access |= right;
+  for (const auto& [flag, bit] : access_bits)
+    if ((bits & bit) != 0) access |= flag;
   return access;
 }
 
@@ -81,11 +81,11 @@ result<taken_message> decode(std::span<const std::byte> bytes) {
   const auto number = reader.take<std::uint32_t>().value_or(0);
   if (version != version_of_advertisements)
     return broken("has version " + std::to_string(version) + "; this side supports version 1");
-  if (kind < 1 || kind > 3 || access > all_rights || length > max_buffer_name || number == 0)
+  if (kind < 1 || kind > 3 || access > all_access_bits || length > max_buffer_name || number == 0)
     return broken("has invalid fields");
   taken_message out{.kind = static_cast<advertisement_kind>(kind), .what = {}};
   out.what.number = number;
-  out.what.access = rights_of(access);
+  out.what.access = access_of(access);
   for (const auto byte : bytes.subspan(name_at, length))
     out.what.name += std::to_integer<char>(byte);
   if (out.kind == advertisement_kind::advertised) {
@@ -113,7 +113,7 @@ result<void> advertisement_table::check_new(const advertised_buffer& what) const
     return error::invalid_argument("advertise", "buffer '" + what.name + "'", why);
   };
   if (what.region.length() == 0) return refuse("the buffer is empty; advertise at least one byte");
-  if (what.access.empty() || rights_of(bits_of(what.access)) != what.access)
+  if (what.access.empty() || access_of(bits_of(what.access)) != what.access)
     return refuse(
         "its access flags must be a non-empty set of remote_read, remote_write and remote_atomic");
   if (!is_name(what.name))

@@ -162,7 +162,7 @@ bool partitions_meet(std::uint16_t one, std::uint16_t other) {
 }
 
 // Incompatibilities that do not depend on addresses.
-std::optional<found_mismatch> find_obstacle(const offer& ours, const offer& theirs) {
+std::optional<found_mismatch> find_mismatch(const offer& ours, const offer& theirs) {
   const auto both = [](mismatch reason) { return found_mismatch(reason, side::both); };
   if (ours.transport != theirs.transport) return both(mismatch::transport);
   if (const auto whose = side_of(ours.fabric == fabric::iwarp, theirs.fabric == fabric::iwarp))
@@ -242,7 +242,7 @@ std::string to_string(reach of) {
 decision decide(const offer& ours, const offer& theirs) {
   const both_sides of{.ours = ours, .theirs = theirs};
   agreement made;
-  auto found = find_obstacle(ours, theirs);
+  auto found = find_mismatch(ours, theirs);
   if (!found)
     found = ours.link_layer == link_layer::infiniband ? address_by_lid(of, made)
                                                       : address_by_gid(of, made);

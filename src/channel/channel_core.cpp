@@ -85,7 +85,7 @@ void channel_core::flush_because(failure_cause why) {
       !moved) {
     log(log_level::warning, moved.error().message());
     lose(moved.error().code());
-  } else if (!spin(deadline::after(flush_patience), [&] { return in_flight() == 0; })) {
+  } else if (!spin(deadline::after(flush_timeout), [&] { return in_flight() == 0; })) {
     log(log_level::warning,
         "a queue pair in the error state did not flush within 5 s; it is destroyed");
     lose(0);

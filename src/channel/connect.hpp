@@ -36,7 +36,7 @@ struct way_to_peer {
 /// A connected queue pair and the resume token of the peer.
 struct connected_over {
   queue_pair<rc> queue;
-  std::optional<resume_token> told;
+  std::optional<resume_token> peer_token;
 };
 
 /// Connects and exchanges resume tokens with the last frames. Errors: those of

@@ -28,7 +28,7 @@ namespace {
 using bringup::address;
 
 constexpr std::uint16_t default_port = 7471;
-constexpr std::chrono::seconds default_patience{5};
+constexpr std::chrono::seconds default_timeout{5};
 constexpr int connect_retry_ms = 20;
 
 /// `:7471` means all addresses of this host.
@@ -82,7 +82,7 @@ error naming(error why, const char* call, const address& where) {
 }  // namespace
 
 result<message_channel> message_channel::connect(std::string_view address) {
-  return connect(address, {}, deadline::after(default_patience));
+  return connect(address, {}, deadline::after(default_timeout));
 }
 
 result<message_channel> message_channel::connect(std::string_view address,

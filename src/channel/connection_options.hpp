@@ -13,7 +13,7 @@
 namespace verbena::inline VERBENA_ABI::detail {
 
 /// A queue pair in the error state that has not flushed after this time is destroyed.
-inline constexpr std::chrono::seconds flush_patience{5};
+inline constexpr std::chrono::seconds flush_timeout{5};
 
 /// Returns how many requests the connection manager posts itself on iWARP:
 /// cm::connection_options::first.

@@ -23,9 +23,10 @@ cm::connection_options introduced(cm::connection_options options,
 }
 
 // Transports pad private data with zeros. Anything but a resume token belongs to the program.
-std::optional<resume_token> continuation_in(std::span<const std::byte> said) {
-  auto told = resume_token::decode(said.first(std::min(said.size(), resume_token::encoded_size)));
-  return told ? std::optional(*told) : std::nullopt;
+std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
+  auto peer_token =
+      resume_token::decode(said.first(std::min(said.size(), resume_token::encoded_size)));
+  return peer_token ? std::optional(*peer_token) : std::nullopt;
 }
 
 }  // namespace
@@ -43,10 +44,10 @@ result<void> channel::lend(queue_pair<rc>& to_be_connected, const channel_prepar
 std::optional<resume_token> channel::take_over(cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
   core().qp().emplace(kept->take_qp());
-  auto told = continuation_in(kept->peer_private_data());
-  core().book().meet(told);
+  auto peer_token = resume_token_in(kept->peer_private_data());
+  core().book().meet(peer_token);
   core().keep(std::move(kept));
-  return told;
+  return peer_token;
 }
 
 template <class Bring>
@@ -54,7 +55,7 @@ result<channel> prepared_channel::manage(prepared_channel self,
                                          const cm::connection_options& options,
                                          const channel_preparation& prepare, Bring&& bring_up) {
   channel made(nullptr);
-  const auto who = self.continuation_.encode();
+  const auto who = self.resume_token_.encode();
   const cm::receive_poster post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
     return made.lend(queue, prepare);
@@ -89,8 +90,8 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
     core().stay_apart(connected.error().code(), before);
     return std::move(connected).error();
   }
-  const auto told = take_over(*std::move(connected));
-  return reconnection(core(), told);
+  const auto peer_token = take_over(*std::move(connected));
+  return reconnection(core(), peer_token);
 }
 
 result<channel> prepared_channel::connect(cm::connector& peer,

@@ -67,7 +67,7 @@ result<void> message_core::fill(queue_pair<rc>& queue) {
     return error::from_errno(ENOMEM, "connecting a message channel", own_.domain.name(),
                              "the pool has too few free buffers for max_recv_wr receives: use a "
                              "larger pool, or buffers that other channels do not hold");
-  told_ = posted_;
+  granted_ = posted_;
   return {};
 }
 
@@ -169,7 +169,7 @@ void message_core::flush() {
     return lose(moved.error().code());
   }
   const auto is_quiet = [this] { return sends_.count() == 0 && receives_.posted() == 0; };
-  const auto until = deadline::after(flush_patience);
+  const auto until = deadline::after(flush_timeout);
   while (!is_quiet() && queue_ && !is_stuck_ && !until.expired())
     if (progress() == 0) relax();
   if (is_quiet()) return;

@@ -123,7 +123,7 @@ class message_core {
   void post_notice(bool signaled);
   void replenish();
   [[nodiscard]] post_status post_receives(queue_pair<rc>& queue);
-  void tell_credits();
+  void grant_credits();
   void probe_for_credit();
   void tend();
 
@@ -156,7 +156,7 @@ class message_core {
   std::uint64_t taken_ = 0;    // of these, received by the program
   std::uint64_t credit_ = 0;   // messages that the peer has granted since the beginning
   std::uint64_t posted_ = 0;   // receives since the beginning
-  std::uint64_t told_ = 0;     // of these, granted to the peer
+  std::uint64_t granted_ = 0;  // of these, granted to the peer
   std::uint64_t notices_ = 0;  // since the beginning
   std::uint32_t idle_polls_ = 0;
   std::uint32_t polls_without_credit_ = 0;  // since a message was refused with no_credit

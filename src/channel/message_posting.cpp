@@ -38,13 +38,13 @@ send_result refuse(send_refusal why) noexcept {
 bool message_core::has_credit() noexcept {
   if (sent_ < credit_) return true;
   // The peer posted the receives before it wrote the word: they precede any later message.
-  const std::uint64_t told = network_order(own_.word.load());
-  if (told <= credit_) return false;
-  if (told - sent_ > peer_receives_) {
+  const std::uint64_t granted = network_order(own_.word.load());
+  if (granted <= credit_) return false;
+  if (granted - sent_ > peer_receives_) {
     ++counters_.bad_credits;
     return false;
   }
-  credit_ = told;
+  credit_ = granted;
   return true;
 }
 
@@ -147,15 +147,15 @@ void message_core::post_notice(bool signaled) {
   sends_.posted(line_kind::notice, signaled, {});
   counters_.signaled += signaled ? 1 : 0;
   ++notices_;
-  told_ = posted_;
+  granted_ = posted_;
 }
 
-void message_core::tell_credits() {
-  const std::uint64_t untold = posted_ - told_;
-  if (!uses_credits_ || untold == 0) return;
-  const std::uint64_t left = told_ > received_ ? told_ - received_ : 0;  // unused credits
+void message_core::grant_credits() {
+  const std::uint64_t ungranted = posted_ - granted_;
+  if (!uses_credits_ || ungranted == 0) return;
+  const std::uint64_t left = granted_ > received_ ? granted_ - received_ : 0;  // unused credits
   const std::uint64_t quarter = std::max(1U, receives_.capacity() / 4);
-  if ((untold < quarter && untold < left) || !sends_.has_place(line_kind::notice)) return;
+  if ((ungranted < quarter && ungranted < left) || !sends_.has_place(line_kind::notice)) return;
   ++counters_.credit_writes;
   post_notice(false);
 }
@@ -173,7 +173,7 @@ void message_core::probe_for_credit() {
 
 void message_core::tend() {
   if (receives_.is_worth_posting()) replenish();
-  if (!has_ended()) tell_credits();
+  if (!has_ended()) grant_credits();
 }
 
 void message_core::replenish() {

@@ -19,9 +19,9 @@ result<detail::connected_over> detail::connect_over(prepared_queue_pair<rc>&& pr
   VERBENA_TRY(auto made, bringup::negotiate_queue_pair(
                              std::move(prepared), way.peer, way.until,
                              [](queue_pair<rc>&) -> result<void> { return {}; }, options));
-  connected_over out{.queue = std::move(made.queue), .told = std::nullopt};
+  connected_over out{.queue = std::move(made.queue), .peer_token = std::nullopt};
   if (made.message.empty()) return out;
-  VERBENA_TRY(out.told, resume_token::decode(made.message));
+  VERBENA_TRY(out.peer_token, resume_token::decode(made.message));
   return out;
 }
 
@@ -87,9 +87,9 @@ result<prepared_channel> protection_domain::create_channel(const completion_hub&
 }
 
 channel prepared_channel::with(queue_pair<rc> connected,
-                               const std::optional<verbena::resume_token>& told) && {
-  book_.begin(continuation_.self.connection);
-  book_.meet(told);
+                               const std::optional<verbena::resume_token>& peer_token) && {
+  book_.begin(resume_token_.self.connection);
+  book_.meet(peer_token);
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the core counts its references itself
   return channel(new detail::channel_core({.queue = std::move(connected),
                                            .slots = std::move(slots_),
@@ -100,19 +100,19 @@ channel prepared_channel::with(queue_pair<rc> connected,
                                            .chosen_gid = chosen_gid_}));
 }
 
-result<channel> prepared_channel::handshake(const verbena::endpoint& remote,
-                                            const std::optional<verbena::resume_token>& told) && {
+result<channel> prepared_channel::handshake(
+    const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) && {
   prepared_channel self = std::move(*this);
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
-  return std::move(self).with(std::move(connected), told);
+  return std::move(self).with(std::move(connected), peer_token);
 }
 
 result<channel> prepared_channel::connect(bringup::stream& peer, deadline until,
                                           const bringup::negotiation_options& options) && {
   prepared_channel self = std::move(*this);
-  VERBENA_TRY(auto connected, detail::connect_over(std::move(self.queue_), self.continuation_,
+  VERBENA_TRY(auto connected, detail::connect_over(std::move(self.queue_), self.resume_token_,
                                                    {.peer = peer, .until = until}, options));
-  return std::move(self).with(std::move(connected.queue), connected.told);
+  return std::move(self).with(std::move(connected.queue), connected.peer_token);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -20,11 +20,12 @@ namespace {
 constexpr int retry_interval_ms = 5;
 
 // Returns true if both sides refer to the same connection; `ended` is the record of this side.
-bool is_that_connection(const resume_token& told, const detail::ended_connection& ended,
+bool is_that_connection(const resume_token& peer_token, const detail::ended_connection& ended,
                         std::uint64_t identity) {
-  return told.before && ended.peer && told.self.channel == ended.peer->channel &&
-         told.before->connection == ended.peer->connection &&
-         told.before->peer == connection_identity{.channel = identity, .connection = ended.number};
+  return peer_token.before && ended.peer && peer_token.self.channel == ended.peer->channel &&
+         peer_token.before->connection == ended.peer->connection &&
+         peer_token.before->peer ==
+             connection_identity{.channel = identity, .connection = ended.number};
 }
 
 // Returns the present index of the GID that the options chose by index.
@@ -60,13 +61,14 @@ result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
 
 }  // namespace
 
-reconnection::reconnection(detail::channel_core& core, const std::optional<resume_token>& told) {
+reconnection::reconnection(detail::channel_core& core,
+                           const std::optional<resume_token>& peer_token) {
   const auto& ended = core.book().last();
-  if (!told || !ended || !ended->peer) return;
-  const bool is_same = told->self.channel == ended->peer->channel;
+  if (!peer_token || !ended || !ended->peer) return;
+  const bool is_same = peer_token->self.channel == ended->peer->channel;
   peer_ = is_same ? reconnected_peer::same : reconnected_peer::another;
-  if (!ended->counted || !is_that_connection(*told, *ended, core.book().identity())) return;
-  const auto received = told->before->received;
+  if (!ended->counted || !is_that_connection(*peer_token, *ended, core.book().identity())) return;
+  const auto received = peer_token->before->received;
   // The peer received all acknowledged messages and no unsent ones; otherwise the counts are wrong.
   // iWARP has no acknowledgements: a message succeeds when the connection has accepted it.
   const bool is_short = received && *received < ended->sent;
@@ -97,20 +99,20 @@ delivery reconnection::reconcile(const operation_result& of) const noexcept {
 }
 
 result<reconnection> prepared_reconnection::handshake(
-    const verbena::endpoint& remote, const std::optional<verbena::resume_token>& told) && {
+    const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) && {
   prepared_reconnection self = std::move(*this);
   if (self.core_->qp())
     return error::invalid_argument("prepared_reconnection::handshake", {},
                                    "the channel has been reconnected in the meantime");
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
-  return std::move(self).with(std::move(connected), told);
+  return std::move(self).with(std::move(connected), peer_token);
 }
 
-reconnection prepared_reconnection::with(queue_pair<rc> connected,
-                                         const std::optional<verbena::resume_token>& told) && {
-  const reconnection made(*core_, told);
-  core_->book().begin(continuation_.self.connection);
-  core_->book().meet(told);
+reconnection prepared_reconnection::with(
+    queue_pair<rc> connected, const std::optional<verbena::resume_token>& peer_token) && {
+  const reconnection made(*core_, peer_token);
+  core_->book().begin(resume_token_.self.connection);
+  core_->book().meet(peer_token);
   core_->connect_again(std::move(connected));
   return made;
 }
@@ -124,14 +126,14 @@ result<prepared_reconnection> channel::prepare_reconnect() {
 result<reconnection> channel::reconnect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options) {
   core().disconnect();
-  auto patience = deadline::after(options.port_timeout);
-  if (until.when() < patience.when()) patience = until;
-  auto queue = wait_for_queue(core(), peer, patience);
+  auto end_of_wait = deadline::after(options.port_timeout);
+  if (until.when() < end_of_wait.when()) end_of_wait = until;
+  auto queue = wait_for_queue(core(), peer, end_of_wait);
   if (!queue) return bringup::detail::give_up(std::move(queue).error(), peer);
   prepared_reconnection again(core(), *std::move(queue));
-  VERBENA_TRY(auto made, detail::connect_over(std::move(again.queue_), again.continuation_,
+  VERBENA_TRY(auto made, detail::connect_over(std::move(again.queue_), again.resume_token_,
                                               {.peer = peer, .until = until}, options));
-  return std::move(again).with(std::move(made.queue), made.told);
+  return std::move(again).with(std::move(made.queue), made.peer_token);
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -26,7 +26,7 @@ result<connection_parameters> parameters_for(const identifier& id,
                                    "connection; create the queue pair with context() of this "
                                    "connector or request");
   const auto& wishes = prepared.options().reliability;
-  connection_parameters told{
+  connection_parameters parameters{
       .private_data = options.private_data,
       .retry_count = wishes.retry_count,
       .rnr_retry_count = wishes.rnr_retries(),
@@ -37,11 +37,11 @@ result<connection_parameters> parameters_for(const identifier& id,
               id.context().and_then([](const auto& open) { return open.query(); }));
   const int as_target = asked != nullptr ? asked->responder_resources : wishes.read_depth;
   const int as_initiator = asked != nullptr ? asked->initiator_depth : wishes.read_depth;
-  told.responder_resources = options.responder_resources.value_or(
+  parameters.responder_resources = options.responder_resources.value_or(
       least(std::min<int>(as_target, wishes.read_depth), device.max_reads_as_target()));
-  told.initiator_depth = options.initiator_depth.value_or(
+  parameters.initiator_depth = options.initiator_depth.value_or(
       least(std::min<int>(as_initiator, wishes.read_depth), device.max_reads_as_initiator()));
-  return told;
+  return parameters;
 }
 
 result<void> initialise(const identifier& id, prepared_queue_pair<rc>& prepared,

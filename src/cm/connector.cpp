@@ -71,16 +71,16 @@ result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
     return error::invalid_argument("connector::connect", id_.name(),
                                    "first_sender::passive posts an unsignaled request, but the "
                                    "queue pair has signal_all; create it without signal_all");
-  VERBENA_TRY(const auto told, detail::parameters_for(id_, taken, options, nullptr));
+  VERBENA_TRY(const auto parameters, detail::parameters_for(id_, taken, options, nullptr));
   VERBENA_TRY_VOID(detail::initialise(id_, taken));
-  VERBENA_TRY_VOID(id_.connect(told));
+  VERBENA_TRY_VOID(id_.connect(parameters));
   VERBENA_TRY(const auto answer,
               wait(event_kind::connect_response, event_kind::established, "rdma_connect", until));
   const bool needs_establish = answer.kind() == event_kind::connect_response;
   auto ready = result<void>();
   if (needs_establish)
     ready = detail::initialise(id_, taken).and_then([&] {
-      return detail::make_ready(id_, taken, answer.connection().value_or(told));
+      return detail::make_ready(id_, taken, answer.connection().value_or(parameters));
     });
   const auto said = answer.private_data();
   connection made(channel_, id_, std::move(taken).into_queue_pair(), {said.begin(), said.end()});

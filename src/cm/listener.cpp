@@ -72,10 +72,10 @@ result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared
   connection_request self = std::move(*this);
   auto taken = std::move(prepared);
   const bool waits = options.first == first_sender::passive && self.id_.is_iwarp();
-  VERBENA_TRY(auto told, detail::parameters_for(self.id_, taken, options, &self.requested_));
+  VERBENA_TRY(auto parameters, detail::parameters_for(self.id_, taken, options, &self.requested_));
   VERBENA_TRY_VOID(
       detail::initialise(self.id_, taken, waits ? access::remote_write : access_flags()));
-  VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, told));
+  VERBENA_TRY_VOID(detail::make_ready(self.id_, taken, parameters));
   auto queue = std::move(taken).into_queue_pair();
   if (post_receives) VERBENA_TRY_VOID(post_receives(queue));
   std::optional<detail::pending_ready_indication> awaited;
@@ -83,9 +83,9 @@ result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared
   if (waits) {
     VERBENA_TRY(awaited, detail::pending_ready_indication::create(self.id_, queue));
     answer = awaited->announce(options.private_data);
-    told.private_data = answer;
+    parameters.private_data = answer;
   }
-  VERBENA_TRY_VOID(self.id_.accept(told));
+  VERBENA_TRY_VOID(self.id_.accept(parameters));
   self.open_ = false;
   VERBENA_TRY_VOID(detail::wait(self.channel_, self.id_, until_established, until));
   if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));

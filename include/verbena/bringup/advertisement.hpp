@@ -3,7 +3,7 @@
 // that each side has advertised. No I/O: the owner of the queue pair sends the messages that the
 // table produces, and passes received messages to the table.
 //
-//   message    0x56 42 41 44 ("VBAD")   version u8   kind u8   rights u8   length of the name u8
+//   message    0x56 42 41 44 ("VBAD")   version u8   kind u8   access u8   length of the name u8
 //              number u32   region 21 bytes   zero 3 bytes   name 44 bytes, zero behind its end
 //
 // A message always has `advertisement_bytes`. Like every message of a reliable connection it

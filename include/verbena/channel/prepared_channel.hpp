@@ -41,7 +41,7 @@ class [[nodiscard]] prepared_channel {
 
   /// Returns the token by which the peer recognizes this channel after channel::reconnect(). Send
   /// it along with the endpoint.
-  [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return continuation_; }
+  [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
   /// Connects to an endpoint that the program has exchanged; `peer_token` is the token of the peer.
   /// endpoint() of this channel makes a loopback connection.
@@ -91,7 +91,7 @@ class [[nodiscard]] prepared_channel {
         domain_(std::move(domain)),
         options_(options),
         book_(options.counts_messages ? detail::counting::yes : detail::counting::no),
-        continuation_(book_.next()) {}
+        resume_token_(book_.next()) {}
   [[nodiscard]] static result<prepared_channel> create(
       const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
       const channel_options& options);
@@ -109,7 +109,7 @@ class [[nodiscard]] prepared_channel {
   std::uint32_t max_read_sge_ = 1;
   std::optional<gid_entry> chosen_gid_;
   detail::connection_book book_;
-  verbena::resume_token continuation_;
+  verbena::resume_token resume_token_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -53,7 +53,7 @@ class reconnection {
   friend class channel;
   friend class prepared_reconnection;
   // Compares the last connection of `core` with the resume token of the peer.
-  reconnection(detail::channel_core& core, const std::optional<resume_token>& told);
+  reconnection(detail::channel_core& core, const std::optional<resume_token>& peer_token);
 
   reconnected_peer peer_ = reconnected_peer::unknown;
   std::optional<std::uint64_t> received_by_peer_;
@@ -74,7 +74,7 @@ class [[nodiscard]] prepared_reconnection {
   prepared_reconnection(prepared_reconnection&& other) noexcept
       : core_(std::exchange(other.core_, nullptr)),
         queue_(std::move(other.queue_)),
-        continuation_(other.continuation_) {}
+        resume_token_(other.resume_token_) {}
   prepared_reconnection& operator=(prepared_reconnection&&) = delete;
   prepared_reconnection(const prepared_reconnection&) = delete;
   prepared_reconnection& operator=(const prepared_reconnection&) = delete;
@@ -83,25 +83,26 @@ class [[nodiscard]] prepared_reconnection {
   /// Returns the endpoint of this side, for the peer.
   [[nodiscard]] verbena::endpoint endpoint() const { return queue_.endpoint(); }
   /// Returns the identity of this channel and its count of received messages, for the peer.
-  [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return continuation_; }
+  [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
-  /// Connects the channel to an endpoint that the program has exchanged; `told` is the resume token
-  /// of the peer, if there is one. Errors: those of prepared_queue_pair::handshake().
+  /// Connects the channel to an endpoint that the program has exchanged; `peer_token` is the resume
+  /// token of the peer, if there is one. Errors: those of prepared_queue_pair::handshake().
   [[nodiscard]] result<reconnection> handshake(
-      const verbena::endpoint& remote, const std::optional<verbena::resume_token>& told = {}) &&;
+      const verbena::endpoint& remote,
+      const std::optional<verbena::resume_token>& peer_token = {}) &&;
 
  private:
   friend class channel;
   prepared_reconnection(detail::channel_core& core, prepared_queue_pair<rc> queue)
-      : core_(&core), queue_(std::move(queue)), continuation_(core.book().next()) {
+      : core_(&core), queue_(std::move(queue)), resume_token_(core.book().next()) {
     core.hold();
   }
   [[nodiscard]] reconnection with(queue_pair<rc> connected,
-                                  const std::optional<verbena::resume_token>& told) &&;
+                                  const std::optional<verbena::resume_token>& peer_token) &&;
 
   detail::channel_core* core_;  // held
   prepared_queue_pair<rc> queue_;
-  verbena::resume_token continuation_;
+  verbena::resume_token resume_token_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -43,7 +43,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   template <memory_slices Data>
   [[gnu::always_inline]] inline void receive(receive_request request, Data&& into) {
     const auto at = this->add_request(request.id);
-    detail::check_receives_go_to(this->qp());
+    detail::check_receives_go_to(this->queue());
     if (at.request != nullptr) [[likely]]
       this->put(at, detail::normalised(into));
   }

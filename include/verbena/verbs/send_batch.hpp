@@ -262,7 +262,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
 
   [[gnu::always_inline]] inline void set_destination(ibv_send_wr& added, const destination& to) {
-    detail::check_same_domain(to, this->qp());
+    detail::check_same_domain(to, this->queue());
     static_assert(sizeof added.wr.ud == sizeof(destination));
     std::memcpy(&added.wr.ud, &to, sizeof(destination));  // one move of 16 bytes
   }

@@ -64,7 +64,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(
       receive_request request, Data&& into, call_site where = call_site::here()) const {
-    return detail::post_one_receive(qp(), request, into, where);
+    return detail::post_one_receive(queue(), request, into, where);
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///
@@ -72,7 +72,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline shared_receive_batch<Capacity> start_receive()
       const& {
-    return shared_receive_batch<Capacity>(qp());
+    return shared_receive_batch<Capacity>(queue());
   }
 
   /// Deleted: a temporary handle does not keep the queue alive.
@@ -109,7 +109,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
   explicit shared_receive_queue(std::shared_ptr<detail::shared_receive_queue_state> state) noexcept
       : handle(std::move(state)), queue_(handle::native()) {}
 
-  [[nodiscard]] ibv_srq* qp() const noexcept {
+  [[nodiscard]] ibv_srq* queue() const noexcept {
     VERBENA_CHECK(queue_.get() != nullptr, "a moved-from shared receive queue was used");
     return queue_.get();
   }

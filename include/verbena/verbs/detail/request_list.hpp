@@ -172,7 +172,7 @@ class request_list {
   }
 
   [[nodiscard]] std::remove_reference_t<Storage>& storage() noexcept { return storage_; }
-  [[nodiscard]] Queue* qp() const noexcept { return at_.queue; }
+  [[nodiscard]] Queue* queue() const noexcept { return at_.queue; }
 
  private:
   struct bookkeeping {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that docs/guide/errors-catalogue.md equals the table of misconfigurations, which the tests provoke. --fix rewrites
+"""Checks that docs/guide/errors-catalogue.md equals the table of misconfigurations, which the tests produce. --fix rewrites
 the page."""
 import argparse
 import pathlib

@@ -23,7 +23,7 @@ namespace verbena::test {
 
 using namespace std::chrono_literals;
 
-inline constexpr access_flags all_rights =
+inline constexpr access_flags all_access =
     access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 
 /// A deadline that passes only if a test hangs.
@@ -60,7 +60,7 @@ class channel_pair {
   void drop_b() { b_.reset(); }
 
   [[nodiscard]] memory_region memory(std::size_t bytes, unsigned char filled_with = 0) const {
-    auto made = pd_.allocate(bytes, all_rights).value();
+    auto made = pd_.allocate(bytes, all_access).value();
     std::ranges::fill(made.bytes(), std::byte{filled_with});
     return made;
   }
@@ -73,11 +73,11 @@ class channel_pair {
  private:
   [[nodiscard]] connected_channels connect_on_iwarp(const channel_options& options) {
     const tested_manager manager;
-    auto door = manager.open();
-    auto peer = manager.find(door.port());
+    auto listener = manager.open();
+    auto peer = manager.find(listener.port());
     context_ = peer.context().value();
     pd_ = context_.allocate_pd().value();
-    return connect_by_manager(peer, door, pd_, options);
+    return connect_by_manager(peer, listener, pd_, options);
   }
 
   verbena::context context_;

@@ -24,8 +24,8 @@ constexpr cm::connection_options both_may_send{.first = cm::first_sender::passiv
 class managed_channel : public ::testing::Test {
  protected:
   managed_channel()
-      : door_(manager_.open()),
-        peer_(manager_.find(door_.port())),
+      : listener_(manager_.open()),
+        peer_(manager_.find(listener_.port())),
         pd_(peer_.context().value().allocate_pd().value()),
         pool_(buffer_pool::create(pd_, {}).value()) {}
 
@@ -48,8 +48,8 @@ class managed_channel : public ::testing::Test {
     auto asked = std::async(std::launch::async, [&] {
       return prepare().connect(peer_, both_may_send, patiently(), asking);
     });
-    auto answered =
-        prepare().accept(door_.accept(patiently()).value(), both_may_send, patiently(), answering);
+    auto answered = prepare().accept(listener_.accept(patiently()).value(), both_may_send,
+                                     patiently(), answering);
     return {asked.get().value(), std::move(answered).value()};
   }
 
@@ -77,17 +77,17 @@ class managed_channel : public ::testing::Test {
   [[nodiscard]] std::pair<reconnection, reconnection> reconnect(
       connected_channels& ends, const channel_preparation& asking,
       const channel_preparation& answering) {
-    auto again = manager_.find(door_.port());
+    auto again = manager_.find(listener_.port());
     auto asked = std::async(std::launch::async, [&] {
       return ends.asking.reconnect(again, both_may_send, patiently(), asking);
     });
-    auto answered = ends.answering.accept_reconnect(door_.accept(patiently()).value(),
+    auto answered = ends.answering.accept_reconnect(listener_.accept(patiently()).value(),
                                                     both_may_send, patiently(), answering);
     return {asked.get().value(), answered.value()};
   }
 
   tested_manager manager_;
-  cm::listener door_;
+  cm::listener listener_;
   cm::connector peer_;
   protection_domain pd_;
   buffer_pool pool_;
@@ -105,7 +105,7 @@ TEST_F(managed_channel, receives_are_posted_before_the_peer_can_send) {
   EXPECT_EQ(first->poll()->byte_length(), 10U);
   EXPECT_EQ(second->poll()->byte_length(), 20U);
   ASSERT_NE(a.connection(), nullptr);
-  EXPECT_EQ(a.connection()->peer_address()->port(), door_.port());
+  EXPECT_EQ(a.connection()->peer_address()->port(), listener_.port());
   EXPECT_EQ(a.query().value().queues.max_send_wr, 4U);
 }
 
@@ -134,7 +134,8 @@ TEST_F(managed_channel, failed_connection_returns_posted_buffers) {
   auto asked = std::async(std::launch::async, [&] {
     return prepare().connect(peer_, both_may_send, patiently(), fails);
   });
-  auto answered = prepare().accept(door_.accept(patiently()).value(), both_may_send, patiently());
+  auto answered =
+      prepare().accept(listener_.accept(patiently()).value(), both_may_send, patiently());
   expect_error(asked.get(), "not today");
   EXPECT_FALSE(answered.has_value());
   ASSERT_TRUE(kept);
@@ -149,7 +150,7 @@ TEST_F(managed_channel, destroyed_request_rejects_the_channel) {
   auto asked =
       std::async(std::launch::async, [&] { return prepare().connect(peer_, {}, patiently()); });
   {
-    auto dropped = door_.accept(patiently()).value();
+    auto dropped = listener_.accept(patiently()).value();
   }
   const auto refused = asked.get();
   ASSERT_FALSE(refused);
@@ -190,12 +191,12 @@ TEST_F(managed_channel,
     return error::invalid_argument("test", {}, "not today");
   };
   {
-    auto again = manager_.find(door_.port());
+    auto again = manager_.find(listener_.port());
     auto asked = std::async(std::launch::async, [&] {
       return ends.asking.reconnect(again, both_may_send, patiently(), fails);
     });
-    EXPECT_FALSE(ends.answering.accept_reconnect(door_.accept(patiently()).value(), both_may_send,
-                                                 patiently()));
+    EXPECT_FALSE(ends.answering.accept_reconnect(listener_.accept(patiently()).value(),
+                                                 both_may_send, patiently()));
     expect_error(asked.get(), "not today");
   }
   ASSERT_TRUE(posted);
@@ -216,10 +217,11 @@ TEST_F(managed_channel, reconnect_detects_a_restarted_peer) {
   {
     const channel gone = std::move(ends.answering);
   }
-  auto again = manager_.find(door_.port());
+  auto again = manager_.find(listener_.port());
   auto asked = std::async(std::launch::async,
                           [&] { return ends.asking.reconnect(again, both_may_send, patiently()); });
-  const auto anew = prepare().accept(door_.accept(patiently()).value(), both_may_send, patiently());
+  const auto anew =
+      prepare().accept(listener_.accept(patiently()).value(), both_may_send, patiently());
   EXPECT_TRUE(anew.has_value());
   EXPECT_EQ(asked.get().value().peer(), reconnected_peer::another);
 }
@@ -229,10 +231,10 @@ TEST_F(managed_channel, reconnect_with_other_private_data_has_unknown_peer) {
   const cm::connection_options with_words{.private_data = words,
                                           .first = cm::first_sender::passive};
   auto ends = connect();
-  auto again = manager_.find(door_.port());
+  auto again = manager_.find(listener_.port());
   auto asked = std::async(std::launch::async,
                           [&] { return ends.asking.reconnect(again, with_words, patiently()); });
-  auto request = door_.accept(patiently()).value();
+  auto request = listener_.accept(patiently()).value();
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(words.size()), words));
   const auto answered =
       ends.answering.accept_reconnect(std::move(request), both_may_send, patiently());

@@ -54,10 +54,10 @@ class meeting_place {
       stream_.emplace(bringup::listener::open({.host = "127.0.0.1"}).value());
     } else {
       manager_.emplace();
-      door_.emplace(manager_->open());
+      listener_.emplace(manager_->open());
     }
   }
-  [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : door_->port(); }
+  [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : listener_->port(); }
   /// Accepts the next peer before the deadline and connects. `Met` is one of the two side types.
   template <class Met>
   [[nodiscard]] result<Met> accept(deadline comes, deadline connected) {
@@ -65,14 +65,14 @@ class meeting_place {
       VERBENA_TRY(auto with, stream_->accept(comes));
       return Met::by_stream(std::move(with), connected);
     }
-    VERBENA_TRY(auto request, door_->accept(comes));
+    VERBENA_TRY(auto request, listener_->accept(comes));
     return Met::by_answering(std::move(request), connected);
   }
 
  private:
   std::optional<bringup::listener> stream_;
   std::optional<tested_manager> manager_;
-  std::optional<cm::listener> door_;
+  std::optional<cm::listener> listener_;
 };
 
 /// Connects to the passive side at `port`.

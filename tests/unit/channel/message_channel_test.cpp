@@ -333,8 +333,8 @@ TEST(message_channel, connects_over_a_stream) {
 
 TEST(message_channel, connects_by_the_connection_manager) {
   const tested_manager manager;
-  auto door = manager.open();
-  auto peer = manager.find(door.port());
+  auto listener = manager.open();
+  auto peer = manager.find(listener.port());
   auto pd = peer.context().value().allocate_pd().value();
   const auto exchange = [](message_channel& own) {
     EXPECT_TRUE(own.uses_credits());
@@ -348,7 +348,7 @@ TEST(message_channel, connects_by_the_connection_manager) {
   std::promise<void> both_done;
   std::thread answering([&] {
     auto prepared = message_channel::prepare(pd, tiny(2)).value();
-    auto b = std::move(prepared).accept(door.accept(soon()).value(), soon()).value();
+    auto b = std::move(prepared).accept(listener.accept(soon()).value(), soon()).value();
     exchange(b);
     both_done.get_future().wait();
   });

@@ -54,15 +54,15 @@ class message_pair {
   void connect_on_iwarp(const message_channel_options& of_a, const message_channel_options& of_b) {
     const auto until = deadline::after(std::chrono::seconds(20));
     const tested_manager manager;
-    auto door = manager.open();
-    auto peer = manager.find(door.port());
+    auto listener = manager.open();
+    auto peer = manager.find(listener.port());
     context_ = peer.context().value();
     pd_ = context_.allocate_pd().value();
     auto asking = std::async(std::launch::async, [&] {
       return message_channel::prepare(pd_, of_a).value().connect(peer, until);
     });
     auto answering =
-        message_channel::prepare(pd_, of_b).value().accept(door.accept(until).value(), until);
+        message_channel::prepare(pd_, of_b).value().accept(listener.accept(until).value(), until);
     a_.emplace(asking.get().value());
     b_.emplace(std::move(answering).value());
   }

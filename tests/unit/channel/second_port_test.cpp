@@ -112,8 +112,8 @@ channel_options on_port_two() {
 }
 
 void expect_bytes_move(channel& from, channel& to, const protection_domain& pd) {
-  auto outbox = pd.allocate(5000, all_rights).value();
-  auto inbox = pd.allocate(5000, all_rights).value();
+  auto outbox = pd.allocate(5000, all_access).value();
+  auto inbox = pd.allocate(5000, all_access).value();
   std::ranges::fill(outbox.bytes(), std::byte{7});
   auto pool = buffer_pool::create(pd, {}).value();
   EXPECT_TRUE(from.write(source(outbox), inbox.remote(), abort_at(patiently())));
@@ -146,8 +146,8 @@ TEST(second_port, stream_connects_with_gaps_in_gid_table_and_small_mtu) {
   auto asking = pd.create_channel(on_port_two()).value().connect(peer, patiently());
   there.join();
   ASSERT_TRUE(asking) << asking.error().message();
-  auto memory = other.allocate(5000, all_rights).value();
-  auto mine = pd.allocate(5000, all_rights).value();
+  auto memory = other.allocate(5000, all_access).value();
+  auto mine = pd.allocate(5000, all_access).value();
   std::ranges::fill(mine.bytes(), std::byte{9});
   EXPECT_TRUE(asking->write(source(mine), memory.remote(), abort_at(patiently())));
   EXPECT_TRUE(all_are(memory.bytes(), 9));

@@ -23,7 +23,7 @@ class everything {
  public:
   explicit everything(verbena::context opened) : context_(std::move(opened)) {
     pd_ = context_->allocate_pd().value();
-    region_ = pd_->allocate(4096, all_rights).value();
+    region_ = pd_->allocate(4096, all_access).value();
     pool_ = buffer_pool::create(*pd_, {.classes = {{.bytes = 64, .count = 8}}}).value();
     hub_ = completion_hub::create(*context_, 32).value();
     const channel_options options{.queues = {.max_send_wr = 8, .max_recv_wr = 8},

@@ -64,7 +64,7 @@ struct connected_channels {
 
 /// Connects two ends with the connection manager; either may send first. `pd` belongs to the
 /// context of the connector and of the request.
-inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& door,
+inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& listener,
                                              const protection_domain& pd,
                                              const channel_options& options,
                                              const channel_preparation& prepare = {}) {
@@ -73,8 +73,8 @@ inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& 
   auto asking = std::async(std::launch::async, [&] {
     return pd.create_channel(options).value().connect(peer, both, until, prepare);
   });
-  auto answering =
-      pd.create_channel(options).value().accept(door.accept(until).value(), both, until, prepare);
+  auto answering = pd.create_channel(options).value().accept(listener.accept(until).value(), both,
+                                                             until, prepare);
   return {asking.get().value(), std::move(answering).value()};
 }
 

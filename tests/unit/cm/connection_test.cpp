@@ -16,7 +16,7 @@ using test::ask;
 using test::bytes_of;
 using test::end;
 using test::grant;
-using test::patience;
+using test::test_deadline;
 using test::text_of;
 using namespace std::chrono_literals;
 
@@ -32,10 +32,10 @@ class connections : public test::served {
                              const cm::connection_options& answering = {},
                              const queue_pair_options<rc>& active = test::everything_allowed(),
                              const queue_pair_options<rc>& passive = test::everything_allowed()) {
-    auto door = open();
-    auto peer = find(door.port());
+    auto listener = open();
+    auto peer = find(listener.port());
     auto asked = std::async(std::launch::async, [&] { return ask(peer, asking, active); });
-    auto passive_end = grant(door.accept(patience()).value(), answering, passive);
+    auto passive_end = grant(listener.accept(test_deadline()).value(), answering, passive);
     auto active_end = asked.get();
     return {std::move(active_end).value(), std::move(passive_end).value()};
   }
@@ -45,11 +45,11 @@ class connections : public test::served {
     return to_string(here().with_port(port));
   }
 
-  /// Lets `peer` ask `door`, whose next request `answer` gets; what asking gave.
+  /// Lets `peer` ask `listener`, whose next request `answer` gets; what asking gave.
   template <class Answer>
-  [[nodiscard]] result<end> refused(cm::listener& door, cm::connector& peer, Answer answer) {
+  [[nodiscard]] result<end> refused(cm::listener& listener, cm::connector& peer, Answer answer) {
     auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-    answer(door.accept(patience()).value());
+    answer(listener.accept(test_deadline()).value());
     return asked.get();
   }
 };
@@ -127,13 +127,13 @@ TEST_F(connections, read_depths_are_negotiated) {
 }
 
 TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
-  auto door = open();
-  auto first_peer = find(door.port());
-  auto second_peer = find(door.port());
+  auto listener = open();
+  auto first_peer = find(listener.port());
+  auto second_peer = find(listener.port());
   auto first = std::async(std::launch::async, [&] { return ask(first_peer); });
-  auto request = door.accept(patience()).value();
+  auto request = listener.accept(test_deadline()).value();
   auto second = std::async(std::launch::async, [&] { return ask(second_peer); });
-  auto later = door.accept(patience()).value();
+  auto later = listener.accept(test_deadline()).value();
   auto later_end = grant(std::move(later)).value();
   auto end_of_first = grant(std::move(request)).value();
   auto active_first = first.get().value();
@@ -156,9 +156,9 @@ TEST_F(connections, disconnect_flushes_both_sides) {
   active.link.disconnect().value();
   active.link.disconnect().value();
   EXPECT_EQ(active.own->take(1).at(0).status(), completion_status::flushed);
-  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
   EXPECT_EQ(passive.own->take(1).at(0).status(), completion_status::flushed);
-  EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(active.link.wait_disconnected(test_deadline()).value());
 }
 
 TEST_F(connections, destruction_closes_despite_other_handles) {
@@ -167,25 +167,25 @@ TEST_F(connections, destruction_closes_despite_other_handles) {
   {
     const auto dropped = std::move(active.link);
   }
-  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
   EXPECT_TRUE(kept.is_valid());
 }
 
 TEST_F(connections, device_objects_outlive_the_connection) {
-  auto door = open();
-  auto peer = find(door.port());
+  auto listener = open();
+  auto peer = find(listener.port());
   auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-  auto passive = grant(door.accept(patience()).value()).value();
+  auto passive = grant(listener.accept(test_deadline()).value()).value();
   auto own = std::move(asked.get().value().own);  // the connection goes here
-  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
   const auto more = own->pd.allocate(64, access::local_write);
   EXPECT_TRUE(more) << more.error().message();
 }
 
 TEST_F(connections, rejection_has_status_and_private_data) {
-  auto door = open();
-  auto peer = find(door.port());
-  const auto outcome = refused(door, peer, [](cm::connection_request request) {
+  auto listener = open();
+  auto peer = find(listener.port());
+  const auto outcome = refused(listener, peer, [](cm::connection_request request) {
     EXPECT_GE(request.parameters().responder_resources, 1);
     std::move(request).reject(bytes_of("busy")).value();
   });
@@ -197,9 +197,9 @@ TEST_F(connections, rejection_has_status_and_private_data) {
 }
 
 TEST_F(connections, destroyed_request_is_rejected) {
-  auto door = open();
-  auto peer = find(door.port());
-  const auto outcome = refused(door, peer, [](const cm::connection_request&) {});
+  auto listener = open();
+  auto peer = find(listener.port());
+  const auto outcome = refused(listener, peer, [](const cm::connection_request&) {});
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
   EXPECT_TRUE(peer.rejection());
@@ -208,8 +208,8 @@ TEST_F(connections, destroyed_request_is_rejected) {
 TEST_F(connections, connect_without_listener_is_rejected) {
   std::uint16_t port = 0;
   {
-    auto door = open();
-    port = door.port();
+    auto listener = open();
+    port = listener.port();
   }
   auto peer = find(port);
   const auto outcome = ask(peer);
@@ -219,51 +219,51 @@ TEST_F(connections, connect_without_listener_is_rejected) {
 }
 
 TEST_F(connections, unanswered_request_times_out) {
-  auto door = open();
-  auto peer = find(door.port());
+  auto listener = open();
+  auto peer = find(listener.port());
   test::objects own(peer.context().value());
   auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
   const auto begin = deadline::clock::now();
   const auto outcome = peer.connect(std::move(prepared), {}, deadline::after(200ms));
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::timed_out) << outcome.error().message();
-  expect_all(outcome.error(), {address(door.port()), device_name(peer), "check that the host"});
+  expect_all(outcome.error(), {address(listener.port()), device_name(peer), "check that the host"});
   EXPECT_GE(deadline::clock::now() - begin, 200ms);
 }
 
 TEST_F(connections, accept_without_request_times_out) {
-  auto door = open();
+  auto listener = open();
   const auto begin = deadline::clock::now();
-  const auto outcome = door.accept(deadline::after(50ms));
+  const auto outcome = listener.accept(deadline::after(50ms));
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::timed_out);
-  expect_all(outcome.error(), {address(door.port()), "does the peer connect to this address"});
+  expect_all(outcome.error(), {address(listener.port()), "does the peer connect to this address"});
   EXPECT_GE(deadline::clock::now() - begin, 50ms);
 }
 
 TEST_F(connections, private_data_above_the_limit_is_rejected) {
   const std::vector<std::byte> bytes(200, std::byte{1});
   const std::span<const std::byte> all(bytes);
-  auto door = open();
-  auto peer = find(door.port());
+  auto listener = open();
+  auto peer = find(listener.port());
   const auto asking = ask(peer, {.private_data = all.first(57)});
   ASSERT_FALSE(asking);
   EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
   EXPECT_NE(asking.error().message().find("at most 56 bytes, not 57"), std::string::npos)
       << asking.error().message();
 
-  auto again = find(door.port());
+  auto again = find(listener.port());
   auto asked =
       std::async(std::launch::async, [&] { return ask(again, {.private_data = all.first(56)}); });
-  auto request = door.accept(patience()).value();
+  auto request = listener.accept(test_deadline()).value();
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(56), all.first(56)));
   const auto answering = grant(std::move(request), {.private_data = all.first(197)});
   ASSERT_FALSE(answering);
   EXPECT_NE(answering.error().message().find("at most 196 bytes, not 197"), std::string::npos);
   EXPECT_FALSE(asked.get());
 
-  auto third = find(door.port());
-  const auto outcome = refused(door, third, [&](cm::connection_request refused) {
+  auto third = find(listener.port());
+  const auto outcome = refused(listener, third, [&](cm::connection_request refused) {
     const auto much = std::move(refused).reject(all.first(149));
     ASSERT_FALSE(much);
     EXPECT_NE(much.error().message().find("at most 148 bytes, not 149"), std::string::npos);
@@ -272,13 +272,13 @@ TEST_F(connections, private_data_above_the_limit_is_rejected) {
 }
 
 TEST_F(connections, queue_pair_of_another_device_is_rejected) {
-  auto door = open();
-  auto peer = find(door.port());
+  auto listener = open();
+  auto peer = find(listener.port());
   const auto devices = list_devices(from()).value();
   const auto other = devices.at(0).open().value();
   test::objects own(other);
   auto prepared = own.pd.create_qp<rc>(own.cq, own.cq).value();
-  const auto outcome = peer.connect(std::move(prepared), {}, patience());
+  const auto outcome = peer.connect(std::move(prepared), {}, test_deadline());
   ASSERT_FALSE(outcome);
   EXPECT_NE(outcome.error().message().find("another open device"), std::string::npos);
 }
@@ -286,7 +286,7 @@ TEST_F(connections, queue_pair_of_another_device_is_rejected) {
 TEST_F(connections, datagram_port_space_is_rejected) {
   const auto to = bringup::address{.host = here().host(), .port = 1};
   for (const auto space : {cm::port_space::udp, cm::port_space::ipoib}) {
-    const auto asking = cm::connector::resolve(to, patience(), {.space = space});
+    const auto asking = cm::connector::resolve(to, test_deadline(), {.space = space});
     ASSERT_FALSE(asking);
     EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
     const auto listening = cm::listener::open(to, {.space = space});
@@ -296,15 +296,16 @@ TEST_F(connections, datagram_port_space_is_rejected) {
 }
 
 TEST_F(connections, wildcard_listener_accepts_a_chosen_source_address) {
-  auto door = cm::listener::open({.host = "", .port = 0}).value();
-  ASSERT_NE(door.port(), 0);
-  const auto found = cm::connector::resolve({.host = here().host(), .port = door.port()},
-                                            patience(), {.from = here(), .type_of_service = 32});
+  auto listener = cm::listener::open({.host = "", .port = 0}).value();
+  ASSERT_NE(listener.port(), 0);
+  const auto found =
+      cm::connector::resolve({.host = here().host(), .port = listener.port()}, test_deadline(),
+                             {.from = here(), .type_of_service = 32});
   ASSERT_TRUE(found) << found.error().message();
   EXPECT_EQ(found->local_address()->host(), here().host());
   auto peer = *found;
   auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-  auto passive = grant(door.accept(patience()).value()).value();
+  auto passive = grant(listener.accept(test_deadline()).value()).value();
   EXPECT_TRUE(asked.get());
   EXPECT_EQ(passive.link.peer_address()->host(), here().host());
 }

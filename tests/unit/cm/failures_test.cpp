@@ -105,7 +105,7 @@ TEST_F(cm_failures, failure_at_any_step_leaks_nothing) {
     EXPECT_GT(n, 4U);
   };
   succeed_after_failures(
-      [&] { return cm::connector::resolve(to, test::patience(), {.provider = with}); });
+      [&] { return cm::connector::resolve(to, test::test_deadline(), {.provider = with}); });
   succeed_after_failures(
       [&] { return cm::listener::open({.host = here().host(), .port = 0}, {.provider = with}); });
 }

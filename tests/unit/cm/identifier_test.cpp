@@ -17,7 +17,7 @@ namespace {
 using cm::event_kind;
 using cm::identifier;
 using test::bytes_of;
-using test::patience;
+using test::test_deadline;
 using test::text_of;
 using namespace std::chrono_literals;
 
@@ -53,8 +53,8 @@ void bring(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_stat
 TEST_F(identifiers, events_connect_step_by_step) {
   EXPECT_FALSE(channel().poll_event().value()) << "nothing happened yet";
   EXPECT_GE(channel().fd(), 0);
-  auto door = listening();
-  auto active = found(door);
+  auto listener = listening();
+  auto active = found(listener);
   EXPECT_NE(active.port(), std::nullopt);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
@@ -62,7 +62,7 @@ TEST_F(identifiers, events_connect_step_by_step) {
   active.connect({.private_data = bytes_of("hello"), .queue_pair = asking.number()}).value();
 
   auto request = next(channel(), event_kind::connect_request);
-  EXPECT_TRUE(request.concerns(door));
+  EXPECT_TRUE(request.concerns(listener));
   EXPECT_FALSE(request.concerns(active));
   EXPECT_EQ(text_of(request.private_data()), "hello");
   ASSERT_TRUE(request.connection());
@@ -106,8 +106,8 @@ TEST_F(identifiers, events_connect_step_by_step) {
 }
 
 TEST_F(identifiers, destroyed_event_rejects_its_request) {
-  auto door = listening();
-  auto active = found(door);
+  auto listener = listening();
+  auto active = found(listener);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   bring(active, asking, queue_pair_state::init);
@@ -199,8 +199,8 @@ TEST_F(identifiers, unknown_address_has_no_device) {
 
 TEST_F(identifiers, datagram_service_returns_its_address) {
   if (listening().is_iwarp()) return;  // iWARP has no datagrams
-  auto door = listening(cm::port_space::udp);
-  auto active = found(door);
+  auto listener = listening(cm::port_space::udp);
+  auto active = found(listener);
   test::objects own(active.context().value());
   const auto port = queue_pair_options<ud>{.route = {.port = *active.port()}};
   auto sender =
@@ -231,8 +231,8 @@ TEST_F(identifiers, datagram_service_returns_its_address) {
 
 TEST_F(identifiers, ece_options_reach_the_peer) {
   if (listening().is_iwarp()) return;  // iWARP has none
-  auto door = listening();
-  auto active = found(door);
+  auto listener = listening();
+  auto active = found(listener);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   const cm::ece offered{.vendor = 0x15b3, .options = 0x1001};

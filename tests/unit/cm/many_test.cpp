@@ -15,7 +15,7 @@ namespace {
 using test::ask;
 using test::end;
 using test::grant;
-using test::patience;
+using test::test_deadline;
 
 class many_connections : public test::served {};
 
@@ -27,14 +27,14 @@ std::ptrdiff_t allocated_bytes() { return static_cast<std::ptrdiff_t>(mallinfo2(
 
 void part(end& active, end& passive) {
   active.link.disconnect().value();
-  EXPECT_TRUE(passive.link.wait_disconnected(patience()).value());
-  EXPECT_TRUE(active.link.wait_disconnected(patience()).value());
+  EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
+  EXPECT_TRUE(active.link.wait_disconnected(test_deadline()).value());
 }
 
 TEST_F(many_connections, repeated_connections_leak_nothing) {
   const int count = test::campaign_size(150, 10'000);
   const int settled = count / 3;
-  auto door = open();
+  auto listener = open();
   std::ptrdiff_t descriptors = 0;
   std::ptrdiff_t bytes = 0;
   for (int number = 0; number < count; ++number) {
@@ -42,9 +42,9 @@ TEST_F(many_connections, repeated_connections_leak_nothing) {
       descriptors = open_descriptors();
       bytes = allocated_bytes();
     }
-    auto peer = find(door.port());
+    auto peer = find(listener.port());
     auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-    auto passive = grant(door.accept(patience()).value()).value();
+    auto passive = grant(listener.accept(test_deadline()).value()).value();
     auto active = asked.get().value();
     part(active, passive);
   }
@@ -59,15 +59,15 @@ TEST_F(many_connections, many_connections_exist_at_the_same_time) {
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 16'384);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   const int count = test::campaign_size(50, 1000);
-  auto door = open({.backlog = 128});
+  auto listener = open({.backlog = 128});
   std::vector<end> active;
   std::vector<end> passive;
   active.reserve(static_cast<std::size_t>(count));
   passive.reserve(static_cast<std::size_t>(count));
   for (int number = 0; number < count; ++number) {
-    auto peer = find(door.port());
+    auto peer = find(listener.port());
     auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-    passive.push_back(grant(door.accept(patience()).value()).value());
+    passive.push_back(grant(listener.accept(test_deadline()).value()).value());
     active.push_back(asked.get().value());
   }
   // Each carries a message of its own.

@@ -32,7 +32,7 @@ namespace verbena::test {
 using namespace std::chrono_literals;
 
 /// How long anything may take; the virtual machine is slow.
-inline deadline patience() { return deadline::after(60s); }
+inline deadline test_deadline() { return deadline::after(60s); }
 
 inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -69,12 +69,12 @@ class served : public ::testing::Test {
   }
   /// The address of `port` of here().
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
-    return cm::connector::resolve({.host = here().host(), .port = port}, patience()).value();
+    return cm::connector::resolve({.host = here().host(), .port = port}, test_deadline()).value();
   }
 
   /// The next event of `channel`, which must be of this kind.
   static cm::event next(const cm::event_channel& channel, cm::event_kind kind) {
-    auto taken = channel.wait_event(patience()).value();
+    auto taken = channel.wait_event(test_deadline()).value();
     if (!taken) raise(error::timed_out("wait_event", to_string(kind), "no event came"));
     EXPECT_EQ(taken->kind(), kind) << to_string(*taken);
     return *std::move(taken);
@@ -103,7 +103,7 @@ struct objects {
     std::vector<completion> taken;
     taken.reserve(count);
     std::array<completion, 16> room;
-    const auto end = patience();
+    const auto end = test_deadline();
     while (taken.size() < count && !end.expired())
       for (const auto& done : cq.poll(room).value()) taken.push_back(done);
     EXPECT_EQ(taken.size(), count);
@@ -126,7 +126,7 @@ inline result<end> ask(cm::connector& peer, const cm::connection_options& option
                        const queue_pair_options<rc>& queue = everything_allowed()) {
   auto own = std::make_unique<objects>(peer.context().value());
   auto prepared = peer.create_qp(own->pd, own->cq, own->cq, queue).value();
-  VERBENA_TRY(auto link, peer.connect(std::move(prepared), options, patience()));
+  VERBENA_TRY(auto link, peer.connect(std::move(prepared), options, test_deadline()));
   return end{std::move(own), std::move(link)};
 }
 
@@ -135,7 +135,7 @@ inline result<end> grant(cm::connection_request request, const cm::connection_op
                          const queue_pair_options<rc>& queue = everything_allowed()) {
   auto own = std::make_unique<objects>(request.context().value());
   auto prepared = request.create_qp(own->pd, own->cq, own->cq, queue).value();
-  VERBENA_TRY(auto link, std::move(request).accept(std::move(prepared), options, patience()));
+  VERBENA_TRY(auto link, std::move(request).accept(std::move(prepared), options, test_deadline()));
   return end{std::move(own), std::move(link)};
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using bringup::advertisement_kind;
-using test::patience;
+using test::test_deadline;
 
 class session_buffers : public test::sessions {};
 class session_ends : public test::sessions {};
@@ -30,32 +30,32 @@ TEST_F(session_buffers, either_side_advertises_first) {
     const auto buffer = buffer_of(*from, "told");
     to->expect_advertisement().value();
     const auto number = from->advertise(buffer, access::remote_read, "greeting").value();
-    const auto remote = to->wait_advertisement(patience()).value();
+    const auto remote = to->wait_advertisement(test_deadline()).value();
     EXPECT_EQ(remote.number, number);
     EXPECT_EQ(remote.name, "greeting");
     EXPECT_EQ(remote.region, buffer.region().remote());
     EXPECT_EQ(remote.access, access::remote_read);
     const auto sink = buffer_of(*to, "");
     to->read({.id = 1, .signaled = true}, sink.slice(0, 4), remote).value();
-    to->wait(sending, 1, patience()).value();
+    to->wait(sending, 1, test_deadline()).value();
     EXPECT_EQ(text_at(sink, 0, 4), "told");
     EXPECT_TRUE(from->is_advertised(number));
     from->expect_advertisement().value();  // first: iWARP does not wait for a receive
     to->release(remote).value();
-    const auto back = from->wait_update(patience()).value();
+    const auto back = from->wait_update(test_deadline()).value();
     EXPECT_EQ(back.kind, advertisement_kind::released);
     EXPECT_FALSE(from->is_advertised(number));
   }
 }
 
 TEST_F(session_buffers, advertisement_receives_are_posted_before_connect) {
-  auto door = serve();
-  auto peer = call(door);
+  auto listener = serve();
+  auto peer = call(listener);
   peer.expect_advertisement().value();
-  auto [active, passive] = join(peer, door);
+  auto [active, passive] = join(peer, listener);
   const auto buffer = buffer_of(passive, "");
   passive.advertise(buffer, access::remote_write).value();
-  EXPECT_TRUE(active.wait_advertisement(patience()));
+  EXPECT_TRUE(active.wait_advertisement(test_deadline()));
 }
 
 TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
@@ -73,17 +73,17 @@ TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
   active.advertise(shared, access::remote_write, "second").value();
   active.send({.id = 2, .signaled = true}, words.slice(3, 3)).value();
   active.advertise(words, access::remote_read, "third").value();
-  const auto came = passive.wait(receiving, 2, patience()).value();
+  const auto came = passive.wait(receiving, 2, test_deadline()).value();
   EXPECT_EQ(came.at(0).id(), 1U);
   EXPECT_EQ(came.at(1).id(), 2U);
   EXPECT_EQ(text_at(sink, 0, 3) + text_at(sink, 8, 3), "onetwo");
   // Several are pending: in their order, or by their names.
-  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "first");
-  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "second");
-  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "third");
+  EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "first");
+  EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "second");
+  EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "third");
   EXPECT_EQ(passive.find("second")->access, access::remote_write);
   EXPECT_FALSE(passive.find("fourth"));
-  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 2U);
+  EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 2U);
 }
 
 TEST_F(session_buffers, revoked_buffer_is_released) {
@@ -92,7 +92,7 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   const auto sink = buffer_of(active, "");
   active.expect_advertisement().value();
   const auto number = passive.advertise(buffer, all_rights, "lent").value();
-  const auto remote = active.wait_advertisement(patience()).value();
+  const auto remote = active.wait_advertisement(test_deadline()).value();
   EXPECT_TRUE(active.is_usable(remote));
 
   active.expect_advertisement().value();
@@ -101,7 +101,7 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   const auto twice = passive.revoke(number);
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code(), EALREADY);
-  const auto wish = active.wait_update(patience()).value();
+  const auto wish = active.wait_update(test_deadline()).value();
   EXPECT_EQ(wish.kind, advertisement_kind::revoked);
   EXPECT_EQ(wish.number, remote.number);
   EXPECT_FALSE(active.is_usable(remote));
@@ -113,7 +113,7 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   }
   EXPECT_TRUE(passive.is_advertised(number)) << "the peer may still be using it";
   active.release(remote).value();
-  EXPECT_EQ(passive.wait_update(patience()).value().kind, advertisement_kind::released);
+  EXPECT_EQ(passive.wait_update(test_deadline()).value().kind, advertisement_kind::released);
   EXPECT_FALSE(passive.is_advertised(number));
   const auto gone = active.release(remote);
   ASSERT_FALSE(gone);
@@ -132,21 +132,21 @@ TEST_F(session_buffers, access_flags_beyond_the_registration_are_rejected) {
   // Refusals are not sent: the first that comes is this one.
   passive.expect_advertisement().value();
   active.advertise(buffer, access::remote_read, "good").value();
-  EXPECT_EQ(passive.wait_advertisement(patience()).value().name, "good");
+  EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "good");
 }
 
 TEST_F(session_buffers, wait_without_posted_receive_returns_enomsg) {
   auto [active, passive] = connect();
-  for (const auto code : {active.wait_advertisement(patience()).error().code(),
-                          active.wait_update(patience()).error().code()})
+  for (const auto code : {active.wait_advertisement(test_deadline()).error().code(),
+                          active.wait_update(test_deadline()).error().code()})
     EXPECT_EQ(code, ENOMSG);
   active.expect_advertisement().value();
   EXPECT_EQ(active.wait_advertisement(deadline::after(20ms)).error().kind(), error_kind::timed_out);
   // A message of the program where one about a buffer was expected is named.
   const auto words = buffer_of(passive, "hello");
   passive.send({.signaled = true}, words.slice(0, 5)).value();
-  passive.wait(sending, 1, patience()).value();
-  const auto other = active.wait_advertisement(patience());
+  passive.wait(sending, 1, test_deadline()).value();
+  const auto other = active.wait_advertisement(test_deadline());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind(), error_kind::protocol) << other.error().message();
   // The connection goes on.
@@ -160,7 +160,7 @@ TEST_F(session_buffers, advertise_needs_no_wait_for_sends) {
     const auto remote = lend(active, buffer, passive);
     active.expect_advertisement().value();
     passive.release(remote).value();
-    EXPECT_EQ(active.wait_update(patience()).value().number, remote.number);
+    EXPECT_EQ(active.wait_update(test_deadline()).value().number, remote.number);
   }
 }
 
@@ -174,8 +174,8 @@ std::vector<int> codes_of_waiters(cm::session& on, Close close) {
   std::vector<std::future<int>> waiters;
   const auto start = [&](auto wait) { waiters.push_back(std::async(std::launch::async, wait)); };
   const auto code_of = [](const auto& outcome) { return outcome ? 0 : outcome.error().code(); };
-  start([&] { return code_of(on.wait(cm::session_queue::send, 1, patience())); });
-  start([&] { return code_of(on.wait(cm::session_queue::receive, 1, patience())); });
+  start([&] { return code_of(on.wait(cm::session_queue::send, 1, test_deadline())); });
+  start([&] { return code_of(on.wait(cm::session_queue::receive, 1, test_deadline())); });
   start([&] { return code_of(on.wait_advertisement(deadline::never())); });
   start([&] { return on.wait_disconnected(deadline::never()).value() ? -1 : 0; });
   close();
@@ -191,7 +191,7 @@ TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
       codes_of_waiters(active, [&closing = active] { closing.disconnect().value(); });
   EXPECT_EQ(codes, (std::vector{ECONNABORTED, ECONNABORTED, ECONNABORTED, -1}));
   EXPECT_TRUE(active.disconnect()) << "a second time";
-  EXPECT_TRUE(passive.wait_disconnected(patience()).value());
+  EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
 }
 
 TEST_F(session_ends, disconnect_of_the_peer_wakes_all_waiting_threads) {
@@ -214,15 +214,15 @@ TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
     auto dropped = std::move(active);
     const auto out = buffer_of(dropped, "last");
     dropped.send({.id = 1, .signaled = true}, out.slice(0, 4)).value();
-    dropped.wait(sending, 1, patience()).value();
+    dropped.wait(sending, 1, test_deadline()).value();
   }
-  EXPECT_TRUE(passive.wait_disconnected(patience()).value());
-  EXPECT_EQ(passive.wait(receiving, 1, patience()).value().at(0).id(), 1U);
+  EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
+  EXPECT_EQ(passive.wait(receiving, 1, test_deadline()).value().at(0).id(), 1U);
   // The end may be known before the flushed receive is: rxe completes it a moment later.
   std::string said;
-  const auto until = patience();
+  const auto until = test_deadline();
   while (said.find("work request 2 was flushed") == std::string::npos && !until.expired()) {
-    const auto flushed = passive.wait(receiving, 1, patience());
+    const auto flushed = passive.wait(receiving, 1, test_deadline());
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().code(), ECONNRESET);
     said = flushed.error().message();
@@ -255,8 +255,8 @@ TEST_F(session_ends, verbs_and_session_are_used_together) {
   ibv_send_wr* bad = nullptr;
   check::posted_elsewhere(active.connection().qp().native());
   ASSERT_EQ(ibv_post_send(active.connection().qp().native(), &request, &bad), 0);
-  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 6U);
-  passive.wait(receiving, 1, patience()).value();
+  EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 6U);
+  passive.wait(receiving, 1, test_deadline()).value();
   EXPECT_EQ(text_at(sink, 0, 3), "raw");
 }
 
@@ -268,7 +268,7 @@ TEST_F(session_ends, each_thread_gets_its_completions) {
   for (std::uint64_t id = 0; id < count; ++id)
     passive.receive({.id = id}, sink.slice(id, 1)).value();
   const auto take = [](cm::session& of, cm::session_queue queue) {
-    for (int i = 0; i < count / 2; ++i) of.wait(queue, 1, patience()).value();
+    for (int i = 0; i < count / 2; ++i) of.wait(queue, 1, test_deadline()).value();
     return true;
   };
   std::vector<std::future<bool>> takers;

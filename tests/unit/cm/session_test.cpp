@@ -14,52 +14,53 @@ namespace verbena {
 namespace {
 
 using namespace std::chrono_literals;
-using test::patience;
+using test::test_deadline;
 using test::text_of;
 
 class sessions : public test::sessions {};
 
 TEST_F(sessions, request_is_inspected_before_accept) {
-  auto door = serve({.backlog = 4});
-  auto peer = call(door);
-  auto asked = std::async(std::launch::async,
-                          [&] { return peer.connect(test::bytes_of("question"), patience()); });
-  auto guest = door.next_request({}, patience()).value();
+  auto listener = serve({.backlog = 4});
+  auto peer = call(listener);
+  auto asked = std::async(std::launch::async, [&] {
+    return peer.connect(test::bytes_of("question"), test_deadline());
+  });
+  auto guest = listener.next_request({}, test_deadline()).value();
   EXPECT_EQ(text_of(guest.private_data()), "question");
   EXPECT_TRUE(guest.peer_address());
   EXPECT_GE(guest.parameters().responder_resources, 1);
   auto inbox = guest.create_buffer(64).value();
   guest.receive({.id = 7}, inbox.slice()).value();
-  auto passive = std::move(guest).accept(test::bytes_of("answer"), patience()).value();
+  auto passive = std::move(guest).accept(test::bytes_of("answer"), test_deadline()).value();
   auto active = asked.get().value();
   EXPECT_EQ(text_of(active.peer_private_data()), "answer");
   EXPECT_EQ(text_of(passive.peer_private_data()), "question");
 
   const auto outbox = buffer_of(active, "over");
   active.send({.id = 2, .signaled = true}, outbox.slice(0, 4)).value();
-  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 2U);
-  const auto came = passive.wait(receiving, 1, patience()).value();
+  EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 2U);
+  const auto came = passive.wait(receiving, 1, test_deadline()).value();
   EXPECT_EQ(came.at(0).id(), 7U);
   EXPECT_EQ(came.at(0).byte_length(), 4U);
   EXPECT_EQ(text_of(inbox.bytes()), "over");
 }
 
 TEST_F(sessions, receives_are_posted_before_connect) {
-  auto door = serve();
-  auto peer = call(door);
+  auto listener = serve();
+  auto peer = call(listener);
   auto answers = peer.create_buffer(64).value();
   peer.receive({.id = 5}, answers.slice()).value();
-  auto [active, passive] = join(peer, door);
+  auto [active, passive] = join(peer, listener);
   const auto back = buffer_of(passive, "back");
   passive.send({.id = 3, .signaled = true}, back.slice(0, 4)).value();
-  EXPECT_EQ(active.wait(receiving, 1, patience()).value().at(0).id(), 5U);
+  EXPECT_EQ(active.wait(receiving, 1, test_deadline()).value().at(0).id(), 5U);
   EXPECT_EQ(text_of(answers.bytes()), "back");
-  passive.wait(sending, 1, patience()).value();
+  passive.wait(sending, 1, test_deadline()).value();
 }
 
 TEST_F(sessions, deadline_ends_connect_and_wait) {
-  auto door = serve();
-  auto peer = call(door);
+  auto listener = serve();
+  auto peer = call(listener);
   const auto begin = deadline::clock::now();
   const auto outcome = peer.connect({}, deadline::after(50ms));
   ASSERT_FALSE(outcome);
@@ -68,13 +69,13 @@ TEST_F(sessions, deadline_ends_connect_and_wait) {
 }
 
 TEST_F(sessions, request_is_rejected_by_call_or_destruction) {
-  auto door = serve();
+  auto listener = serve();
   for (const bool with_words : {true, false}) {
-    auto peer = call(door);
+    auto peer = call(listener);
     const auto kept = peer.create_buffer(64).value();
-    auto asked = std::async(std::launch::async, [&] { return peer.connect({}, patience()); });
+    auto asked = std::async(std::launch::async, [&] { return peer.connect({}, test_deadline()); });
     {
-      auto guest = door.next_request({}, patience()).value();
+      auto guest = listener.next_request({}, test_deadline()).value();
       if (with_words) std::move(guest).reject(test::bytes_of("busy")).value();
     }
     const auto outcome = asked.get();
@@ -91,35 +92,37 @@ TEST_F(sessions, request_is_rejected_by_call_or_destruction) {
 }
 
 TEST_F(sessions, pending_requests_wait_in_the_backlog) {
-  auto door = serve({.backlog = 8});
+  auto listener = serve({.backlog = 8});
   std::vector<cm::session_connector> peers;
   peers.reserve(3);
-  for (int i = 0; i < 3; ++i) peers.push_back(call(door));
+  for (int i = 0; i < 3; ++i) peers.push_back(call(listener));
   std::vector<std::future<result<cm::session>>> asked;
   asked.reserve(peers.size());
   for (auto& peer : peers)
-    asked.push_back(std::async(std::launch::async, [&] { return peer.connect({}, patience()); }));
+    asked.push_back(
+        std::async(std::launch::async, [&] { return peer.connect({}, test_deadline()); }));
   std::vector<cm::session_request> guests;
   guests.reserve(3);
-  for (int i = 0; i < 3; ++i) guests.push_back(door.next_request({}, patience()).value());
+  for (int i = 0; i < 3; ++i) guests.push_back(listener.next_request({}, test_deadline()).value());
   std::vector<cm::session> passive;
   passive.reserve(guests.size());
-  for (auto& guest : guests) passive.push_back(std::move(guest).accept({}, patience()).value());
+  for (auto& guest : guests)
+    passive.push_back(std::move(guest).accept({}, test_deadline()).value());
   for (auto& each : asked) EXPECT_TRUE(each.get());
-  const auto nobody = door.next_request({}, deadline::after(20ms));
+  const auto nobody = listener.next_request({}, deadline::after(20ms));
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().kind(), error_kind::timed_out);
 }
 
 TEST_F(sessions, protection_domain_is_shared_or_own) {
-  auto door = serve();
-  auto alone = call(door);
-  auto first = call(door);
-  auto second = call(door, {.domain = first.domain()});
+  auto listener = serve();
+  auto alone = call(listener);
+  auto first = call(listener);
+  auto second = call(listener, {.domain = first.domain()});
   EXPECT_NE(alone.domain().native(), first.domain().native());
   EXPECT_EQ(second.domain().native(), first.domain().native());
 
-  auto [active, passive] = join(second, door);
+  auto [active, passive] = join(second, listener);
   const auto shared = first.create_buffer(64, access::local_write | access::remote_read).value();
   const auto foreign = alone.create_buffer(64, access::local_write | access::remote_read).value();
   passive.expect_advertisement().value();
@@ -127,15 +130,15 @@ TEST_F(sessions, protection_domain_is_shared_or_own) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("another protection domain"), std::string::npos);
   EXPECT_TRUE(active.advertise(shared, access::remote_read));
-  EXPECT_EQ(passive.wait_advertisement(patience()).value().region, shared.region().remote());
+  EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().region, shared.region().remote());
 }
 
 TEST_F(sessions, protection_domain_of_another_device_is_rejected) {
-  auto door = serve();
+  auto listener = serve();
   const auto other = list_devices(from()).value().at(0).open().value();
   const auto outcome =
-      cm::session_connector::resolve({.host = here().host(), .port = door.port()},
-                                     {.domain = other.allocate_pd().value()}, patience());
+      cm::session_connector::resolve({.host = here().host(), .port = listener.port()},
+                                     {.domain = other.allocate_pd().value()}, test_deadline());
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().kind(), error_kind::invalid_argument);
   EXPECT_NE(outcome.error().message().find("belongs to another device"), std::string::npos);
@@ -156,8 +159,8 @@ TEST_F(sessions, queue_sizes_exclude_advertisement_messages) {
     const auto sent = active.send({.id = id, .signaled = true}, out.slice(0, 1));
     ASSERT_TRUE(sent) << sent.error().message();
   }
-  EXPECT_EQ(passive.wait(receiving, 5, patience()).value().at(4).id(), 4U);
-  EXPECT_EQ(active.wait(sending, 5, patience()).value().size(), 5U);
+  EXPECT_EQ(passive.wait(receiving, 5, test_deadline()).value().at(4).id(), 4U);
+  EXPECT_EQ(active.wait(sending, 5, test_deadline()).value().size(), 5U);
 }
 
 TEST_F(sessions, post_to_a_full_queue_returns_enomem) {
@@ -201,8 +204,8 @@ TEST_F(sessions, release_returns_all_kinds_of_memory) {
 
 TEST_F(sessions, failed_release_keeps_the_buffer) {
   failing_provider wrapped(from());
-  auto door = serve();
-  auto peer = call(door, {}, {.provider = &wrapped.get()});
+  auto listener = serve();
+  auto peer = call(listener, {}, {.provider = &wrapped.get()});
   std::vector<std::byte> mine(64);
   auto buffer = peer.register_buffer(std::span(mine)).value();
   wrapped.fail_verb("ibv_dereg_mr", EBUSY);
@@ -226,7 +229,7 @@ TEST_F(sessions, write_and_read_at_offsets) {
   active.read({.id = 3}, ours.slice(100, 3), remote, 10).value();
   const std::array scattered = {ours.slice(110, 1), ours.slice(120, 2), ours.slice(130, 2)};
   active.read({.id = 4, .signaled = true}, scattered, remote, 20).value();
-  EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 4U);
+  EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 4U);
   EXPECT_EQ(text_at(theirs, 10, 3), "cde");
   EXPECT_EQ(text_at(theirs, 20, 5), "abghl");
   EXPECT_EQ(text_at(ours, 100, 3), "cde");
@@ -246,8 +249,8 @@ TEST_F(sessions, slices_and_lists_are_sent_and_received) {
   active.send({.id = 9}, ours.slice(4, 2)).value();
   active.send({.id = 10, .signaled = true}, std::span<const local_slice>()).value();
   std::array<completion, 3> came;
-  passive.wait(receiving, came, patience()).value();
-  active.wait(sending, 1, patience()).value();
+  passive.wait(receiving, came, test_deadline()).value();
+  active.wait(sending, 1, test_deadline()).value();
   EXPECT_EQ(came[0].byte_length(), 5U);
   EXPECT_EQ(text_at(theirs, 40, 3) + text_at(theirs, 50, 2), "abghl");
   EXPECT_EQ(text_at(theirs, 60, 2), "ef");
@@ -263,7 +266,7 @@ TEST_F(sessions, only_signaled_requests_complete) {
   for (const std::uint64_t id : {1, 2, 3})
     active.write({.id = id, .signaled = id == 2}, ours.slice(0, 1), remote).value();
   active.write({.id = 4, .signaled = true}, ours.slice(0, 1), remote).value();
-  const auto done = active.wait(sending, 2, patience()).value();
+  const auto done = active.wait(sending, 2, test_deadline()).value();
   EXPECT_EQ(done.at(0).id(), 2U);
   EXPECT_EQ(done.at(1).id(), 4U);
   const auto nothing_else = active.wait(sending, 1, deadline::after(0ms));
@@ -290,7 +293,7 @@ TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {
   expect(active.read({}, ours.slice(0, 1), readable, ~std::uint64_t{0}), "exceeds the buffer");
   // The refused requests have no effect.
   active.read({.id = 1, .signaled = true}, ours.slice(), readable).value();
-  EXPECT_TRUE(active.wait(sending, 1, patience()));
+  EXPECT_TRUE(active.wait(sending, 1, test_deadline()));
 }
 
 TEST_F(sessions, timed_out_wait_keeps_completions) {
@@ -300,18 +303,18 @@ TEST_F(sessions, timed_out_wait_keeps_completions) {
   for (std::uint64_t id = 1; id <= 3; ++id) passive.receive({.id = id}, into.slice(id, 1)).value();
   for (std::uint64_t id = 1; id <= 2; ++id)
     active.send({.id = id, .signaled = true}, out.slice(0, 1)).value();
-  active.wait(sending, 2, patience()).value();
+  active.wait(sending, 2, test_deadline()).value();
   const auto begin = deadline::clock::now();
   const auto early = passive.wait(receiving, 3, deadline::after(30ms));
   ASSERT_FALSE(early);
   EXPECT_EQ(early.error().kind(), error_kind::timed_out);
   EXPECT_GE(deadline::clock::now() - begin, 30ms);
-  EXPECT_TRUE(passive.wait(receiving, 0, patience()).value().empty());
+  EXPECT_TRUE(passive.wait(receiving, 0, test_deadline()).value().empty());
   auto third = std::async(std::launch::async,
-                          [&] { return passive.wait(receiving, 3, patience()).value(); });
+                          [&] { return passive.wait(receiving, 3, test_deadline()).value(); });
   active.send({.id = 3, .signaled = true}, out.slice(0, 1)).value();
   const auto came = third.get();
-  active.wait(sending, 1, patience()).value();
+  active.wait(sending, 1, test_deadline()).value();
   EXPECT_EQ(came.at(0).id(), 1U);
   EXPECT_EQ(came.at(2).id(), 3U);
 }
@@ -329,16 +332,16 @@ TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
   const auto sink = active.create_buffer(64).value();
   active.receive({.id = 9}, sink.slice()).value();
   auto waiter =
-      std::async(std::launch::async, [&] { return active.wait(receiving, 1, patience()); });
+      std::async(std::launch::async, [&] { return active.wait(receiving, 1, test_deadline()); });
   active.write({.id = 1, .signaled = true}, ours.slice(0, 1), good).value();
   active.write({.id = 77, .signaled = true}, ours.slice(0, 1), bad).value();
-  const auto failed = active.wait(sending, 2, patience());
+  const auto failed = active.wait(sending, 2, test_deadline());
   if (!is_iwarp(active)) {  // there a write ends before the peer looks at it
     ASSERT_FALSE(failed);
     const auto words = failed.error().message();
     EXPECT_EQ(failed.error().kind(), error_kind::completion);
     EXPECT_NE(words.find("work request 77"), std::string::npos) << words;
-    EXPECT_EQ(active.wait(sending, 1, patience()).value().at(0).id(), 1U);
+    EXPECT_EQ(active.wait(sending, 1, test_deadline()).value().at(0).id(), 1U);
   }
   const auto woken = waiter.get();
   ASSERT_FALSE(woken);
@@ -352,8 +355,8 @@ TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
 using sessions_death = sessions;
 
 TEST_F(sessions_death, slice_outside_of_a_buffer_aborts) {
-  auto door = serve();
-  const auto peer = call(door);
+  auto listener = serve();
+  const auto peer = call(listener);
   const auto buffer = peer.create_buffer(64).value();
   EXPECT_DEATH(static_cast<void>(buffer.slice(60, 5)), "slice \\[60, 65\\) exceeds the region of");
 }

@@ -29,20 +29,21 @@ class sessions : public served {
                                            const cm::session_options& options = {},
                                            const cm::connector_options& how = {}) const {
     return cm::session_connector::resolve({.host = here().host(), .port = to.port()}, options,
-                                          patience(), how)
+                                          test_deadline(), how)
         .value();
   }
-  /// Lets `peer` connect to `door` on a thread of its own.
-  [[nodiscard]] static pair join(cm::session_connector& peer, cm::session_listener& door,
+  /// Lets `peer` connect to `listener` on a thread of its own.
+  [[nodiscard]] static pair join(cm::session_connector& peer, cm::session_listener& listener,
                                  const cm::session_options& options = {}) {
-    auto asked = std::async(std::launch::async, [&] { return peer.connect({}, patience()); });
-    auto passive = door.next_request(options, patience()).value().accept({}, patience()).value();
+    auto asked = std::async(std::launch::async, [&] { return peer.connect({}, test_deadline()); });
+    auto passive =
+        listener.next_request(options, test_deadline()).value().accept({}, test_deadline()).value();
     return {asked.get().value(), std::move(passive)};
   }
   [[nodiscard]] pair connect(const cm::session_options& options = {}) const {
-    auto door = serve();
-    auto peer = call(door, options);
-    return join(peer, door, options);
+    auto listener = serve();
+    auto peer = call(listener, options);
+    return join(peer, listener, options);
   }
 
   static bool is_iwarp(cm::session& of) { return of.connection().id().is_iwarp(); }
@@ -65,7 +66,7 @@ class sessions : public served {
                                 access_flags access = access::remote_write | access::remote_read) {
     to.expect_advertisement().value();
     from.advertise(buffer, access).value();
-    return to.wait_advertisement(patience()).value();
+    return to.wait_advertisement(test_deadline()).value();
   }
 };
 

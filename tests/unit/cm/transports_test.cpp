@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::end;
-using test::patience;
+using test::test_deadline;
 using test::text_of;
 
 class transports : public test::served {
@@ -27,10 +27,10 @@ class transports : public test::served {
   /// Both ends of one connection; the asking one asks on a thread of its own.
   [[nodiscard]] ends connect(const cm::connection_options& asking = {},
                              const cm::connection_options& answering = {}) {
-    auto door = open();
-    auto peer = find(door.port());
+    auto listener = open();
+    auto peer = find(listener.port());
     auto asked = std::async(std::launch::async, [&] { return test::ask(peer, asking); });
-    auto answered = test::grant(door.accept(patience()).value(), answering);
+    auto answered = test::grant(listener.accept(test_deadline()).value(), answering);
     auto connected = asked.get();
     return {std::move(connected).value(), std::move(answered).value()};
   }
@@ -56,19 +56,19 @@ TEST_F(transports, read_into_memory_with_sink_access_succeeds) {
 TEST_F(transports, passive_side_sends_first) {
   using cm::first_sender;
   for (int round = 0; round < 4; ++round) {
-    auto door = open();
-    auto peer = find(door.port());
+    auto listener = open();
+    auto peer = find(listener.port());
     test::objects own(peer.context().value());
     auto asked = std::async(std::launch::async, [&] {
       auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
-      return peer.connect(std::move(prepared), {.first = first_sender::passive}, patience(),
+      return peer.connect(std::move(prepared), {.first = first_sender::passive}, test_deadline(),
                           [&](queue_pair<rc>& queue) -> result<void> {
                             queue.post_receive({.id = 7}, own.memory.slice(0, 64)).value();
                             return {};
                           });
     });
     auto answering =
-        test::grant(door.accept(patience()).value(),
+        test::grant(listener.accept(test_deadline()).value(),
                     {.private_data = test::bytes_of("welcome"), .first = first_sender::passive});
     ASSERT_TRUE(answering) << answering.error().message();
     std::ranges::copy(test::bytes_of("me first"), answering->own->memory.bytes().begin());
@@ -90,13 +90,13 @@ TEST_F(transports, missing_first_sender_is_named_in_the_error) {
   using cm::first_sender;
   const bool is_iwarp = find(1).id().is_iwarp();
   const auto meet = [&](first_sender asking, first_sender answering) {
-    auto door = open();
-    auto peer = find(door.port());
+    auto listener = open();
+    auto peer = find(listener.port());
     auto asked = std::async(std::launch::async, [&] { return test::ask(peer, {.first = asking}); });
-    auto request = door.accept(patience()).value();
+    auto request = listener.accept(test_deadline()).value();
     test::objects own(request.context().value());
     auto prepared = request.create_qp(own.pd, own.cq, own.cq).value();
-    const auto until = is_iwarp ? deadline::after(300ms) : patience();
+    const auto until = is_iwarp ? deadline::after(300ms) : test_deadline();
     const auto answered =
         std::move(request).accept(std::move(prepared), {.first = answering}, until);
     const auto outcome = asked.get();
@@ -116,19 +116,19 @@ TEST_F(transports, failed_first_receives_end_the_connection) {
     return error::invalid_argument("post_receives", "the test", "no receives today");
   };
   for (const bool by_asking : {true, false}) {
-    auto door = open();
-    auto peer = find(door.port());
+    auto listener = open();
+    auto peer = find(listener.port());
     test::objects own(peer.context().value());
     auto asked = std::async(std::launch::async, [&] {
       auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
-      return peer.connect(std::move(prepared), {}, patience(),
+      return peer.connect(std::move(prepared), {}, test_deadline(),
                           by_asking ? cm::receive_poster(refuse) : cm::receive_poster());
     });
-    auto request = door.accept(patience()).value();
+    auto request = listener.accept(test_deadline()).value();
     test::objects others(request.context().value());
     auto prepared = request.create_qp(others.pd, others.cq, others.cq).value();
     auto answered =
-        std::move(request).accept(std::move(prepared), {}, patience(),
+        std::move(request).accept(std::move(prepared), {}, test_deadline(),
                                   by_asking ? cm::receive_poster() : cm::receive_poster(refuse));
     const auto outcome = asked.get();
     ASSERT_FALSE(outcome);
@@ -136,7 +136,7 @@ TEST_F(transports, failed_first_receives_end_the_connection) {
     EXPECT_EQ(failed.call(), "post_receives") << failed.message();
     // On iWARP the answering side was connected, and then it was not.
     if (by_asking && answered) {
-      EXPECT_TRUE(answered->wait_disconnected(patience()).value());
+      EXPECT_TRUE(answered->wait_disconnected(test_deadline()).value());
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Provokes each misconfiguration of the catalogue. Its error has call, code and object, and a
+// Produces each misconfiguration of the catalogue. Its error has call, code and object, and a
 // diagnosis that no other misconfiguration has.
 #include <gtest/gtest.h>
 
@@ -9,17 +9,17 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 
 namespace verbena::misconfigurations {
 namespace {
 
-enum class provoked : std::uint8_t { real, injected };
+enum class origin : std::uint8_t { real, injected };
 
 struct row {
   const char* name;
-  provoked kind;
-  error (*provoke)();
+  origin kind;
+  error (*produce)();
   std::string_view call;
   int number;
   std::string_view object;
@@ -28,21 +28,21 @@ struct row {
 
 #define GROUP(title)
 #define ROW(name, kind, title, call, number, object, words) \
-  {#name, provoked::kind, &name, call, number, object, words},
+  {#name, origin::kind, &name, call, number, object, words},
 constexpr row catalogue[] = {
 #include "tests/unit/verbs/misconfigurations/catalogue.inc"
 };
 #undef ROW
 #undef GROUP
 
-std::size_t count(provoked kind) {
+std::size_t count(origin kind) {
   return static_cast<std::size_t>(std::ranges::count(catalogue, kind, &row::kind));
 }
 
 TEST(misconfigurations, each_has_a_distinct_diagnosis) {
   std::vector<std::string> diagnoses;
   for (const row& each : catalogue) {
-    const error failed = each.provoke();
+    const error failed = each.produce();
     const std::string shown = std::string(each.name) + ": " + failed.message();
     EXPECT_EQ(failed.call(), each.call) << shown;
     EXPECT_EQ(failed.code(), each.number) << shown;
@@ -57,10 +57,10 @@ TEST(misconfigurations, each_has_a_distinct_diagnosis) {
           << catalogue[j].name << " has the words of " << catalogue[i].name << ": " << diagnoses[j];
 }
 
-TEST(misconfigurations, at_least_sixty_are_provoked_and_forty_are_real) {
+TEST(misconfigurations, at_least_sixty_are_produced_and_forty_are_real) {
   EXPECT_GE(std::size(catalogue), 60U);
-  EXPECT_GE(count(provoked::real), 40U);
-  EXPECT_LT(count(provoked::injected), count(provoked::real) / 2);
+  EXPECT_GE(count(origin::real), 40U);
+  EXPECT_LT(count(origin::injected), count(origin::real) / 2);
 }
 
 }  // namespace

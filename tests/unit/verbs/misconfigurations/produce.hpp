@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions that provoke the misconfigurations of catalogue.inc, and shared helpers.
+// The functions that produce the misconfigurations of catalogue.inc, and shared helpers.
 #pragma once
 
 #include <gtest/gtest.h>

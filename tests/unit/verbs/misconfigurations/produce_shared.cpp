@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tests/unit/verbs/loopback.hpp"
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/verbs/address_handle.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Misconfigurations: libraries, devices, ports and their tables.
 #include "tests/unit/sys/fresh_process.hpp"
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/sys/failing_provider.hpp"
 #include "verbena/sys/library.hpp"

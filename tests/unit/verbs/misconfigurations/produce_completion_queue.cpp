@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/unit/verbs/loopback.hpp"
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/sys/failing_provider.hpp"

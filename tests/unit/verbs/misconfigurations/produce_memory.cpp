@@ -7,7 +7,7 @@
 #include <array>
 #include <cstddef>
 
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "tests/unit/verbs/soft_device.hpp"
 #include "verbena/sys/failing_provider.hpp"
 #include "verbena/verbs/context.hpp"
@@ -95,7 +95,7 @@ error locked_memory() {
 }
 error regions_exhausted() { return registering_with(ENOMEM, access::local_write); }
 error pages_changing() { return registering_with(EAGAIN, access::local_write); }
-error rights_not_supported() { return registering_with(EOPNOTSUPP, access::local_write); }
+error access_not_supported() { return registering_with(EOPNOTSUPP, access::local_write); }
 error domains_exhausted() {
   failing_provider failing(*soft_provider().value());
   const auto device = open_soft(failing.get()).value();

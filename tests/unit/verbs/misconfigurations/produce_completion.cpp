@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tests/unit/verbs/loopback.hpp"
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "verbena/check/checker.hpp"
 
 namespace verbena::misconfigurations {
@@ -160,19 +160,19 @@ error remote_range() {
       pair, memory.slice(),
       remote_region({.address = all.address() + 60, .length = 64, .key = all.key()}));
 }
-error remote_right_to_write() {
+error remote_access_to_write() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
   return failing_write(pair, memory.slice(), closed.remote());
 }
-error remote_right_to_read() {
+error remote_access_to_read() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
   return failing_read(pair, memory.slice(), closed.remote());
 }
-error remote_right_to_atomics() {
+error remote_access_to_atomics() {
   loopback pair(impatient());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
@@ -185,12 +185,12 @@ error remote_domain() {
   const auto foreign = other.allocate(64, access::local_write | access::remote_write).value();
   return failing_write(pair, memory.slice(), foreign.remote());
 }
-error queue_pair_right_to_write() {
+error queue_pair_access_to_write() {
   loopback pair(without(access::remote_write));
   const auto memory = pair.memory(64);
   return failing_write(pair, memory.slice(), memory.remote());
 }
-error queue_pair_right_to_read() {
+error queue_pair_access_to_read() {
   loopback pair(without(access::remote_read));
   const auto memory = pair.memory(64);
   return failing_read(pair, memory.slice(), memory.remote());

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/unit/bringup/peers.hpp"
-#include "tests/unit/verbs/misconfigurations/provoke.hpp"
+#include "tests/unit/verbs/misconfigurations/produce.hpp"
 #include "verbena/verbs/endpoint.hpp"
 
 namespace verbena::misconfigurations {

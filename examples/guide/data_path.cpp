@@ -205,17 +205,20 @@ void completions_by_events() {
 
   // [wait]
   std::array<verbena::completion, 16> room;
-  for (bool finished = false; !finished;) {
-    cq.request_notification(verbena::notify::any_completion).value();  // arm,
-    bool found = false;
-    for (const auto& done : cq.poll(room).value()) {  // then drain,
-      done.result().value();
-      found = finished = true;
-    }
-    if (!found) {
-      const auto event = channel.wait(verbena::deadline::after(10s)).value();  // then wait
-      if (event) require(event->is_from(cq));
-    }
+  const auto drain = [&] {
+    std::size_t count = 0;
+    for (auto found = cq.poll(room).value(); !found.empty(); found = cq.poll(room).value())
+      for (const auto& done : found) {
+        done.result().value();
+        ++count;
+      }
+    return count;
+  };
+  const auto limit = verbena::deadline::after(10s);
+  for (std::size_t finished = 0; finished == 0;) {
+    cq.request_notification(verbena::notify::any_completion).value();     // arm,
+    finished = drain();                                                   // then drain,
+    if (finished == 0) require(channel.wait(limit).value().has_value());  // then wait
   }
   // [/wait]
 }

@@ -74,8 +74,8 @@ pool_home::pool_home(memory_region of, pool_layout cut)
   for (const auto& each : layout.classes) free.push_back(std::make_unique<free_list>(each.count));
 }
 
-pool_home::pool_home(memory_region of, std::shared_ptr<const void> of_program)
-    : region(std::move(of)), owner(std::move(of_program)), holders(one_buffer) {
+pool_home::pool_home(memory_region of, std::shared_ptr<const void> kept_alive)
+    : region(std::move(of)), owner(std::move(kept_alive)), holders(one_buffer) {
   domain = region->native()->pd;
   access = region->access();
 }

@@ -181,7 +181,7 @@ TEST_F(unreliable_connection_bringup, attributes_of_reliable_connections_are_ref
   const auto refused = made.queue.modify(rtr);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), EINVAL);
-  EXPECT_NE(refused.error().message().find("does not allow MIN_RNR_TIMER"), std::string::npos)
+  EXPECT_NE(refused.error().message().find("does not permit MIN_RNR_TIMER"), std::string::npos)
       << refused.error().message();
 }
 

@@ -230,7 +230,7 @@ TEST_F(datagram_queue_pairs, attributes_of_connections_are_refused_and_named) {
   const auto refused = made.queue.modify(rtr);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), EINVAL);
-  EXPECT_NE(refused.error().message().find("does not allow DEST_QPN"), std::string::npos)
+  EXPECT_NE(refused.error().message().find("does not permit DEST_QPN"), std::string::npos)
       << refused.error().message();
   const auto unready = make.prepare({}).queue.modify(
       queue_pair_attributes().set_state(queue_pair_state::init).set_port(port_number(1)));

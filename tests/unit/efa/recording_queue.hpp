@@ -66,7 +66,8 @@ class recording_queue {
     text_of(of) += "; " + std::to_string(of->wr_id) + " " + operation;
   }
   static std::string remote(std::uint32_t key, std::uint64_t address) {
-    return "(" + std::to_string(key) + "," + std::to_string(address) + ")";
+    std::string text(1, '(');
+    return text.append(std::to_string(key)).append(",").append(std::to_string(address)).append(")");
   }
 
   owned queue_;

@@ -52,10 +52,18 @@ class value_or_error {
   value_or_error& operator=(value_or_error&& other) noexcept
     requires std::is_nothrow_move_constructible_v<T>
   {
-    value_or_error taken(std::move(other));  // first, because *this may own `other`
-    destroy();
-    has_value_ = taken.has_value_;
-    take(std::move(taken));
+    // Takes the content first, because *this may own `other`.
+    if (other.has_value_) {
+      T taken(std::move(other.value_));
+      destroy();
+      ::new (static_cast<void*>(&value_)) T(std::move(taken));
+      has_value_ = true;
+    } else {
+      verbena::error taken(std::move(other.error_));
+      destroy();
+      ::new (static_cast<void*>(&error_)) verbena::error(std::move(taken));
+      has_value_ = false;
+    }
     return *this;
   }
   value_or_error& operator=(const value_or_error& other)

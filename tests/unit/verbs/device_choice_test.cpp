@@ -44,7 +44,8 @@ std::vector<device> soft_list() { return list_devices(*soft_provider().value()).
 
 std::string names(const std::vector<device>& devices) {
   std::string text;
-  for (const auto& each : devices) text += to_string(each.origin()) + ":" + each.name() + " ";
+  for (const auto& each : devices)
+    text.append(to_string(each.origin())).append(":").append(each.name()).append(" ");
   return text;
 }
 

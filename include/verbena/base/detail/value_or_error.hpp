@@ -91,12 +91,14 @@ class value_or_error {
     }
   }
   void destroy() noexcept {
-    if (has_value_) {
+    if (has_value_) [[likely]] {
       value_.~T();
     } else {
-      error_.~error();
+      destroy_error();
     }
   }
+  // Not inline: the counts of shared texts do not belong into the loops of a data path.
+  [[gnu::cold, gnu::noinline]] void destroy_error() noexcept { error_.~error(); }
 
   union {
     T value_;

@@ -144,7 +144,7 @@ TEST(rendezvous, users_without_a_mapping_do_not_meet) {
   const auto slot = owner.read<std::uint32_t>();
   if (slot == slot_count) {
     EXPECT_EQ(owner.wait(), 77);
-    GTEST_SKIP() << "no user namespaces here";
+    GTEST_SKIP() << "this process cannot enter a user namespace";
   }
   testing::child other([&](int to_parent) {
     if (!become(1002)) return 77;

@@ -194,13 +194,13 @@ class single_operations {
     return batch.submit(where);
   }
 
- protected:
+ private:
+  friend Poster;  // the only class that may inherit
   single_operations() = default;
   single_operations(const single_operations&) = default;
   single_operations& operator=(const single_operations&) = default;
   ~single_operations() = default;
 
- private:
   [[nodiscard]] Poster& self() noexcept { return static_cast<Poster&>(*this); }
 };
 

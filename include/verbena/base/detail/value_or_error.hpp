@@ -43,11 +43,7 @@ class value_or_error {
   value_or_error(const value_or_error& other)
     requires std::copy_constructible<T>
       : has_value_(other.has_value_) {
-    if (has_value_) {
-      ::new (static_cast<void*>(&value_)) T(other.value_);
-    } else {
-      ::new (static_cast<void*>(&error_)) verbena::error(other.error_);
-    }
+    take(other);
   }
   value_or_error& operator=(value_or_error&& other) noexcept
     requires std::is_nothrow_move_constructible_v<T>
@@ -83,11 +79,13 @@ class value_or_error {
   [[nodiscard]] const verbena::error& error() const noexcept { return error_; }
 
  private:
-  void take(value_or_error&& other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+  // Constructs the alternative that has_value_ selects. Copies or moves, as `other` is passed.
+  template <class Other>
+  void take(Other&& other) {
     if (has_value_) {
-      ::new (static_cast<void*>(&value_)) T(std::move(other.value_));
+      ::new (static_cast<void*>(&value_)) T(std::forward<Other>(other).value_);
     } else {
-      ::new (static_cast<void*>(&error_)) verbena::error(std::move(other.error_));
+      ::new (static_cast<void*>(&error_)) verbena::error(std::forward<Other>(other).error_);
     }
   }
   void destroy() noexcept {
@@ -97,7 +95,7 @@ class value_or_error {
       destroy_error();
     }
   }
-  // Not inline: the counts of shared texts do not belong into the loops of a data path.
+  // Not inline: keeps the reference counts of the error's texts out of data-path loops.
   [[gnu::cold, gnu::noinline]] void destroy_error() noexcept { error_.~error(); }
 
   union {

@@ -75,7 +75,7 @@ template <class Queue, class Data>
   posted.wr_id = request.id;
   posted.next = nullptr;
   if constexpr (one_slice<Data>) {
-    slice = into.native();
+    slice = as_sge(into);
     posted.sg_list = &slice;
     posted.num_sge = 1;
   } else {

@@ -250,11 +250,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     if constexpr (std::endian::native == std::endian::little &&
                   sizeof(ibv_data_buf) == sizeof(ibv_sge) &&
                   offsetof(ibv_data_buf, length) == offsetof(ibv_sge, length)) {
-      // One move of 16 bytes. The key, which inline data does not use, is the upper half of the
-      // length.
-      ibv_sge copy;
-      std::memcpy(&copy, &bytes, sizeof copy);
-      slice = copy;
+      // The key, which inline data does not use, is the upper half of the length.
+      slice = detail::as_sge(bytes);
     } else {
       slice = {reinterpret_cast<std::uintptr_t>(bytes.addr),
                static_cast<std::uint32_t>(bytes.length), 0};

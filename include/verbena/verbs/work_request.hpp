@@ -88,6 +88,16 @@ namespace detail {
 static_assert(sizeof(local_slice) == sizeof(ibv_sge) && alignof(local_slice) == alignof(ibv_sge));
 static_assert(offsetof(ibv_sge, addr) == 0 && offsetof(ibv_sge, length) == 8 &&
               offsetof(ibv_sge, lkey) == 12);
+
+// Reads an object with the layout of an ibv_sge, so that a copy is one move of 16 bytes. With
+// std::memcpy, g++ assumes that the copy can change the count of a batch and keeps it in memory.
+struct [[gnu::may_alias]] sge_of_any_type : ibv_sge {};
+template <class T>
+[[nodiscard, gnu::always_inline]] inline const ibv_sge& as_sge(const T& object) noexcept {
+  static_assert(sizeof(T) == sizeof(ibv_sge) && alignof(T) == alignof(ibv_sge));
+  return reinterpret_cast<const sge_of_any_type&>(object);
+}
+
 struct sge_list {
   const ibv_sge* first;
   std::size_t count;

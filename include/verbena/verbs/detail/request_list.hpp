@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
@@ -142,15 +141,7 @@ class request_list {
 
   // Sets the memory of a request. A slice is copied; a list is not.
   [[gnu::always_inline]] inline static void put(place at, const local_slice& slice) {
-    if constexpr (lies_elsewhere) {  // one move of 16 bytes
-      static_assert(sizeof(ibv_sge) == sizeof(local_slice));
-      std::memcpy(at.slice, &slice, sizeof slice);
-    } else {  // by members: no member has the type of the count, see request_count
-      const ibv_sge sge = slice.native();
-      at.slice->addr = sge.addr;
-      at.slice->length = sge.length;
-      at.slice->lkey = sge.lkey;
-    }
+    *at.slice = as_sge(slice);
     at.request->sg_list = at.slice;
     at.request->num_sge = 1;
   }

@@ -4,16 +4,23 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
 class shared_text;
+
+namespace detail {
+/// A text and the number of its owners.
+struct counted_text;
+void hold(counted_text& text) noexcept;
+void release(counted_text& text) noexcept;
+}  // namespace detail
 
 /// Refers to text from which a shared_text can be made. For parameters only.
 ///
@@ -59,11 +66,25 @@ class shared_text {
   shared_text() noexcept = default;
   /// Refers to a literal, shares a shared_text, or copies other text. Only the last allocates.
   explicit shared_text(text_argument text);
+  shared_text(const shared_text& other) noexcept : view_(other.view_), owned_(other.owned_) {
+    if (owned_ != nullptr) detail::hold(*owned_);
+  }
+  /// The moved-from text is empty.
+  shared_text(shared_text&& other) noexcept
+      : view_(std::exchange(other.view_, {})), owned_(std::exchange(other.owned_, nullptr)) {}
+  shared_text& operator=(const shared_text& other) noexcept { return *this = shared_text(other); }
+  shared_text& operator=(shared_text&& other) noexcept {
+    shared_text taken(std::move(other));
+    std::swap(view_, taken.view_);
+    std::swap(owned_, taken.owned_);
+    return *this;
+  }
+  ~shared_text() {
+    if (owned_ != nullptr) detail::release(*owned_);
+  }
 
   /// Returns the text; valid while this object or a copy of it exists.
-  [[nodiscard]] std::string_view view() const noexcept {
-    return {data_.get(), data_ ? size_ : std::size_t{0}};
-  }
+  [[nodiscard]] std::string_view view() const noexcept { return view_; }
   /// Returns view().
   // NOLINTNEXTLINE(google-explicit-constructor): it is a string
   operator std::string_view() const noexcept { return view(); }
@@ -77,8 +98,8 @@ class shared_text {
   }
 
  private:
-  std::shared_ptr<const char> data_;  // without an owner if it is a literal
-  std::size_t size_ = 0;
+  std::string_view view_;
+  detail::counted_text* owned_ = nullptr;  // the text of view_, unless it is a literal or empty
 };
 
 text_argument::text_argument(const shared_text& text) noexcept

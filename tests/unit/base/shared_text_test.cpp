@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace verbena {
 namespace {
@@ -50,6 +53,41 @@ TEST(shared_text, moved_from_text_is_empty) {
   const shared_text to = std::move(from);
   EXPECT_TRUE(from.empty());  // NOLINT(bugprone-use-after-move,*.Move)
   EXPECT_EQ(to.view().size(), 100U);
+}
+
+TEST(shared_text, assignment_replaces_the_text_and_shares_the_new_one) {
+  const shared_text source(std::string(100, 'x'));
+  shared_text target(std::string(50, 'y'));
+  target = source;
+  EXPECT_EQ(target.view().data(), source.view().data());
+  target = shared_text("literal");
+  EXPECT_EQ(target, "literal");
+  EXPECT_EQ(source.view(), std::string(100, 'x'));
+}
+
+TEST(shared_text, assignment_to_itself_keeps_the_text) {
+  shared_text text(std::string(100, 'x'));
+  const shared_text& same = text;
+  text = same;
+  EXPECT_EQ(text.view(), std::string(100, 'x'));
+}
+
+TEST(shared_text, text_exists_as_long_as_any_copy) {
+  std::optional<shared_text> first(std::string(100, 'x'));
+  const shared_text second = *first;
+  first.reset();
+  EXPECT_EQ(second.view(), std::string(100, 'x'));
+}
+
+TEST(shared_text, copies_may_be_made_and_destroyed_by_several_threads) {
+  const shared_text text(std::string(100, 'x'));
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back([copy = text] {
+      for (int i = 0; i < 10'000; ++i) EXPECT_EQ(shared_text(copy).view().size(), 100U);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(text.view(), std::string(100, 'x'));
 }
 
 }  // namespace

@@ -59,4 +59,8 @@ result<completion_queue> create_cq(const context& of, std::uint32_t capacity,
   return completion_queue(std::move(queue), reader);
 }
 
+close_result<completion_queue> completion_queue::close() && {
+  return close_handle(std::move(*this));
+}
+
 }  // namespace verbena::inline VERBENA_ABI::efa

@@ -148,6 +148,8 @@ address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd
   return make_handle(native, pd, owner);
 }
 
+close_result<address_handle> address_handle::close() && { return close_handle(std::move(*this)); }
+
 }  // namespace verbena::inline VERBENA_ABI
 
 std::size_t std::hash<verbena::destination>::operator()(

@@ -181,4 +181,6 @@ result<protection_domain> context::allocate_pd() const {
       detail::make_protection_domain_state(made.native, shared_state(), ownership::take));
 }
 
+close_result<context> context::close() && { return close_handle(std::move(*this)); }
+
 }  // namespace verbena::inline VERBENA_ABI

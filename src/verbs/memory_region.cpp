@@ -66,4 +66,10 @@ protection_domain memory_region::domain() const {
   return detail::internals::make<protection_domain>(state().parents().pd);
 }
 
+close_result<memory_region> memory_region::close_region() {
+  auto outcome = close_handle(std::move(*this));
+  view_ = {};
+  return outcome;
+}
+
 }  // namespace verbena::inline VERBENA_ABI

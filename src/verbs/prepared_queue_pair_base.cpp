@@ -39,19 +39,19 @@ result<queue_pair_attributes> prepared_queue_pair_base::connected_rtr(
       .set_path_mtu(std::min(local_.endpoint.mtu, remote.mtu))
       .set_destination(remote.queue_pair)
       .set_receive_psn(remote.first_psn);
-  if (request_.reliability)
+  if (request_.is_reliable_connection)
     changes.set_reads_as_target(local_.endpoint.read_depth)
-        .set_min_rnr_timer(request_.reliability->min_rnr_timer);
+        .set_min_rnr_timer(request_.reliability.min_rnr_timer);
   return changes;
 }
 
 queue_pair_attributes prepared_queue_pair_base::connected_rts(
     const verbena::endpoint& remote) const {
   queue_pair_attributes changes = datagram_rts();
-  if (const auto& reliable = request_.reliability)
-    changes.set_timeout(reliable->timeout)
-        .set_retry_count(reliable->retry_count)
-        .set_rnr_retry_count(reliable->rnr_retries())
+  if (request_.is_reliable_connection)
+    changes.set_timeout(request_.reliability.timeout)
+        .set_retry_count(request_.reliability.retry_count)
+        .set_rnr_retry_count(request_.reliability.rnr_retries())
         .set_reads_as_initiator(std::min(local_.reads_as_initiator, remote.read_depth));
   return changes;
 }

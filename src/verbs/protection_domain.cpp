@@ -221,4 +221,8 @@ result<void> protection_domain::advise(memory_advice advice, std::span<const loc
                            detail::explain_advice(status.code, advice));
 }
 
+close_result<protection_domain> protection_domain::close() && {
+  return close_handle(std::move(*this));
+}
+
 }  // namespace verbena::inline VERBENA_ABI

@@ -101,8 +101,8 @@ std::string fault_of(const queue_pair_request& asked) {
     return fmt::format("service level {} exceeds 15 (4 bits)", via.service_level);
   if (via.path_mtu && byte_count(*via.path_mtu) == 0)
     return fmt::format("the path MTU {} does not exist", to_string(*via.path_mtu));
-  if (!asked.reliability) return {};
-  const auto& reliable = *asked.reliability;
+  if (!asked.is_reliable_connection) return {};
+  const auto& reliable = asked.reliability;
   if (reliable.retry_count > 7)
     return fmt::format("retry_count {} exceeds 7 (3 bits)", reliable.retry_count);
   if (reliable.rnr_retry_count.value_or(0) > 7)
@@ -189,8 +189,8 @@ result<local_side> find_local_side(const protection_domain& pd, const queue_pair
   local.endpoint.mtu = asked.route.path_mtu.value_or(port.active_mtu());
   local.endpoint.first_psn =
       asked.first_psn.value_or(packet_sequence_number(random_u32() & packet_sequence_number::max));
-  if (asked.reliability) {
-    const auto depth = asked.reliability->read_depth;
+  if (asked.is_reliable_connection) {
+    const auto depth = asked.reliability.read_depth;
     local.endpoint.read_depth = read_depth(depth, limits.max_reads_as_target());
     local.reads_as_initiator = read_depth(depth, limits.max_reads_as_initiator());
   }

@@ -99,4 +99,8 @@ result<void> shared_receive_queue::resize(std::uint32_t max_wr) const {
   return error::from_errno(status.code, "ibv_modify_srq", name(), diagnosis);
 }
 
+close_result<shared_receive_queue> shared_receive_queue::close() && {
+  return close_handle(std::move(*this));
+}
+
 }  // namespace verbena::inline VERBENA_ABI

@@ -48,16 +48,11 @@ class byte_reader {
     if (rest_.size() < sizeof(T)) return std::nullopt;
     T value;
     std::memcpy(&value, rest_.data(), sizeof value);
-    rest_ = rest_.subspan(sizeof(T));
+    rest_ = rest_.last(rest_.size() - sizeof(T));
     return network_order(value);
   }
   /// Returns the next `count` bytes, or nullopt if fewer are left.
-  [[nodiscard]] std::optional<std::span<const std::byte>> take_bytes(std::size_t count) noexcept {
-    if (rest_.size() < count) return std::nullopt;
-    const auto taken = rest_.first(count);
-    rest_ = rest_.subspan(count);
-    return taken;
-  }
+  [[nodiscard]] std::optional<std::span<const std::byte>> take_bytes(std::size_t count) noexcept;
   /// Returns the bytes that are left.
   [[nodiscard]] std::span<const std::byte> rest() const noexcept { return rest_; }
 

@@ -66,13 +66,18 @@ class shared_text {
   shared_text() noexcept = default;
   /// Refers to a literal, shares a shared_text, or copies other text. Only the last allocates.
   explicit shared_text(text_argument text);
+  /// Shares the text of `other`.
   shared_text(const shared_text& other) noexcept : view_(other.view_), owned_(other.owned_) {
     if (owned_ != nullptr) detail::hold(*owned_);
   }
   /// The moved-from text is empty.
-  shared_text(shared_text&& other) noexcept
-      : view_(std::exchange(other.view_, {})), owned_(std::exchange(other.owned_, nullptr)) {}
+  shared_text(shared_text&& other) noexcept : view_(other.view_), owned_(other.owned_) {
+    other.view_ = {};
+    other.owned_ = nullptr;
+  }
+  /// Shares the text of `other`.
   shared_text& operator=(const shared_text& other) noexcept { return *this = shared_text(other); }
+  /// The moved-from text is empty.
   shared_text& operator=(shared_text&& other) noexcept {
     shared_text taken(std::move(other));
     std::swap(view_, taken.view_);

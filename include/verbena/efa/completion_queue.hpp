@@ -55,7 +55,7 @@ class completion_queue : public extended_completion_queue {
   [[nodiscard]] std::optional<gid> source_gid(const lazy_completion& received) const;
 
   /// Destroys the queue. If it is shared, or if the verb fails, returns it with the error.
-  [[nodiscard]] close_result<completion_queue> close() && { return close_handle(std::move(*this)); }
+  [[nodiscard]] close_result<completion_queue> close() &&;
 
  private:
   friend result<completion_queue> create_cq(const context& of, std::uint32_t capacity,

@@ -82,7 +82,7 @@ class address_handle : public handle<detail::address_handle_state> {
 
   /// Destroys the address handle: ibv_destroy_ah(3). If the handle is shared, or if the verb fails,
   /// returns the handle with the error.
-  [[nodiscard]] close_result<address_handle> close() && { return close_handle(std::move(*this)); }
+  [[nodiscard]] close_result<address_handle> close() &&;
 
  private:
   friend struct detail::internals;

@@ -121,7 +121,7 @@ class context : public handle<detail::context_state> {
 
   /// Closes the device: ibv_close_device(3). If copies or objects made from it exist, or if the
   /// verb fails, returns the context with the error.
-  close_result<context> close() && { return close_handle(std::move(*this)); }
+  close_result<context> close() &&;
 
  private:
   friend struct detail::internals;

@@ -169,15 +169,15 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
 #ifdef VERBENA_CHECKED
     const detail::closing_place place(where);
 #endif
-    auto outcome = close_handle(std::move(*this));
-    view_ = {};
-    return outcome;
+    return close_region();
   }
 
  private:
   friend struct detail::internals;
   memory_region(std::shared_ptr<detail::memory_region_state> state,
                 const detail::region_attributes& how) noexcept;
+
+  close_result<memory_region> close_region();
 
   static constexpr const char* outside = "slice [{}, {}) exceeds the region of {} bytes";
 

@@ -204,7 +204,7 @@ class protection_domain : public handle<detail::protection_domain_state> {
 
   /// Deallocates the domain: ibv_dealloc_pd(3). If copies or objects made from it exist, or if the
   /// verb fails, returns the domain with the error.
-  close_result<protection_domain> close() && { return close_handle(std::move(*this)); }
+  close_result<protection_domain> close() &&;
 
  private:
   friend struct detail::internals;

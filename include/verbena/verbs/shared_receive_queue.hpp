@@ -100,9 +100,7 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
 
   /// Destroys the queue: ibv_destroy_srq(3). If copies or queue pairs share it, or if the verb
   /// fails, returns the queue with the error.
-  [[nodiscard]] close_result<shared_receive_queue> close() && {
-    return close_handle(std::move(*this));
-  }
+  [[nodiscard]] close_result<shared_receive_queue> close() &&;
 
  private:
   friend struct detail::internals;

@@ -60,7 +60,8 @@ struct queue_pair_request {
   access_flags access;  ///< empty unless the transport is connected
   verbena::route route;
   std::optional<packet_sequence_number> first_psn;
-  std::optional<verbena::reliability> reliability;  ///< set for reliable connections
+  bool is_reliable_connection;
+  verbena::reliability reliability;  ///< of reliable connections
 };
 
 /// Converts the options of one transport.
@@ -82,13 +83,17 @@ template <transport Transport>
                 .gid_index = options.route.gid_index,
                 .pkey_index = options.route.pkey_index},
       .first_psn = options.first_psn,
+      .is_reliable_connection = false,
       .reliability = {},
   };
   if constexpr (requires { options.signal_all; }) request.signal_all = options.signal_all;
   if constexpr (requires { options.extended; }) request.extended = options.extended;
   if constexpr (requires { options.access; }) request.access = options.access;
   if constexpr (requires { options.route.path_mtu; }) request.route = options.route;
-  if constexpr (requires { options.reliability; }) request.reliability = options.reliability;
+  if constexpr (requires { options.reliability; }) {
+    request.is_reliable_connection = true;
+    request.reliability = options.reliability;
+  }
   return request;
 }
 

@@ -2,10 +2,15 @@
 #include "examples/rcopy/server.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <list>
@@ -16,6 +21,7 @@
 
 #include "examples/rcopy/interruption.hpp"
 #include "examples/rcopy/session.hpp"
+#include "verbena/base/fd.hpp"
 #include "verbena/bringup/listener.hpp"
 #include "verbena/verbs/device_list.hpp"
 
@@ -30,11 +36,17 @@ using verbena::bringup::stream;
 /// Interval at which the idle listener checks greeting timeouts.
 constexpr auto look_interval = std::chrono::seconds(1);
 
-/// One thread for each client. Everything a client can do wrong stays in its thread.
+/// The number of clients that may wait for a place.
+constexpr std::size_t most_waiting = 64;
+
+/// Serves each client in a thread. Clients beyond `max_clients` wait for half of the timeout, so
+/// that a refusal arrives before they give up.
 class server {
  public:
-  server(listener listening, directory files, verbena::context device, const serve_options& options)
-      : listener_(std::move(listening)),
+  server(listener listening, verbena::unique_fd finished, directory files, verbena::context device,
+         const serve_options& options)
+      : finished_(std::move(finished)),
+        listener_(std::move(listening)),
         files_(std::move(files)),
         device_(std::move(device)),
         options_(options) {}
@@ -52,46 +64,84 @@ class server {
     std::thread thread;
     std::atomic<bool> finished = false;
   };
+  struct waiting_client {
+    stream peer;
+    deadline until;
+  };
+  [[nodiscard]] int poll_timeout_ms() const;
   void admit(stream peer);
+  void admit_waiting();
+  void turn_away(stream& peer);
+  void start(stream peer);
   void serve(stream peer, const verbena::context& device, std::atomic<bool>& finished);
   void join_finished();
   void say(std::FILE* where, const std::string& line);
 
   interruption interrupted_;
+  verbena::unique_fd finished_;  // an eventfd: a client's thread ended
   listener listener_;
   directory files_;
   verbena::context device_;
   const serve_options& options_;
   std::mutex output_;
   std::list<place> clients_;
+  std::list<waiting_client> waiting_;  // in order of their deadlines
 };
+
+int server::poll_timeout_ms() const {
+  const auto look = deadline::after(look_interval).poll_timeout_ms();
+  return waiting_.empty() ? look : std::min(look, waiting_.front().until.poll_timeout_ms());
+}
 
 result<void> server::run() {
   while (true) {
-    std::array<pollfd, 2> entries{pollfd{interrupted_.fd(), POLLIN, 0},
+    std::array<pollfd, 3> entries{pollfd{interrupted_.fd(), POLLIN, 0},
+                                  pollfd{finished_.get(), POLLIN, 0},
                                   pollfd{listener_.fd(), POLLIN, 0}};
-    const auto milliseconds = std::chrono::milliseconds(look_interval).count();
-    static_cast<void>(::poll(entries.data(), entries.size(), static_cast<int>(milliseconds)));
+    static_cast<void>(::poll(entries.data(), entries.size(), poll_timeout_ms()));
+    std::uint64_t count = 0;
+    if (entries[1].revents != 0)
+      static_cast<void>(::read(finished_.get(), &count, sizeof count) == sizeof count);
     join_finished();
+    admit_waiting();
     if (entries[0].revents != 0) return {};
     auto peer = listener_.accept(deadline::after(std::chrono::nanoseconds::zero()));
     if (peer) {
       admit(*std::move(peer));
     } else if (peer.error().kind() != verbena::error_kind::timed_out) {
       say(stderr, "rcopy: serve: " + peer.error().message());
-      // Too many open files: clients that end make room. Meanwhile only the user is listened to.
-      static_cast<void>(::poll(entries.data(), 1, static_cast<int>(milliseconds)));
+      // Too many open files: clients that end make room. Until then, no connection is accepted.
+      static_cast<void>(::poll(entries.data(), 2, poll_timeout_ms()));
     }
   }
 }
 
 void server::admit(stream peer) {
-  if (clients_.size() >= options_.max_clients) {
-    say(stderr, "rcopy: serve: turned away " + peer.peer() + ": all places are taken");
-    peer.refuse("all " + std::to_string(options_.max_clients) +
-                " places for clients are taken: try again later");
-    return;
+  if (waiting_.empty() && clients_.size() < options_.max_clients) return start(std::move(peer));
+  if (waiting_.size() >= most_waiting) return turn_away(peer);
+  waiting_.push_back({std::move(peer), deadline::after(options_.timeout / 2)});
+}
+
+void server::admit_waiting() {
+  while (!waiting_.empty() && clients_.size() < options_.max_clients) {
+    stream peer = std::move(waiting_.front().peer);
+    waiting_.pop_front();
+    start(std::move(peer));
   }
+  while (!waiting_.empty() && waiting_.front().until.expired()) {
+    turn_away(waiting_.front().peer);
+    waiting_.pop_front();
+  }
+}
+
+void server::turn_away(stream& peer) {
+  say(stderr, "rcopy: serve: refused " + peer.peer() + ": all places are taken");
+  peer.refuse("all " + std::to_string(options_.max_clients) +
+              " places for clients are taken: try again later, or raise --max-clients of the "
+              "server");
+}
+
+void server::start(stream peer) {
   auto& added = clients_.emplace_back();
   try {
     added.thread = std::thread([this, &added, device = device_, peer = std::move(peer)]() mutable {
@@ -114,6 +164,8 @@ void server::serve(stream peer, const verbena::context& device, std::atomic<bool
     say(stderr, "rcopy: serve: " + peer.peer() + ": " + problem.what());
   }
   finished = true;
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(finished_.get(), &one, sizeof one) == sizeof one);
 }
 
 void server::join_finished() {
@@ -138,8 +190,11 @@ result<void> serve(const serve_options& options) {
   verbena::bringup::listener_options listening;
   listening.greeting_timeout = options.timeout;
   VERBENA_TRY(auto listener, listener::open(options.at, listening));
+  verbena::unique_fd finished(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!finished) return verbena::error::from_errno(errno, "eventfd", "rcopy serve");
   const std::string place = to_string(listener.local_address()) + " (" + device.name() + ")";
-  server running(std::move(listener), std::move(files), std::move(device), options);
+  server running(std::move(listener), std::move(finished), std::move(files), std::move(device),
+                 options);
   // The signal handlers are installed, so the reader of this line may end the server.
   if (!options.quiet) {
     std::printf("serving %s at %s; Ctrl-C ends\n", options.directory.c_str(), place.c_str());

@@ -2,12 +2,13 @@
 """rcopy refuses unsupported requests with one line of error and changes no file."""
 import os
 import socket
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (BLOB, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, PUT, RDMA, READY, REFUSAL,  # noqa: E402
-                     SERVER_GREETING, Case, RawClient, frame, limit_file_size, rcopy, request, summary)
+from harness import (BLOB, BOUND, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_GREETING, PUT, RCOPY, RDMA,  # noqa: E402
+                     READY, REFUSAL, SERVER_GREETING, Case, RawClient, frame, limit_file_size, rcopy, request, summary)
 
 
 class Refusals(Case):
@@ -112,10 +113,20 @@ class Refusals(Case):
             self.assert_refused(rcopy(*words), "rcopy", status=2)
 
     def test_more_clients_than_there_are_places(self):
+        server = self.serve("--max-clients", 1, "--timeout", "2")
+        with RawClient(server) as first:
+            first.greeted()  # has the only place until the timeout of the server
+            self.assert_refused(rcopy("put", self.file("f", 1), server.place), "places for clients are taken")
+
+    def test_a_client_beyond_the_places_waits_for_one(self):
         server = self.serve("--max-clients", 1)
         with RawClient(server) as first:
-            first.greeted()  # admitted: it has the only place, and says nothing more
-            self.assert_refused(rcopy("put", self.file("f", 1), server.place), "places for clients are taken")
+            first.greeted()
+            second = subprocess.Popen([RCOPY, "put", str(self.file("f", 1)), server.place, "--quiet"])
+            with self.assertRaises(subprocess.TimeoutExpired):
+                second.wait(1)
+        self.assertEqual(second.wait(BOUND), 0)
+        self.assertEqual(self.names(), ["f"])
 
 
 class Nonsense(Case):

@@ -46,7 +46,7 @@ result<datagram_peer> exchange_datagram_addresses(const protection_domain& pd,
   if (ah)
     steps.set_ready();
   else
-    steps.abandon(std::move(ah).error());
+    steps.abandon(ah.error());
   VERBENA_TRY_VOID(detail::run(steps, peer, until));
   const auto& theirs = steps.terms()->theirs;
   return datagram_peer{.ah = *std::move(ah),

@@ -86,7 +86,7 @@ pool_home::~pool_home() {
   if (closed) return;
   log(log_level::error, "memory of the program is leaked, because it could not be deregistered: " +
                             closed.error().message());
-  static_cast<void>(new std::shared_ptr<const void>(std::move(owner)));
+  abandon(std::move(owner));
 }
 
 void pool_home::let_go(std::uint64_t count) noexcept {

@@ -14,6 +14,7 @@ module;
 #include <verbena/base/exception.hpp>
 #include <verbena/base/fd.hpp>
 #include <verbena/base/flags.hpp>
+#include <verbena/base/function_ref.hpp>
 #include <verbena/base/guid.hpp>
 #include <verbena/base/ids.hpp>
 #include <verbena/base/log.hpp>
@@ -236,6 +237,7 @@ using verbena::find_by_pattern;
 using verbena::find_by_speed;
 using verbena::flag_enum;
 using verbena::flags;
+using verbena::function_ref;
 using verbena::gid;
 using verbena::gid_entry;
 using verbena::gid_index;

@@ -178,6 +178,7 @@ struct size_class;
 struct uc;
 struct ud;
 template <class Poster, class Transport> class single_operations;
+template <class Signature> class function_ref;
 template <class State> class handle;
 template <class T> class close_result;
 template <class T> class result;

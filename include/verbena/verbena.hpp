@@ -11,6 +11,7 @@
 #include "verbena/base/exception.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/flags.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/guid.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/log.hpp"

@@ -12,7 +12,7 @@
 
 namespace verbena::softdev {
 
-/// A set of indices below limits::max_queue_pairs. Threads: thread-safe. Never allocates.
+/// A set of indices below limits::queue_pair_indices. Threads: thread-safe. Never allocates.
 class active_set {
  public:
   /// True when it was not in the set.
@@ -46,7 +46,7 @@ class active_set {
   }
 
  private:
-  static constexpr std::size_t words_count_ = limits::max_queue_pairs / 64;
+  static constexpr std::size_t words_count_ = limits::queue_pair_indices / 64;
   std::array<std::atomic<std::uint64_t>, words_count_> words_{};
   std::array<std::atomic<std::uint64_t>, words_count_ / 64> summary_{};
 };

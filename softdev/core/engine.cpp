@@ -12,8 +12,8 @@ namespace verbena::softdev {
 namespace {
 
 constexpr std::uint32_t index_bits = 14;
-constexpr std::uint32_t index_mask = limits::max_queue_pairs - 1;
-static_assert(limits::max_queue_pairs == 1U << index_bits);
+constexpr std::uint32_t index_mask = limits::queue_pair_indices - 1;
+static_assert(limits::queue_pair_indices == 1U << index_bits);
 /// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
 constexpr std::size_t quarantined = 1024;
 
@@ -62,8 +62,8 @@ result<void> check(const memory_region& region, const char* call) {
 engine::engine(const engine_options& options)
     : options_(options),
       remote_(options.remote),
-      queue_pairs_(new std::atomic<queue_pair*>[limits::max_queue_pairs]()),
-      reserved_(new std::uint64_t[limits::max_queue_pairs / 64]()) {
+      queue_pairs_(new std::atomic<queue_pair*>[limits::queue_pair_indices]()),
+      reserved_(new std::uint64_t[limits::queue_pair_indices / 64]()) {
   VERBENA_ASSERT(options.clock != nullptr, "an engine is given a clock");
   VERBENA_ASSERT(options.process_slot < 1024, "a process slot has ten bits");
 }
@@ -87,8 +87,7 @@ std::uint32_t engine::free_index() {
 result<queue_pair*> engine::create(const queue_pair_options& options) {
   VERBENA_TRY_VOID(check(options));
   const std::lock_guard lock(creation_);
-  // A few numbers are left free, so that drawing one ends soon.
-  const auto usable = static_cast<std::size_t>(limits::max_queue_pairs) - 16;
+  constexpr std::size_t usable = limits::max_queue_pairs;
   while (!quarantine_.empty() &&
          (quarantine_.size() > quarantined || live_ + quarantine_.size() >= usable)) {
     const std::uint32_t index = quarantine_.front();
@@ -97,7 +96,8 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   }
   if (live_ >= usable)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
-                             "all queue pairs are in use");
+                             "the process has " + std::to_string(usable) +
+                                 " queue pairs, the limit of the device (max_qp)");
   const std::uint32_t index = free_index();
   auto* created =
       new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, options);

@@ -280,7 +280,7 @@ void requester::process_lost(std::uint32_t first, const failure& why) noexcept {
                                        : completion_status::response_timeout;
   for (std::uint64_t i = retired_; i < submitted_; ++i) {
     const std::uint32_t to = delivery_of(i).to.qpn;
-    const bool there = to >= first && to - first < limits::max_queue_pairs;
+    const bool there = to >= first && to - first < limits::queue_pair_indices;
     if (there && queue_.at(i).stage == send_entry::progress::in_flight)
       end_delivery(i, status, why);
   }

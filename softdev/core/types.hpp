@@ -21,7 +21,9 @@ inline constexpr time_ns never = ~time_ns{0};
 
 /// What the device grants at most. Creation and modification refuse more.
 namespace limits {
-inline constexpr std::uint32_t max_queue_pairs = 16384;
+inline constexpr std::uint32_t queue_pair_indices = 16384;  ///< of the numbers of a process
+/// Some indices are always free, so that a random choice finds one soon.
+inline constexpr std::uint32_t max_queue_pairs = queue_pair_indices - 16;
 inline constexpr std::uint32_t max_work_requests = 16384;
 inline constexpr std::uint32_t max_sges = 30;
 inline constexpr std::uint32_t max_inline_bytes = 1024;

@@ -75,7 +75,7 @@ host_path::told host_path::tell_member(queue_pair& sender, peer& to, const messa
     home_.schedule(sender, since + group_patience);
     return told::waits;
   }
-  sender.drops().note({.why = reason::path_full, .detail = to.slot() * limits::max_queue_pairs});
+  sender.drops().note({.why = reason::path_full, .detail = to.slot() * limits::queue_pair_indices});
   return told::dropped;
 }
 

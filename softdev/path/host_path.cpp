@@ -26,7 +26,7 @@ response host_path::from_dead(const peer& to, const message& what) noexcept {
 host_path::host_path(engine& home, link& neighbours)
     : home_(home),
       link_(neighbours),
-      connections_(new std::unique_ptr<connection>[limits::max_queue_pairs]) {}
+      connections_(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
 
 host_path::~host_path() = default;
 
@@ -64,7 +64,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
 
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
 void host_path::find_peer(const queue_pair& sender, connection& by, const message& what) noexcept {
-  const std::uint32_t slot = what.destination_qpn / limits::max_queue_pairs;
+  const std::uint32_t slot = what.destination_qpn / limits::queue_pair_indices;
   const bool same = by.to != nullptr && by.to->slot() == slot;
   if (same && by.to->state() != peer_state::dead) return;
   if (same && by.looking && by.looking_psn == what.psn) return;
@@ -165,7 +165,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   } else if (state == queue_pair_state::rtr && mine == nullptr &&
              attributes.destination_is_this_host && !home_.is_local(attributes.destination_qpn)) {
     mine = std::make_unique<connection>();
-    mine->to = link_.connect(attributes.destination_qpn / limits::max_queue_pairs);
+    mine->to = link_.connect(attributes.destination_qpn / limits::queue_pair_indices);
     home_.ring(which);  // wakes the thread that services the link
   }
   publish(which);
@@ -232,7 +232,7 @@ void host_path::after_service() noexcept {
 void host_path::tell_lost() noexcept {
   some_lost_.store(false, std::memory_order_release);
   const access_epoch::guard inside(home_.epoch());
-  for (std::uint32_t index = 0; index < limits::max_queue_pairs; ++index) {
+  for (std::uint32_t index = 0; index < limits::queue_pair_indices; ++index) {
     queue_pair* which = own(index);
     if (which == nullptr || tell_lost(*which)) continue;
     some_lost_.store(true, std::memory_order_release);

@@ -93,7 +93,7 @@ class host_path final : public remote_path {
 
   // Sending; host_path.cpp
   [[nodiscard]] connection* connection_of(std::uint32_t qpn) const noexcept {
-    return connections_[qpn % limits::max_queue_pairs].get();
+    return connections_[qpn % limits::queue_pair_indices].get();
   }
   response send_by_ring(queue_pair& sender, connection& by, const message& what,
                         std::span<const segment> local) noexcept;
@@ -105,10 +105,10 @@ class host_path final : public remote_path {
   static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
-    return home_.find(link_.slot() * limits::max_queue_pairs + index);
+    return home_.find(link_.slot() * limits::queue_pair_indices + index);
   }
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
-    return which.number() % limits::max_queue_pairs;
+    return which.number() % limits::queue_pair_indices;
   }
   void publish(queue_pair& which) noexcept;
   void run_blocked() noexcept;

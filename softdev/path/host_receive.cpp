@@ -34,7 +34,7 @@ handled host_path::drop() noexcept {
 }
 
 bool host_path::comes_from(const peer& from, std::uint32_t qpn) noexcept {
-  return qpn / limits::max_queue_pairs == from.slot();
+  return qpn / limits::queue_pair_indices == from.slot();
 }
 
 handled host_path::receive_one(peer& from, const ring_record& record) noexcept {

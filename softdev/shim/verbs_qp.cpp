@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
@@ -93,15 +95,32 @@ transport transport_of(const queue_pair_creation& what) noexcept {
   return what.scalable ? transport::srd : static_cast<transport>(what.wanted.qp_type);
 }
 
+// Returns the integer in a field whose type is an enumeration. C programs can store any integer,
+// and reading a field with a value outside its enumeration is undefined behaviour.
+template <class Enumeration>
+std::uint32_t integer_of(const Enumeration& field) {
+  std::uint32_t value;
+  static_assert(sizeof value == sizeof field);
+  std::memcpy(&value, &field, sizeof value);
+  return value;
+}
+
 int check_attributes(const ibv_qp_attr& wanted, int mask) {
   constexpr int known = (IBV_QP_DEST_QPN << 1) - 1;
   if ((mask & ~(known | IBV_QP_RATE_LIMIT)) != 0) return EINVAL;
   if ((mask & IBV_QP_RATE_LIMIT) != 0) return EOPNOTSUPP;
-  const auto is_state = [](ibv_qp_state state) { return state >= 0 && state <= IBV_QPS_ERR; };
-  if ((mask & IBV_QP_STATE) != 0 && !is_state(wanted.qp_state)) return EINVAL;
-  if ((mask & IBV_QP_CUR_STATE) != 0 && !is_state(wanted.cur_qp_state)) return EINVAL;
-  if ((mask & IBV_QP_PATH_MTU) != 0 &&
-      (wanted.path_mtu < IBV_MTU_256 || wanted.path_mtu > IBV_MTU_4096))
+  const auto is_within = [](const auto& field, std::uint32_t least, std::uint32_t most) {
+    const std::uint32_t value = integer_of(field);
+    return value >= least && value <= most;
+  };
+  if ((mask & IBV_QP_STATE) != 0 && !is_within(wanted.qp_state, IBV_QPS_RESET, IBV_QPS_ERR))
+    return EINVAL;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && !is_within(wanted.cur_qp_state, IBV_QPS_RESET, IBV_QPS_ERR))
+    return EINVAL;
+  if ((mask & IBV_QP_PATH_MTU) != 0 && !is_within(wanted.path_mtu, IBV_MTU_256, IBV_MTU_4096))
+    return EINVAL;
+  if ((mask & IBV_QP_PATH_MIG_STATE) != 0 &&
+      !is_within(wanted.path_mig_state, IBV_MIG_MIGRATED, IBV_MIG_ARMED))
     return EINVAL;
   return 0;
 }

@@ -12,7 +12,7 @@ import foreign  # noqa: E402
 DEVICE = {
     "hca_id": "soft0", "transport": "InfiniBand (0)", "vendor_id": "0x25642", "vendor_part_id": "1",
     "phys_port_cnt": "1", "max_mr_size": "0xffffffffffffffff", "page_size_cap": "0xfffffffffffff000",
-    "max_qp": "16384", "max_qp_wr": "16384", "max_sge": "30", "max_sge_rd": "30", "max_cq": "16384",
+    "max_qp": "16368", "max_qp_wr": "16384", "max_sge": "30", "max_sge_rd": "30", "max_cq": "16384",
     "max_cqe": "4194303", "max_mr": "131072", "max_pd": "32768", "max_qp_rd_atom": "16",
     "max_qp_init_rd_atom": "16", "atomic_cap": "ATOMIC_HCA (1)", "max_pkeys": "1", "num_comp_vectors": "8",
     "completion timestamp_mask": "0x0000ffffffffffff", "hca_core_clock": "1000000kHZ",

@@ -2,9 +2,14 @@
 // What the device says about itself, and its table.
 #include <dlfcn.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -132,6 +137,53 @@ TEST(soft_device, device_attributes_match_its_capabilities) {
   EXPECT_EQ(verbs_get_ctx(device.context)
                 ->query_device_ex(device.context, &input, &extended, sizeof extended),
             EINVAL);
+}
+
+// A queue pair of reliable connection whose queues hold one request.
+ibv_qp* create_small_queue_pair(opened_device& device) {
+  ibv_qp_init_attr asked{};
+  asked.qp_type = IBV_QPT_RC;
+  asked.send_cq = device.cq;
+  asked.recv_cq = device.cq;
+  asked.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  return SOFT(ibv_create_qp)(device.pd, &asked);
+}
+
+TEST(soft_device, max_qp_queue_pairs_can_be_created_and_no_more) {
+  opened_device device;
+  ibv_device_attr attributes{};
+  ASSERT_EQ(SOFT(ibv_query_device)(device.context, &attributes), 0);
+  std::vector<ibv_qp*> created;
+  for (int i = 0; i < attributes.max_qp; ++i) {
+    created.push_back(create_small_queue_pair(device));
+    ASSERT_NE(created.back(), nullptr) << "queue pair " << i << " of " << attributes.max_qp;
+  }
+  errno = 0;
+  EXPECT_EQ(create_small_queue_pair(device), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  for (ibv_qp* const qp : created) EXPECT_EQ(SOFT(ibv_destroy_qp)(qp), 0);
+}
+
+TEST(soft_device, modify_with_values_outside_their_enumerations_returns_einval) {
+  opened_device device;
+  ibv_qp* const qp = create_small_queue_pair(device);
+  ASSERT_NE(qp, nullptr);
+  // As a C program sets them: with integers.
+  const auto modified = [qp](std::size_t offset, std::uint32_t value, int mask) {
+    ibv_qp_attr attributes{};
+    std::memcpy(reinterpret_cast<std::byte*>(&attributes) + offset, &value, sizeof value);
+    return SOFT(ibv_modify_qp)(qp, &attributes, mask);
+  };
+  for (const std::uint32_t value : {7U, 77U, 0x7fffffffU, 0xffffffffU}) {
+    EXPECT_EQ(modified(offsetof(ibv_qp_attr, qp_state), value, IBV_QP_STATE), EINVAL) << value;
+    EXPECT_EQ(modified(offsetof(ibv_qp_attr, cur_qp_state), value, IBV_QP_STATE | IBV_QP_CUR_STATE),
+              EINVAL)
+        << value;
+    EXPECT_EQ(modified(offsetof(ibv_qp_attr, path_mtu), value, IBV_QP_PATH_MTU), EINVAL) << value;
+    EXPECT_EQ(modified(offsetof(ibv_qp_attr, path_mig_state), value, IBV_QP_PATH_MIG_STATE), EINVAL)
+        << value;
+  }
+  EXPECT_EQ(SOFT(ibv_destroy_qp)(qp), 0);
 }
 
 TEST(soft_device, query_respects_the_size_of_the_callers_struct) {

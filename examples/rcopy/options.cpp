@@ -68,7 +68,7 @@ void add_serve(CLI::App& app, serve_options& serve, raw_options& raw) {
   app.add_option("--device", serve.device, "RDMA device (default: hardware, else soft0)")
       ->type_name("NAME");
   app.add_option("--max-clients", serve.max_clients,
-                 "Clients served at once; others wait for half of --timeout")
+                 "Clients served at once; others wait half of --timeout")
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N")
       ->capture_default_str();

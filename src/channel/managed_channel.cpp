@@ -56,7 +56,7 @@ result<channel> prepared_channel::manage(prepared_channel self,
                                          const channel_preparation& prepare, Bring&& bring_up) {
   channel made(nullptr);
   const auto who = self.resume_token_.encode();
-  const cm::receive_poster post_receives = [&](queue_pair<rc>& queue) {
+  const auto post_receives = [&](queue_pair<rc>& queue) {
     made = std::move(self).with(std::move(queue), {});
     return made.lend(queue, prepare);
   };
@@ -80,7 +80,7 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
   const auto who = core().book().next();
   const auto bytes = who.encode();
-  const cm::receive_poster post_receives = [&](queue_pair<rc>& made) {
+  const auto post_receives = [&](queue_pair<rc>& made) {
     core().book().begin(who.self.connection);
     core().connect_again(std::move(made));
     return lend(made, prepare);

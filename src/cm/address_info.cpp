@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "src/cm/event_texts.hpp"
+#include "verbena/sys/cm_table.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
 namespace {

@@ -3,8 +3,18 @@
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 namespace verbena::inline VERBENA_ABI::cm {
+
+connection::connection(event_channel channel, identifier id, queue_pair<rc> queue,
+                       std::vector<std::byte> said) noexcept
+    : channel_(std::move(channel)),
+      id_(std::move(id)),
+      said_(std::move(said)),
+      queue_(std::move(queue)) {}
+
+connection::connection(connection&&) noexcept = default;
 
 connection& connection::operator=(connection&& other) noexcept {
   if (this == &other) return *this;
@@ -21,6 +31,14 @@ connection& connection::operator=(connection&& other) noexcept {
 }
 
 connection::~connection() { close(); }
+
+std::optional<socket_address> connection::local_address() const { return id_.local_address(); }
+
+std::optional<socket_address> connection::peer_address() const { return id_.peer_address(); }
+
+result<void> connection::notify_established() {
+  return id_.notify(async_event_kind::communication_established);
+}
 
 void connection::close() noexcept {
   if (!id_.is_valid()) return;
@@ -61,6 +79,32 @@ result<void> connection::disconnect() {
   }
   VERBENA_TRY_VOID(flush());
   return id_.disconnect();
+}
+
+result<verbena::context> pending_connection::context() const { return id_.context(); }
+
+port_number pending_connection::port() const { return id_.port().value_or(port_number(1)); }
+
+std::optional<socket_address> pending_connection::local_address() const {
+  return id_.local_address();
+}
+
+std::optional<socket_address> pending_connection::peer_address() const {
+  return id_.peer_address();
+}
+
+result<prepared_queue_pair<rc>> pending_connection::create_qp(
+    const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
+    queue_pair_options<rc> options) const {
+  options.route.port = port();
+  return pd.create_qp<rc>(send, receive, options);
+}
+
+result<prepared_queue_pair<rc>> pending_connection::create_qp(
+    const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
+    const shared_receive_queue& shared, queue_pair_options<rc> options) const {
+  options.route.port = port();
+  return pd.create_qp<rc>(send, receive, shared, options);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -63,7 +63,7 @@ result<connector> connector::resolve(const bringup::address& to, deadline until,
 
 result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
                                       const connection_options& options, deadline until,
-                                      const receive_poster& post_receives) {
+                                      receive_poster post_receives) {
   // If a step fails from here on, the queue pair is destroyed.
   auto taken = std::move(prepared);
   const bool peer_sends_first = options.first == first_sender::passive && id_.is_iwarp();
@@ -89,8 +89,8 @@ result<connection> connector::connect(prepared_queue_pair<rc>&& prepared,
   if (!ready && needs_establish) static_cast<void>(id_.reject());  // so that the peer does not wait
   if (!ready) return std::move(ready).error();
   if (peer_sends_first) {
-    VERBENA_TRY(made.ready_word_,
-                detail::send_ready_indication(channel_, id_, made.queue_, made.said_));
+    VERBENA_TRY(auto word, detail::send_ready_indication(channel_, id_, made.queue_, made.said_));
+    made.ready_word_ = std::make_shared<memory_region>(std::move(word));
   }
   return made;
 }

@@ -9,6 +9,7 @@
 
 #include "src/cm/event_texts.hpp"
 #include "src/cm/names.hpp"
+#include "src/cm/states.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/enum_bits.hpp"
@@ -93,14 +94,17 @@ event::event(const rdma_cm_event& pending, const std::shared_ptr<detail::channel
     const auto& native = pending.param.ud;
     // In multicast events this field has the pointer of the join call.
     if (!is_of_multicast(kind_)) private_data_ = copy(native.private_data, native.private_data_len);
-    if (kind_ == event_kind::established || kind_ == event_kind::multicast_join)
-      datagram_ = parameters_of(native);
+    has_datagram_ = kind_ == event_kind::established || kind_ == event_kind::multicast_join;
+    if (has_datagram_) datagram_ = parameters_of(native);
   } else {
     const auto& native = pending.param.conn;
     private_data_ = copy(native.private_data, native.private_data_len);
-    if (is_handshake(kind_)) connection_ = parameters_of(native);
+    has_connection_ = is_handshake(kind_);
+    if (has_connection_) connection_ = parameters_of(native);
   }
 }
+
+event::event(event&&) noexcept = default;
 
 event& event::operator=(event&& other) noexcept {
   if (this == &other) return *this;
@@ -111,6 +115,8 @@ event& event::operator=(event&& other) noexcept {
   listener_ = other.listener_;
   object_ = std::move(other.object_);
   private_data_ = std::move(other.private_data_);
+  has_connection_ = other.has_connection_;
+  has_datagram_ = other.has_datagram_;
   connection_ = other.connection_;
   datagram_ = other.datagram_;
   request_ = std::move(other.request_);
@@ -120,10 +126,10 @@ event& event::operator=(event&& other) noexcept {
 event::~event() { drop_request(); }
 
 void event::drop_request() noexcept {
-  if (!request_ || request_->state_ == nullptr) return;
+  if (!request_.is_valid()) return;
   // A peer that is gone needs no rejection, so the result does not matter.
-  request_->provider().cm->reject(request_->native(), nullptr, 0);
-  request_.reset();
+  request_.provider().cm->reject(request_.native(), nullptr, 0);
+  request_ = identifier(nullptr);
 }
 
 bool event::concerns(const identifier& id) const {
@@ -136,18 +142,22 @@ result<identifier> event::take_request() {
         "take_request", object_,
         fmt::format("the event is {}; only CONNECT_REQUEST has a new identifier",
                     to_string(kind_)));
-  if (!request_ || request_->state_ == nullptr)
+  if (!request_.is_valid())
     return error::invalid_argument("take_request", object_,
                                    "the request was already taken; an event has one request");
-  identifier taken = *std::move(request_);
-  request_.reset();
-  return taken;
+  return std::exchange(request_, identifier(nullptr));
 }
 
 std::optional<connection_parameters> event::connection() const noexcept {
+  if (!has_connection_) return std::nullopt;
   auto parameters = connection_;
-  if (parameters) parameters->private_data = private_data_;
+  parameters.private_data = private_data_;
   return parameters;
+}
+
+std::optional<datagram_parameters> event::datagram() const noexcept {
+  if (!has_datagram_) return std::nullopt;
+  return datagram_;
 }
 
 std::optional<rejection> event::rejected() const {

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "src/cm/event_texts.hpp"
+#include "src/cm/states.hpp"
 #include "src/verbs/descriptor.hpp"
 #include "src/verbs/device_choice.hpp"
 #include "verbena/base/assert.hpp"

@@ -11,6 +11,7 @@
 
 #include "src/cm/event_texts.hpp"
 #include "src/cm/names.hpp"
+#include "src/cm/states.hpp"
 #include "src/verbs/iwarp.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"

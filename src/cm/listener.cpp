@@ -2,6 +2,7 @@
 #include "verbena/cm/listener.hpp"
 
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -46,6 +47,15 @@ result<std::vector<socket_address>> addresses_of(const bringup::address& at) {
 
 }  // namespace
 
+connection_request::connection_request(event_channel channel, identifier id,
+                                       const connection_parameters& requested,
+                                       std::vector<std::byte> said) noexcept
+    : pending_connection(std::move(channel), std::move(id)),
+      requested_(requested),
+      said_(std::move(said)) {}
+
+connection_request::connection_request(connection_request&&) noexcept = default;
+
 connection_request& connection_request::operator=(connection_request&& other) noexcept {
   if (this == &other) return *this;
   drop();
@@ -67,7 +77,7 @@ void connection_request::drop() noexcept {
 
 result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared,
                                               const connection_options& options, deadline until,
-                                              const receive_poster& post_receives) && {
+                                              receive_poster post_receives) && {
   // If a step fails from here on, the request is rejected and the queue pair destroyed.
   connection_request self = std::move(*this);
   auto taken = std::move(prepared);
@@ -90,7 +100,8 @@ result<connection> connection_request::accept(prepared_queue_pair<rc>&& prepared
   VERBENA_TRY_VOID(detail::wait(self.channel_, self.id_, until_established, until));
   if (awaited) VERBENA_TRY_VOID(awaited->wait(self.channel_, self.id_, until));
   connection made(self.channel_, self.id_, std::move(queue), std::move(self.said_));
-  if (awaited) made.ready_word_ = std::move(*awaited).into_region();
+  if (awaited)
+    made.ready_word_ = std::make_shared<memory_region>(std::move(*awaited).into_region());
   return made;
 }
 
@@ -100,6 +111,9 @@ result<void> connection_request::reject(std::span<const std::byte> private_data)
   self.open_ = false;
   return {};
 }
+
+listener::listener(event_channel channel, identifier id)
+    : channel_(std::move(channel)), id_(std::move(id)), name_(id_.name()) {}
 
 result<listener> listener::open(const bringup::address& at, const listener_options& options) {
   VERBENA_TRY_VOID(detail::check_space(options.space, "listener::open"));
@@ -136,6 +150,8 @@ result<connection_request> listener::accept(deadline until) {
     return request;
   }
 }
+
+std::optional<socket_address> listener::local_address() const { return id_.local_address(); }
 
 std::uint16_t listener::port() const {
   const auto address = id_.local_address();

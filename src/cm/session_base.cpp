@@ -8,10 +8,17 @@
 namespace verbena::inline VERBENA_ABI::cm {
 
 session_base::session_base(std::unique_ptr<detail::session_core> core) noexcept
-    : core_(std::move(core)) {}
-session_base::session_base(session_base&&) noexcept = default;
-session_base& session_base::operator=(session_base&&) noexcept = default;
-session_base::~session_base() = default;
+    : core_(core.release()) {}
+session_base::session_base(session_base&& other) noexcept
+    : core_(std::exchange(other.core_, nullptr)) {}
+session_base& session_base::operator=(session_base&& other) noexcept {
+  if (this != &other) {
+    take_core().reset();
+    core_ = std::exchange(other.core_, nullptr);
+  }
+  return *this;
+}
+session_base::~session_base() { take_core().reset(); }
 
 detail::session_core& session_base::core() const {
   VERBENA_ASSERT(core_ != nullptr,
@@ -20,7 +27,7 @@ detail::session_core& session_base::core() const {
 }
 
 std::unique_ptr<detail::session_core> session_base::take_core() noexcept {
-  return std::move(core_);
+  return std::unique_ptr<detail::session_core>(std::exchange(core_, nullptr));
 }
 
 const protection_domain& session_base::domain() const { return core().domain(); }

@@ -11,6 +11,10 @@ session_request::session_request(std::unique_ptr<detail::session_core> core,
                                  connection_request request) noexcept
     : session_base(std::move(core)), request_(std::move(request)) {}
 
+std::optional<socket_address> session_request::peer_address() const {
+  return request_.peer_address();
+}
+
 result<session> session_request::accept(std::span<const std::byte> private_data,
                                         deadline until) && {
   auto made = take_core();

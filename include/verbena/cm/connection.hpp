@@ -5,17 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/cm/event_channel.hpp"
 #include "verbena/cm/identifier.hpp"
-#include "verbena/verbs/memory_region.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/shared_receive_queue.hpp"
@@ -29,8 +29,9 @@ enum class first_sender : std::uint8_t {
   passive,  ///< the listener
 };
 
-/// Posts the receives for the peer's first messages, before the peer can send.
-using receive_poster = std::function<result<void>(queue_pair<rc>&)>;
+/// Refers to a function that posts the receives for the peer's first messages, before the peer can
+/// send. It is called during the call that it is passed to.
+using receive_poster = function_ref<result<void>(queue_pair<rc>&)>;
 
 /// How to connect or to accept. Threads: immutable value.
 struct connection_options {
@@ -53,7 +54,7 @@ struct connection_options {
 class [[nodiscard]] connection {
  public:
   /// Moves the connection; the other object must not be used afterwards.
-  connection(connection&&) noexcept = default;
+  connection(connection&&) noexcept;
   /// Closes this connection and moves the other one.
   connection& operator=(connection&& other) noexcept;
   ~connection();
@@ -71,9 +72,9 @@ class [[nodiscard]] connection {
   /// Returns the private data of the peer's request or reply, padded with zeros by the transport.
   [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
   /// Returns the local address.
-  [[nodiscard]] std::optional<socket_address> local_address() const { return id_.local_address(); }
+  [[nodiscard]] std::optional<socket_address> local_address() const;
   /// Returns the address of the peer.
-  [[nodiscard]] std::optional<socket_address> peer_address() const { return id_.peer_address(); }
+  [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }
 
@@ -90,30 +91,25 @@ class [[nodiscard]] connection {
   [[nodiscard]] result<void> disconnect();
   /// Treats the connection as established after the queue pair's event
   /// `communication_established`: see identifier::notify().
-  [[nodiscard]] result<void> notify_established() {
-    return id_.notify(async_event_kind::communication_established);
-  }
+  [[nodiscard]] result<void> notify_established();
 
  private:
   friend class connector;
   friend class connection_request;
   connection(event_channel channel, identifier id, queue_pair<rc> queue,
-             std::vector<std::byte> said) noexcept
-      : channel_(std::move(channel)),
-        id_(std::move(id)),
-        said_(std::move(said)),
-        queue_(std::move(queue)) {}
+             std::vector<std::byte> said) noexcept;
   void close() noexcept;
   [[nodiscard]] result<void> flush();
 
   event_channel channel_;
   identifier id_;
   std::vector<std::byte> said_;
-  bool closed_ = false;                      // this side closed it
-  bool disconnected_ = false;                // reported by the connection manager
-  bool owns_queue_ = true;                   // take_qp() was not called
-  queue_pair<rc> queue_;                     // destroyed before the identifier
-  std::optional<memory_region> ready_word_;  // for first_sender; destroyed first
+  bool closed_ = false;        // this side closed it
+  bool disconnected_ = false;  // reported by the connection manager
+  bool owns_queue_ = true;     // take_qp() was not called
+  queue_pair<rc> queue_;       // destroyed before the identifier
+  // Owns the memory region for first_sender; destroyed first.
+  std::shared_ptr<const void> ready_word_;
 };
 
 /// A connection that is not established yet: the device that reaches the peer is known. Base of
@@ -121,13 +117,13 @@ class [[nodiscard]] connection {
 class pending_connection {
  public:
   /// Returns the device, to create protection domain, completion queues and memory.
-  [[nodiscard]] result<verbena::context> context() const { return id_.context(); }
+  [[nodiscard]] result<verbena::context> context() const;
   /// Returns the port of the device that the connection uses.
-  [[nodiscard]] port_number port() const { return id_.port().value_or(port_number(1)); }
+  [[nodiscard]] port_number port() const;
   /// Returns the local address.
-  [[nodiscard]] std::optional<socket_address> local_address() const { return id_.local_address(); }
+  [[nodiscard]] std::optional<socket_address> local_address() const;
   /// Returns the address of the peer.
-  [[nodiscard]] std::optional<socket_address> peer_address() const { return id_.peer_address(); }
+  [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }
 
@@ -135,17 +131,11 @@ class pending_connection {
   /// protection_domain::create_qp().
   [[nodiscard]] result<prepared_queue_pair<rc>> create_qp(
       const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
-      queue_pair_options<rc> options = {}) const {
-    options.route.port = port();
-    return pd.create_qp<rc>(send, receive, options);
-  }
+      queue_pair_options<rc> options = {}) const;
   /// Creates a queue pair that uses a shared receive queue.
   [[nodiscard]] result<prepared_queue_pair<rc>> create_qp(
       const protection_domain& pd, const completion_queue& send, const completion_queue& receive,
-      const shared_receive_queue& shared, queue_pair_options<rc> options = {}) const {
-    options.route.port = port();
-    return pd.create_qp<rc>(send, receive, shared, options);
-  }
+      const shared_receive_queue& shared, queue_pair_options<rc> options = {}) const;
 
  protected:
   pending_connection(event_channel channel, identifier id) noexcept

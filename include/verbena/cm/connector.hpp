@@ -53,7 +53,7 @@ class connector : public pending_connection {
   /// the peer does not answer; those of queue_pair::modify(). The queue pair is then destroyed.
   [[nodiscard]] result<connection> connect(prepared_queue_pair<rc>&& prepared,
                                            const connection_options& options, deadline until,
-                                           const receive_poster& post_receives = {});
+                                           receive_poster post_receives = {});
 
   /// Returns the rejection of the peer after connect() failed; `nullopt` if the peer did not
   /// reject.

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,10 @@
 #include "verbena/cm/identifier.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
+
+namespace detail {
+class channel_state;
+}  // namespace detail
 
 /// Types of events. Values as in `rdma_cm_event_type`; unknown values are kept.
 /// Source: rdma_get_cm_event(3).
@@ -77,7 +82,7 @@ struct rejection {
 class event {
  public:
   /// Moves the event with its request.
-  event(event&&) noexcept = default;
+  event(event&&) noexcept;
   /// Rejects the request of this event, if not taken, and moves the other event.
   event& operator=(event&& other) noexcept;
   ~event();
@@ -100,9 +105,7 @@ class event {
   /// spaces.
   [[nodiscard]] std::optional<connection_parameters> connection() const noexcept;
   /// Returns the address of established, in datagram port spaces, and of multicast_join.
-  [[nodiscard]] const std::optional<datagram_parameters>& datagram() const noexcept {
-    return datagram_;
-  }
+  [[nodiscard]] std::optional<datagram_parameters> datagram() const noexcept;
   /// Returns the private data of the peer, padded with zeros; valid as long as the event.
   [[nodiscard]] std::span<const std::byte> private_data() const noexcept { return private_data_; }
   /// Returns the rejection; `nullopt` for other kinds than `rejected`.
@@ -122,9 +125,11 @@ class event {
   const rdma_cm_id* listener_;
   std::string object_;
   std::vector<std::byte> private_data_;
-  std::optional<connection_parameters> connection_;
-  std::optional<datagram_parameters> datagram_;
-  std::optional<identifier> request_;
+  bool has_connection_ = false;
+  bool has_datagram_ = false;
+  connection_parameters connection_;
+  datagram_parameters datagram_;
+  identifier request_ = identifier(nullptr);  // of a connect_request that was not taken
 };
 
 /// Returns `REJECTED of connection 10.0.0.1:40000 -> 10.0.0.2:7471, status 28, …`.

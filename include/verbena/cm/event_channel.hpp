@@ -5,14 +5,18 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/cm/detail/states.hpp"
 #include "verbena/cm/event.hpp"
 #include "verbena/sys/provider.hpp"
 
 namespace verbena::inline VERBENA_ABI::cm {
+
+namespace detail {
+class channel_state;
+}  // namespace detail
 
 /// The event channel of identifiers. Copies share one channel; identifiers keep it alive.
 /// Threads: thread-safe; each event is returned to one thread.

@@ -13,14 +13,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/base/timers.hpp"
 #include "verbena/cm/connection_parameters.hpp"
-#include "verbena/cm/detail/states.hpp"
 #include "verbena/cm/port_space.hpp"
 #include "verbena/cm/socket_address.hpp"
+#include "verbena/sys/provider.hpp"
 #include "verbena/verbs/async_event.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/queue_pair_attributes.hpp"
@@ -28,6 +29,10 @@
 namespace verbena::inline VERBENA_ABI::cm {
 
 class event_channel;
+
+namespace detail {
+class identifier_state;
+}  // namespace detail
 
 /// The membership of a queue pair in a multicast group. Source: rdma_join_multicast_ex(3).
 enum class membership : std::uint32_t {

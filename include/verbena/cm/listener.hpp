@@ -42,7 +42,7 @@ struct listener_options {
 class [[nodiscard]] connection_request : public pending_connection {
  public:
   /// Moves the request; the other object must not be used afterwards.
-  connection_request(connection_request&&) noexcept = default;
+  connection_request(connection_request&&) noexcept;
   /// Rejects this request and moves the other one.
   connection_request& operator=(connection_request&& other) noexcept;
   ~connection_request();
@@ -61,7 +61,7 @@ class [[nodiscard]] connection_request : public pending_connection {
   /// destroyed.
   [[nodiscard]] result<connection> accept(prepared_queue_pair<rc>&& prepared,
                                           const connection_options& options, deadline until,
-                                          const receive_poster& post_receives = {}) &&;
+                                          receive_poster post_receives = {}) &&;
   /// Rejects the request with up to 148 bytes of private data. Errors: `invalid_argument` for more
   /// bytes; those of rdma_reject(3).
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {}) &&;
@@ -69,10 +69,7 @@ class [[nodiscard]] connection_request : public pending_connection {
  private:
   friend class listener;
   connection_request(event_channel channel, identifier id, const connection_parameters& requested,
-                     std::vector<std::byte> said) noexcept
-      : pending_connection(std::move(channel), std::move(id)),
-        requested_(requested),
-        said_(std::move(said)) {}
+                     std::vector<std::byte> said) noexcept;
   void drop() noexcept;
 
   connection_parameters requested_;
@@ -95,7 +92,7 @@ class listener {
   [[nodiscard]] result<connection_request> accept(deadline until);
 
   /// Returns the address of the listener.
-  [[nodiscard]] std::optional<socket_address> local_address() const { return id_.local_address(); }
+  [[nodiscard]] std::optional<socket_address> local_address() const;
   /// Returns the port of the listener, also if open() was called with port 0.
   [[nodiscard]] std::uint16_t port() const;
   /// Returns a descriptor for poll(2), readable if accept() has events to process.
@@ -104,8 +101,7 @@ class listener {
   [[nodiscard]] identifier& id() noexcept { return id_; }
 
  private:
-  listener(event_channel channel, identifier id)
-      : channel_(std::move(channel)), id_(std::move(id)), name_(id_.name()) {}
+  listener(event_channel channel, identifier id);
 
   event_channel channel_;
   identifier id_;

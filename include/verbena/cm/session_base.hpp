@@ -85,7 +85,7 @@ class session_base {
   [[nodiscard]] result<void> post_receive(receive_request request,
                                           std::span<const local_slice> into);
 
-  std::unique_ptr<detail::session_core> core_;
+  detail::session_core* core_;  // owned
 };
 
 }  // namespace verbena::inline VERBENA_ABI::cm

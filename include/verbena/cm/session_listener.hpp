@@ -35,9 +35,7 @@ class [[nodiscard]] session_request : public session_base {
     return request_.parameters();
   }
   /// Returns the address of the peer.
-  [[nodiscard]] std::optional<socket_address> peer_address() const {
-    return request_.peer_address();
-  }
+  [[nodiscard]] std::optional<socket_address> peer_address() const;
 
   /// Accepts the request, with at most 196 bytes of private data. Blocks until the connection is
   /// established, at most until `until`. On iWARP it also waits for the first message of the peer's

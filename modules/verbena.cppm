@@ -453,6 +453,7 @@ using verbena::bringup::negotiate;
 using verbena::bringup::negotiated;
 using verbena::bringup::negotiated_queue_pair;
 using verbena::bringup::negotiation;
+using verbena::bringup::negotiation_base;
 using verbena::bringup::negotiation_options;
 using verbena::bringup::negotiation_peer;
 using verbena::bringup::negotiation_status;

@@ -211,8 +211,10 @@ using device_ticks = strong_id<struct device_ticks_tag, std::int64_t>;
 namespace verbena::inline VERBENA_ABI::bringup {
 
 class advertisement_table;
+class decision;
 class frame_decoder;
 class listener;
+class negotiation_base;
 class stream;
 enum class advertisement_kind : std::uint8_t;
 enum class fabric : std::uint8_t;

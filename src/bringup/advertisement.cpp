@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
+#include <map>
 #include <utility>
 
+#include "verbena/base/assert.hpp"
 #include "verbena/base/bytes.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
@@ -108,6 +111,58 @@ error unknown_buffer(std::string_view call, std::uint32_t number) {
 
 }  // namespace
 
+struct advertisement_table::content {
+  struct own_buffer {
+    std::string name;
+    bool revoked = false;
+  };
+  struct peer_buffer {
+    advertised_buffer what;
+    bool revoked = false;
+  };
+
+  advertisement_limits limits;
+  std::uint32_t last_number = 0;
+  std::map<std::uint32_t, own_buffer> own = {};
+  std::map<std::uint32_t, peer_buffer> peers = {};
+  std::deque<std::uint32_t> arrived = {};
+};
+
+advertisement_table::advertisement_table(advertisement_limits limits)
+    : content_(new content{.limits = limits}) {}
+
+advertisement_table::advertisement_table(const advertisement_table& other)
+    : content_(new content(other.known())) {}
+
+advertisement_table& advertisement_table::operator=(const advertisement_table& other) {
+  if (this != &other) *this = advertisement_table(other);
+  return *this;
+}
+
+advertisement_table::advertisement_table(advertisement_table&& other) noexcept
+    : content_(std::exchange(other.content_, nullptr)) {}
+
+advertisement_table& advertisement_table::operator=(advertisement_table&& other) noexcept {
+  if (this != &other) {
+    delete content_;
+    content_ = std::exchange(other.content_, nullptr);
+  }
+  return *this;
+}
+
+advertisement_table::~advertisement_table() { delete content_; }
+
+advertisement_table::content& advertisement_table::known() const {
+  VERBENA_ASSERT(content_ != nullptr, "a moved-from advertisement_table was used");
+  return *content_;
+}
+
+bool advertisement_table::is_advertised(std::uint32_t number) const noexcept {
+  return known().own.contains(number);
+}
+
+std::size_t advertisement_table::pending() const noexcept { return known().arrived.size(); }
+
 result<void> advertisement_table::check_new(const advertised_buffer& what) const {
   const auto refuse = [&](std::string_view why) {
     return error::invalid_argument("advertise", "buffer '" + what.name + "'", why);
@@ -119,13 +174,13 @@ result<void> advertisement_table::check_new(const advertised_buffer& what) const
   if (!is_name(what.name))
     return refuse("the name must be printable and have at most " + std::to_string(max_buffer_name) +
                   " characters");
-  const bool taken = !what.name.empty() && std::ranges::any_of(own_, [&](const auto& each) {
+  const bool taken = !what.name.empty() && std::ranges::any_of(known().own, [&](const auto& each) {
     return each.second.name == what.name;
   });
   if (taken) return refuse("another advertised buffer has this name; choose another one");
-  if (own_.size() >= limits_.own_buffers)
+  if (known().own.size() >= known().limits.own_buffers)
     return error::from_errno(ENOSPC, "advertise", "buffer '" + what.name + "'",
-                             "the peer has " + std::to_string(own_.size()) +
+                             "the peer has " + std::to_string(known().own.size()) +
                                  " buffers of this side, the limit; revoke some");
   return {};
 }
@@ -133,21 +188,23 @@ result<void> advertisement_table::check_new(const advertised_buffer& what) const
 result<std::uint32_t> advertisement_table::advertise(const remote_region& region,
                                                      access_flags access, std::string_view name,
                                                      advertisement_message& out) {
-  const advertised_buffer what{
-      .number = last_number_ + 1, .name = std::string(name), .region = region, .access = access};
+  const advertised_buffer what{.number = known().last_number + 1,
+                               .name = std::string(name),
+                               .region = region,
+                               .access = access};
   VERBENA_TRY_VOID(check_new(what));
   if (what.number == 0)
     return error::from_errno(EOVERFLOW, "advertise", "buffer '" + what.name + "'",
                              "all buffer numbers of this connection are used; reconnect");
-  last_number_ = what.number;
-  own_.emplace(what.number, own_buffer{.name = what.name});
+  known().last_number = what.number;
+  known().own.emplace(what.number, content::own_buffer{.name = what.name});
   out = encode(advertisement_kind::advertised, what);
   return what.number;
 }
 
 result<advertisement_message> advertisement_table::revoke(std::uint32_t number) {
-  const auto found = own_.find(number);
-  if (found == own_.end()) return unknown_buffer("revoke", number);
+  const auto found = known().own.find(number);
+  if (found == known().own.end()) return unknown_buffer("revoke", number);
   if (std::exchange(found->second.revoked, true))
     return error::from_errno(EALREADY, "revoke", "buffer " + std::to_string(number),
                              "it was revoked before, and the peer has not released it");
@@ -155,17 +212,18 @@ result<advertisement_message> advertisement_table::revoke(std::uint32_t number) 
 }
 
 result<void> advertisement_table::note_arrival(advertised_buffer what) {
-  if (peers_.size() >= limits_.buffers_of_peer)
-    return broken("exceeds the limit: this side has " + std::to_string(peers_.size()) +
+  if (known().peers.size() >= known().limits.buffers_of_peer)
+    return broken("exceeds the limit: this side has " + std::to_string(known().peers.size()) +
                   " buffers of the peer");
-  const bool twice = peers_.contains(what.number) ||
-                     (!what.name.empty() && std::ranges::any_of(peers_, [&](const auto& each) {
-                       return each.second.what.name == what.name;
-                     }));
+  const bool twice =
+      known().peers.contains(what.number) ||
+      (!what.name.empty() && std::ranges::any_of(known().peers, [&](const auto& each) {
+        return each.second.what.name == what.name;
+      }));
   if (twice) return broken("advertises a number or a name that is in use");
   const auto number = what.number;
-  arrived_.push_back(number);
-  peers_.emplace(number, peer_buffer{.what = std::move(what)});
+  known().arrived.push_back(number);
+  known().peers.emplace(number, content::peer_buffer{.what = std::move(what)});
   return {};
 }
 
@@ -177,42 +235,43 @@ result<advertisement_update> advertisement_table::take(std::span<const std::byte
       VERBENA_TRY_VOID(note_arrival(std::move(taken.what)));
       break;
     case advertisement_kind::revoked: {
-      const auto found = peers_.find(news.number);
+      const auto found = known().peers.find(news.number);
       // This side released the buffer while the message was in flight.
-      if (found == peers_.end()) break;
+      if (found == known().peers.end()) break;
       if (std::exchange(found->second.revoked, true))
         return broken("revokes a buffer that is revoked");
-      std::erase(arrived_, news.number);
+      std::erase(known().arrived, news.number);
       break;
     }
     case advertisement_kind::released:
-      if (own_.erase(news.number) == 0) return broken("releases a buffer that it does not have");
+      if (known().own.erase(news.number) == 0)
+        return broken("releases a buffer that it does not have");
       break;
   }
   return news;
 }
 
 std::optional<advertised_buffer> advertisement_table::next() {
-  if (arrived_.empty()) return std::nullopt;
-  const auto number = arrived_.front();
-  arrived_.pop_front();
-  return peers_.find(number)->second.what;
+  if (known().arrived.empty()) return std::nullopt;
+  const auto number = known().arrived.front();
+  known().arrived.pop_front();
+  return known().peers.find(number)->second.what;
 }
 
 std::optional<advertised_buffer> advertisement_table::find(std::string_view name) const {
-  for (const auto& [number, each] : peers_)
+  for (const auto& [number, each] : known().peers)
     if (!each.revoked && each.what.name == name) return each.what;
   return std::nullopt;
 }
 
 bool advertisement_table::is_usable(std::uint32_t number) const noexcept {
-  const auto found = peers_.find(number);
-  return found != peers_.end() && !found->second.revoked;
+  const auto found = known().peers.find(number);
+  return found != known().peers.end() && !found->second.revoked;
 }
 
 result<advertisement_message> advertisement_table::release(std::uint32_t number) {
-  if (peers_.erase(number) == 0) return unknown_buffer("release", number);
-  std::erase(arrived_, number);
+  if (known().peers.erase(number) == 0) return unknown_buffer("release", number);
+  std::erase(known().arrived, number);
   return encode(advertisement_kind::released, {.number = number});
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/bringup/disagreement.hpp"
+#include "verbena/base/assert.hpp"
 #include "verbena/verbs/gid_scope.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
@@ -237,6 +238,20 @@ std::string to_string(reach of) {
       return "LID";
   }
   return "unknown (" + std::to_string(static_cast<unsigned>(of)) + ")";
+}
+
+decision::decision(agreement made) noexcept : agreed_(true), made_(made) {}
+
+decision::decision(disagreement why) noexcept : agreed_(false), why_(std::move(why)) {}
+
+const agreement& decision::value() const {
+  VERBENA_ASSERT(agreed_, "value() of a disagreement: check has_value() first");
+  return made_;
+}
+
+const disagreement& decision::error() const {
+  VERBENA_ASSERT(!agreed_, "error() of an agreement: check has_value() first");
+  return why_;
 }
 
 decision decide(const offer& ours, const offer& theirs) {

@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "src/bringup/run_negotiation.hpp"
+
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {
 
@@ -99,6 +101,10 @@ class carrier {
 
 result<void> run(negotiation_core& steps, stream& peer, deadline until) {
   return carrier(steps, peer, until).run();
+}
+
+result<void> run(negotiation_base& steps, stream& peer, deadline until) {
+  return run(steps.core(), peer, until);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup::detail

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "verbena/bringup/connect_queue_pair.hpp"
-#include "verbena/bringup/detail/negotiation_core.hpp"
+#include "src/bringup/negotiation_core.hpp"
+#include "src/bringup/run_negotiation.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
 namespace {
@@ -25,7 +25,7 @@ result<detail::negotiating_side> side_of(queue_pair<ud>& local, const datagram_o
                                                        .hop_limit = options.hop_limit,
                                                        .pkey_index = set.pkey_index().value_or(0)},
                                              .reliability = {}},
-                                  .connect_to_endpoint = {}};
+                                  .connect_to_endpoint = nullptr};
 }
 
 }  // namespace
@@ -37,9 +37,9 @@ result<datagram_peer> exchange_datagram_addresses(const protection_domain& pd,
     return error::invalid_argument("exchange_datagram_addresses", peer.peer(),
                                    "the queue pair belongs to another protection domain; pass the "
                                    "one that created it");
-  VERBENA_TRY(auto side, side_of(local, options));
+  VERBENA_TRY(const auto side, side_of(local, options));
   const auto wishes = side.wishes;
-  detail::negotiation_core steps(std::move(side), options.negotiation,
+  detail::negotiation_core steps(side, options.negotiation,
                                  {.name = peer.peer(), .version = peer.version()});
   VERBENA_TRY_VOID(detail::run(steps, peer, until));
   auto ah = pd.create_ah(detail::path_of(*steps.terms(), wishes));

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/detail/negotiation_core.hpp"
+#include "verbena/bringup/detail/negotiating_side.hpp"
 #include "verbena/bringup/offer.hpp"
 #include "verbena/verbs/context.hpp"
 

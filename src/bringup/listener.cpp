@@ -7,10 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <list>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "src/bringup/socket.hpp"
 #include "verbena/base/assert.hpp"
+#include "verbena/base/fd.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
@@ -22,28 +26,57 @@ void note_closed(const std::string& peer, std::string_view why) noexcept {
 
 }  // namespace
 
-listener::listener(unique_fd socket, unique_fd epoll, address local, listener_options options)
+namespace detail {
+
+// The sockets of a listener.
+class greeter {
+ public:
+  greeter(unique_fd socket, unique_fd epoll, address local, listener_options options);
+
+  result<stream> accept(deadline until);
+  const address& local_address() const noexcept { return local_; }
+  const listener_statistics& statistics() const noexcept { return statistics_; }
+  int fd() const noexcept { return epoll_.get(); }
+
+ private:
+  struct greeting {
+    unique_fd socket;
+    std::string peer;
+    deadline until;
+    std::array<std::byte, greeting_bytes> bytes{};
+    std::size_t count = 0;
+    std::uint16_t version = 0;
+    bool greeted = false;
+  };
+
+  stream hand_out(std::list<greeting>::iterator connection);
+  result<void> take_connections();
+  std::list<greeting>::iterator oldest_ungreeted() noexcept;
+  void add(unique_fd socket, std::string peer);
+  void close_slow();
+  /// Reads the bytes that have arrived; removes the connection if it failed.
+  void advance(std::list<greeting>::iterator connection);
+  /// Answers a complete greeting; returns false if the connection must be removed.
+  bool answer(greeting& connection);
+  deadline next_deadline(deadline until) const noexcept;
+
+  unique_fd socket_;
+  unique_fd epoll_;
+  address local_;
+  shared_text name_;  // of local_, for errors
+  listener_options options_;
+  listener_statistics statistics_;
+  std::list<greeting> greeting_;  // oldest first
+};
+
+greeter::greeter(unique_fd socket, unique_fd epoll, address local, listener_options options)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       local_(std::move(local)),
       name_(to_string(local_)),
       options_(options) {}
 
-result<listener> listener::open(const address& at, listener_options options) {
-  VERBENA_ASSERT(options.max_greeting > 0, "listener_options::max_greeting is 0");
-  VERBENA_TRY(auto socket, detail::listen_at(at, options.backlog));
-  VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
-  unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return error::from_errno(errno, "epoll_create1", to_string(at));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = socket.get();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
-    return error::from_errno(errno, "epoll_ctl", to_string(at));
-  return listener(std::move(socket), std::move(epoll), std::move(local), options);
-}
-
-result<stream> listener::accept(deadline until) {
+result<stream> greeter::accept(deadline until) {
   while (true) {
     std::array<epoll_event, 16> events;
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
@@ -70,7 +103,7 @@ result<stream> listener::accept(deadline until) {
   }
 }
 
-stream listener::hand_out(std::list<greeting>::iterator connection) {
+stream greeter::hand_out(std::list<greeting>::iterator connection) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->socket.get(), nullptr);
   stream made(std::move(connection->socket), std::move(connection->peer), options_.streams);
   made.version_ = connection->version;
@@ -79,18 +112,18 @@ stream listener::hand_out(std::list<greeting>::iterator connection) {
   return made;
 }
 
-result<void> listener::take_connections() {
+result<void> greeter::take_connections() {
   // Bounded, so that many new connections cannot starve the existing ones.
   for (std::size_t i = 0; i < options_.max_greeting; ++i) {
     if (greeting_.size() >= options_.max_greeting && oldest_ungreeted() == greeting_.end())
       return {};  // complete greetings are returned first
-    detail::socket_address from;
+    socket_address from;
     from.length = sizeof from.storage;
     void* storage = &from.storage;
     unique_fd socket(::accept4(socket_.get(), static_cast<sockaddr*>(storage), &from.length,
                                SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket) {
-      add(std::move(socket), to_string(detail::address_of(from)));
+      add(std::move(socket), to_string(address_of(from)));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return {};
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -102,11 +135,11 @@ result<void> listener::take_connections() {
   return {};
 }
 
-std::list<listener::greeting>::iterator listener::oldest_ungreeted() noexcept {
+std::list<greeter::greeting>::iterator greeter::oldest_ungreeted() noexcept {
   return std::ranges::find_if_not(greeting_, &greeting::greeted);
 }
 
-void listener::add(unique_fd socket, std::string peer) {
+void greeter::add(unique_fd socket, std::string peer) {
   if (greeting_.size() >= options_.max_greeting) {
     const auto oldest = oldest_ungreeted();
     ++statistics_.slow;
@@ -120,14 +153,14 @@ void listener::add(unique_fd socket, std::string peer) {
     note_closed(peer, "epoll_ctl failed for lack of resources");
     return;
   }
-  detail::set_no_delay(socket.get());
+  set_no_delay(socket.get());
   greeting_.push_back({.socket = std::move(socket),
                        .peer = std::move(peer),
                        .until = deadline::after(options_.greeting_timeout)});
   advance(std::prev(greeting_.end()));
 }
 
-void listener::close_slow() {
+void greeter::close_slow() {
   std::erase_if(greeting_, [this](const greeting& entry) {
     if (entry.greeted || !entry.until.expired()) return false;
     ++statistics_.slow;
@@ -136,7 +169,7 @@ void listener::close_slow() {
   });
 }
 
-void listener::advance(std::list<greeting>::iterator connection) {
+void greeter::advance(std::list<greeting>::iterator connection) {
   if (connection->greeted) return;
   const auto room = std::span(connection->bytes).subspan(connection->count);
   const auto got = ::recv(connection->socket.get(), room.data(), room.size(), 0);
@@ -152,7 +185,7 @@ void listener::advance(std::list<greeting>::iterator connection) {
     greeting_.erase(connection);
 }
 
-bool listener::answer(greeting& connection) {
+bool greeter::answer(greeting& connection) {
   const auto theirs = decode_greeting(connection.bytes);
   if (!theirs) {
     ++statistics_.garbage;
@@ -178,12 +211,56 @@ bool listener::answer(greeting& connection) {
   return true;
 }
 
-deadline listener::next_deadline(deadline until) const noexcept {
+deadline greeter::next_deadline(deadline until) const noexcept {
   for (const auto& entry : greeting_) {
     if (entry.greeted) return deadline::after(std::chrono::nanoseconds::zero());
     if (entry.until.when() < until.when()) until = entry.until;
   }
   return until;
 }
+
+}  // namespace detail
+
+result<listener> listener::open(const address& at, listener_options options) {
+  VERBENA_ASSERT(options.max_greeting > 0, "listener_options::max_greeting is 0");
+  VERBENA_TRY(auto socket, detail::listen_at(at, options.backlog));
+  VERBENA_TRY(auto local, detail::local_address_of(socket.get()));
+  unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return error::from_errno(errno, "epoll_create1", to_string(at));
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = socket.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
+    return error::from_errno(errno, "epoll_ctl", to_string(at));
+  return listener(
+      new detail::greeter(std::move(socket), std::move(epoll), std::move(local), options));
+}
+
+listener::listener(listener&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+
+listener& listener::operator=(listener&& other) noexcept {
+  if (this != &other) {
+    delete state_;
+    state_ = std::exchange(other.state_, nullptr);
+  }
+  return *this;
+}
+
+listener::~listener() { delete state_; }
+
+detail::greeter& listener::state() const {
+  VERBENA_ASSERT(state_ != nullptr, "a moved-from listener was used");
+  return *state_;
+}
+
+result<stream> listener::accept(deadline until) { return state().accept(until); }
+
+const address& listener::local_address() const noexcept { return state().local_address(); }
+
+std::uint16_t listener::port() const noexcept { return state().local_address().port; }
+
+listener_statistics listener::statistics() const noexcept { return state().statistics(); }
+
+int listener::fd() const noexcept { return state().fd(); }
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "verbena/bringup/detail/negotiation_core.hpp"
+#include "src/bringup/negotiation_core.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
-#include <variant>
 
 #include "src/bringup/disagreement.hpp"
 #include "src/bringup/gather_offer.hpp"
@@ -51,9 +50,9 @@ address_vector path_of(const negotiated& what, const connection_wishes& wishes) 
   return path;
 }
 
-negotiation_core::negotiation_core(negotiating_side side, const negotiation_options& options,
+negotiation_core::negotiation_core(const negotiating_side& side, const negotiation_options& options,
                                    negotiation_peer peer)
-    : side_(std::move(side)),
+    : side_(side),
       probing_(options.probing),
       port_timeout_(options.port_timeout),
       own_message_(options.message.begin(), options.message.end()),
@@ -220,11 +219,9 @@ bool negotiation_core::read_offer() {
   if (!bytes) return false;
   auto theirs = offer::decode(*bytes);
   if (!theirs) return abandon(about(theirs.error(), peer_.name)), false;
-  auto decided = decide(ours_, *theirs);
-  if (const auto* const why = std::get_if<disagreement>(&decided))
-    return abandon(to_error(*why, peer_.name)), false;
-  terms_ = negotiated{
-      .agreed = std::get<agreement>(decided), .ours = ours_, .theirs = *std::move(theirs)};
+  const auto decided = decide(ours_, *theirs);
+  if (!decided) return abandon(to_error(decided.error(), peer_.name)), false;
+  terms_ = negotiated{.agreed = *decided, .ours = ours_, .theirs = *std::move(theirs)};
   if (!terms_->agreed.probe) probe_.reset();
   auto connected = connect_queue_pair();
   // The decision must still hold: the addresses of a port can change while it is used.
@@ -312,7 +309,7 @@ bool negotiation_core::read_endpoint() {
   if (!bytes) return false;
   const auto theirs = endpoint::decode(*bytes);
   if (!theirs) return abandon(about(theirs.error(), peer_.name)), false;
-  if (auto done = side_.connect_to_endpoint(*theirs); !done)
+  if (auto done = side_.connect_to_endpoint(side_.pair, *theirs); !done)
     return abandon(std::move(done).error()), false;
   phase_ = phase::receives;
   return true;

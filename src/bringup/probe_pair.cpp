@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/bringup/gather_offer.hpp"
+#include "src/bringup/negotiation_core.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
 namespace {

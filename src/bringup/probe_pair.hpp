@@ -8,7 +8,8 @@
 #include <string>
 
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/detail/negotiation_core.hpp"
+#include "verbena/bringup/detail/negotiating_side.hpp"
+#include "verbena/bringup/negotiation_options.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
 #include "verbena/verbs/memory_region.hpp"

@@ -14,8 +14,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,11 +68,23 @@ struct advertisement_limits {
 
 /// Records the advertised buffers of both sides of a connection. A buffer is advertised, may be
 /// revoked, and leaves the table when the other side releases it.
-/// Threads: one thread at a time. Allocates when buffers are added, not on lookup.
+/// Threads: one thread at a time. Allocates when it is created or copied and when buffers are
+/// added, not on lookup.
 class advertisement_table {
  public:
   /// Creates an empty table.
-  explicit advertisement_table(advertisement_limits limits = {}) noexcept : limits_(limits) {}
+  explicit advertisement_table(advertisement_limits limits = {});
+  /// Copies both sides' buffers.
+  /// @{
+  advertisement_table(const advertisement_table& other);
+  advertisement_table& operator=(const advertisement_table& other);
+  /// @}
+  /// Moves the table; the other object must not be used afterwards.
+  /// @{
+  advertisement_table(advertisement_table&& other) noexcept;
+  advertisement_table& operator=(advertisement_table&& other) noexcept;
+  /// @}
+  ~advertisement_table();
 
   /// Advertises a buffer of this side. Returns its number, and in `out` the message to send.
   /// Errors: `invalid_argument` for an empty region, for access flags that are empty or not remote,
@@ -85,16 +95,14 @@ class advertisement_table {
   /// is not advertised; EALREADY if the buffer was revoked before.
   [[nodiscard]] result<advertisement_message> revoke(std::uint32_t number);
   /// Returns whether the peer has not released this buffer, so it must stay registered.
-  [[nodiscard]] bool is_advertised(std::uint32_t number) const noexcept {
-    return own_.contains(number);
-  }
+  [[nodiscard]] bool is_advertised(std::uint32_t number) const noexcept;
 
   /// Processes a message of the peer. Errors: `protocol` if it is not an advertisement message, has
   /// invalid fields, or does not fit the state of the buffer; the table does not change then.
   [[nodiscard]] result<advertisement_update> take(std::span<const std::byte> message);
 
   /// Returns the number of buffers that next() has not returned yet.
-  [[nodiscard]] std::size_t pending() const noexcept { return arrived_.size(); }
+  [[nodiscard]] std::size_t pending() const noexcept;
   /// Returns the oldest buffer that it has not returned yet; skips revoked ones.
   [[nodiscard]] std::optional<advertised_buffer> next();
   /// Returns the buffer of this name, or `nullopt` if there is none or it is revoked.
@@ -106,23 +114,13 @@ class advertisement_table {
   [[nodiscard]] result<advertisement_message> release(std::uint32_t number);
 
  private:
-  struct own_buffer {
-    std::string name;
-    bool revoked = false;
-  };
-  struct peer_buffer {
-    advertised_buffer what;
-    bool revoked = false;
-  };
+  struct content;
 
+  [[nodiscard]] content& known() const;
   result<void> check_new(const advertised_buffer& what) const;
   result<void> note_arrival(advertised_buffer what);
 
-  advertisement_limits limits_;
-  std::uint32_t last_number_ = 0;
-  std::map<std::uint32_t, own_buffer> own_;
-  std::map<std::uint32_t, peer_buffer> peers_;
-  std::deque<std::uint32_t> arrived_;
+  content* content_;  // owned
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

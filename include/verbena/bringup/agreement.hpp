@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "verbena/base/error.hpp"
 #include "verbena/base/timers.hpp"
@@ -92,8 +91,34 @@ struct disagreement {
   std::string text;                       ///< fault and remedy, seen from this side
 };
 
-/// An agreement or a disagreement.
-using decision = std::variant<agreement, disagreement>;
+/// An agreement or a disagreement. Threads: one thread at a time.
+class decision {
+ public:
+  /// Makes a decision of its content.
+  /// @{
+  decision(agreement made) noexcept;    // NOLINT(google-explicit-constructor): as result<T>
+  decision(disagreement why) noexcept;  // NOLINT(google-explicit-constructor): as result<T>
+  /// @}
+
+  /// Returns whether it is an agreement.
+  [[nodiscard]] bool has_value() const noexcept { return agreed_; }
+  /// Returns whether it is an agreement.
+  explicit operator bool() const noexcept { return agreed_; }
+
+  /// Returns the agreement. Precondition: has_value().
+  /// @{
+  [[nodiscard]] const agreement& value() const;
+  [[nodiscard]] const agreement& operator*() const { return value(); }
+  [[nodiscard]] const agreement* operator->() const { return &value(); }
+  /// @}
+  /// Returns the disagreement. Precondition: !has_value().
+  [[nodiscard]] const disagreement& error() const;
+
+ private:
+  bool agreed_;
+  agreement made_;
+  disagreement why_;
+};
 
 /// Decides about two offers. A chosen GID takes precedence; RoCE v2 precedes RoCE v1; then the
 /// order of `reach` applies.

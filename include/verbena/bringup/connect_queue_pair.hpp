@@ -19,9 +19,6 @@ namespace verbena::inline VERBENA_ABI::bringup {
 namespace detail {
 /// Sends the reason of the failure to the peer, and returns the reason.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
-/// Carries the bytes of a negotiation over a stream, until the negotiation waits for the program's
-/// receives or is finished. Blocks.
-[[nodiscard]] result<void> run(negotiation_core& steps, stream& peer, deadline until);
 }  // namespace detail
 
 /// Connects `prepared` with the peer's queue pair, and returns what was agreed. Both sides call
@@ -43,17 +40,15 @@ template <connected_transport Transport, class PostReceives>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,
     PostReceives&& post_receives, const negotiation_options& options = {}) {
-  detail::connecting_pair<Transport> steps(std::move(prepared), options,
-                                           {.name = peer.peer(), .version = peer.version()});
-  VERBENA_TRY_VOID(detail::run(steps.core(), peer, until));
-  if (auto posted = std::forward<PostReceives>(post_receives)(steps.queue()); posted)
-    steps.core().set_ready();
+  negotiation<Transport> steps(std::move(prepared), options,
+                               {.name = peer.peer(), .version = peer.version()});
+  VERBENA_TRY_VOID(detail::run(steps, peer, until));
+  if (auto posted = std::forward<PostReceives>(post_receives)(steps.qp()); posted)
+    steps.set_ready();
   else
-    steps.core().abandon(std::move(posted).error());
-  VERBENA_TRY_VOID(detail::run(steps.core(), peer, until));
-  return negotiated_queue_pair<Transport>{.queue = std::move(steps.queue()),
-                                          .terms = steps.core().terms(),
-                                          .message = steps.core().take_message()};
+    steps.abandon(std::move(posted).error());
+  VERBENA_TRY_VOID(detail::run(steps, peer, until));
+  return std::move(steps).finish();
 }
 
 /// Connects as negotiate_queue_pair(), and returns the queue pair only.

@@ -2,20 +2,20 @@
 // Accepts peers over TCP; slow peers do not delay others.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <list>
-#include <string>
 
 #include "verbena/base/deadline.hpp"
-#include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/bringup/stream.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup {
+
+namespace detail {
+class greeter;
+}  // namespace detail
 
 /// How to listen. Threads: immutable value.
 struct listener_options {
@@ -42,6 +42,12 @@ struct listener_statistics {
 /// not delay other peers. Threads: one thread at a time.
 class listener {
  public:
+  /// Moves the listener; the other object must not be used afterwards.
+  listener(listener&& other) noexcept;
+  /// Closes this listener and moves the other one.
+  listener& operator=(listener&& other) noexcept;
+  ~listener();
+
   /// Listens at `at`. An empty host means all addresses of the host, port 0 any free port.
   /// Errors: the errno of the system call, for example EADDRINUSE, EADDRNOTAVAIL or EACCES.
   [[nodiscard]] static result<listener> open(const address& at, listener_options options = {});
@@ -52,45 +58,21 @@ class listener {
   [[nodiscard]] result<stream> accept(deadline until);
 
   /// Returns the address of the socket, with the port that the system chose.
-  [[nodiscard]] const address& local_address() const noexcept { return local_; }
+  [[nodiscard]] const address& local_address() const noexcept;
   /// Returns the port of the socket, also if open() was called with port 0.
-  [[nodiscard]] std::uint16_t port() const noexcept { return local_.port; }
+  [[nodiscard]] std::uint16_t port() const noexcept;
   /// Returns the counters since open().
-  [[nodiscard]] listener_statistics statistics() const noexcept { return statistics_; }
+  [[nodiscard]] listener_statistics statistics() const noexcept;
   /// Returns a descriptor for poll(2), readable if accept() has work to do. Call accept() at
   /// intervals also if it is not readable: accept() applies the greeting timeouts.
-  [[nodiscard]] int fd() const noexcept { return epoll_.get(); }
+  [[nodiscard]] int fd() const noexcept;
 
  private:
-  struct greeting {
-    unique_fd socket;
-    std::string peer;
-    deadline until;
-    std::array<std::byte, greeting_bytes> bytes{};
-    std::size_t count = 0;
-    std::uint16_t version = 0;
-    bool greeted = false;
-  };
+  friend class detail::greeter;
+  explicit listener(detail::greeter* state) noexcept : state_(state) {}
+  [[nodiscard]] detail::greeter& state() const;
 
-  listener(unique_fd socket, unique_fd epoll, address local, listener_options options);
-  stream hand_out(std::list<greeting>::iterator connection);
-  result<void> take_connections();
-  std::list<greeting>::iterator oldest_ungreeted() noexcept;
-  void add(unique_fd socket, std::string peer);
-  void close_slow();
-  /// Reads the bytes that have arrived; removes the connection if it failed.
-  void advance(std::list<greeting>::iterator connection);
-  /// Answers a complete greeting; returns false if the connection must be removed.
-  bool answer(greeting& connection);
-  deadline next_deadline(deadline until) const noexcept;
-
-  unique_fd socket_;
-  unique_fd epoll_;
-  address local_;
-  shared_text name_;  // of local_, for errors
-  listener_options options_;
-  listener_statistics statistics_;
-  std::list<greeting> greeting_;  // oldest first
+  detail::greeter* state_;  // owned
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

@@ -20,10 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "verbena/base/assert.hpp"
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/bringup/detail/negotiation_core.hpp"
+#include "verbena/bringup/detail/negotiating_side.hpp"
 #include "verbena/bringup/negotiation_options.hpp"
 #include "verbena/verbs/endpoint.hpp"
 #include "verbena/verbs/prepared_queue_pair.hpp"
@@ -42,7 +41,16 @@ struct negotiated_queue_pair {
   std::vector<std::byte> message;
 };
 
+class negotiation_base;
+class stream;
+
 namespace detail {
+
+class negotiation_core;
+
+/// Carries the bytes of a negotiation over a stream, until the negotiation waits for the program's
+/// receives or is finished. Blocks.
+[[nodiscard]] result<void> run(negotiation_base& steps, stream& peer, deadline until);
 
 template <class Options>
 [[nodiscard]] connection_wishes wishes_of(const Options& options) {
@@ -61,44 +69,106 @@ template <class Options>
   return out;
 }
 
+template <connected_transport Transport>
+[[nodiscard]] result<void> connect_to_endpoint(queue_pair_base& pair, const endpoint& theirs) {
+  auto& prepared = static_cast<prepared_queue_pair<Transport>&>(pair);
+  VERBENA_TRY(const auto receiving, prepared.rtr_attributes(theirs));
+  VERBENA_TRY_VOID(prepared.modify(prepared.init_attributes()));
+  VERBENA_TRY_VOID(prepared.modify(receiving));
+  return prepared.modify(prepared.rts_attributes(theirs));
+}
+
 /// A prepared queue pair becomes a connected one. Threads: one thread at a time.
 template <connected_transport Transport>
-class connecting_pair {
- public:
-  connecting_pair(prepared_queue_pair<Transport>&& prepared, const negotiation_options& options,
-                  negotiation_peer peer)
-      : prepared_(std::move(prepared)), core_(side(), options, std::move(peer)) {}
-  connecting_pair(const connecting_pair&) = delete;
-  connecting_pair& operator=(const connecting_pair&) = delete;
-  ~connecting_pair() = default;
+struct connecting_pair {
+  prepared_queue_pair<Transport> prepared;
+  std::optional<queue_pair<Transport>> connected = {};
 
-  [[nodiscard]] negotiation_core& core() noexcept { return core_; }
   [[nodiscard]] queue_pair<Transport>& queue() {
-    if (!connected_) connected_.emplace(std::move(prepared_).into_queue_pair());
-    return *connected_;
+    if (!connected) connected.emplace(std::move(prepared).into_queue_pair());
+    return *connected;
   }
-
- private:
-  [[nodiscard]] negotiating_side side() {
-    return {.pair = prepared_,
-            .own_endpoint = prepared_.endpoint(),
-            .key = {},
-            .init = prepared_.init_attributes(),
-            .wishes = wishes_of(prepared_.options()),
-            .connect_to_endpoint = [this](const endpoint& theirs) -> result<void> {
-              VERBENA_TRY(const auto receiving, prepared_.rtr_attributes(theirs));
-              VERBENA_TRY_VOID(prepared_.modify(prepared_.init_attributes()));
-              VERBENA_TRY_VOID(prepared_.modify(receiving));
-              return prepared_.modify(prepared_.rts_attributes(theirs));
-            }};
-  }
-
-  prepared_queue_pair<Transport> prepared_;
-  std::optional<queue_pair<Transport>> connected_;
-  negotiation_core core_;  // borrows the prepared queue pair
 };
 
+/// Describes `prepared`, which the side refers to.
+template <connected_transport Transport>
+[[nodiscard]] negotiating_side side_of(prepared_queue_pair<Transport>& prepared) {
+  return {.pair = prepared,
+          .own_endpoint = prepared.endpoint(),
+          .key = {},
+          .init = prepared.init_attributes(),
+          .wishes = wishes_of(prepared.options()),
+          .connect_to_endpoint = &connect_to_endpoint<Transport>};
+}
+
 }  // namespace detail
+
+/// The functions of a negotiation that do not depend on the transport; base of negotiation.
+/// Threads: one thread at a time.
+class negotiation_base {
+ public:
+  /// Returns what the negotiation waits for. It changes in advance(), set_ready() and the calls
+  /// that end the negotiation.
+  [[nodiscard]] negotiation_status status() const noexcept;
+  /// Returns whether the negotiation has failed, or has finished and has nothing left to send.
+  [[nodiscard]] bool is_done() const noexcept;
+
+  /// Performs all steps that are possible now. Call it first, after received(), and no later than
+  /// next_advance(). `now` is a point of the steady clock.
+  void advance(deadline::clock::time_point now);
+  /// Returns when to call advance() again if no bytes arrive; `nullopt`: not needed.
+  [[nodiscard]] std::optional<deadline::clock::time_point> next_advance() const noexcept;
+
+  /// Returns the bytes to send. After a failure they tell the peer the reason: send them if that is
+  /// possible without waiting. Valid until the next call that is not const.
+  [[nodiscard]] std::span<const std::byte> outgoing() const noexcept;
+  /// Removes the first `count` bytes of outgoing(), which were sent.
+  void sent(std::size_t count);
+  /// Returns how many bytes may be read from the connection now. A program that reads no more
+  /// leaves its own bytes, which follow the negotiation, in the connection.
+  [[nodiscard]] std::size_t bytes_wanted() const noexcept;
+  /// Consumes bytes of the peer, in any fragmentation: at most bytes_wanted() of them. Returns how
+  /// many were consumed. Call advance(), then pass the rest.
+  std::size_t received(std::span<const std::byte> bytes);
+
+  /// Notifies the peer that this side can receive. Precondition: status() is waiting_for_receives.
+  void set_ready();
+
+  /// Ends the negotiation with `why`, and notifies the peer.
+  void abandon(error why);
+  /// Ends the negotiation because the peer closed the connection.
+  void peer_closed();
+  /// Ends the negotiation because the program's deadline passed. failure() names the missing step.
+  void time_out();
+
+  /// Returns the reason of the failure. Precondition: status() is failed.
+  ///
+  /// Errors: those of to_error(), which name the mismatch; EHOSTUNREACH and EMSGSIZE if probe
+  /// messages are lost; `protocol` if the peer breaks the format or the order; ECONNABORTED with
+  /// the reason of the peer; those of the verbs.
+  [[nodiscard]] const error& failure() const;
+
+ protected:
+  negotiation_base() noexcept = default;
+  negotiation_base(negotiation_base&& other) noexcept;
+  negotiation_base& operator=(negotiation_base&& other) noexcept;
+  ~negotiation_base();
+
+  void begin(const detail::negotiating_side& side, const negotiation_options& options,
+             negotiation_peer peer);
+  // Destroys everything except the queue pair, to which the negotiation no longer refers.
+  void end() noexcept;
+  void check_waiting_for_receives() const;
+  void check_finished() const;
+  [[nodiscard]] const std::optional<negotiated>& terms() const noexcept;
+  [[nodiscard]] std::vector<std::byte> take_message() noexcept;
+
+ private:
+  friend result<void> detail::run(negotiation_base& steps, stream& peer, deadline until);
+  [[nodiscard]] detail::negotiation_core& core() const noexcept;
+
+  detail::negotiation_core* core_ = nullptr;  // owned
+};
 
 /// Connects a queue pair with the peer's: offers cross, both sides decide by one rule, connect, and
 /// send probe messages. The class has no socket, clock or thread: the program carries the bytes and
@@ -109,80 +179,35 @@ class connecting_pair {
 /// there is no active or passive side. A failed negotiation destroys the queue pair when this
 /// object is destroyed. Threads: one thread at a time.
 template <connected_transport Transport>
-class [[nodiscard]] negotiation {
+class [[nodiscard]] negotiation : public negotiation_base {
  public:
   /// Begins with `prepared`. The name of `peer` appears in error messages.
   explicit negotiation(prepared_queue_pair<Transport>&& prepared,
                        const negotiation_options& options = {}, negotiation_peer peer = {})
-      : pair_(std::make_unique<detail::connecting_pair<Transport>>(std::move(prepared), options,
-                                                                   std::move(peer))) {}
-
-  /// Returns what the negotiation waits for. It changes in advance(), set_ready() and the calls
-  /// that end the negotiation.
-  [[nodiscard]] negotiation_status status() const noexcept { return core().status(); }
-  /// Returns whether the negotiation has failed, or has finished and has nothing left to send.
-  [[nodiscard]] bool is_done() const noexcept {
-    return status() == negotiation_status::failed ||
-           (status() == negotiation_status::finished && outgoing().empty());
+      : pair_(new detail::connecting_pair<Transport>{.prepared = std::move(prepared)}) {
+    begin(detail::side_of(pair_->prepared), options, std::move(peer));
   }
-
-  /// Performs all steps that are possible now. Call it first, after received(), and no later than
-  /// next_advance(). `now` is a point of the steady clock.
-  void advance(deadline::clock::time_point now) { core().advance(now); }
-  /// Returns when to call advance() again if no bytes arrive; `nullopt`: not needed.
-  [[nodiscard]] std::optional<deadline::clock::time_point> next_advance() const noexcept {
-    return core().next_advance();
-  }
-
-  /// Returns the bytes to send. After a failure they tell the peer the reason: send them if that is
-  /// possible without waiting. Valid until the next call that is not const.
-  [[nodiscard]] std::span<const std::byte> outgoing() const noexcept { return core().outgoing(); }
-  /// Removes the first `count` bytes of outgoing(), which were sent.
-  void sent(std::size_t count) { core().sent(count); }
-  /// Returns how many bytes may be read from the connection now. A program that reads no more
-  /// leaves its own bytes, which follow the negotiation, in the connection.
-  [[nodiscard]] std::size_t bytes_wanted() const noexcept { return core().bytes_wanted(); }
-  /// Consumes bytes of the peer, in any fragmentation: at most bytes_wanted() of them. Returns how
-  /// many were consumed. Call advance(), then pass the rest.
-  std::size_t received(std::span<const std::byte> bytes) { return core().received(bytes); }
+  /// Moves the negotiation; the other object must not be used afterwards.
+  negotiation(negotiation&&) noexcept = default;
+  /// Ends this negotiation and moves the other one.
+  negotiation& operator=(negotiation&&) noexcept = default;
+  ~negotiation() { end(); }
 
   /// Returns the connected queue pair, to post receives before the peer sends.
   /// Precondition: status() is waiting_for_receives.
   [[nodiscard]] queue_pair<Transport>& qp() {
-    VERBENA_ASSERT(status() == negotiation_status::waiting_for_receives,
-                   "qp() of a negotiation that is not waiting for receives: check status() first");
+    check_waiting_for_receives();
     return pair_->queue();
   }
-  /// Notifies the peer that this side can receive. Precondition: status() is waiting_for_receives.
-  void set_ready() { core().set_ready(); }
-
-  /// Ends the negotiation with `why`, and notifies the peer.
-  void abandon(error why) { core().abandon(std::move(why)); }
-  /// Ends the negotiation because the peer closed the connection.
-  void peer_closed() { core().peer_closed(); }
-  /// Ends the negotiation because the program's deadline passed. failure() names the missing step.
-  void time_out() { core().time_out(); }
-
-  /// Returns the reason of the failure. Precondition: status() is failed.
-  ///
-  /// Errors: those of to_error(), which name the mismatch; EHOSTUNREACH and EMSGSIZE if probe
-  /// messages are lost; `protocol` if the peer breaks the format or the order; ECONNABORTED with
-  /// the reason of the peer; those of the verbs.
-  [[nodiscard]] const error& failure() const { return core().failure(); }
   /// Returns the connected queue pair, or failure(). Precondition: status() is finished or failed.
   [[nodiscard]] result<negotiated_queue_pair<Transport>> finish() && {
     if (status() == negotiation_status::failed) return failure();
-    VERBENA_ASSERT(
-        status() == negotiation_status::finished,
-        "finish() of a negotiation that is neither finished nor failed: check status() first");
-    return negotiated_queue_pair<Transport>{.queue = std::move(pair_->queue()),
-                                            .terms = core().terms(),
-                                            .message = core().take_message()};
+    check_finished();
+    return negotiated_queue_pair<Transport>{
+        .queue = std::move(pair_->queue()), .terms = terms(), .message = take_message()};
   }
 
  private:
-  [[nodiscard]] detail::negotiation_core& core() const noexcept { return pair_->core(); }
-
   std::unique_ptr<detail::connecting_pair<Transport>> pair_;
 };
 

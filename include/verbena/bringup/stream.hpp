@@ -21,6 +21,7 @@ namespace verbena::inline VERBENA_ABI::bringup {
 
 namespace detail {
 class carrier;
+class greeter;
 }  // namespace detail
 
 /// Limits of a stream. Threads: immutable value.
@@ -92,7 +93,7 @@ class stream {
   [[nodiscard]] unique_fd release() && noexcept { return std::move(socket_); }
 
  private:
-  friend class listener;
+  friend class detail::greeter;
   friend class detail::carrier;
   stream(unique_fd socket, std::string peer, stream_options options) noexcept
       : socket_(std::move(socket)), peer_(std::move(peer)), options_(options) {}

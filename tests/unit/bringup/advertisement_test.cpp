@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "verbena/base/bytes.hpp"
 
@@ -42,6 +43,36 @@ TEST(advertisement_table, buffers_are_returned_in_order_and_by_name) {
   EXPECT_FALSE(there.next());
   EXPECT_TRUE(there.is_usable(first));
   EXPECT_FALSE(there.find("third"));
+}
+
+TEST(advertisement_table, copy_is_independent_of_the_original) {
+  advertisement_table here;
+  advertisement_table there;
+  const auto number = lend(here, there, "lent");
+  const advertisement_table copy = here;
+  EXPECT_TRUE(here.take(there.release(number).value()));
+  EXPECT_FALSE(here.is_advertised(number));
+  EXPECT_TRUE(copy.is_advertised(number));
+  here = copy;
+  EXPECT_TRUE(here.is_advertised(number));
+}
+
+TEST(advertisement_table, move_transfers_the_buffers) {
+  advertisement_table here;
+  advertisement_table there;
+  const auto number = lend(here, there, "lent");
+  advertisement_table moved = std::move(here);
+  EXPECT_TRUE(moved.is_advertised(number));
+  advertisement_table assigned;
+  assigned = std::move(moved);
+  EXPECT_TRUE(assigned.is_advertised(number));
+}
+
+TEST(advertisement_table, use_of_a_moved_from_table_stops_the_program) {
+  advertisement_table here;
+  const advertisement_table moved = std::move(here);
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the use is the test
+  EXPECT_DEATH(static_cast<void>(here.pending()), "a moved-from advertisement_table was used");
 }
 
 TEST(advertisement_table, revoked_buffer_is_released) {

@@ -17,7 +17,6 @@ namespace {
 using namespace offers;
 using bringup::agreement;
 using bringup::decide;
-using bringup::disagreement;
 using bringup::side;
 
 side mirrored(side of) {
@@ -63,18 +62,17 @@ TEST(decision, both_sides_reach_one_decision) {
     const offer theirs = random() % 50 == 0 ? ours : random_offer(random);
     const auto here = decide(ours, theirs);
     const auto there = decide(theirs, ours);
-    ASSERT_EQ(here.index(), there.index());
-    if (const auto* const made = std::get_if<agreement>(&here)) {
+    ASSERT_EQ(here.has_value(), there.has_value());
+    if (here) {
       ++agreed;
-      ASSERT_EQ(mirrored(*made), std::get<agreement>(there))
-          << to_string(*made, ours, theirs) << "\n"
-          << to_string(std::get<agreement>(there), theirs, ours);
-      expect_within(*made, ours, theirs);
-      EXPECT_FALSE(to_string(*made, ours, theirs).empty());
+      ASSERT_EQ(mirrored(*here), *there) << to_string(*here, ours, theirs) << "\n"
+                                         << to_string(*there, theirs, ours);
+      expect_within(*here, ours, theirs);
+      EXPECT_FALSE(to_string(*here, ours, theirs).empty());
     } else {
       ++refused;
-      const auto& why = std::get<disagreement>(here);
-      const auto& seen_there = std::get<disagreement>(there);
+      const auto& why = here.error();
+      const auto& seen_there = there.error();
       ASSERT_EQ(why.reason, seen_there.reason);
       ASSERT_EQ(why.whose, mirrored(seen_there.whose));
       EXPECT_FALSE(why.text.empty());
@@ -97,12 +95,10 @@ TEST(decision, order_of_addresses_does_not_change_the_decision) {
     std::ranges::reverse(turned.gids);
     const auto first = decide(ours, theirs);
     const auto second = decide(turned, theirs);
-    ASSERT_EQ(first.index(), second.index());
-    const auto* const made = std::get_if<agreement>(&first);
-    if (made == nullptr) continue;
-    ASSERT_EQ(made->reach, std::get<agreement>(second).reach);
-    ASSERT_EQ(ours.gids[*made->our_gid].type,
-              turned.gids[*std::get<agreement>(second).our_gid].type);
+    ASSERT_EQ(first.has_value(), second.has_value());
+    if (!first) continue;
+    ASSERT_EQ(first->reach, second->reach);
+    ASSERT_EQ(ours.gids[*first->our_gid].type, turned.gids[*second->our_gid].type);
   }
 }
 
@@ -110,10 +106,20 @@ TEST(decision, ack_timeout_is_raised_to_at_most_the_limit) {
   offer ours = adapter(1, {entry("10.0.0.1/24")});
   offer theirs = adapter(2, {entry("10.0.0.2/24")});
   theirs.reliability.ack_delay_exponent = 31;
-  EXPECT_EQ(std::get<agreement>(decide(ours, theirs)).ours.timeout.exponent(),
+  EXPECT_EQ(decide(ours, theirs).value().ours.timeout.exponent(),
             bringup::longest_raised_timeout_exponent);
   ours.reliability.timeout = ack_timeout::infinite();
-  EXPECT_TRUE(std::get<agreement>(decide(ours, theirs)).ours.timeout.is_infinite());
+  EXPECT_TRUE(decide(ours, theirs).value().ours.timeout.is_infinite());
+}
+
+TEST(decision_death, content_of_the_other_kind_stops_the_program) {
+  const offer ours = adapter(1, {entry("10.0.0.1/24")});
+  const auto agreed = decide(ours, adapter(2, {entry("10.0.0.2/24")}));
+  const auto refused = decide(ours, adapter(2, {}));
+  ASSERT_TRUE(agreed);
+  ASSERT_FALSE(refused);
+  EXPECT_DEATH(static_cast<void>(agreed.error()), "error\\(\\) of an agreement");
+  EXPECT_DEATH(static_cast<void>(refused.value()), "value\\(\\) of a disagreement");
 }
 
 TEST(decision, each_mismatch_has_an_errno) {

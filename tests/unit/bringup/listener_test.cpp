@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "tests/unit/bringup/peers.hpp"
 #include "verbena/base/log.hpp"
@@ -218,6 +219,23 @@ TEST(listener, fd_is_readable_after_a_connection) {
 TEST(listener_death, max_greeting_of_0_aborts) {
   EXPECT_DEATH(static_cast<void>(bringup::listener::open({}, {.max_greeting = 0})),
                "max_greeting is 0");
+}
+
+TEST(listener, move_transfers_the_socket) {
+  auto made = bringup::listener::open({"127.0.0.1", 0}).value();
+  const auto port = made.port();
+  bringup::listener moved = std::move(made);
+  EXPECT_EQ(moved.port(), port);
+  moved = bringup::listener::open({"127.0.0.1", 0}).value();
+  EXPECT_NE(moved.port(), 0);
+  expect_service(moved);
+}
+
+TEST(listener_death, use_of_a_moved_from_listener_stops_the_program) {
+  auto made = bringup::listener::open({"127.0.0.1", 0}).value();
+  const bringup::listener moved = std::move(made);
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the use is the test
+  EXPECT_DEATH(static_cast<void>(made.port()), "a moved-from listener was used");
 }
 
 }  // namespace

@@ -290,4 +290,22 @@ TEST(negotiation_without_io, ended_twice_keeps_the_first_reason) {
   EXPECT_FALSE(std::move(one).finish());
 }
 
+TEST(negotiation, move_transfers_the_negotiation) {
+  local_side here;
+  steps made = here.negotiate();
+  const auto count = made.outgoing().size();
+  steps moved = std::move(made);
+  EXPECT_EQ(moved.outgoing().size(), count);
+  moved = here.negotiate();
+  EXPECT_EQ(moved.status(), bringup::negotiation_status::waiting_for_peer);
+}
+
+TEST(negotiation_death, use_of_a_moved_from_negotiation_stops_the_program) {
+  local_side here;
+  steps made = here.negotiate();
+  const steps moved = std::move(made);
+  // NOLINTNEXTLINE(bugprone-use-after-move,clang-analyzer-cplusplus.Move): the use is the test
+  EXPECT_DEATH(static_cast<void>(made.status()), "a moved-from negotiation was used");
+}
+
 }  // namespace

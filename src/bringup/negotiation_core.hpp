@@ -7,44 +7,21 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
-#include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/bringup/detail/negotiating_side.hpp"
 #include "verbena/bringup/frame.hpp"
 #include "verbena/bringup/negotiation_options.hpp"
 #include "verbena/bringup/offer.hpp"
 #include "verbena/verbs/address_vector.hpp"
-#include "verbena/verbs/endpoint.hpp"
-#include "verbena/verbs/queue_pair_attributes.hpp"
-#include "verbena/verbs/queue_pair_base.hpp"
-#include "verbena/verbs/route.hpp"
 
 namespace verbena::inline VERBENA_ABI::bringup::detail {
-
-/// The requirements of a queue pair's options.
-struct connection_wishes {
-  offered_transport transport = offered_transport::rc;
-  verbena::route route;
-  offered_reliability reliability;  ///< without the limits of the device
-};
-
-/// The local queue pair. A connected one is in the state RESET, a UD one is active.
-struct negotiating_side {
-  queue_pair_base& pair;
-  endpoint own_endpoint;       ///< of `pair`
-  queue_key key;               ///< of a UD queue pair
-  queue_pair_attributes init;  ///< brings a connected queue pair to INIT
-  connection_wishes wishes;
-  /// Connects to a peer of version 1, which sends its endpoint only.
-  std::function<result<void>(const endpoint&)> connect_to_endpoint;
-};
 
 /// The path from this side to the peer, as agreed.
 [[nodiscard]] address_vector path_of(const negotiated& what, const connection_wishes& wishes);
@@ -56,7 +33,7 @@ class negotiation_core {
  public:
   using time_point = deadline::clock::time_point;
 
-  negotiation_core(negotiating_side side, const negotiation_options& options,
+  negotiation_core(const negotiating_side& side, const negotiation_options& options,
                    negotiation_peer peer);
   negotiation_core(const negotiation_core&) = delete;
   negotiation_core& operator=(const negotiation_core&) = delete;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Carries the bytes of a negotiation over a stream.
+#pragma once
+
+#include "src/bringup/negotiation_core.hpp"
+#include "verbena/base/deadline.hpp"
+#include "verbena/base/result.hpp"
+#include "verbena/bringup/stream.hpp"
+
+namespace verbena::inline VERBENA_ABI::bringup::detail {
+
+/// Returns when the negotiation waits for the program's receives or is finished. Blocks. Errors:
+/// those of the negotiation and of the stream.
+[[nodiscard]] result<void> run(negotiation_core& steps, stream& peer, deadline until);
+
+}  // namespace verbena::inline VERBENA_ABI::bringup::detail

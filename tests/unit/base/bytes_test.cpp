@@ -36,7 +36,7 @@ TEST(byte_reader, take_past_the_end_returns_nullopt) {
   EXPECT_EQ(reader.take<std::uint8_t>(), 0x01);
   EXPECT_EQ(reader.take<std::uint16_t>(), 0x0203);
   EXPECT_EQ(reader.take<std::uint32_t>(), std::nullopt);
-  EXPECT_EQ(reader.rest().size(), 2U) << "a refused take takes nothing";
+  EXPECT_EQ(reader.rest().size(), 2U) << "a failed take consumes no bytes";
   EXPECT_EQ(reader.take<std::uint64_t>(), std::nullopt);
   EXPECT_EQ(reader.take<std::uint16_t>(), 0x0405);
   EXPECT_EQ(reader.take<std::uint8_t>(), std::nullopt);

@@ -34,7 +34,7 @@ TEST(deadline, duration_beyond_the_range_of_the_clock_means_never) {
 }
 
 TEST(deadline, poll_timeout_is_rounded_up) {
-  // Less than one millisecond is left, yet the wait must not be zero: 1, unless the time is over.
+  // Less than 1 ms remains. The timeout is rounded up to 1, unless the deadline has expired.
   const auto soon = deadline::after(900us);
   const int wait = soon.poll_timeout_ms();
   EXPECT_TRUE(wait == 1 || soon.expired());

@@ -53,7 +53,7 @@ TEST(unique_fd, move_transfers_ownership) {
   EXPECT_TRUE(is_open(raw));
   auto& self = ends.write_end;
   ends.write_end = std::move(self);
-  EXPECT_TRUE(is_open(raw)) << "assigning to itself keeps it";
+  EXPECT_TRUE(is_open(raw)) << "self-assignment keeps the descriptor open";
 }
 
 TEST(unique_fd, release_ends_ownership) {
@@ -76,7 +76,7 @@ TEST(wait_for_fd, passed_deadline_returns_false) {
   const auto ends = make_pipe();
   const auto until = deadline::after(20ms);
   EXPECT_FALSE(wait_for_fd(ends.read_end.get(), POLLIN, until).value());
-  EXPECT_TRUE(until.expired()) << "it never ends early";
+  EXPECT_TRUE(until.expired()) << "the wait ended before the deadline";
 }
 
 TEST(wait_for_fd, expired_deadline_still_polls_once) {
@@ -106,7 +106,7 @@ TEST(wait_for_fd, signal_does_not_end_the_wait) {
     found = wait_for_fd(ends.read_end.get(), POLLIN, deadline::never()).value_or(false);
     done = true;
   });
-  // Interrupts the wait until it was seen to go on; only then is there something to read.
+  // Sends signals until the wait has continued. Then makes the descriptor readable.
   while (signals_seen.load() < 3 && !done.load()) {
     ::pthread_kill(waiter.native_handle(), SIGUSR1);
     std::this_thread::yield();

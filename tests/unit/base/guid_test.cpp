@@ -75,7 +75,7 @@ TEST(gid, random_addresses_round_trip_through_text) {
   std::mt19937_64 random(20240611);
   for (int i = 0; i < 5000; ++i) {
     std::array<std::uint8_t, 16> bytes{};
-    // Runs of zeros and mapped addresses are where text differs.
+    // Runs of zeros and mapped addresses have special forms in text.
     for (auto& byte : bytes) byte = random() % 3 == 0 ? std::uint8_t{0} : random() & 0xffU;
     if (i % 4 == 0) {
       std::fill_n(bytes.begin(), 10, std::uint8_t{0});

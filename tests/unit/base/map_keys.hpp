@@ -13,8 +13,8 @@
 
 namespace verbena::test {
 
-/// Expects that the values, which all differ, are different keys with different hashes, and that a
-/// copy of a value finds its entry. Values that differ in one member each show that each member is
+/// Expects that all values are different keys with different hashes, and that a copy of a value
+/// finds its entry. Pass values that differ in one member each, to test that each member is
 /// compared and hashed.
 template <class Key>
 void expect_different_keys(const std::vector<Key>& values) {

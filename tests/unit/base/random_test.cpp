@@ -13,7 +13,7 @@ namespace {
 TEST(random_numbers, numbers_do_not_repeat) {
   std::set<std::uint64_t> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(random_u64());
-  EXPECT_EQ(seen.size(), 1000U) << "a repetition among 1000 has a chance of 3 in 10^14";
+  EXPECT_EQ(seen.size(), 1000U) << "the probability of a repetition among 1000 is 3 in 10^14";
 }
 
 TEST(random_numbers, every_bit_takes_both_values) {
@@ -29,7 +29,7 @@ TEST(random_numbers, every_bit_takes_both_values) {
 }
 
 TEST(random_numbers, fill_reaches_every_byte_of_long_spans) {
-  // Longer than what getrandom(2) gives at once.
+  // Longer than the most bytes that one call of getrandom(2) returns.
   std::vector<std::byte> bytes(100'000);
   std::vector<bool> changed(bytes.size());
   for (int round = 0; round < 8; ++round) {

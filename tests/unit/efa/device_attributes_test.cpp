@@ -58,7 +58,7 @@ TEST(efa_device, older_device_has_no_source_gid) {
   EXPECT_EQ(refused.error().kind(), error_kind::not_supported);
 }
 
-// As of a software device that is older than EFA.
+// A software device without EFA support, and linked drivers without it.
 TEST(efa_device, provider_without_efa_functions_returns_an_error) {
   verbena::provider older = *soft_provider().value();
   older.efa = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The software device with functions of libefa that note what they were asked, and make queue pairs
-// of unreliable datagrams: what the library does before a request is posted.
+// The software device with fake functions of libefa, which record their arguments and create UD
+// queue pairs. It tests the creation of queue pairs, not their use.
 #pragma once
 
 #include <infiniband/efadv.h>
@@ -16,7 +16,7 @@
 
 namespace verbena::test {
 
-/// At most one exists at a time; it outlives what is made through it.
+/// At most one object exists at a time. It must outlive the objects that are created through it.
 class fake_efa {
  public:
   fake_efa() {
@@ -40,11 +40,11 @@ class fake_efa {
 
   [[nodiscard]] const provider& get() const noexcept { return provider_; }
 
-  int code = 0;                    ///< errno of creation and queries; 0: success
-  efadv_device_attr attributes{};  ///< attributes that the device reports
-  ibv_qp_init_attr_ex asked{};     ///< of the last creation
+  int code = 0;                     ///< errno of creation and queries; 0: success
+  efadv_device_attr attributes{};   ///< attributes that the device reports
+  ibv_qp_init_attr_ex requested{};  ///< attributes of the last creation
   efadv_qp_init_attr kind{};
-  std::uint32_t size = 0;  ///< of the last structure that was handed over
+  std::uint32_t size = 0;  ///< size of the last structure that a call passed
 
  private:
   static int query_device(ibv_context* /*device*/, efadv_device_attr* out, std::uint32_t bytes) {
@@ -57,19 +57,19 @@ class fake_efa {
     out->ahn = 77;
     return instance->code;
   }
-  static ibv_qp* create_qp(ibv_context* device, ibv_qp_init_attr_ex* asked,
+  static ibv_qp* create_qp(ibv_context* device, ibv_qp_init_attr_ex* requested,
                            efadv_qp_init_attr* kind, std::uint32_t bytes) {
-    instance->asked = *asked;
+    instance->requested = *requested;
     instance->kind = *kind;
     instance->size = bytes;
     const auto has = efa::device_attributes(instance->attributes).operations().mask();
     errno = instance->code != 0 ? instance->code : EOPNOTSUPP;
-    if (instance->code != 0 || (asked->send_ops_flags & ~has) != 0) return nullptr;
-    ibv_qp_init_attr_ex datagrams = *asked;
+    if (instance->code != 0 || (requested->send_ops_flags & ~has) != 0) return nullptr;
+    ibv_qp_init_attr_ex datagrams = *requested;
     datagrams.qp_type = IBV_QPT_UD;
     datagrams.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     ibv_qp* const made = soft_provider().value()->verbs.create_qp_ex(device, &datagrams);
-    asked->cap = datagrams.cap;
+    requested->cap = datagrams.cap;
     return made;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair of the C API whose extended interface writes down, in words, what is called.
+// A queue pair of the C API that records the calls of its extended interface as text.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scalable reliable datagrams between queue pairs of this process, on the software device that
-// looks like an EFA.
+// Scalable reliable datagrams between queue pairs of this process, on the software device with its
+// EFA persona.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +27,13 @@ using testing_support::expect_error;
 
 constexpr queue_key key(0x1111);
 
-// The device takes its looks when it is opened first.
-class looks : public ::testing::Environment {
+// The persona is read when the device is opened first.
+class efa_persona : public ::testing::Environment {
   void SetUp() override { ::setenv("VERBENA_SOFTDEV_PERSONA", "efa", 1); }
 };
-const auto* const efa_looks = ::testing::AddGlobalTestEnvironment(new looks);
+const auto* const efa_environment = ::testing::AddGlobalTestEnvironment(new efa_persona);
 
-// One of several that talk to each other; each with its own queues and memory.
+// An SRD queue pair with its own completion queue and memory.
 struct peer {
   explicit peer(const protection_domain& pd)
       : cq(pd.context().create_cq(64).value()),
@@ -63,14 +63,14 @@ struct peer {
 
 class srd_traffic : public ::testing::Test {
  protected:
-  [[nodiscard]] address_handle way_to(const peer& of) const {
+  [[nodiscard]] address_handle address_handle_to(const peer& of) const {
     return pd.create_ah({.gid = of.endpoint.gid, .source_gid = gid_index(0)}).value();
   }
 
   context device = testing_support::open_soft();
   protection_domain pd = device.allocate_pd().value();
   peer a{pd}, b{pd}, c{pd};
-  address_handle way = way_to(b);
+  address_handle way = address_handle_to(b);
 };
 
 TEST_F(srd_traffic, messages_have_no_grh_and_name_the_sender) {
@@ -95,7 +95,7 @@ TEST_F(srd_traffic, messages_have_no_grh_and_name_the_sender) {
   const auto numbered = test::take(b.cq, 1).at(0);
   EXPECT_EQ(numbered.immediate(), 44U);
   EXPECT_EQ(b.text(64, 6), "inline");
-  // Every request reports its end, also those that are not signaled.
+  // Every request generates a completion, also requests that are not signaled.
   for (const auto& done : test::take(a.cq, 2)) EXPECT_TRUE(done.ok());
 }
 
@@ -143,7 +143,7 @@ TEST_F(srd_traffic, request_with_wrong_qkey_fails_without_side_effects) {
 }
 
 TEST_F(srd_traffic, sender_has_a_gid_or_an_ah_number) {
-  const auto apart = device.allocate_pd().value();  // has no address handle yet
+  const auto apart = device.allocate_pd().value();  // without an address handle of the sender
   const auto cq = efa::create_cq(device, 16).value();
   auto prepared = apart.create_qp<efa::srd>(cq, cq).value();
   const auto self = prepared.endpoint();
@@ -158,7 +158,7 @@ TEST_F(srd_traffic, sender_has_a_gid_or_an_ah_number) {
     batch.submit().value();
     EXPECT_TRUE(test::take(a.cq, 1).at(0).ok());
   };
-  // Asks `look` about the next completion.
+  // Passes the next completion to `look`.
   const auto receive_one = [&](auto look) {
     const auto end = deadline::after(std::chrono::seconds(20));
     for (bool seen = false; !seen && !end.expired();)

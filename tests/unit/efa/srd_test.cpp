@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the library asks of libefa and of a queue pair, without a device that could do it.
+// Calls of the library to libefa and to the extended interface, without an EFA device.
 #include "verbena/efa/srd.hpp"
 
 #include <gtest/gtest.h>
@@ -43,22 +43,24 @@ TEST(srd_options, defaults_equal_those_of_other_transports) {
 
 TEST_F(srd_creation, creation_passes_device_operations_to_libefa) {
   const auto made = create({.queues = {.max_send_wr = 5, .max_inline_data = 7}}).value();
-  EXPECT_EQ(fake.asked.qp_type, IBV_QPT_DRIVER);
+  EXPECT_EQ(fake.requested.qp_type, IBV_QPT_DRIVER);
   EXPECT_EQ(fake.kind.driver_qp_type, unsigned{EFADV_QP_DRIVER_TYPE_SRD});
   EXPECT_EQ(fake.kind.comp_mask, 0U);
   EXPECT_EQ(fake.size, sizeof(efadv_qp_init_attr));
-  EXPECT_EQ(fake.asked.comp_mask, unsigned{IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS});
-  EXPECT_EQ(fake.asked.send_ops_flags, unsigned{IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                                IBV_QP_EX_WITH_RDMA_READ});
-  EXPECT_EQ(fake.asked.srq, nullptr);
-  EXPECT_EQ(fake.asked.cap.max_send_wr, 5U);
+  EXPECT_EQ(fake.requested.comp_mask,
+            unsigned{IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS});
+  EXPECT_EQ(
+      fake.requested.send_ops_flags,
+      unsigned{IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ});
+  EXPECT_EQ(fake.requested.srq, nullptr);
+  EXPECT_EQ(fake.requested.cap.max_send_wr, 5U);
   EXPECT_GE(made.capabilities().max_inline_data, 7U);
   EXPECT_TRUE(made.is_extended());
-  EXPECT_TRUE(made.endpoint().gid.has_value()) << "peers address it by its GID";
+  EXPECT_TRUE(made.endpoint().gid.has_value()) << "peers need its GID";
 
   fake.attributes.device_caps |= 8;
   const auto newer = create().value();
-  EXPECT_EQ(fake.asked.send_ops_flags, operations_of<efa::srd>.mask());
+  EXPECT_EQ(fake.requested.send_ops_flags, operations_of<efa::srd>.mask());
 }
 
 TEST_F(srd_creation, unsupported_operations_and_limits_are_named) {
@@ -118,7 +120,7 @@ TEST_F(srd_creation, device_without_extended_interface_is_rejected) {
   EXPECT_EQ(counting.live(), "");
 }
 
-// Each call on the way refused in turn: the error names it, and nothing is left behind.
+// Makes each call fail in turn: the error names the call, and no object leaks.
 TEST_F(srd_creation, failure_of_any_call_leaks_nothing) {
   const auto path = [](const provider& from) -> result<queue_pair<efa::srd>> {
     VERBENA_TRY(const auto context, open_soft(from));

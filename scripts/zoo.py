@@ -62,7 +62,7 @@ def judge_harm(entry, run):
 
 
 def judge_caught(entry, run):
-    words = {"stop": "verbena: usage error", "value": "told", "unwritable": "held"}[entry["level"]]
+    words = {"stop": "verbena: usage error", "value": "reported", "unwritable": "verified"}[entry["level"]]
     said = run.line(words)
     if said is None or not re.search(entry["words"], said):
         return f"caught: expected `{words}: {entry['words']}`, but the output is: {run.last()}"
@@ -111,7 +111,7 @@ def judge(entry, program, compiles, pool):
         entry["seconds"] = round(sum(run.seconds for run in runs.values()), 2)
         entry["observed"] = runs["harm"].line("harm") or f"ended by signal {-runs['harm'].status}"
         if "caught" in runs:
-            entry["said"] = next((said for word in ("verbena: usage error", "told", "held")
+            entry["said"] = next((said for word in ("verbena: usage error", "reported", "verified")
                                    if (said := runs["caught"].line(word))), "")
         return entry
     return finish

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that two want at once: two requests, a request and the program, the program and a peer.
+// Memory that two requests, or a request and the program, use at the same time.
 #include <array>
 #include <cstring>
 #include <string>
@@ -16,13 +16,13 @@ namespace {
 const std::string first_text(64, 'a');
 const std::string second_text(64, 'b');
 
-/// Two messages of 64 bytes from a to b, which has receives for them.
+/// Sends two messages of 64 bytes from a to b. The caller has posted the receives.
 void send_two(pair& with) {
   put(with.at(8192, 64), first_text);
   put(with.at(8256, 64), second_text);
   send(with.a->queue, {.id = 1, .signaled = true}, with.memory.slice(8192, 64)).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(8256, 64)).value();
-  take_good(with.b->receives, 2);
+  take_successful(with.b->receives, 2);
 }
 
 void ring(std::size_t stride) {
@@ -31,12 +31,12 @@ void ring(std::size_t stride) {
     with.b->queue.post_receive({.id = slot}, with.memory.slice(slot * stride, 64)).value();
   send_two(with);
   const auto first = text_at(with.at(0, 64), 64);
-  if (first != first_text) harmed("the first message ends in bytes of the second: " + first);
+  if (first != first_text) harmed("the second message overwrote the end of the first: " + first);
 }
-void ring_of_slots_that_overlap() { ring(32); }
-void ring_of_slots() { ring(64); }
+void overlapping_slots() { ring(32); }
+void separate_slots() { ring(64); }
 
-// b answers out of the memory that it receives into; a is slow and has no receive yet.
+// b sends its answer from memory into which it receives the next request. a has no receive yet.
 void answer(std::size_t next_receive) {
   pair with;
   put(with.at(0, 64), first_text);
@@ -44,76 +44,80 @@ void answer(std::size_t next_receive) {
   with.b->queue.post_receive({.id = 2}, with.memory.slice(next_receive, 64)).value();
   put(with.at(8192, 64), second_text);
   send(with.a->queue, {.id = 3, .signaled = true}, with.memory.slice(8192, 64)).value();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
   with.a->queue.post_receive({.id = 4}, with.memory.slice(4096, 64)).value();
-  take_good(with.a->receives, 1);
+  take_successful(with.a->receives, 1);
   const auto answer = text_at(with.at(4096, 64), 64);
-  if (answer != first_text) harmed("the answer has the bytes of the next question: " + answer);
+  if (answer != first_text) harmed("the next request overwrote the answer: " + answer);
 }
-void receive_into_an_answer_on_its_way() { answer(0); }
-void receive_beside_an_answer_on_its_way() { answer(64); }
+void receive_into_memory_of_the_answer() { answer(0); }
+void receive_into_other_memory() { answer(64); }
 
-// A relay passes on what it has not received yet.
+// A relay posts the send before the completion of the receive into the same memory.
 void relay(bool waits) {
   pair with;
-  put(with.at(0, 64), second_text);  // the message before
+  put(with.at(0, 64), second_text);  // the previous message
   put(with.at(8192, 64), first_text);
   with.a->queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   with.b->queue.post_receive({.id = 2}, with.memory.slice(0, 64)).value();
   if (waits) {
     send(with.a->queue, {.id = 3, .signaled = true}, with.memory.slice(8192, 64)).value();
-    take_good(with.b->receives, 1);
+    take_successful(with.b->receives, 1);
   }
   send(with.b->queue, {.id = 4, .signaled = true}, with.memory.slice(0, 64)).value();
   if (!waits) send(with.a->queue, {.id = 3, .signaled = true}, with.memory.slice(8192, 64)).value();
-  take_good(with.a->receives, 1);
-  const auto passed_on = text_at(with.at(4096, 64), 64);
-  if (passed_on != first_text) harmed("the message before was passed on again: " + passed_on);
+  take_successful(with.a->receives, 1);
+  const auto forwarded = text_at(with.at(4096, 64), 64);
+  if (forwarded != first_text) harmed("the previous message was forwarded again: " + forwarded);
 }
-void relay_that_does_not_wait() { relay(false); }
-void relay_that_waits() { relay(true); }
+void relay_before_receiving() { relay(false); }
+void relay_after_receiving() { relay(true); }
 
-// The peer has no receive yet, so the message is still to be read when the program goes on.
-void write_what_is_being_sent() {
+// The peer has not posted a receive, so the message is sent after the program modifies the memory.
+void modify_memory_being_sent() {
   pair with;
   put(with.at(0, 64), first_text);
   send(with.a->queue, {.id = 1, .signaled = true}, with.memory.slice(0, 64)).value();
-  put(with.at(0, 64), second_text);  // "it is posted, so it is sent"
+  put(with.at(0, 64), second_text);  // the mistake: the send has not completed
   with.b->queue.post_receive({.id = 2}, with.memory.slice(4096, 64)).value();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
   const auto arrived = text_at(with.at(4096, 64), 64);
-  if (arrived != first_text) harmed("what arrived is what was written later: " + arrived);
+  if (arrived != first_text)
+    harmed("the message contains bytes that were written after the post: " + arrived);
 }
-void buffer_is_gone_while_it_is_sent() {
+void post_consumes_buffer() {
   channels with;
   const auto pool = with.pool();
   auto mine = pool.take(64).value();
   auto room = pool.take(64).value();
   put(mine.bytes(), first_text);
   auto sent = with.a->post_send(std::move(mine), {.length = 64});
-  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): that there is nothing is the point
-  require(mine.empty() && mine.bytes().empty(), "a buffer that was posted has no bytes");
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): checks that the buffer is empty
+  require(mine.empty() && mine.bytes().empty(), "a posted buffer is empty");
   auto received = with.b->post_receive(std::move(room));
-  require(received.wait(patiently()) != nullptr && received.poll()->has_value(), "no message came");
-  require(text_at(received.take_buffer().bytes(), 64) == first_text, "the message is another");
-  require(sent.wait(patiently()) != nullptr && sent.poll()->has_value(), "the send did not end");
-  held(std::to_string(sent.take_buffer().capacity()) + " bytes came back with the completion");
+  require(received.wait(long_deadline()) != nullptr && received.poll()->has_value(),
+          "no message arrived");
+  require(text_at(received.take_buffer().bytes(), 64) == first_text, "the message has other bytes");
+  require(sent.wait(long_deadline()) != nullptr && sent.poll()->has_value(),
+          "the send did not end");
+  verified(std::to_string(sent.take_buffer().capacity()) + " bytes returned with the completion");
 }
-void write_after_the_completion() {
+void modify_memory_after_completion() {
   pair with;
   with.b->queue.post_receive({.id = 2}, with.memory.slice(4096, 64)).value();
   with.b->queue.post_receive({.id = 3}, with.memory.slice(4160, 64)).value();
   for (const auto& text : {first_text, second_text}) {
     put(with.at(0, 64), text);
     send(with.a->queue, {.id = 1, .signaled = true}, with.memory.slice(0, 64)).value();
-    take_good(with.a->sends, 1);
+    take_successful(with.a->sends, 1);
   }
-  take_good(with.b->receives, 2);
-  require(text_at(with.at(4096, 128), 128) == first_text + second_text, "the messages are others");
+  take_successful(with.b->receives, 2);
+  require(text_at(with.at(4096, 128), 128) == first_text + second_text,
+          "the messages have other bytes");
 }
 
-// One buffer stands in the receive queues of two connections: two peers write it.
-void one_sink_for_two_peers() {
+// One memory range is posted to the receive queues of two connections, so two peers write it.
+void receive_from_two_peers_into_one_slice() {
   pair with;
   pair other;
   const auto shared = with.memory.slice(0, 64);
@@ -124,95 +128,96 @@ void one_sink_for_two_peers() {
   put(with.at(8192, 64), first_text);
   put(other.at(8192, 64), second_text);
   send(with.a->queue, {.id = 1, .signaled = true}, with.memory.slice(8192, 64)).value();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
   send(other.a->queue, {.id = 1, .signaled = true}, other.memory.slice(8192, 64)).value();
-  take_good(other.b->receives, 1);
+  take_successful(other.b->receives, 1);
   const auto seen = text_at(with.at(0, 64), 64);
-  if (seen != first_text) harmed("the message of one peer became that of the other: " + seen);
+  if (seen != first_text) harmed("the second peer overwrote the message of the first: " + seen);
 }
-void two_halves_of_a_sink() {
+void receive_into_split_sink() {
   channels with;
   put(with.at(8192, 64), first_text);
   with.b
-      ->scope(abort_at(patiently()),
+      ->scope(abort_at(long_deadline()),
               [&](operation_scope& receiving) {
                 sink whole(with.memory, 0, 128);
                 sink behind = whole.split(64);
                 const auto one = receiving.receive(std::move(whole));
                 const auto two = receiving.receive(std::move(behind));
                 for (int round = 0; round < 2; ++round)
-                  with.a->send(source(with.memory, 8192, 64), abort_at(patiently())).value();
+                  with.a->send(source(with.memory, 8192, 64), abort_at(long_deadline())).value();
               })
       .value();
-  require(text_at(with.at(0, 128), 128) == first_text + first_text, "the messages are others");
+  require(text_at(with.at(0, 128), 128) == first_text + first_text,
+          "the messages have other bytes");
 }
 
 constexpr std::array entries = {
-    entry{.name = "receives_of_a_ring_overlap",
+    entry{.name = "slots_of_a_receive_ring_overlap",
           .kind = "aliasing",
-          .mistake = "slots of a receive ring whose stride is less than their length",
+          .mistake = "the slots of a receive ring overlap: the stride is less than their length",
           .seen = "ibverbs-rs 6428fdf: its benchmark forged slices to recycle receive buffers",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "two requests in flight write the same memory: RECV 1 .* RECV 0 ",
           .ibverbs = ibverbs_posts_are_unsafe,
           .ibverbs_rs = {answer::yes, "a scatter element is an exclusive slice"},
-          .rrddmma = rrddmma_keeps_no_hold,
-          .harmful = &ring_of_slots_that_overlap,
-          .caught = &ring_of_slots_that_overlap,
-          .twin = &ring_of_slots},
-    entry{.name = "receive_posted_into_an_answer_being_sent",
+          .rrddmma = rrddmma_does_not_borrow,
+          .harmful = &overlapping_slots,
+          .caught = &overlapping_slots,
+          .twin = &separate_slots},
+    entry{.name = "receive_posted_into_memory_being_sent",
           .kind = "aliasing",
-          .mistake = "an echo server posts its next receive before the answer was sent",
+          .mistake = "an echo server posts its next receive into memory that it is still sending",
           .seen = "ibv_post_send(3): buffers are safe to reuse after the completion",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a request writes memory that a request in flight reads: RECV 2 ",
           .ibverbs = ibverbs_posts_are_unsafe,
           .ibverbs_rs = ibverbs_rs_borrows,
-          .rrddmma = rrddmma_keeps_no_hold,
-          .harmful = &receive_into_an_answer_on_its_way,
-          .caught = &receive_into_an_answer_on_its_way,
-          .twin = &receive_beside_an_answer_on_its_way},
-    entry{.name = "message_passed_on_before_it_was_received",
+          .rrddmma = rrddmma_does_not_borrow,
+          .harmful = &receive_into_memory_of_the_answer,
+          .caught = &receive_into_memory_of_the_answer,
+          .twin = &receive_into_other_memory},
+    entry{.name = "relay_sends_before_it_has_received",
           .kind = "aliasing",
-          .mistake = "a relay posts the send out of a buffer that still waits for its message",
+          .mistake = "a relay sends a buffer before the receive into it has completed",
           .seen = "ibv_post_recv(3): buffers are safe to use after the completion",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a request reads memory that a request in flight writes: SEND 4 ",
           .ibverbs = ibverbs_posts_are_unsafe,
           .ibverbs_rs = ibverbs_rs_borrows,
-          .rrddmma = rrddmma_keeps_no_hold,
-          .harmful = &relay_that_does_not_wait,
-          .caught = &relay_that_does_not_wait,
-          .twin = &relay_that_waits},
-    entry{.name = "memory_written_while_it_is_sent",
+          .rrddmma = rrddmma_does_not_borrow,
+          .harmful = &relay_before_receiving,
+          .caught = &relay_before_receiving,
+          .twin = &relay_after_receiving},
+    entry{.name = "memory_modified_while_it_is_sent",
           .kind = "aliasing",
-          .mistake = "a buffer is filled anew after the post, not after the completion",
+          .mistake = "a buffer is refilled after the post instead of after the completion",
           .seen = "phoenix #83, ydb/nbs #5708: request buffers reused while DMA runs",
           .does = harm::wrong_data,
           .caught_by = level::unwritable,
-          .words = "4096 bytes came back with the completion",
+          .words = "4096 bytes returned with the completion",
           .ibverbs = ibverbs_posts_are_unsafe,
           .ibverbs_rs = ibverbs_rs_borrows,
-          .rrddmma = rrddmma_keeps_no_hold,
-          .harmful = &write_what_is_being_sent,
-          .caught = &buffer_is_gone_while_it_is_sent,
-          .twin = &write_after_the_completion},
-    entry{.name = "sink_posted_for_two_peers",
+          .rrddmma = rrddmma_does_not_borrow,
+          .harmful = &modify_memory_being_sent,
+          .caught = &post_consumes_buffer,
+          .twin = &modify_memory_after_completion},
+    entry{.name = "buffer_posted_to_two_receive_queues",
           .kind = "aliasing",
-          .mistake = "one receive buffer stands in the queues of two connections",
+          .mistake = "one receive buffer is posted to the queues of two connections",
           .seen = "ibverbs-rs polling_scope.rs:232: one scatter element on two channels",
           .does = harm::wrong_data,
           .caught_by = level::compiler,
           .words = "channel/sink_cannot_be_copied",
           .ibverbs = ibverbs_posts_are_unsafe,
           .ibverbs_rs = {answer::no, "a receive borrows the list of elements only while it posts"},
-          .rrddmma = rrddmma_keeps_no_hold,
-          .harmful = &one_sink_for_two_peers,
+          .rrddmma = rrddmma_does_not_borrow,
+          .harmful = &receive_from_two_peers_into_one_slice,
           .caught = nullptr,
-          .twin = &two_halves_of_a_sink},
+          .twin = &receive_into_split_sink},
 };
 
 }  // namespace

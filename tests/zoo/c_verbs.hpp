@@ -19,11 +19,11 @@
 
 namespace verbena::zoo {
 
-/// The functions of the C API that headers do not have inline.
+/// Returns the functions of the C API that are not inline.
 inline const sys::verbs_table& c_of(const context& device) { return device.provider().verbs; }
 
-/// Posts one request to send of `bytes` of the region, with `flags`, as it is set by `change`.
-/// Returns what ibv_post_send(3) did.
+/// Posts a send of `data`, after `change` has modified the request. Returns the result of
+/// ibv_post_send(3).
 inline int c_send(ibv_qp* queue, std::uint64_t id, const local_slice& data,
                   unsigned flags = IBV_SEND_SIGNALED,
                   const std::function<void(ibv_send_wr&)>& change = {}) {
@@ -39,7 +39,7 @@ inline int c_send(ibv_qp* queue, std::uint64_t id, const local_slice& data,
   return ibv_post_send(queue, &request, &refused);
 }
 
-/// Posts one receive.
+/// Posts a receive. Returns the result of ibv_post_recv(3).
 inline int c_receive(ibv_qp* queue, std::uint64_t id, const local_slice& into) {
   ibv_sge slice = into.native();
   ibv_recv_wr request{};
@@ -50,8 +50,9 @@ inline int c_receive(ibv_qp* queue, std::uint64_t id, const local_slice& into) {
   return ibv_post_recv(queue, &request, &refused);
 }
 
-/// Up to `count` completions; fewer when `until` passes.
-inline std::vector<ibv_wc> c_take(ibv_cq* queue, std::size_t count, deadline until = patiently()) {
+/// Polls until `count` completions have arrived or `until` has expired.
+inline std::vector<ibv_wc> c_take(ibv_cq* queue, std::size_t count,
+                                  deadline until = long_deadline()) {
   std::vector<ibv_wc> taken;
   ibv_wc one{};
   while (taken.size() < count && !until.expired())
@@ -59,16 +60,16 @@ inline std::vector<ibv_wc> c_take(ibv_cq* queue, std::size_t count, deadline unt
   return taken;
 }
 
-/// Takes `count` completions, which must all arrive with success.
-inline std::vector<ibv_wc> c_take_good(ibv_cq* queue, std::size_t count) {
+/// Polls `count` completions. Fails the entry if one is missing or failed.
+inline std::vector<ibv_wc> c_take_successful(ibv_cq* queue, std::size_t count) {
   auto taken = c_take(queue, count);
-  require(taken.size() == count, "completions do not come");
+  require(taken.size() == count, "completions are missing");
   for (const ibv_wc& each : taken) require(each.status == IBV_WC_SUCCESS, "a completion failed");
   return taken;
 }
 
-/// Whether `task` ends in a time in which the twin is long done. One that does not is left running:
-/// the process is about to end.
+/// Returns whether `task` ends within 300 ms. A task that does not end is not joined, because the
+/// process exits.
 template <class Task>
 bool ends_in_time(Task task) {
   auto* const over = new std::future<void>(std::async(std::launch::async, std::move(task)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What entries of datagrams live in: a queue pair that sends to itself.
+// Fixture of datagram entries: a queue pair that sends to itself.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -16,7 +16,7 @@
 
 namespace verbena::zoo {
 
-/// A queue pair of datagrams, and 64 KiB of memory.
+/// A UD queue pair and 64 KiB of memory.
 struct datagrams {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
@@ -30,8 +30,8 @@ struct datagrams {
   [[nodiscard]] std::span<std::byte> at(std::size_t offset, std::size_t length) const {
     return memory.bytes().subspan(offset, length);
   }
-  /// The way to itself.
-  [[nodiscard]] address_handle way() const {
+  /// Returns an address handle for the queue pair itself.
+  [[nodiscard]] address_handle address_handle_of_self() const {
     return pd.create_ah({.gid = own.gid, .source_gid = own.index}).value();
   }
   [[nodiscard]] queue_pair_number number() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An entry of the zoo: a classic mistake, the harm that it does, what catches it here, and a legal
-// twin. README.md says how one is written; scripts/zoo.py runs them and judges.
+// An entry: a classic mistake, its effect, its detection, and a correct twin. README.md describes
+// how to add an entry. scripts/zoo.py runs the entries and evaluates the results.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace verbena::zoo {
 
 /// Effect of a mistake that no check stops.
 enum class harm : std::uint8_t {
-  wrong_data,  ///< bytes that no peer sent, lost bytes, bytes in the wrong place
-  hang,        ///< the awaited event did not occur within a time in which the twin ends
-  crash,       ///< the process dies by a signal
+  wrong_data,  ///< bytes that no peer sent, lost bytes, or bytes at a wrong place
+  hang,        ///< the expected event did not occur within `short_deadline()`
+  crash,       ///< a signal ended the process
   leak,        ///< an object of the device or the process that can no longer be released
 };
 
 /// The check that detects the mistake.
 enum class level : std::uint8_t {
   compiler,    ///< does not compile: a case of tests/compile_fail
-  stop,        ///< the library stops the program and names the rule
-  value,       ///< the library says so by a result, an error or a completion, in words
-  unwritable,  ///< the interface has no word for the mistake: the nearest program does no harm
+  stop,        ///< the library aborts with a usage error
+  value,       ///< the text of a result, an error or a completion states the mistake
+  unwritable,  ///< the interface cannot express the mistake; the closest program has no effect
 };
 
-/// Whether a Rust crate stops the mistake: read from its sources, not tried.
+/// Whether a Rust crate prevents the mistake, according to its sources. No crate was run.
 enum class answer : std::uint8_t {
   yes,      ///< by its types or by a check
   no,       ///< safe code can do it, or the interface is `unsafe` and leaves it to the caller
-  absent,   ///< the crate does not have what the mistake is made with
+  absent,   ///< the crate does not have the function that the mistake needs
   unknown,  ///< not established
 };
 struct crate {
@@ -41,37 +41,37 @@ struct crate {
 using form = void (*)();
 
 struct entry {
-  const char* name;     ///< a sentence, as names of tests are
-  const char* kind;     ///< its class
-  const char* mistake;  ///< one line
-  const char* seen;     ///< where in the wild: a project and its thread, or a man page
+  const char* name;     ///< the mistake, at most 40 characters
+  const char* kind;     ///< the class of the mistake
+  const char* mistake;  ///< a description of one line
+  const char* seen;     ///< an occurrence: a project and its issue, or a man page
   harm does;
   level caught_by;
-  /// compiler: MODULE/RULE of tests/compile_fail. Others: a regular expression for what is said by
-  /// the form `caught`: the rule that stops it, the text of the value, or of `held()`.
+  /// Level `compiler`: MODULE/RULE of tests/compile_fail. Other levels: a regular expression for
+  /// the output of `caught`: the usage error, or the argument of `reported()` or `verified()`.
   const char* words;
   crate ibverbs;
   crate ibverbs_rs;
   crate rrddmma;
-  /// Makes the mistake with the checker off, by C verbs where the library would not let it, and
-  /// ends by harmed() when it has seen the harm; a crash crashes.
+  /// Makes the mistake with the checker off, by C verbs if the library prevents it. Calls harmed()
+  /// after it has observed the effect, or crashes.
   form harmful;
   /// Makes the mistake in this library's API. nullptr for `compiler`.
   form caught;
-  /// Does the same legally, with all checks on, and returns.
+  /// Does the task correctly, with all checks on, and returns.
   form twin;
 };
 
-/// Ends `harmful`: the harm was seen, and this is what it was.
+/// Ends `harmful` and reports the observed effect.
 [[noreturn]] void harmed(const std::string& what);
-/// Ends `caught` of level `value`: what the library said.
-[[noreturn]] void told(const std::string& what);
-/// In `caught` of level `unwritable`: what was seen to be in order. The form then returns.
-void held(const std::string& what);
-/// Any form: something that the form takes for granted must be so; else the entry fails.
+/// Ends `caught` of level `value` and reports the text of the library.
+[[noreturn]] void reported(const std::string& what);
+/// In `caught` of level `unwritable`, reports the verified property. The form then returns.
+void verified(const std::string& what);
+/// Fails the entry if a precondition of the form does not hold.
 void require(bool fact, std::string_view what);
 
-// The classes, a file each.
+// The classes of mistakes, one per file.
 std::span<const entry> lifetime();
 std::span<const entry> aliasing();
 std::span<const entry> ordering();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waking up: events of completion queues and of the device.
+// Completion events and asynchronous events.
 #include <poll.h>
 
 #include <array>
@@ -17,11 +17,11 @@ namespace verbena::zoo {
 namespace events_entries {
 namespace {
 
-/// A queue pair that is connected to itself; its completions wake a channel.
-struct woken {
+/// A queue pair that is connected to itself and whose receive queue has a completion channel.
+struct qp_with_channel {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(4096, every_right).value();
+  memory_region memory = pd.allocate(4096, all_access).value();
   completion_channel channel = device.create_completion_channel().value();
   completion_queue sends = device.create_cq(64).value();
   completion_queue receives = device.create_cq(64, {.channel = channel}).value();
@@ -38,55 +38,56 @@ struct woken {
   void message(std::uint64_t id) {
     queue.post_receive({.id = id}, memory.slice(id * 64, 64)).value();
     send(queue, {.id = id, .signaled = true}, memory.slice(2048, 64)).value();
-    take_good(sends, 1);
+    take_successful(sends, 1);
   }
 };
-/// Whether there is something to read, by then.
+/// Returns whether `fd` becomes readable within the time.
 bool readable(int fd, std::chrono::milliseconds within) {
   pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
   return poll(&waiting, 1, static_cast<int>(within.count())) == 1;
 }
 
-// "Empty, so I wait": a message comes between the look and the arming.
-void armed_after_the_look() {
-  woken with;
+// A message arrives between the poll that finds the queue empty and the arming.
+void arm_after_poll() {
+  qp_with_channel with;
   require(take(with.receives, 1, deadline::after(1ms)).empty(), "the queue is empty");
   with.message(1);
   with.receives.request_notification(notify::any_completion).value();
-  if (!with.channel.wait(briefly()).value())
-    harmed("a message is there, and nobody is woken for it");
+  if (!with.channel.wait(short_deadline()).value())
+    harmed("a completion is in the queue, but no event was generated");
 }
-void channel_waits_by_looking() {
+void wait_of_channel_polls() {
   channels with;
   const auto pool = with.pool();
   auto receiving = with.b->post_receive(*pool.take(64));
-  require(receiving.poll() == nullptr, "nothing was sent");
-  require(with.a->send(source(with.memory, 0, 64), abort_at(patiently())).has_value(),
-          "the message");
-  require(receiving.wait(patiently()) != nullptr && receiving.poll()->has_value(), "nothing came");
-  held("the message between the look and the wait was seen");
+  require(receiving.poll() == nullptr, "a message arrived too early");
+  require(with.a->send(source(with.memory, 0, 64), abort_at(long_deadline())).has_value(),
+          "the message was not sent");
+  require(receiving.wait(long_deadline()) != nullptr && receiving.poll()->has_value(),
+          "no message arrived");
+  verified("the message between poll and wait was received");
 }
-void armed_before_the_look() {
-  woken with;
+void arm_before_poll() {
+  qp_with_channel with;
   with.receives.request_notification(notify::any_completion).value();
   require(take(with.receives, 1, deadline::after(1ms)).empty(), "the queue is empty");
   with.message(1);
-  const auto event = with.channel.wait(patiently()).value();
-  require(event && event->is_from(with.receives), "nobody is woken");
-  take_good(with.receives, 1);
+  const auto event = with.channel.wait(long_deadline()).value();
+  require(event && event->is_from(with.receives), "no event was generated");
+  take_successful(with.receives, 1);
 }
 
-// libibverbs destroys a queue when all its events are acknowledged, and waits until then.
-void never_acknowledged() {
-  woken with;
+// ibv_destroy_cq waits until all events of the completion queue have been acknowledged.
+void destroy_cq_before_ack() {
+  qp_with_channel with;
   with.receives.request_notification(notify::any_completion).value();
   with.message(1);
   const auto& verbs = with.receives.provider().verbs;
   ibv_cq* of = nullptr;
   void* cookie = nullptr;
-  require(readable(with.channel.fd(), 20s), "nobody is woken");
-  require(verbs.get_cq_event(with.channel.native(), &of, &cookie) == 0, "there is no event");
-  take_good(with.receives, 1);
+  require(readable(with.channel.fd(), 20s), "no event was generated");
+  require(verbs.get_cq_event(with.channel.native(), &of, &cookie) == 0, "no event is pending");
+  take_successful(with.receives, 1);
   require(std::move(with.queue).close().has_value(), "the queue pair was not destroyed");
   std::promise<void> closed;
   std::thread closer([&] {
@@ -94,42 +95,43 @@ void never_acknowledged() {
     closed.set_value();
   });
   if (closed.get_future().wait_for(300ms) == std::future_status::timeout)
-    harmed("the completion queue is being destroyed for ever");
+    harmed("ibv_destroy_cq does not return");
   closer.join();
 }
 template <class Event>
 concept acknowledged_by_hand =
     requires(Event event) { event.acknowledge(); } || requires(Event event) { event.ack(); };
 static_assert(!acknowledged_by_hand<completion_event> && !acknowledged_by_hand<async_event>);
-void event_kept_for_ever() {
-  woken with;
+void destroy_cq_with_kept_event() {
+  qp_with_channel with;
   with.receives.request_notification(notify::any_completion).value();
   with.message(1);
-  const auto event = with.channel.wait(patiently()).value();
-  require(event.has_value(), "nobody is woken");
-  take_good(with.receives, 1);
+  const auto event = with.channel.wait(long_deadline()).value();
+  require(event.has_value(), "no event was generated");
+  take_successful(with.receives, 1);
   require(std::move(with.queue).close().has_value(), "the queue pair was not destroyed");
   require(std::move(with.receives).close().has_value(), "the queue was not destroyed");
-  held("the queue was destroyed while its event was kept");
+  verified("the completion queue was destroyed while its event existed");
 }
 
-// ibv_req_notify_cq(cq, 1): "yes, wake me".
+// ibv_req_notify_cq(cq, 1) requests solicited events only.
 void wait_for_solicited(notify which) {
-  woken with;
+  qp_with_channel with;
   with.receives.request_notification(which).value();
   with.message(1);
-  if (!with.channel.wait(which == notify::any_completion ? patiently() : briefly()).value())
-    harmed("only messages that ask for it wake the receiver, and this one does not");
-  take_good(with.receives, 1);
+  if (!with.channel.wait(which == notify::any_completion ? long_deadline() : short_deadline())
+           .value())
+    harmed("an unsolicited message does not generate an event");
+  take_successful(with.receives, 1);
 }
-void armed_with_true() { wait_for_solicited(notify::solicited_only); }
-void armed_for_any() { wait_for_solicited(notify::any_completion); }
+void cq_armed_for_solicited_events_only() { wait_for_solicited(notify::solicited_only); }
+void cq_armed_for_any_completion() { wait_for_solicited(notify::any_completion); }
 
-/// A receive queue that is shared, and refilled when the device says that it runs low.
+/// A shared receive queue that is refilled when its limit event occurs.
 struct refilled {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(4096, every_right).value();
+  memory_region memory = pd.allocate(4096, all_access).value();
   completion_queue sends = device.create_cq(64).value();
   completion_queue receives = device.create_cq(64).value();
   shared_receive_queue shared = pd.create_srq({.max_wr = 8}).value();
@@ -147,7 +149,7 @@ struct refilled {
       shared.post_receive({.id = posted}, std::span<const local_slice>()).value();
     shared.arm_limit(2).value();
   }
-  void heed() {
+  void handle_events() {
     while (const auto event = device.poll_event().value())
       if (event->kind() == async_event_kind::srq_limit_reached && event->concerns(shared)) refill();
   }
@@ -161,32 +163,33 @@ struct refilled {
     batch.submit().value();
   }
 };
-void event_dropped() {
+void ignore_limit_event() {
   refilled with;
   with.refill();
   with.send_one(1);
-  require(readable(with.device.async_fd(), 20s), "the device says nothing");
-  static_cast<void>(with.device.poll_event());  // "so that the descriptor is quiet"
+  require(readable(with.device.async_fd(), 20s), "no asynchronous event occurred");
+  static_cast<void>(with.device.poll_event());  // the mistake: the event is discarded
   with.send_one(2);
   with.send_one(3);
-  if (take(with.sends, 3, briefly()).size() == 3) return;
+  if (take(with.sends, 3, short_deadline()).size() == 3) return;
   if (!readable(with.device.async_fd(), 1ms))
-    harmed("no receive is left, and the event that said so was taken");
+    harmed("no receive is left, and the limit event was discarded");
 }
-void event_heeded() {
+void handle_limit_event() {
   refilled with;
   with.refill();
   for (std::uint64_t id = 1; id <= 6; ++id) {
     with.send_one(id);
-    const auto until = patiently();
-    while (take(with.receives, 1, deadline::after(1ms)).empty() && !until.expired()) with.heed();
-    take_good(with.sends, 1);
-    with.heed();
+    const auto until = long_deadline();
+    while (take(with.receives, 1, deadline::after(1ms)).empty() && !until.expired())
+      with.handle_events();
+    take_successful(with.sends, 1);
+    with.handle_events();
   }
 }
 
-// A thread that waits for events of the device, and is to end with the program.
-void wait_without_an_end() {
+// A thread that waits for asynchronous events and must end with the program.
+void wait_without_deadline() {
   const auto device = open_device("soft0").value();
   const auto& verbs = device.provider().verbs;
   std::atomic<bool> stop = false;
@@ -200,14 +203,14 @@ void wait_without_an_end() {
   });
   stop = true;
   if (ended.get_future().wait_for(300ms) == std::future_status::timeout)
-    harmed("the thread waits for an event that does not come, and cannot be joined");
+    harmed("the thread waits for an event that does not occur, and cannot be joined");
   waiting.join();
 }
-void wait_with_an_end() {
+void wait_with_deadline() {
   const auto device = open_device("soft0").value();
   std::atomic<bool> stop = false;
   std::thread waiting([&] {
-    while (!stop) require(!device.wait_event(deadline::after(5ms)).value(), "there is an event");
+    while (!stop) require(!device.wait_event(deadline::after(5ms)).value(), "an event occurred");
   });
   stop = true;
   waiting.join();
@@ -216,71 +219,71 @@ void wait_with_an_end() {
 constexpr crate without_events = {answer::absent, "its completion queues have no channel"};
 
 constexpr std::array entries = {
-    entry{.name = "armed_after_the_queue_was_drained",
+    entry{.name = "cq_armed_after_it_was_drained",
           .kind = "events",
-          .mistake = "a queue is polled until it is empty, armed, and waited for: the lost wakeup",
+          .mistake = "a queue is polled until it is empty and armed afterwards: the lost wakeup",
           .seen = "rust-rdma-io docs/bugs/cq-notification-loss.md; beegfs PR #133",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "the message between the look and the wait was seen",
-          .ibverbs = {answer::no, "the order is said in its documentation"},
+          .words = "the message between poll and wait was received",
+          .ibverbs = {answer::no, "only its documentation states the order"},
           .ibverbs_rs = without_events,
           .rrddmma = without_events,
-          .harmful = &armed_after_the_look,
-          .caught = &channel_waits_by_looking,
-          .twin = &armed_before_the_look},
+          .harmful = &arm_after_poll,
+          .caught = &wait_of_channel_polls,
+          .twin = &arm_before_poll},
     entry{.name = "event_never_acknowledged",
           .kind = "events",
           .mistake = "ibv_get_cq_event without ibv_ack_cq_events",
-          .seen = "ibv_get_cq_event(3): destroying waits for it; UCX #1039",
+          .seen = "ibv_get_cq_event(3): ibv_destroy_cq waits for acknowledgements; UCX #1039",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "the queue was destroyed while its event was kept",
-          .ibverbs = {answer::yes, "get_event acknowledges at once"},
+          .words = "the completion queue was destroyed while its event existed",
+          .ibverbs = {answer::yes, "get_event acknowledges immediately"},
           .ibverbs_rs = without_events,
           .rrddmma = without_events,
-          .harmful = &never_acknowledged,
-          .caught = &event_kept_for_ever,
-          .twin = &armed_before_the_look},
-    entry{.name = "armed_with_true",
+          .harmful = &destroy_cq_before_ack,
+          .caught = &destroy_cq_with_kept_event,
+          .twin = &arm_before_poll},
+    entry{.name = "cq_armed_for_solicited_events_only",
           .kind = "events",
-          .mistake = "ibv_req_notify_cq(cq, 1), which waits for solicited messages only",
+          .mistake = "ibv_req_notify_cq(cq, 1), which requests only solicited events",
           .seen = "ibv_req_notify_cq(3)",
           .does = harm::hang,
           .caught_by = level::compiler,
-          .words = "verbs/notification_says_what_it_waits_for",
+          .words = "verbs/notification_takes_an_enumerator",
           .ibverbs = {answer::no, "req_notify takes a bool"},
           .ibverbs_rs = without_events,
           .rrddmma = without_events,
-          .harmful = &armed_with_true,
+          .harmful = &cq_armed_for_solicited_events_only,
           .caught = nullptr,
-          .twin = &armed_for_any},
-    entry{.name = "event_taken_and_dropped",
+          .twin = &cq_armed_for_any_completion},
+    entry{.name = "async_event_read_and_ignored",
           .kind = "events",
-          .mistake = "an event is taken to make the descriptor quiet; it comes only once",
-          .seen = "rdmapp srq.cc:20: a limit event that nobody reads",
+          .mistake = "an asynchronous event is read and ignored; it is delivered only once",
+          .seen = "rdmapp srq.cc:20: a limit event that is never handled",
           .does = harm::hang,
           .caught_by = level::compiler,
-          .words = "verbs/polled_event_is_looked_at",
-          .ibverbs = {answer::no, "the Option of an event may be dropped"},
-          .ibverbs_rs = {answer::absent, "it has no events of the device"},
-          .rrddmma = {answer::absent, "it has no events of the device"},
-          .harmful = &event_dropped,
+          .words = "verbs/polled_event_must_be_used",
+          .ibverbs = {answer::no, "the Option of an event may be ignored"},
+          .ibverbs_rs = {answer::absent, "it has no asynchronous events"},
+          .rrddmma = {answer::absent, "it has no asynchronous events"},
+          .harmful = &ignore_limit_event,
           .caught = nullptr,
-          .twin = &event_heeded},
-    entry{.name = "wait_for_an_event_without_an_end",
+          .twin = &handle_limit_event},
+    entry{.name = "wait_for_async_event_never_ends",
           .kind = "events",
-          .mistake = "a thread in ibv_get_async_event, which nothing but an event ends",
+          .mistake = "a thread in ibv_get_async_event, which returns only when an event occurs",
           .seen = "ibv_get_async_event(3): blocks; sideway #84",
           .does = harm::hang,
           .caught_by = level::compiler,
           .words = "verbs/waiting_for_an_event_needs_a_deadline",
-          .ibverbs = {answer::no, "a wait without a timeout waits for ever"},
-          .ibverbs_rs = {answer::absent, "it has no events of the device"},
-          .rrddmma = {answer::absent, "it has no events of the device"},
-          .harmful = &wait_without_an_end,
+          .ibverbs = {answer::no, "a wait without a timeout never ends"},
+          .ibverbs_rs = {answer::absent, "it has no asynchronous events"},
+          .rrddmma = {answer::absent, "it has no asynchronous events"},
+          .harmful = &wait_without_deadline,
           .caught = nullptr,
-          .twin = &wait_with_an_end},
+          .twin = &wait_with_deadline},
 };
 
 }  // namespace

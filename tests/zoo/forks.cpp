@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a child of fork() does with what its parent has set up.
+// Use of a parent's objects by a child of fork().
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -22,49 +22,52 @@ namespace verbena::zoo {
 namespace fork_entries {
 namespace {
 
-/// Starts `body` in a child, which ends with what it returns.
+/// Starts a child process that runs `body` and exits with its result.
 template <class Body>
 pid_t start_child(Body body) {
   std::fflush(stdout);
   const pid_t child = fork();
-  require(child >= 0, "no child");
+  require(child >= 0, "fork failed");
   if (child == 0) std::_Exit(body());
   return child;
 }
-/// How a child ended: its status. One that was stopped stops this process too.
+/// Waits for a child and returns its exit status. If a signal ended the child, aborts.
 int end_of(pid_t child) {
   int status = 0;
-  require(waitpid(child, &status, 0) == child, "the child is gone");
+  require(waitpid(child, &status, 0) == child, "waitpid failed");
   if (WIFSIGNALED(status)) std::abort();
   return WEXITSTATUS(status);
 }
 
-/// A pair of connected sockets, for endpoints.
-struct wire {
+/// A pair of connected sockets for the exchange of endpoints.
+struct socket_pair {
   std::array<int, 2> ends{-1, -1};
-  wire() { require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0, "no sockets"); }
+  socket_pair() {
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) == 0, "socketpair failed");
+  }
 };
-/// One end of a connection between two processes, each with a device that it has opened itself.
-struct own_end {
+/// One side of a connection between two processes. Each process opens the device itself.
+struct connected_side {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(4096, every_right).value();
+  memory_region memory = pd.allocate(4096, all_access).value();
   completion_queue cq = device.create_cq(16).value();
   std::optional<queue_pair<rc>> queue;
 
-  explicit own_end(int line) {
+  explicit connected_side(int fd) {
     auto prepared = pd.create_qp<rc>(cq, cq, {.reliability = {.retry_count = 1}}).value();
     const auto mine = prepared.endpoint().encode();
     std::array<std::byte, endpoint::encoded_size> theirs{};
-    require(write(line, mine.data(), mine.size()) == ssize_t{mine.size()}, "the wire is broken");
-    require(recv(line, theirs.data(), theirs.size(), MSG_WAITALL) == ssize_t{theirs.size()},
-            "the wire is broken");
+    require(write(fd, mine.data(), mine.size()) == ssize_t{mine.size()},
+            "the exchange of endpoints failed");
+    require(recv(fd, theirs.data(), theirs.size(), MSG_WAITALL) == ssize_t{theirs.size()},
+            "the exchange of endpoints failed");
     queue.emplace(std::move(prepared).handshake(endpoint::decode(theirs).value()).value());
   }
 };
 
-// A worker sends by the queue pair that its parent has made.
-void worker_sends_by_the_parents_queue() {
+// A worker posts to a queue pair that its parent created.
+void worker_posts_to_parents_queue_pair() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   const pid_t worker = start_child([&] {
@@ -74,131 +77,134 @@ void worker_sends_by_the_parents_queue() {
     return 0;
   });
   require(end_of(worker) == 0, "the worker failed");
-  if (take(with.b->receives, 1, briefly()).empty()) harmed("what the worker sent never comes");
+  if (take(with.b->receives, 1, short_deadline()).empty())
+    harmed("the message of the worker never arrives");
 }
-void worker_with_a_device_of_its_own() {
-  const wire between;
+void worker_opens_the_device() {
+  const socket_pair between;
   const pid_t worker = start_child([&] {
-    own_end mine(between.ends[1]);
+    connected_side mine(between.ends[1]);
     send(*mine.queue, {.id = 2, .signaled = true}, mine.memory.slice(0, 64)).value();
-    take_good(mine.cq, 1);
+    take_successful(mine.cq, 1);
     return 0;
   });
-  own_end mine(between.ends[0]);
+  connected_side mine(between.ends[0]);
   mine.queue->post_receive({.id = 1}, mine.memory.slice(0, 64)).value();
-  take_good(mine.cq, 1);
+  take_successful(mine.cq, 1);
   require(end_of(worker) == 0, "the worker failed");
 }
 
-// A server sets everything up, and then becomes a daemon: that is a child, and the parent exits.
-pid_t start_daemon(const wire& between) {
+// A server connects and then becomes a daemon: it forks, and the parent exits.
+pid_t start_daemon(const socket_pair& between) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // the daemon becomes a child of this process
   const pid_t server = start_child([&] {
-    own_end mine(between.ends[1]);
+    connected_side mine(between.ends[1]);
     std::array<char, 16> text{};
     const int daemon = static_cast<int>(start_child([&] {
       static_cast<void>(mine.queue->post_receive({.id = 1}, mine.memory.slice(0, 64)));
       return 0;
     }));
     std::snprintf(text.data(), text.size(), "%15d", daemon);
-    require(write(between.ends[1], text.data(), text.size()) == ssize_t{text.size()}, "no wire");
+    require(write(between.ends[1], text.data(), text.size()) == ssize_t{text.size()},
+            "the process ID was not sent");
     return 0;
   });
   return server;
 }
-void daemon_after_everything_was_set_up() {
-  const wire between;
+void fork_daemon_after_connecting() {
+  const socket_pair between;
   const pid_t server = start_daemon(between);
-  own_end mine(between.ends[0]);
+  connected_side mine(between.ends[0]);
   std::array<char, 16> text{};
   require(recv(between.ends[0], text.data(), text.size(), MSG_WAITALL) == ssize_t{text.size()},
-          "no daemon");
+          "the process ID of the daemon was not received");
   require(end_of(server) == 0, "the server failed");
   require(end_of(std::atoi(text.data())) == 0, "the daemon failed");
   send(*mine.queue, {.id = 2, .signaled = true}, mine.memory.slice(0, 64)).value();
   const auto ends = take(mine.cq, 1);
-  if (ends.empty() || !ends[0].ok()) harmed("nobody is there: the connection went with the parent");
+  if (ends.empty() || !ends[0].ok()) harmed("the send fails: the connection ended with the parent");
 }
-void daemon_before_anything_is_set_up() {
-  const wire between;
+void fork_daemon_before_connecting() {
+  const socket_pair between;
   const pid_t daemon = start_child([&] {
-    own_end mine(between.ends[1]);
+    connected_side mine(between.ends[1]);
     mine.queue->post_receive({.id = 1}, mine.memory.slice(0, 64)).value();
-    take_good(mine.cq, 1);
+    take_successful(mine.cq, 1);
     return 0;
   });
-  own_end mine(between.ends[0]);
+  connected_side mine(between.ends[0]);
   send(*mine.queue, {.id = 2, .signaled = true}, mine.memory.slice(0, 64)).value();
-  take_good(mine.cq, 1);
+  take_successful(mine.cq, 1);
   require(end_of(daemon) == 0, "the daemon failed");
 }
 
-// Parent and child poll one queue: each has a copy of what was in it at the fork.
-void message_handled_by_both() {
+// Parent and child poll one queue. Each has a copy of the completions at the time of the fork.
+void poll_by_parent_and_child() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-  take_good(with.a->sends, 1);
+  take_successful(with.a->sends, 1);
   const pid_t worker =
       start_child([&] { return static_cast<int>(take(with.b->receives, 1).size()); });
   const int by_the_worker = end_of(worker);
   const auto by_the_parent = take(with.b->receives, 1).size();
-  if (by_the_worker + by_the_parent > 1) harmed("message 1 was handled by both");
+  if (by_the_worker + by_the_parent > 1)
+    harmed("both processes received the completion of message 1");
 }
-void message_handled_by_one() {
+void poll_by_parent_only() {
   pair with;
-  put(with.at(0, 64), "a letter");
+  put(with.at(0, 64), "8 bytes!");
   with.b->queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-  take_good(with.a->sends, 1);
-  take_good(with.b->receives, 1);
+  take_successful(with.a->sends, 1);
+  take_successful(with.b->receives, 1);
   const std::string message = text_at(with.at(4096, 8), 8);
-  const pid_t worker = start_child([&] { return message == "a letter" ? 0 : 1; });
-  require(end_of(worker) == 0, "another message");
+  const pid_t worker = start_child([&] { return message == "8 bytes!" ? 0 : 1; });
+  require(end_of(worker) == 0, "the message has other bytes");
 }
 
-constexpr crate knows_no_fork = {answer::no, "nothing in it knows of fork"};
+constexpr crate does_not_handle_fork = {answer::no, "it does not handle fork"};
 
 constexpr std::array entries = {
-    entry{.name = "child_sends_by_its_parents_queue",
+    entry{.name = "child_posts_to_parents_queue_pair",
           .kind = "fork",
-          .mistake = "a worker posts to a queue pair that was made before the fork",
-          .seen = "libfabric #9792, ceph PR #13525: every resource is made anew after a fork",
+          .mistake = "a worker posts to a queue pair that was created before the fork",
+          .seen = "libfabric #9792, ceph PR #13525: all resources are created again after a fork",
           .does = harm::hang,
           .caught_by = level::stop,
           .words = "a queue was used by a forked child of the process that created it",
-          .ibverbs = knows_no_fork,
-          .ibverbs_rs = knows_no_fork,
-          .rrddmma = knows_no_fork,
-          .harmful = &worker_sends_by_the_parents_queue,
-          .caught = &worker_sends_by_the_parents_queue,
-          .twin = &worker_with_a_device_of_its_own},
-    entry{.name = "daemon_made_after_the_set_up",
+          .ibverbs = does_not_handle_fork,
+          .ibverbs_rs = does_not_handle_fork,
+          .rrddmma = does_not_handle_fork,
+          .harmful = &worker_posts_to_parents_queue_pair,
+          .caught = &worker_posts_to_parents_queue_pair,
+          .twin = &worker_opens_the_device},
+    entry{.name = "daemon_forked_after_connecting",
           .kind = "fork",
-          .mistake = "daemon(3) is called after the connection was made: it went with the parent",
+          .mistake = "daemon(3) is called after connecting: the connection ends with the parent",
           .seen = "ceph PR #10600: daemonize before creating messenger",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a queue was used by a forked child of the process that created it",
-          .ibverbs = knows_no_fork,
-          .ibverbs_rs = knows_no_fork,
-          .rrddmma = knows_no_fork,
-          .harmful = &daemon_after_everything_was_set_up,
-          .caught = &daemon_after_everything_was_set_up,
-          .twin = &daemon_before_anything_is_set_up},
+          .ibverbs = does_not_handle_fork,
+          .ibverbs_rs = does_not_handle_fork,
+          .rrddmma = does_not_handle_fork,
+          .harmful = &fork_daemon_after_connecting,
+          .caught = &fork_daemon_after_connecting,
+          .twin = &fork_daemon_before_connecting},
     entry{.name = "completions_polled_by_parent_and_child",
           .kind = "fork",
-          .mistake = "parent and child poll one completion queue: what is in it is there twice",
-          .seen = "rpma #751: the child of a server that goes on with the parent's objects",
+          .mistake = "parent and child poll one completion queue: both get its completions",
+          .seen = "rpma #751: the child of a server uses the parent's objects",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a queue was used by a forked child of the process that created it",
-          .ibverbs = knows_no_fork,
-          .ibverbs_rs = knows_no_fork,
-          .rrddmma = knows_no_fork,
-          .harmful = &message_handled_by_both,
-          .caught = &message_handled_by_both,
-          .twin = &message_handled_by_one},
+          .ibverbs = does_not_handle_fork,
+          .ibverbs_rs = does_not_handle_fork,
+          .rrddmma = does_not_handle_fork,
+          .harmful = &poll_by_parent_and_child,
+          .caught = &poll_by_parent_and_child,
+          .twin = &poll_by_parent_only},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Data that travel inside of the request.
+// Inline data.
 #include <array>
 #include <cstring>
 #include <string>
@@ -19,8 +19,8 @@ ibv_sge slice_of(const void* data, std::size_t length) {
   return {reinterpret_cast<std::uintptr_t>(data), static_cast<std::uint32_t>(length), 0};
 }
 
-/// Posts `pieces` as one message, and lets the program not look at what came of it.
-void post_unseen(pair& with, std::span<ibv_sge> pieces, unsigned flags) {
+/// Posts `pieces` as one message and ignores the result.
+void post_without_checking(pair& with, std::span<ibv_sge> pieces, unsigned flags) {
   ibv_send_wr request{};
   request.wr_id = 1;
   request.sg_list = pieces.data();
@@ -30,8 +30,8 @@ void post_unseen(pair& with, std::span<ibv_sge> pieces, unsigned flags) {
   ibv_send_wr* refused = nullptr;
   static_cast<void>(ibv_post_send(with.a->queue.native(), &request, &refused));
 }
-/// Whether a message came to the receive that b has posted.
-bool has_come(pair& with) { return !take(with.b->receives, 1, briefly()).empty(); }
+/// Returns whether a message arrived in the receive that b has posted.
+bool has_arrived(pair& with) { return !take(with.b->receives, 1, short_deadline()).empty(); }
 
 queue_pair_options<rc> with_inline(std::uint32_t bytes) {
   auto options = pair::default_options();
@@ -39,49 +39,50 @@ queue_pair_options<rc> with_inline(std::uint32_t bytes) {
   return options;
 }
 
-// Nobody asked for room for inline data when the queue pair was made.
-void inline_without_room() {
+// The queue pair was created with max_inline_data 0.
+void inline_data_above_limit() {
   pair with(with_inline(0));
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 64)).value();
   std::array<char, 16> note{};
   std::array pieces = {slice_of(note.data(), note.size())};
-  post_unseen(with, pieces, IBV_SEND_INLINE);
-  if (!has_come(with)) harmed("the note never comes");
+  post_without_checking(with, pieces, IBV_SEND_INLINE);
+  if (!has_arrived(with)) harmed("the message never arrives");
 }
-void inline_without_room_is_told() {
+void inline_data_above_limit_is_reported() {
   pair with(with_inline(0));
   const std::array<std::byte, 16> note{};
   auto batch = with.a->queue.start_send();
   batch.send({.id = 1, .signaled = true}, inline_data(note));
   const auto refused = batch.submit();
-  require(!refused.has_value(), "there was room");
-  told(with.a->queue.describe_refused_send(refused, {.inline_bytes = 16}).message());
+  require(!refused.has_value(), "the post succeeded");
+  reported(with.a->queue.describe_refused_send(refused, {.inline_bytes = 16}).message());
 }
-void send_note(std::uint32_t room, std::span<const inline_data> pieces, std::size_t length) {
+void send_inline(std::uint32_t room, std::span<const inline_data> pieces, std::size_t length) {
   pair with(with_inline(room));
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 256)).value();
   auto batch = with.a->queue.start_send();
   batch.send({.id = 2, .signaled = true}, pieces);
   batch.submit().value();
-  require(take_good(with.b->receives, 1)[0].byte_length() == length, "another length");
+  require(take_successful(with.b->receives, 1)[0].byte_length() == length,
+          "the message has another length");
 }
-void inline_with_room() {
+void inline_data_within_limit() {
   const std::array<std::byte, 16> note{};
-  send_note(16, std::array{inline_data(note)}, 16);
+  send_inline(16, std::array{inline_data(note)}, 16);
 }
 
-// Each piece is short enough, and all of them together are not.
-void pieces_that_are_short_enough() {
+// Each slice is within the limit, but their sum is not.
+void slices_within_limit_each() {
   pair with(with_inline(64));
   const std::uint32_t limit = with.a->queue.capabilities().max_inline_data;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 4096)).value();
   const std::vector<char> text(limit);
   std::vector<ibv_sge> pieces(2, slice_of(text.data(), text.size()));
-  for (const ibv_sge& each : pieces) require(each.length <= limit, "that is too long");
-  post_unseen(with, pieces, IBV_SEND_INLINE);
-  if (!has_come(with)) harmed("the message never comes");
+  for (const ibv_sge& each : pieces) require(each.length <= limit, "the slice exceeds the limit");
+  post_without_checking(with, pieces, IBV_SEND_INLINE);
+  if (!has_arrived(with)) harmed("the message never arrives");
 }
-void pieces_that_are_too_long_together() {
+void slices_above_limit_together_are_reported() {
   pair with(with_inline(64));
   const std::uint32_t limit = with.a->queue.capabilities().max_inline_data;
   const std::vector<std::byte> text(limit);
@@ -89,18 +90,18 @@ void pieces_that_are_too_long_together() {
   auto batch = with.a->queue.start_send();
   batch.send({.id = 1, .signaled = true}, pieces);
   const auto refused = batch.submit();
-  require(!refused.has_value(), "there was room");
-  told(with.a->queue.describe_refused_send(refused, {.inline_bytes = 2 * limit}).message());
+  require(!refused.has_value(), "the post succeeded");
+  reported(with.a->queue.describe_refused_send(refused, {.inline_bytes = 2 * limit}).message());
 }
-void pieces_that_fit_together() {
+void slices_within_limit_together() {
   const std::array<std::byte, 32> half{};
-  send_note(64, std::array{inline_data(half), inline_data(half)}, 64);
+  send_inline(64, std::array{inline_data(half), inline_data(half)}, 64);
 }
 
-// The flag is there, so the memory needs no registration: also for what comes back.
+// A read into unregistered memory with IBV_SEND_INLINE.
 void read_into_inline_data() {
   pair with;
-  put(with.at(4096, 8), "a letter");
+  put(with.at(4096, 8), "8 bytes!");
   std::array<char, 8> into{};
   ibv_sge piece = slice_of(into.data(), into.size());
   ibv_send_wr request{};
@@ -113,34 +114,34 @@ void read_into_inline_data() {
   request.wr.rdma.rkey = with.memory.remote().key().value();
   ibv_send_wr* refused = nullptr;
   static_cast<void>(ibv_post_send(with.a->queue.native(), &request, &refused));
-  static_cast<void>(c_take(with.a->sends.native(), 1, briefly()));
+  static_cast<void>(c_take(with.a->sends.native(), 1, short_deadline()));
   const std::string read(into.data(), into.size());
-  if (read != "a letter") harmed("nothing was read");
+  if (read != "8 bytes!") harmed("the read returned no data");
 }
 void read_into_registered_memory() {
   pair with;
-  put(with.at(4096, 8), "a letter");
+  put(with.at(4096, 8), "8 bytes!");
   auto batch = with.a->queue.start_send();
   batch.read({.id = 1, .signaled = true}, with.memory.slice(0, 8),
              with.memory.remote().slice(4096, 8));
   batch.submit().value();
-  take_good(with.a->sends, 1);
-  require(text_at(with.at(0, 8), 8) == "a letter", "something else was read");
+  take_successful(with.a->sends, 1);
+  require(text_at(with.at(0, 8), 8) == "8 bytes!", "the read returned other data");
 }
 
-// A note on the stack is sent without the flag.
-void note_without_the_flag() {
+// Memory on the stack is sent without IBV_SEND_INLINE.
+void stack_memory_without_flag() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 64)).value();
   std::array<char, 16> note{};
   std::array pieces = {slice_of(note.data(), note.size())};
-  post_unseen(with, pieces, 0);
-  if (!has_come(with)) harmed("the note never comes, and the connection is broken");
+  post_without_checking(with, pieces, 0);
+  if (!has_arrived(with)) harmed("the message never arrives, and the connection is broken");
 }
 
-// Requests are put into a list in a loop, and posted behind it: all of them name the variable of
-// the loop. The data are copied when they are posted, not when the list is made.
-void list_of_one_variable() {
+// A loop builds a list of requests that all refer to one variable. Inline data are copied by
+// ibv_post_send, not when the list is built.
+void list_that_reuses_a_variable() {
   pair with;
   for (std::uint64_t id : {0, 1, 2})
     with.b->queue.post_receive({.id = id}, with.memory.slice(64 * id, 64)).value();
@@ -158,13 +159,13 @@ void list_of_one_variable() {
     list[i].send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED;
   }
   ibv_send_wr* refused = nullptr;
-  require(ibv_post_send(with.a->queue.native(), list.data(), &refused) == 0, "refused");
-  take_good(with.b->receives, 3);
+  require(ibv_post_send(with.a->queue.native(), list.data(), &refused) == 0, "the post failed");
+  take_successful(with.b->receives, 3);
   std::uint64_t first = 0;
   std::memcpy(&first, with.at(0, sizeof first).data(), sizeof first);
   if (first != 10) harmed("the first message is " + std::to_string(first) + ", not 10");
 }
-void operations_of_one_variable() {
+void operations_that_reuse_a_variable() {
   auto options = channels::default_options();
   options.queues.max_inline_data = 16;
   channels with(options);
@@ -173,7 +174,7 @@ void operations_of_one_variable() {
   into.reserve(3);
   for (int i = 0; i < 3; ++i) into.push_back(with.b->post_receive(pool.take(64).value()));
   with.a
-      ->scope(abort_at(patiently()),
+      ->scope(abort_at(long_deadline()),
               [&](operation_scope& sending) {
                 std::uint64_t note = 0;
                 std::vector<scoped_operation> sent;
@@ -185,46 +186,46 @@ void operations_of_one_variable() {
               })
       .value();
   for (std::uint64_t i = 0; i < 3; ++i) {
-    require(into[i].wait(patiently())->has_value(), "no message");
+    require(into[i].wait(long_deadline())->has_value(), "no message arrived");
     std::uint64_t note = 0;
     std::memcpy(&note, into[i].take_buffer().bytes().data(), sizeof note);
-    require(note == 10 + i, "another message");
+    require(note == 10 + i, "the message has other bytes");
   }
-  held("each operation is posted when it is made, and has its own bytes");
+  verified("each operation is posted immediately and copies its bytes");
 }
 
-constexpr crate checks_at_the_device = {answer::no, "inline data are not compared with the limit"};
+constexpr crate limit_is_not_checked = {answer::no, "inline data are not compared with the limit"};
 constexpr crate without_inline = {answer::absent, "max_inline_data is always 0"};
 
 constexpr std::array entries = {
-    entry{.name = "inline_data_without_asking_for_room",
+    entry{.name = "inline_data_with_max_inline_data_0",
           .kind = "inline limits",
-          .mistake = "a queue pair made with max_inline_data 0 is posted inline data",
+          .mistake = "inline data are posted to a queue pair with max_inline_data 0",
           .seen = "ROCm/mori PR #424, uccl #267",
           .does = harm::hang,
           .caught_by = level::value,
           .words = "the request has 16 bytes of inline data, max_inline_data of the queue pair is",
-          .ibverbs = checks_at_the_device,
+          .ibverbs = limit_is_not_checked,
           .ibverbs_rs = without_inline,
           .rrddmma = unknown,
-          .harmful = &inline_without_room,
-          .caught = &inline_without_room_is_told,
-          .twin = &inline_with_room},
-    entry{.name = "inline_limit_compared_with_each_piece",
+          .harmful = &inline_data_above_limit,
+          .caught = &inline_data_above_limit_is_reported,
+          .twin = &inline_data_within_limit},
+    entry{.name = "inline_limit_checked_per_slice_only",
           .kind = "inline limits",
-          .mistake = "each slice is within max_inline_data, all together are not",
+          .mistake = "each slice is within max_inline_data, but their sum is not",
           .seen = "libfabric PR #6952; in a provider: rdma-core PR #1752",
           .does = harm::hang,
           .caught_by = level::value,
           .words = "the request has [0-9]+ bytes of inline data, max_inline_data of the queue pair "
                    "is",
-          .ibverbs = checks_at_the_device,
+          .ibverbs = limit_is_not_checked,
           .ibverbs_rs = without_inline,
           .rrddmma = unknown,
-          .harmful = &pieces_that_are_short_enough,
-          .caught = &pieces_that_are_too_long_together,
-          .twin = &pieces_that_fit_together},
-    entry{.name = "read_with_the_inline_flag",
+          .harmful = &slices_within_limit_each,
+          .caught = &slices_above_limit_together_are_reported,
+          .twin = &slices_within_limit_together},
+    entry{.name = "rdma_read_with_inline_flag",
           .kind = "inline limits",
           .mistake = "a read into memory that is not registered, with IBV_SEND_INLINE",
           .seen = "ibv_post_send(3): IBV_SEND_INLINE is valid for sends and writes only",
@@ -237,33 +238,33 @@ constexpr std::array entries = {
           .harmful = &read_into_inline_data,
           .caught = nullptr,
           .twin = &read_into_registered_memory},
-    entry{.name = "stack_sent_without_the_inline_flag",
+    entry{.name = "stack_memory_sent_without_inline_flag",
           .kind = "inline limits",
-          .mistake = "a note that is not registered is sent, and the flag is forgotten",
-          .seen = "ROCm/mori PR #424: a note on the stack, with lkey 0, needs the flag",
+          .mistake = "unregistered memory is sent without IBV_SEND_INLINE",
+          .seen = "ROCm/mori PR #424: memory on the stack, with lkey 0, needs the flag",
           .does = harm::hang,
           .caught_by = level::compiler,
-          .words = "verbs/bytes_without_registration_are_no_message",
-          .ibverbs = {answer::yes, "what is not inline data is a slice of a region"},
-          .ibverbs_rs = {answer::yes, "an element names its region"},
-          .rrddmma = {answer::yes, "a slice is of a region"},
-          .harmful = &note_without_the_flag,
+          .words = "verbs/unregistered_bytes_cannot_be_sent",
+          .ibverbs = {answer::yes, "data that are not inline are slices of a region"},
+          .ibverbs_rs = {answer::yes, "an element refers to its region"},
+          .rrddmma = {answer::yes, "a slice belongs to a region"},
+          .harmful = &stack_memory_without_flag,
           .caught = nullptr,
-          .twin = &inline_with_room},
-    entry{.name = "inline_data_overwritten_before_the_post",
+          .twin = &inline_data_within_limit},
+    entry{.name = "inline_data_modified_before_the_post",
           .kind = "inline limits",
-          .mistake = "requests of a list all name one variable, which is copied at the post",
+          .mistake = "all requests of a list refer to one variable, which is copied at the post",
           .seen = "ibv_post_send(3): inline buffers can be reused immediately after the call "
                   "returns, and not before",
           .does = harm::wrong_data,
           .caught_by = level::unwritable,
-          .words = "each operation is posted when it is made",
+          .words = "each operation is posted immediately",
           .ibverbs = unknown,
           .ibverbs_rs = without_inline,
           .rrddmma = {answer::no, "a reusable request keeps pointers to its memory"},
-          .harmful = &list_of_one_variable,
-          .caught = &operations_of_one_variable,
-          .twin = &operations_of_one_variable},
+          .harmful = &list_that_reuses_a_variable,
+          .caught = &operations_that_reuse_a_variable,
+          .twin = &operations_that_reuse_a_variable},
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys of the wrong kind, memory of the wrong domain, rights that nobody meant, ends that are not
-// where they are taken to be.
+// Wrong keys, protection domains, access flags, lengths and addresses.
 #include <sys/mman.h>
 
 #include <array>
@@ -20,16 +19,16 @@ namespace {
 const std::string text(64, 't');
 const std::string neighbour(64, 'N');
 
-/// How a request of a ended that the C API posts.
+/// Posts a request of a by the C API and returns its completion.
 completion post_raw(pair& with, ibv_send_wr request, ibv_sge piece) {
   check::posted_elsewhere(with.a->queue.native());
   request.sg_list = &piece;
   request.num_sge = 1;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  require(ibv_post_send(with.a->queue.native(), &request, &refused) == 0, "the post");
+  require(ibv_post_send(with.a->queue.native(), &request, &refused) == 0, "the post failed");
   const auto ended = take(with.a->sends, 1);
-  require(ended.size() == 1, "the request did not end");
+  require(ended.size() == 1, "the request did not complete");
   return ended[0];
 }
 ibv_send_wr raw_write(std::uint64_t to, std::uint32_t key) {
@@ -38,20 +37,21 @@ ibv_send_wr raw_write(std::uint64_t to, std::uint32_t key) {
   made.wr.rdma = {.remote_addr = to, .rkey = key};
   return made;
 }
-/// That a message does not come any more, since a request before it failed.
-[[noreturn]] void connection_is_dead(pair& with, const completion& failed) {
+/// Shows that messages no longer arrive after the failed request.
+[[noreturn]] void expect_broken_connection(pair& with, const completion& failed) {
   require(!failed.ok(), "the request succeeded");
   const auto posted = send(with.a->queue, {.id = 9, .signaled = true}, with.memory.slice(0, 8));
   const auto later = posted ? take(with.a->sends, 1) : std::vector<completion>();
-  require(later.empty() || !later[0].ok(), "the connection works");
-  harmed("what is sent from now on does not come, after: " + to_string(failed.status()));
+  require(later.empty() || !later[0].ok(), "the connection still works");
+  harmed("later messages do not arrive, after: " + to_string(failed.status()));
 }
 
-void own_key_for_the_peer() {
+void write_with_lkey() {
   pair with;
   const auto outbox = with.pd.allocate(64, access::local_write).value();
   const auto target = with.memory.remote().slice(4096, 64);
-  connection_is_dead(with, post_raw(with, raw_write(target.address(), outbox.local_key().value()),
+  expect_broken_connection(with,
+                           post_raw(with, raw_write(target.address(), outbox.local_key().value()),
                                     outbox.slice().native()));
 }
 void write_text(pair& with, const remote_region& to) {
@@ -59,34 +59,34 @@ void write_text(pair& with, const remote_region& to) {
   auto batch = with.a->queue.start_send();
   batch.write({.id = 1, .signaled = true}, with.memory.slice(0, 64), to);
   batch.submit().value();
-  take_good(with.a->sends, 1);
+  take_successful(with.a->sends, 1);
 }
-void remote_key_for_the_peer() {
+void write_with_rkey() {
   pair with;
   write_text(with, with.memory.remote().slice(4096, 64));
-  require(text_at(with.at(4096, 64), 64) == text, "the write is not there");
+  require(text_at(with.at(4096, 64), 64) == text, "the write has not arrived");
 }
 
-void memory_of_another_domain() {
+void receive_into_memory_of_another_domain() {
   pair with;
   const auto other = with.device.allocate_pd().value();
   const auto foreign = other.allocate(64, access::local_write).value();
   with.b->queue.post_receive({.id = 1}, foreign.slice()).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
   const auto sent = take(with.a->sends, 1);
-  require(sent.size() == 1, "the message did not end");
-  connection_is_dead(with, sent[0]);
+  require(sent.size() == 1, "the send did not complete");
+  expect_broken_connection(with, sent[0]);
 }
-void memory_of_the_same_domain() {
+void receive_into_memory_of_the_same_domain() {
   pair with;
   const auto own = with.pd.allocate(64, access::local_write).value();
   with.b->queue.post_receive({.id = 1}, own.slice()).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
 }
 
-// A table of slots of 64 bytes under one key: the adapter knows the table's end, not the slot's.
-void write_beyond_the_slot() {
+// A table of 64-byte slots in one memory region: the adapter checks the bounds of the region only.
+void write_exceeding_the_slot() {
   pair with;
   put(with.at(4096 + 64, 64), neighbour);
   const auto slot = with.memory.remote().slice(4096, 64);
@@ -94,23 +94,23 @@ void write_beyond_the_slot() {
                              with.memory.slice(0, 128).native());
   require(done.ok(), "the write failed");
   const auto seen = text_at(with.at(4096 + 64, 64), 64);
-  if (seen != neighbour) harmed("the write went over the end of its slot into the next one");
+  if (seen != neighbour) harmed("the write overwrote the next slot");
 }
-void write_beyond_the_slot_here() {
+void checked_write_exceeding_the_slot() {
   pair with;
   auto batch = with.a->queue.start_send();
   batch.write({.id = 1, .signaled = true}, with.memory.slice(0, 128),
               with.memory.remote().slice(4096, 64));
   batch.submit().value();
 }
-void write_of_the_slot() {
+void write_within_the_slot() {
   pair with;
   put(with.at(4096 + 64, 64), neighbour);
   write_text(with, with.memory.remote().slice(4096, 64));
-  require(text_at(with.at(4096, 128), 128) == text + neighbour, "the slots are others");
+  require(text_at(with.at(4096, 128), 128) == text + neighbour, "the slots have other bytes");
 }
 
-// Requests have 32 bits for a length.
+// The length of a request has 32 bits.
 constexpr std::size_t four_gib = std::size_t{1} << 32U;
 struct huge_memory {
   std::span<std::byte> bytes = map();
@@ -118,11 +118,11 @@ struct huge_memory {
     constexpr std::size_t size = four_gib + 4096;
     void* const at = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    require(at != MAP_FAILED, "address space");
+    require(at != MAP_FAILED, "mmap failed");
     return {static_cast<std::byte*>(at), size};
   }
 };
-void long_message_cut() {
+void truncated_length() {
   pair with;
   const huge_memory from;
   const huge_memory to;
@@ -138,73 +138,73 @@ void long_message_cut() {
        .lkey = source_region.local_key().value()});
   require(done.ok(), "the write failed");
   if (text_at(to.bytes.subspan(four_gib), 64) != text)
-    harmed("of " + std::to_string(length) + " bytes 64 were written, as a success");
+    harmed("of " + std::to_string(length) + " bytes only 64 were written, with status success");
 }
-void long_slice() {
+void slice_longer_than_32_bits() {
   pair with;
   const huge_memory from;
   const auto region = with.pd.register_memory(from.bytes, access::local_write).value();
   std::printf("%zu\n", region.slice(0, four_gib + 64).length());
 }
-void slice_behind_four_gib() {
+void slice_at_offset_4_gib() {
   pair with;
   const huge_memory from;
   const auto region = with.pd.register_memory(from.bytes, access::local_write).value();
   put(from.bytes.subspan(four_gib), text);
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 64)).value();
   send(with.a->queue, {.id = 2, .signaled = true}, region.slice(four_gib, 64)).value();
-  take_good(with.b->receives, 1);
-  require(text_at(with.at(0, 64), 64) == text, "the message is another");
-  take_good(with.a->sends, 1);
+  take_successful(with.b->receives, 1);
+  require(text_at(with.at(0, 64), 64) == text, "the message has other bytes");
+  take_successful(with.a->sends, 1);
 }
 
-void receive_into_what_may_not_be_written() {
+void receive_into_memory_without_local_write() {
   pair with;
   const auto room = with.pd.allocate(64, access::remote_read).value();
   with.b->queue.post_receive({.id = 1}, room.slice()).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
   const auto sent = take(with.a->sends, 1);
-  require(sent.size() == 1, "the message did not end");
-  connection_is_dead(with, sent[0]);
+  require(sent.size() == 1, "the send did not complete");
+  expect_broken_connection(with, sent[0]);
 }
-void sink_that_may_not_be_written() {
+void sink_without_local_write() {
   channels with;
   const auto room = with.pd.allocate(64, access::remote_read).value();
-  require(!with.b->receive(sink(room), abort_at(briefly())).has_value(), "it was received into");
+  require(!with.b->receive(sink(room), abort_at(short_deadline())).has_value(),
+          "the receive succeeded");
 }
-void sink_that_may_be_written() {
+void sink_with_local_write() {
   channels with;
   const auto room = with.pd.allocate(64, access::local_write).value();
-  const auto outcome = with.b->scope(abort_at(patiently()), [&](operation_scope& serving) {
+  const auto outcome = with.b->scope(abort_at(long_deadline()), [&](operation_scope& serving) {
     const auto received = serving.receive(sink(room));
-    with.a->send(source(with.memory, 0, 64), abort_at(patiently())).value();
+    with.a->send(source(with.memory, 0, 64), abort_at(long_deadline())).value();
   });
-  require(outcome.has_value(), "no message came");
+  require(outcome.has_value(), "no message arrived");
 }
 
-// A buffer that is only sent, registered "with everything, to be sure". The peer knows its key from
-// an earlier read of it.
-void rights_to_be_sure() {
+// Memory that is only sent is registered with all access flags. The peer knows its rkey.
+void register_with_all_access() {
   pair with;
-  const auto ledger = with.pd.allocate(64, every_right).value();
-  put(ledger.bytes(), neighbour);
-  write_text(with, ledger.remote());
-  if (text_at(ledger.bytes(), 64) != neighbour)
-    harmed("a peer wrote to memory that was only meant to be sent");
+  const auto own_data = with.pd.allocate(64, all_access).value();
+  put(own_data.bytes(), neighbour);
+  write_text(with, own_data.remote());
+  if (text_at(own_data.bytes(), 64) != neighbour)
+    harmed("a peer wrote to memory that is only sent");
 }
-void rights_as_needed() {
+void register_with_needed_access() {
   pair with;
-  const auto ledger = with.pd.allocate(64, access::local_write).value();
-  put(ledger.bytes(), neighbour);
+  const auto own_data = with.pd.allocate(64, access::local_write).value();
+  put(own_data.bytes(), neighbour);
   auto batch = with.a->queue.start_send();
-  batch.write({.id = 1, .signaled = true}, with.memory.slice(0, 64), ledger.remote());
+  batch.write({.id = 1, .signaled = true}, with.memory.slice(0, 64), own_data.remote());
   batch.submit().value();
   const auto refused = take(with.a->sends, 1);
-  require(refused.size() == 1 && !refused[0].ok(), "the peer may write it");
-  require(text_at(ledger.bytes(), 64) == neighbour, "the memory changed");
+  require(refused.size() == 1 && !refused[0].ok(), "the write of the peer succeeded");
+  require(text_at(own_data.bytes(), 64) == neighbour, "the memory changed");
 }
 
-void addition_on_an_odd_address() {
+void unaligned_atomic_in_c() {
   pair with;
   ibv_send_wr request{};
   request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
@@ -212,7 +212,7 @@ void addition_on_an_odd_address() {
                        .compare_add = 1,
                        .swap = 0,
                        .rkey = with.memory.remote_key().value()};
-  connection_is_dead(with, post_raw(with, request, with.memory.slice(0, 8).native()));
+  expect_broken_connection(with, post_raw(with, request, with.memory.slice(0, 8).native()));
 }
 void add(std::uint64_t offset) {
   pair with;
@@ -220,24 +220,24 @@ void add(std::uint64_t offset) {
   batch.fetch_and_add({.id = 1, .signaled = true}, with.memory.slice(0, 8),
                       with.memory.remote().slice(offset, 8), 1);
   batch.submit().value();
-  take_good(with.a->sends, 1);
+  take_successful(with.a->sends, 1);
 }
-void addition_on_an_odd_address_here() { add(4100); }
-void addition_on_an_even_address() { add(4096); }
+void unaligned_atomic() { add(4100); }
+void aligned_atomic() { add(4096); }
 
-void register_the_vector_itself() {
+void register_the_vector_object() {
   pair with;
   std::vector<std::uint64_t> numbers(8);
-  // NOLINTNEXTLINE(bugprone-sizeof-container): that is the mistake
+  // NOLINTNEXTLINE(bugprone-sizeof-container): the mistake that is shown
   const std::span<std::byte> object(reinterpret_cast<std::byte*>(&numbers), sizeof(numbers));
   const auto region = with.pd.register_memory(object, access::local_write).value();
   put(with.at(0, 64), text);
   with.b->queue.post_receive({.id = 1}, region.slice()).value();
   send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, object.size())).value();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
   ++numbers.front();
 }
-void register_what_is_in_the_vector() {
+void register_the_elements() {
   pair with;
   std::vector<std::uint64_t> numbers(8);
   {
@@ -247,32 +247,33 @@ void register_what_is_in_the_vector() {
     put(with.at(0, 64), text);
     with.b->queue.post_receive({.id = 1}, region.slice()).value();
     send(with.a->queue, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-    take_good(with.b->receives, 1);
+    take_successful(with.b->receives, 1);
   }
-  require(text_at(std::as_bytes(std::span(numbers)), 64) == text, "the message is another");
-  take_good(with.a->sends, 1);
+  require(text_at(std::as_bytes(std::span(numbers)), 64) == text, "the message has other bytes");
+  take_successful(with.a->sends, 1);
 }
 
-constexpr crate slices_have_kinds = {answer::yes, "local and remote slices are of different types"};
+constexpr crate slice_types_differ = {answer::yes,
+                                      "local and remote slices are of different types"};
 constexpr crate domains_are_not_compared = {answer::no, "only the adapter compares the domains"};
 
 constexpr std::array entries = {
-    entry{.name = "local_key_given_to_the_peer",
+    entry{.name = "lkey_used_as_rkey",
           .kind = "keys and bounds",
-          .mistake = "the lkey of the own memory is put where the rkey of the peer's belongs",
-          .seen = "ibv_reg_mr(3): lkey for own requests, rkey for those of peers",
+          .mistake = "the local lkey is used as the rkey of the peer's memory",
+          .seen = "ibv_reg_mr(3): lkey is for local requests, rkey for requests of peers",
           .does = harm::hang,
           .caught_by = level::compiler,
           .words = "base/strong_ids_do_not_mix",
-          .ibverbs = slices_have_kinds,
-          .ibverbs_rs = slices_have_kinds,
-          .rrddmma = slices_have_kinds,
-          .harmful = &own_key_for_the_peer,
+          .ibverbs = slice_types_differ,
+          .ibverbs_rs = slice_types_differ,
+          .rrddmma = slice_types_differ,
+          .harmful = &write_with_lkey,
           .caught = nullptr,
-          .twin = &remote_key_for_the_peer},
+          .twin = &write_with_rkey},
     entry{.name = "memory_of_another_protection_domain",
           .kind = "keys and bounds",
-          .mistake = "a program with two protection domains names memory of the wrong one",
+          .mistake = "a request uses memory of another protection domain than its queue pair",
           .seen = "brpc #1402: protection domain and cm_id of different devices",
           .does = harm::hang,
           .caught_by = level::stop,
@@ -280,87 +281,89 @@ constexpr std::array entries = {
           .ibverbs = domains_are_not_compared,
           .ibverbs_rs = domains_are_not_compared,
           .rrddmma = domains_are_not_compared,
-          .harmful = &memory_of_another_domain,
-          .caught = &memory_of_another_domain,
-          .twin = &memory_of_the_same_domain},
-    entry{.name = "write_beyond_the_end_of_a_slot",
+          .harmful = &receive_into_memory_of_another_domain,
+          .caught = &receive_into_memory_of_another_domain,
+          .twin = &receive_into_memory_of_the_same_domain},
+    entry{.name = "write_exceeds_slot_of_remote_table",
           .kind = "keys and bounds",
-          .mistake = "a write is longer than the slot of the peer's table that it goes to",
-          .seen = "ibverbs-rs remote_memory_region.rs:67: a field's region runs to the table's end",
+          .mistake = "a write is longer than its slot in the peer's table",
+          .seen = "ibverbs-rs remote_memory_region.rs:67: the region of a field extends to the end "
+                  "of the table",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a request exceeds its remote region",
           .ibverbs = {answer::no, "local and remote length are not compared"},
           .ibverbs_rs = {answer::no, "local and remote length are not compared"},
           .rrddmma = unknown,
-          .harmful = &write_beyond_the_slot,
-          .caught = &write_beyond_the_slot_here,
-          .twin = &write_of_the_slot},
-    entry{.name = "length_cut_to_32_bits",
+          .harmful = &write_exceeding_the_slot,
+          .caught = &checked_write_exceeding_the_slot,
+          .twin = &write_within_the_slot},
+    entry{.name = "length_truncated_to_32_bits",
           .kind = "keys and bounds",
-          .mistake = "a length of more than 4 GiB is put into the 32 bits that a request has",
+          .mistake = "a length of more than 4 GiB is stored in the 32 bits of a request",
           .seen = "rdmapp qp.cc:281: sge.length = mr->length(); rrddmma mr_slice.rs:90",
           .does = harm::wrong_data,
           .caught_by = level::stop,
           .words = "a slice exceeds 4 GiB - 1 bytes",
           .ibverbs = unknown,
           .ibverbs_rs = {answer::no, "unchecked in release builds: scatter_gather_element.rs:96"},
-          .rrddmma = {answer::no, "the length is cut by `as u32`"},
-          .harmful = &long_message_cut,
-          .caught = &long_slice,
-          .twin = &slice_behind_four_gib},
-    entry{.name = "receive_into_memory_not_writable",
+          .rrddmma = {answer::no, "`as u32` truncates the length"},
+          .harmful = &truncated_length,
+          .caught = &slice_longer_than_32_bits,
+          .twin = &slice_at_offset_4_gib},
+    entry{.name = "receive_without_local_write_access",
           .kind = "keys and bounds",
           .mistake = "memory registered without IBV_ACCESS_LOCAL_WRITE is received into",
           .seen = "ibv_reg_mr(3): local read access is always enabled, local write is not",
           .does = harm::hang,
           .caught_by = level::stop,
           .words = "a sink of memory that was registered without access::local_write",
-          .ibverbs = {answer::no, "rights are not compared with the operation"},
-          .ibverbs_rs = {answer::no, "rights are not compared with the operation"},
-          .rrddmma = {answer::no, "rights are not compared with the operation"},
-          .harmful = &receive_into_what_may_not_be_written,
-          .caught = &sink_that_may_not_be_written,
-          .twin = &sink_that_may_be_written},
-    entry{.name = "every_right_by_default",
+          .ibverbs = {answer::no, "access flags are not compared with the operation"},
+          .ibverbs_rs = {answer::no, "access flags are not compared with the operation"},
+          .rrddmma = {answer::no, "access flags are not compared with the operation"},
+          .harmful = &receive_into_memory_without_local_write,
+          .caught = &sink_without_local_write,
+          .twin = &sink_with_local_write},
+    entry{.name = "memory_registered_with_all_access",
           .kind = "keys and bounds",
-          .mistake = "memory that is only sent is registered with all rights, for peers to write",
+          .mistake = "memory that is only sent is registered with all access flags",
           .seen = "rdmapp pd.h:49 and rrddmma Permission: remote write by default",
           .does = harm::wrong_data,
           .caught_by = level::compiler,
-          .words = "verbs/rights_are_stated",
-          .ibverbs = {answer::no, "0.9.2 has DEFAULT_ACCESS_FLAGS with all of them"},
-          .ibverbs_rs = {answer::yes, "safe registration is with local_write alone"},
-          .rrddmma = {answer::no, "the default has all of them"},
-          .harmful = &rights_to_be_sure,
+          .words = "verbs/access_flags_must_be_stated",
+          .ibverbs = {answer::no, "0.9.2 has DEFAULT_ACCESS_FLAGS with all flags"},
+          .ibverbs_rs = {answer::yes, "safe registration uses only local_write"},
+          .rrddmma = {answer::no, "the default has all flags"},
+          .harmful = &register_with_all_access,
           .caught = nullptr,
-          .twin = &rights_as_needed},
-    entry{.name = "atomic_on_an_odd_address",
+          .twin = &register_with_needed_access},
+    entry{.name = "atomic_on_an_unaligned_address",
           .kind = "keys and bounds",
           .mistake = "the target of an atomic operation is not aligned to 8 bytes",
           .seen = "ibv_post_send(3); InfiniBand specification: a remote invalid request",
           .does = harm::hang,
           .caught_by = level::stop,
           .words = "the target of an atomic operation is not aligned to 8 bytes",
-          .ibverbs = {answer::no, "size and alignment of atomics are not looked at"},
+          .ibverbs = {answer::no, "size and alignment of atomics are not checked"},
           .ibverbs_rs = {answer::absent, "it has no atomic operations"},
           .rrddmma = {answer::yes, "in debug builds: size and alignment are asserted"},
-          .harmful = &addition_on_an_odd_address,
-          .caught = &addition_on_an_odd_address_here,
-          .twin = &addition_on_an_even_address},
-    entry{.name = "container_registered_for_its_bytes",
-          .kind = "keys and bounds",
-          .mistake = "&vector and sizeof(vector) are registered: the object, not what is in it",
-          .seen = "rdmapp examples/write_bw.cc:46",
-          .does = harm::crash,
-          .caught_by = level::compiler,
-          .words = "verbs/memory_is_named_by_its_bytes",
-          .ibverbs = {answer::no, "register_from_raw takes a pointer and a length, unsafe"},
-          .ibverbs_rs = {answer::yes, "safe registration takes a slice of bytes"},
-          .rrddmma = {answer::no, "Mr::reg takes a pointer and a length, unsafe"},
-          .harmful = &register_the_vector_itself,
-          .caught = nullptr,
-          .twin = &register_what_is_in_the_vector},
+          .harmful = &unaligned_atomic_in_c,
+          .caught = &unaligned_atomic,
+          .twin = &aligned_atomic},
+    entry{
+        .name = "container_registered_instead_of_its_data",
+        .kind = "keys and bounds",
+        .mistake = "&vector and sizeof(vector) are registered: the object instead of its elements",
+        .seen = "rdmapp examples/write_bw.cc:46",
+        .does = harm::crash,
+        .caught_by = level::compiler,
+        .words = "verbs/registration_takes_bytes_not_containers",
+        .ibverbs = {answer::no, "register_from_raw takes a pointer and a length, unsafe"},
+        .ibverbs_rs = {answer::yes, "safe registration takes a slice of bytes"},
+        .rrddmma = {answer::no, "Mr::reg takes a pointer and a length, unsafe"},
+        .harmful = &register_the_vector_object,
+        .caught = nullptr,
+        .twin = &register_the_elements},
 };
 
 }  // namespace

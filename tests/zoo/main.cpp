@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// zoo --list: all entries, as JSON. zoo NAME FORM: one form of one, in this process. It is run by
-// scripts/zoo.py, which judges.
+// `zoo --list` prints all entries as JSON. `zoo NAME FORM` runs one form of an entry in this
+// process. scripts/zoo.py starts the program and evaluates its output.
 #include <sys/resource.h>
 
 #include <array>
@@ -109,17 +109,17 @@ int run(std::string_view name, std::string_view which) {
   } catch (const std::exception& failed) {
     end(4, "failed", failed.what());
   }
-  if (which == "harm") end(3, "failed", "no harm was done");
+  if (which == "harm") end(3, "failed", "no effect was observed");
   std::puts("done");
   return 0;
 }
 
 }  // namespace
 
-// The rest of a program that made a mistake is of no interest.
+// The process exits immediately, because its state is undefined after the mistake.
 void harmed(const std::string& what) { end(0, "harm", what); }
-void told(const std::string& what) { end(0, "told", what); }
-void held(const std::string& what) { std::printf("held: %s\n", what.c_str()); }
+void reported(const std::string& what) { end(0, "reported", what); }
+void verified(const std::string& what) { std::printf("verified: %s\n", what.c_str()); }
 void require(bool fact, std::string_view what) {
   if (!fact) end(4, "failed", what);
 }

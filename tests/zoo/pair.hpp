@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What entries live in: two queue pairs, or two channels, that are connected to each other on
-// soft0, and memory that outlives them.
+// Fixtures of entries: two connected queue pairs or channels on soft0, and memory that outlives
+// them.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -24,27 +24,27 @@ namespace verbena::zoo {
 
 using namespace std::chrono_literals;
 
-inline constexpr access_flags every_right =
+inline constexpr access_flags all_access =
     access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 
-/// Long enough for whatever comes at all.
-inline deadline patiently() { return deadline::after(20s); }
-/// For what does not come: twins have what they wait for in a hundredth of it.
-inline deadline briefly() { return deadline::after(300ms); }
+/// The time limit of waits for events that must occur.
+inline deadline long_deadline() { return deadline::after(20s); }
+/// The time limit of waits for events that do not occur. Twins wait about 3 ms.
+inline deadline short_deadline() { return deadline::after(300ms); }
 
-/// Up to `count` completions, as they are: fewer when `until` passes.
+/// Polls until `count` completions have arrived or `until` has expired.
 inline std::vector<completion> take(const completion_queue& queue, std::size_t count,
-                                    deadline until = patiently()) {
+                                    deadline until = long_deadline()) {
   std::vector<completion> taken;
   std::array<completion, 16> room;
   while (taken.size() < count && !until.expired())
     for (const auto& done : queue.poll(room).value()) taken.push_back(done);
   return taken;
 }
-/// Takes `count` completions, which must all arrive with success.
-inline std::vector<completion> take_good(const completion_queue& queue, std::size_t count) {
+/// Polls `count` completions. Fails the entry if one is missing or failed.
+inline std::vector<completion> take_successful(const completion_queue& queue, std::size_t count) {
   auto taken = take(queue, count);
-  require(taken.size() == count, "completions do not come");
+  require(taken.size() == count, "completions are missing");
   for (const auto& each : taken)
     require(each.ok(), "a completion failed: " + to_string(each.status()));
   return taken;
@@ -54,25 +54,25 @@ inline void put(std::span<std::byte> into, std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   std::copy(bytes.begin(), bytes.end(), into.begin());
 }
-/// `count` characters of memory.
+/// Returns the first `count` bytes of memory as text.
 inline std::string text_at(std::span<const std::byte> from, std::size_t count) {
   return {reinterpret_cast<const char*>(from.data()), count};
 }
 
-/// One end: a queue pair with completion queues of its own.
+/// One side: a queue pair with its own completion queues.
 struct end_of_pair {
   completion_queue sends;
   completion_queue receives;
   queue_pair<rc> queue;
 };
 
-/// Two queue pairs that are connected to each other, and 64 KiB of memory with every right.
+/// Two connected queue pairs and 64 KiB of memory with all access flags.
 class pair {
  public:
   explicit pair(queue_pair_options<rc> options = default_options())
       : device(open_device("soft0").value()),
         pd(device.allocate_pd().value()),
-        memory(pd.allocate(64 * 1024, every_right).value()) {
+        memory(pd.allocate(64 * 1024, all_access).value()) {
     auto first = prepare(options);
     auto second = prepare(options);
     const auto to_first = first.queue.endpoint();
@@ -93,7 +93,7 @@ class pair {
             .reliability = {.rnr_retry_count = 7}};
   }
 
-  /// Its bytes.
+  /// Returns a part of the memory.
   [[nodiscard]] std::span<std::byte> at(std::size_t offset, std::size_t length) const {
     return memory.bytes().subspan(offset, length);
   }
@@ -118,13 +118,13 @@ class pair {
   }
 };
 
-/// Two channels that are connected to each other, and 64 KiB of memory with every right.
+/// Two connected channels and 64 KiB of memory with all access flags.
 class channels {
  public:
   explicit channels(const channel_options& options = default_options())
       : device(open_device("soft0").value()),
         pd(device.allocate_pd().value()),
-        memory(pd.allocate(64 * 1024, every_right).value()) {
+        memory(pd.allocate(64 * 1024, all_access).value()) {
     auto first = pd.create_channel(options).value();
     auto second = pd.create_channel(options).value();
     const auto to_first = first.endpoint();
@@ -137,7 +137,7 @@ class channels {
     return {.queues = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 4, .max_recv_sge = 4},
             .access = access::remote_read | access::remote_write | access::remote_atomic};
   }
-  /// Buffers of 4 KiB.
+  /// Creates a pool of buffers of 4 KiB.
   [[nodiscard]] buffer_pool pool(std::uint32_t count = 8) const {
     return buffer_pool::create(pd, {.classes = {{.bytes = 4096, .count = count}}}).value();
   }

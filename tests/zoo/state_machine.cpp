@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The way of a queue pair from RESET to RTS, to the error state, and back.
+// Queue pair states: from RESET to RTS, to the error state, and back.
 #include <array>
 #include <chrono>
 #include <optional>
@@ -19,12 +19,12 @@ namespace {
 const std::string old_text(64, 'o');
 const std::string new_text(64, 'n');
 
-/// Two queue pairs that are not connected, of one completion queue.
+/// Two unconnected queue pairs with one completion queue.
 struct unconnected {
-  explicit unconnected(const queue_pair_options<rc>& options = quick())
+  explicit unconnected(const queue_pair_options<rc>& options = fast_failure_options())
       : options_of_both(options) {}
-  /// Failures come soon.
-  static queue_pair_options<rc> quick() {
+  /// Options with which failures are reported quickly.
+  static queue_pair_options<rc> fast_failure_options() {
     return {.access = access::remote_read | access::remote_write,
             .reliability = {.timeout = ack_timeout::at_least(1ms), .retry_count = 1}};
   }
@@ -34,7 +34,7 @@ struct unconnected {
   queue_pair_options<rc> options_of_both;
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(4096, every_right).value();
+  memory_region memory = pd.allocate(4096, all_access).value();
   completion_queue cq = device.create_cq(64).value();
   prepared_queue_pair<rc> a = prepare();
   prepared_queue_pair<rc> b = prepare();
@@ -56,8 +56,8 @@ void send_before_the_handshake() {
   unconnected with;
   with.a.modify(with.a.init_attributes()).value();
   static_cast<void>(post_raw_send(with.a.native(), with.memory.slice(0, 64)));
-  if (take(with.cq, 1, briefly()).empty())
-    harmed("a message that was posted in INIT never completes");
+  if (take(with.cq, 1, short_deadline()).empty())
+    harmed("a send that was posted in INIT never completes");
 }
 void send_after_the_handshake() {
   unconnected with(queue_pair_options<rc>{});
@@ -67,18 +67,18 @@ void send_after_the_handshake() {
   auto receiver = std::move(with.b).handshake(to_a).value();
   receiver.post_receive({.id = 1}, with.memory.slice(64, 64)).value();
   send(sender, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-  take_good(with.cq, 2);
+  take_successful(with.cq, 2);
 }
 
-// Brings a up by hand. `forgotten` is left out on the way to RTR.
-result<void> go_up(unconnected& with, queue_pair_attribute_mask forgotten) {
+// Modifies a to RTS. Omits the attributes `omitted` in the transition to RTR.
+result<void> modify_to_rts(unconnected& with, queue_pair_attribute_mask omitted) {
   const auto peer = with.b.endpoint();
   VERBENA_TRY_VOID(with.a.modify(with.a.init_attributes()));
   VERBENA_TRY(auto to_rtr, with.a.rtr_attributes(peer));
-  VERBENA_TRY_VOID(with.a.modify(to_rtr.remove(forgotten)));
+  VERBENA_TRY_VOID(with.a.modify(to_rtr.remove(omitted)));
   return with.a.modify(with.a.rts_attributes(peer));
 }
-void attribute_forgotten_in_c() {
+void omit_attribute_in_c() {
   unconnected with;
   const auto peer = with.b.endpoint();
   const auto& verbs = with.a.provider().verbs;
@@ -90,25 +90,25 @@ void attribute_forgotten_in_c() {
         verbs.modify_qp(with.a.native(), &attributes, static_cast<int>(step.mask().mask())));
   }
   static_cast<void>(post_raw_send(with.a.native(), with.memory.slice(0, 64)));
-  if (take(with.cq, 1, briefly()).empty())
-    harmed("two steps were refused, the queue pair stays in INIT, and no message completes");
+  if (take(with.cq, 1, short_deadline()).empty())
+    harmed("two transitions failed, the queue pair remains in INIT, and the send never completes");
 }
-void attribute_forgotten() {
+void omit_attribute() {
   unconnected with;
-  const auto outcome = go_up(with, queue_pair_attribute::min_rnr_timer);
-  require(!outcome, "the step was taken");
-  told(outcome.error().message());
+  const auto outcome = modify_to_rts(with, queue_pair_attribute::min_rnr_timer);
+  require(!outcome, "the transition succeeded");
+  reported(outcome.error().message());
 }
-void nothing_forgotten() {
+void set_all_attributes() {
   unconnected with;
-  go_up(with, {}).value();
+  modify_to_rts(with, {}).value();
   require(
       with.a.query(queue_pair_attribute::state).value().state() == queue_pair_state::ready_to_send,
       "the queue pair is in another state");
 }
 
-// Writes by a key that the peer does not know, and then tells the peer's program by a pipe.
-void write_unseen() {
+// Writes with an invalid rkey and then informs the peer's program by a pipe.
+void ignore_completion_status() {
   pair with;
   put(with.at(0, 64), new_text);
   put(with.at(4096, 64), old_text);
@@ -118,25 +118,25 @@ void write_unseen() {
   auto batch = with.a->queue.start_send();
   batch.write({.id = 1, .signaled = true}, with.memory.slice(0, 64), stale);
   batch.submit().value();
-  const auto ended = take(with.a->sends, 1);  // "it is complete"
-  require(ended.size() == 1, "the write did not end");
+  const auto ended = take(with.a->sends, 1);  // the mistake: the status is ignored
+  require(ended.size() == 1, "the write did not complete");
   const auto seen = text_at(with.at(4096, 64), 64);
-  if (seen != new_text) harmed("the peer takes what was there before for the result: " + seen);
+  if (seen != new_text) harmed("the peer uses old bytes as the result: " + seen);
 }
-void write_looked_at() {
+void check_operation_result() {
   channels with;
   put(with.at(0, 64), new_text);
-  const auto outcome = with.a->write(source(with.memory, 0, 64),
-                                     with.memory.remote().slice(4096, 64), abort_at(patiently()));
-  require(outcome.has_value() && text_at(with.at(4096, 64), 64) == new_text, "the write");
+  const auto outcome = with.a->write(
+      source(with.memory, 0, 64), with.memory.remote().slice(4096, 64), abort_at(long_deadline()));
+  require(outcome.has_value() && text_at(with.at(4096, 64), 64) == new_text, "the write failed");
 }
 
 void reset_and_wait() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 64)).value();
   with.b->queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
-  if (take(with.b->receives, 1, briefly()).empty())
-    harmed("a reset forgets requests, and their completions never come");
+  if (take(with.b->receives, 1, short_deadline()).empty())
+    harmed("a reset discards requests, and they never complete");
 }
 void flush_of_a_channel() {
   channels with;
@@ -144,21 +144,22 @@ void flush_of_a_channel() {
   auto receiving = with.b->post_receive(*pool.take(64));
   with.b->flush();
   require(receiving.poll() != nullptr && !receiving.poll()->has_value(),
-          "the operation did not end");
-  require(!receiving.take_buffer().empty(), "the buffer did not come back");
-  held("the receive ended: " + receiving.poll()->error().message());
+          "the operation did not complete");
+  require(!receiving.take_buffer().empty(), "the buffer was not returned");
+  verified("the receive completed: " + receiving.poll()->error().message());
 }
 void flush_and_wait() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(0, 64)).value();
   with.b->queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   const auto flushed = take(with.b->receives, 1);
-  require(flushed.size() == 1 && flushed[0].status() == completion_status::flushed, "the flush");
+  require(flushed.size() == 1 && flushed[0].status() == completion_status::flushed,
+          "the receive was not flushed");
   with.b->queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
 }
 
-// Both sides choose a number to begin with, and one of them tells another one than it uses.
-void numbers_that_do_not_fit() {
+// One side uses another first PSN than its endpoint states.
+void connect_with_wrong_psn() {
   unconnected with;
   const auto to_a = with.a.endpoint();
   const auto to_b = with.b.endpoint();
@@ -173,18 +174,18 @@ void numbers_that_do_not_fit() {
   receiver.post_receive({.id = 1}, with.memory.slice(64, 64)).value();
   send(sender, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
   const auto ended = take(with.cq, 1);
-  require(ended.size() == 1, "the message did not end");
-  if (!ended[0].ok()) harmed("no message gets through: " + to_string(ended[0].status()));
+  require(ended.size() == 1, "the send did not complete");
+  if (!ended[0].ok()) harmed("no message arrives: " + to_string(ended[0].status()));
 }
-// An endpoint has the number in it: there is no other way to give one.
+// The first PSN is part of the endpoint; handshake() accepts no other PSN.
 template <class Number>
-concept may_begin_with =
+concept handshake_accepts =
     requires(prepared_channel made, Number number) { std::move(made).handshake(number); };
-static_assert(!may_begin_with<packet_sequence_number> && may_begin_with<endpoint>);
-void numbers_in_endpoints() {
+static_assert(!handshake_accepts<packet_sequence_number> && handshake_accepts<endpoint>);
+void connect_with_psn_of_endpoint() {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
-  const auto memory = pd.allocate(64, every_right).value();
+  const auto memory = pd.allocate(64, all_access).value();
   for (const std::uint32_t first : {0U, 1U, 0x7fffffU, packet_sequence_number::max}) {
     auto one = pd.create_channel({.first_psn = packet_sequence_number(first)}).value();
     auto two = pd.create_channel().value();
@@ -192,36 +193,35 @@ void numbers_in_endpoints() {
     const auto to_two = two.endpoint();
     auto a = std::move(one).handshake(to_two).value();
     auto b = std::move(two).handshake(to_one).value();
-    const auto received = b.scope(abort_at(patiently()), [&](operation_scope& serving) {
+    const auto received = b.scope(abort_at(long_deadline()), [&](operation_scope& serving) {
       const auto message = serving.receive(sink(memory, 0, 32));
-      a.send(source(memory, 32, 32), abort_at(patiently())).value();
+      a.send(source(memory, 32, 32), abort_at(long_deadline())).value();
     });
-    require(received.has_value(), "a message does not get through");
+    require(received.has_value(), "a message does not arrive");
   }
-  held("messages get through with every first number");
+  verified("messages arrive with every first PSN");
 }
 
-// One side thinks that the other one is up, because it is itself.
-void first_message_too_early() {
+// One side sends when it is ready, before the peer is ready.
+void send_before_peer_is_ready() {
   unconnected with;
   const auto to_b = with.b.endpoint();
   auto sender = std::move(with.a).handshake(to_b).value();
   send(sender, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
-  const auto ended = take(with.cq, 1);  // b is busy elsewhere, and has not even gone to INIT
-  require(ended.size() == 1, "the message did not end");
+  const auto ended = take(with.cq, 1);  // b is still in RESET
+  require(ended.size() == 1, "the send did not complete");
   if (!ended[0].ok())
-    harmed("the first message ended the connection before the peer was there: " +
-           to_string(ended[0].status()));
+    harmed("the first message failed before the peer was ready: " + to_string(ended[0].status()));
 }
-void first_message_after_both_are_ready() {
+void send_after_ready_handshake() {
   unconnected with(queue_pair_options<rc>{});
   auto listening = bringup::listener::open({.host = "127.0.0.1", .port = 0}).value();
   std::optional<queue_pair<rc>> receiver;
   std::thread peer([&] {
-    auto stream = listening.accept(patiently()).value();
+    auto stream = listening.accept(long_deadline()).value();
     receiver.emplace(
         bringup::connect_queue_pair(
-            std::move(with.b), stream, patiently(),
+            std::move(with.b), stream, long_deadline(),
             [&](queue_pair<rc>& ready) -> result<void> {
               return ready.post_receive({.id = 1}, with.memory.slice(64, 64)).has_value()
                          ? result<void>{}
@@ -230,15 +230,15 @@ void first_message_after_both_are_ready() {
             .value());
   });
   auto stream =
-      bringup::stream::connect({.host = "127.0.0.1", .port = listening.port()}, patiently())
+      bringup::stream::connect({.host = "127.0.0.1", .port = listening.port()}, long_deadline())
           .value();
-  auto sender = bringup::connect_queue_pair(std::move(with.a), stream, patiently()).value();
+  auto sender = bringup::connect_queue_pair(std::move(with.a), stream, long_deadline()).value();
   send(sender, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
   peer.join();
-  take_good(with.cq, 2);
-  held("connect_queue_pair came back when the peer could receive");
+  take_successful(with.cq, 2);
+  verified("connect_queue_pair returned after the peer was ready to receive");
 }
-void first_message_to_a_late_peer() {
+void send_with_retries_until_peer_is_ready() {
   unconnected with({.reliability = {.timeout = ack_timeout::at_least(200ms)}});
   const auto to_a = with.a.endpoint();
   const auto to_b = with.b.endpoint();
@@ -246,88 +246,91 @@ void first_message_to_a_late_peer() {
   send(sender, {.id = 2, .signaled = true}, with.memory.slice(0, 64)).value();
   auto receiver = std::move(with.b).handshake(to_a).value();
   receiver.post_receive({.id = 1}, with.memory.slice(64, 64)).value();
-  take_good(with.cq, 2);
+  take_successful(with.cq, 2);
 }
 
 constexpr std::array entries = {
-    entry{.name = "message_posted_before_the_handshake",
+    entry{
+        .name = "send_posted_before_the_handshake",
+        .kind = "state machine",
+        .mistake = "a send is posted to a queue pair that is not in RTS, and the status is ignored",
+        .seen = "ibv_modify_qp(3): sends are posted in RTS",
+        .does = harm::hang,
+        .caught_by = level::compiler,
+        .words = "verbs/prepared_queue_pair_cannot_post",
+        .ibverbs = {answer::yes, "PreparedQueuePair does not post"},
+        .ibverbs_rs = {answer::yes, "PreparedQueuePair does not post"},
+        .rrddmma = {answer::no, "one type for all states"},
+        .harmful = &send_before_the_handshake,
+        .caught = nullptr,
+        .twin = &send_after_the_handshake},
+    entry{.name = "attribute_missing_in_modify_qp",
           .kind = "state machine",
-          .mistake = "a send is posted to a queue pair that is not in RTS, and the status dropped",
-          .seen = "ibv_modify_qp(3): sends are posted in RTS",
-          .does = harm::hang,
-          .caught_by = level::compiler,
-          .words = "verbs/prepared_queue_pair_cannot_post",
-          .ibverbs = {answer::yes, "PreparedQueuePair does not post"},
-          .ibverbs_rs = {answer::yes, "PreparedQueuePair does not post"},
-          .rrddmma = {answer::no, "one type from creation on; bring-up is by methods"},
-          .harmful = &send_before_the_handshake,
-          .caught = nullptr,
-          .twin = &send_after_the_handshake},
-    entry{.name = "attribute_forgotten_on_the_way_up",
-          .kind = "state machine",
-          .mistake = "ibv_modify_qp without an attribute that the step needs: EINVAL, and no more",
+          .mistake = "ibv_modify_qp without a required attribute: EINVAL without a cause",
           .seen = "ibv_modify_qp(3), its tables; rust-ibverbs lib.rs:4852 for the same reason",
           .does = harm::hang,
           .caught_by = level::value,
           .words = "MIN_RNR_TIMER",
-          .ibverbs = {answer::yes, "after EINVAL it names the bits that are missing"},
-          .ibverbs_rs = {answer::yes, "handshake sets them all, and there is no modify"},
-          .rrddmma = {answer::yes, "bind_peer sets them all"},
-          .harmful = &attribute_forgotten_in_c,
-          .caught = &attribute_forgotten,
-          .twin = &nothing_forgotten},
-    entry{.name = "status_of_a_completion_not_looked_at",
+          .ibverbs = {answer::yes, "after EINVAL it names the missing bits"},
+          .ibverbs_rs = {answer::yes, "handshake sets all attributes, and there is no modify"},
+          .rrddmma = {answer::yes, "bind_peer sets all attributes"},
+          .harmful = &omit_attribute_in_c,
+          .caught = &omit_attribute,
+          .twin = &set_all_attributes},
+    entry{.name = "completion_status_ignored",
           .kind = "state machine",
-          .mistake = "completions are counted and not looked at: a failed write passes for done",
-          .seen = "mlx PR #3152: silent corruption, since the status was never checked",
+          .mistake =
+              "completions are counted without their status: a failed write is considered complete",
+          .seen = "mlx PR #3152: silent corruption, because the status was never checked",
           .does = harm::wrong_data,
           .caught_by = level::compiler,
-          .words = "channel/outcome_of_an_operation_is_looked_at",
+          .words = "channel/operation_result_must_be_used",
           .ibverbs = {answer::no, "a completion can be taken without its status"},
           .ibverbs_rs = {answer::yes, "operations return a Result, which must be used"},
           .rrddmma = {answer::no, "a completion can be taken without its status"},
-          .harmful = &write_unseen,
+          .harmful = &ignore_completion_status,
           .caught = nullptr,
-          .twin = &write_looked_at},
-    entry{.name = "reset_in_place_of_a_flush",
+          .twin = &check_operation_result},
+    entry{.name = "reset_instead_of_flush",
           .kind = "state machine",
-          .mistake = "a queue pair is reset to get its requests back, which forgets them",
+          .mistake = "a queue pair is reset to flush its requests, which discards them",
           .seen = "monarch #3804: flush the queue pair when an operation times out",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "the receive ended: ",
+          .words = "the receive completed: ",
           .ibverbs = {answer::no, "modify to RESET is safe"},
-          .ibverbs_rs = {answer::absent, "there is no way to change the state"},
+          .ibverbs_rs = {answer::absent, "there is no address_handle_of_self to change the state"},
           .rrddmma = {answer::no, "reset() is safe"},
           .harmful = &reset_and_wait,
           .caught = &flush_of_a_channel,
           .twin = &flush_and_wait},
-    entry{.name = "sequence_numbers_that_do_not_fit",
+    entry{.name = "first_psns_do_not_match",
           .kind = "state machine",
-          .mistake = "rq_psn of one side is not the sq_psn of the other one",
+          .mistake = "rq_psn of one side differs from sq_psn of the peer",
           .seen = "ibverbs 0.9.2: sq_psn is 0, and set_rq_psn may be called",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "messages get through with every first number",
-          .ibverbs = {answer::no, "0.9.2 sends from 0 whatever the peer was told to expect"},
-          .ibverbs_rs = {answer::no, "send_psn and recv_psn are set apart, on each side"},
+          .words = "messages arrive with every first PSN",
+          .ibverbs = {answer::no, "0.9.2 always sends from 0"},
+          .ibverbs_rs = {answer::no, "send_psn and recv_psn are set separately on each side"},
           .rrddmma = {answer::yes, "both are 0, always"},
-          .harmful = &numbers_that_do_not_fit,
-          .caught = &numbers_in_endpoints,
+          .harmful = &connect_with_wrong_psn,
+          .caught = &connect_with_psn_of_endpoint,
           .twin = &send_after_the_handshake},
     entry{.name = "first_message_before_the_peer_is_ready",
           .kind = "state machine",
-          .mistake = "who is in RTS first sends, and gives up before the peer is in RTR",
+          .mistake =
+              "one side sends when it is in RTS, and its retries end before the peer is in RTR",
           .seen = "ibverbs-rs channel/builder.rs:80: nothing waits for the peer; timeout 66 us",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "connect_queue_pair came back when the peer could receive",
+          .words = "connect_queue_pair returned after the peer was ready to receive",
           .ibverbs = {answer::no, "handshake does not wait for the peer's"},
           .ibverbs_rs = {answer::no, "handshake does not wait for the peer's"},
           .rrddmma = {answer::no, "the connecter does not wait for the peer's RTS"},
-          .harmful = &first_message_too_early,
-          .caught = &first_message_after_both_are_ready,
-          .twin = &first_message_to_a_late_peer},
+          .harmful = &send_before_peer_is_ready,
+          .caught = &send_after_ready_handshake,
+          .twin = &send_with_retries_until_peer_is_ready},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one thread does to a queue that another one uses.
+// Threads that share a queue.
 #include <malloc.h>
 
 #include <array>
@@ -18,18 +18,18 @@ namespace verbena::zoo {
 namespace thread_entries {
 namespace {
 
-// A thread leaves its batch open: it returned early, or threw. The others wait for the queue.
-void batch_left_open() {
+// A thread starts a batch and does not complete it. Other threads wait for the queue.
+void start_without_complete() {
   pair with;
   ibv_qp_ex* const queue = with.a->queue.extended().value().native();
-  std::thread([&] { ibv_wr_start(queue); }).join();  // "nothing to send after all"
+  std::thread([&] { ibv_wr_start(queue); }).join();  // the mistake: no complete or abort
   const bool ended = ends_in_time([=] {
     ibv_wr_start(queue);
     ibv_wr_abort(queue);
   });
-  if (!ended) harmed("the other thread waits for the queue for ever");
+  if (!ended) harmed("the other thread waits for the queue without end");
 }
-void batch_dropped() {
+void destroy_batch_without_submit() {
   pair with;
   auto poster = with.a->queue.extended().value();
   std::thread([&] { static_cast<void>(poster.start_send()); }).join();
@@ -39,12 +39,12 @@ void batch_dropped() {
     batch.send({.id = 2, .signaled = true}, with.memory.slice(0, 64));
     batch.submit().value();
   }).join();
-  take_good(with.b->receives, 1);
-  held("the batch gave the queue back when it went");
+  take_successful(with.b->receives, 1);
+  verified("the destructor of the batch released the queue");
 }
 
-// The number of a request is put into the queue, outside of what belongs to the thread.
-void number_set_outside() {
+// Threads set wr_id of a queue before ibv_wr_start, so it does not belong to their batch.
+void set_wr_id_before_start() {
   pair with;
   ibv_qp_ex* const queue = with.a->queue.extended().value().native();
   const auto data = with.memory.slice(0, 8).native();
@@ -52,7 +52,7 @@ void number_set_outside() {
     ibv_wr_start(queue);
     ibv_wr_send(queue);
     ibv_wr_set_sge(queue, data.lkey, data.addr, data.length);
-    require(ibv_wr_complete(queue) == 0, "the post was refused");
+    require(ibv_wr_complete(queue) == 0, "the post failed");
   };
   for (std::uint64_t id : {11, 12})
     with.b->queue.post_receive({.id = id}, with.memory.slice(4096 + 64 * id, 64)).value();
@@ -73,11 +73,11 @@ void number_set_outside() {
   });
   first.join();
   second.join();
-  const auto ends = c_take_good(with.a->sends.native(), 2);
+  const auto ends = c_take_successful(with.a->sends.native(), 2);
   if (ends[0].wr_id == ends[1].wr_id)
-    harmed("both requests have number " + std::to_string(ends[0].wr_id));
+    harmed("both requests have wr_id " + std::to_string(ends[0].wr_id));
 }
-void number_said_with_the_request() {
+void set_id_within_batch() {
   pair with;
   auto poster = with.a->queue.extended().value();
   for (std::uint64_t id : {11, 12})
@@ -88,60 +88,60 @@ void number_said_with_the_request() {
       batch.send({.id = id, .signaled = true}, with.memory.slice(0, 8));
       batch.submit().value();
     }).join();
-  const auto ends = take_good(with.a->sends, 2);
-  require(ends[0].id() == 1 && ends[1].id() == 2, "the requests have other numbers");
-  held("the number is said with the request, inside of the batch");
+  const auto ends = take_successful(with.a->sends, 2);
+  require(ends[0].id() == 1 && ends[1].id() == 2, "the requests have other IDs");
+  verified("the ID is part of the request within the batch");
 }
 
-// One thread takes the queue down while another one is about to post to it.
-void queue_taken_down_by_another() {
-  mallopt(M_PERTURB, 0xa5);  // memory that was freed says nothing any more
+// One thread destroys the queue pair before another thread posts to it.
+void post_to_destroyed_qp() {
+  mallopt(M_PERTURB, 0xa5);  // overwrites freed memory
   pair with;
   ibv_qp* const queue = with.a->queue.native();
   const auto data = with.memory.slice(0, 8);
-  std::latch is_gone(1);
+  std::latch is_destroyed(1);
   std::thread poster([&] {
-    is_gone.wait();
+    is_destroyed.wait();
     static_cast<void>(c_send(queue, 1, data));
   });
   with.a.reset();
-  is_gone.count_down();
+  is_destroyed.count_down();
   poster.join();
 }
-void batch_of_a_queue_that_is_gone() {
+void submit_batch_of_destroyed_qp() {
   pair with;
   std::latch is_open(1);
-  std::latch is_gone(1);
+  std::latch is_destroyed(1);
   std::thread poster([&] {
     auto batch = with.a->queue.start_send();
     batch.send({.id = 1, .signaled = true}, with.memory.slice(0, 8));
     is_open.count_down();
-    is_gone.wait();
+    is_destroyed.wait();
     static_cast<void>(batch.submit());
   });
   is_open.wait();
   with.a.reset();
-  is_gone.count_down();
+  is_destroyed.count_down();
   poster.join();
 }
-void queue_taken_down_by_its_last_user() {
+void destroy_qp_by_its_user() {
   pair with;
   with.b->queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   std::thread([&, mine = std::move(with.a)]() mutable {
     send(mine->queue, {.id = 1, .signaled = true}, with.memory.slice(0, 8)).value();
-    take_good(mine->sends, 1);
+    take_successful(mine->sends, 1);
     mine.reset();
   }).join();
-  take_good(with.b->receives, 1);
+  take_successful(with.b->receives, 1);
 }
 
-// Two threads wait for the ends of their own requests in one queue; each throws away the other's.
-void own_completion_taken_by_another() {
+// Two threads poll one queue for their own requests and discard completions of the other thread.
+void poll_completions_of_other_thread() {
   pair with;
   for (std::uint64_t id : {11, 12})
     with.b->queue.post_receive({.id = id}, with.memory.slice(4096 + 64 * id, 64)).value();
   for (std::uint64_t id : {1, 2})
-    require(c_send(with.a->queue.native(), id, with.memory.slice(0, 8)) == 0, "a post is refused");
+    require(c_send(with.a->queue.native(), id, with.memory.slice(0, 8)) == 0, "the post failed");
   const auto wait_for = [&](std::uint64_t id, deadline until) {
     while (true) {
       const auto done = c_take(with.a->sends.native(), 1, until);
@@ -151,16 +151,16 @@ void own_completion_taken_by_another() {
   };
   std::latch second_has_its_own(1);
   std::thread second([&] {
-    require(wait_for(2, patiently()), "the second request does not end");
+    require(wait_for(2, long_deadline()), "the second request did not complete");
     second_has_its_own.count_down();
   });
   second_has_its_own.wait();
   second.join();
   bool found = true;
-  std::thread([&] { found = wait_for(1, briefly()); }).join();
-  if (!found) harmed("the end of the first request was taken by the thread of the second");
+  std::thread([&] { found = wait_for(1, short_deadline()); }).join();
+  if (!found) harmed("the second thread took the completion of the first request");
 }
-void every_handle_gets_its_own() {
+void handle_per_thread() {
   channels with;
   const auto pool = with.pool();
   auto into_first = with.b->post_receive(pool.take(64).value());
@@ -168,23 +168,25 @@ void every_handle_gets_its_own() {
   auto first = with.a->post_send(pool.take(64).value(), {.length = 8});
   auto second = with.a->post_send(pool.take(64).value(), {.length = 8});
   std::thread([&] {
-    require(second.wait(patiently())->has_value(), "the second does not end");
+    require(second.wait(long_deadline())->has_value(), "the second send did not complete");
   }).join();
   std::thread([&] {
-    require(first.wait(patiently())->has_value(), "the first does not end");
+    require(first.wait(long_deadline())->has_value(), "the first send did not complete");
   }).join();
-  require(into_first.wait(patiently())->has_value() && into_second.wait(patiently())->has_value(),
-          "no message");
-  held("the handle of the first had its end, though the thread of the second polled it");
+  require(into_first.wait(long_deadline())->has_value() &&
+              into_second.wait(long_deadline())->has_value(),
+          "no message arrived");
+  verified("the first handle has its result although the second thread polled its completion");
 }
-void a_queue_for_each_thread() {
+void queue_pair_per_thread() {
   pair one;
   pair two;
   const auto run = [](pair& mine) {
     mine.b->queue.post_receive({.id = 1}, mine.memory.slice(4096, 64)).value();
     send(mine.a->queue, {.id = 2, .signaled = true}, mine.memory.slice(0, 8)).value();
-    require(take_good(mine.a->sends, 1)[0].id() == 2, "another's end");
-    take_good(mine.b->receives, 1);
+    require(take_successful(mine.a->sends, 1)[0].id() == 2,
+            "the completion belongs to another request");
+    take_successful(mine.b->receives, 1);
   };
   std::thread first([&] { run(one); });
   std::thread second([&] { run(two); });
@@ -192,19 +194,19 @@ void a_queue_for_each_thread() {
   second.join();
 }
 
-// Two threads connect one queue pair, each to the peer that it was asked for.
-struct loose_ends {
+// Two threads connect one queue pair, each to another peer.
+struct three_queue_pairs {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
-  memory_region memory = pd.allocate(64 * 1024, every_right).value();
+  memory_region memory = pd.allocate(64 * 1024, all_access).value();
   completion_queue cq = device.create_cq(64).value();
   prepared_queue_pair<rc> shared =
       pd.create_qp<rc>(cq, cq, {.reliability = {.rnr_retry_count = 0}}).value();
   prepared_queue_pair<rc> first = pd.create_qp<rc>(cq, cq).value();
   prepared_queue_pair<rc> second = pd.create_qp<rc>(cq, cq).value();
 };
-void connected_by_two() {
-  loose_ends with;
+void connect_by_two_threads() {
+  three_queue_pairs with;
   const auto to_shared = with.shared.endpoint();
   const auto to_first = with.first.endpoint();
   const auto to_second = with.second.endpoint();
@@ -219,7 +221,7 @@ void connected_by_two() {
   });
   std::thread of_second([&] {
     first_is_done.wait();
-    // Refused: it is ready already. "Another thread was faster."
+    // The mistake: the failure is ignored, because the queue pair is already in RTR.
     static_cast<void>(with.shared.modify(with.shared.rtr_attributes(to_second).value()));
     static_cast<void>(with.shared.modify(with.shared.rts_attributes(to_second)));
   });
@@ -230,23 +232,23 @@ void connected_by_two() {
   first.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   second.post_receive({.id = 2}, with.memory.slice(8192, 64)).value();
   send(shared, {.id = 3, .signaled = true}, with.memory.slice(0, 14)).value();
-  for (const auto& done : take_good(with.cq, 2))
+  for (const auto& done : take_successful(with.cq, 2))
     if (done.id() == 1)
-      harmed("the first peer got: " + text_at(with.memory.bytes().subspan(4096), 14));
+      harmed("the first peer received: " + text_at(with.memory.bytes().subspan(4096), 14));
 }
-void connected_by_one() {
-  loose_ends with;
+void connect_by_one_thread() {
+  three_queue_pairs with;
   const auto to_shared = with.shared.endpoint();
   const auto to_second = with.second.endpoint();
   auto second = std::move(with.second).handshake(to_shared).value();
   auto shared = std::move(with.shared).handshake(to_second).value();
   second.post_receive({.id = 2}, with.memory.slice(8192, 64)).value();
   send(shared, {.id = 3, .signaled = true}, with.memory.slice(0, 14)).value();
-  take_good(with.cq, 2);
+  take_successful(with.cq, 2);
 }
 
-// A thread that has a pass over the queue open polls it once more, in a function that it calls.
-void polled_inside_of_a_pass() {
+// Between ibv_start_poll and ibv_end_poll, a called function polls the same queue again.
+void start_poll_within_poll() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
   auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
@@ -258,15 +260,15 @@ void polled_inside_of_a_pass() {
     send(queue, {.id = id, .signaled = true}, with.memory.slice(0, 8)).value();
   ibv_cq_ex* const native = lazy.native_extended();
   ibv_poll_cq_attr attributes{};
-  const auto until = patiently();
+  const auto until = long_deadline();
   while (ibv_start_poll(native, &attributes) != 0 && !until.expired()) continue;
-  // A function that is called in between: it takes a refusal for "nothing there yet".
+  // The called function treats the failure as an empty queue.
   bool came = false;
-  for (const auto end = briefly(); !came && !end.expired();)
+  for (const auto end = short_deadline(); !came && !end.expired();)
     came = ibv_start_poll(native, &attributes) == 0;
-  if (!came) harmed("there are completions, and the second poll never gets one");
+  if (!came) harmed("the queue has completions, and the second poll never returns one");
 }
-void poll_inside_of_a_pass() {
+void poll_within_poll() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
   auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
@@ -274,11 +276,11 @@ void poll_inside_of_a_pass() {
   auto queue = std::move(prepared).handshake(itself).value();
   queue.post_receive({.id = 1}, with.memory.slice(4096, 64)).value();
   send(queue, {.id = 3, .signaled = true}, with.memory.slice(0, 8)).value();
-  for (const auto until = patiently(); !until.expired();)
+  for (const auto until = long_deadline(); !until.expired();)
     for (const auto& each : lazy.poll())
       if (each.id() != 0) static_cast<void>(lazy.poll());
 }
-void poll_after_the_pass() {
+void poll_after_poll() {
   pair with;
   auto lazy = with.device.create_extended_cq(16).value();
   auto prepared = with.pd.create_qp<rc>(lazy, lazy).value();
@@ -289,76 +291,77 @@ void poll_after_the_pass() {
   for (std::uint64_t id : {3, 4})
     send(queue, {.id = id, .signaled = true}, with.memory.slice(0, 8)).value();
   std::size_t seen = 0;
-  for (const auto until = patiently(); seen == 0 && !until.expired();)
+  for (const auto until = long_deadline(); seen == 0 && !until.expired();)
     for (const auto& each : lazy.poll()) {
       require(each.ok(), "a request failed");
       ++seen;
       break;
     }
-  take_good(lazy, 4 - seen);
+  take_successful(lazy, 4 - seen);
 }
 
-constexpr crate one_borrow_for_a_batch = {
+constexpr crate batch_borrows_queue_pair = {
     answer::yes, "a batch borrows its queue pair exclusively, and dropping it aborts it"};
 constexpr crate no_extended_posts = {answer::absent, "it has no ibv_wr_* interface"};
 
 constexpr std::array entries = {
-    entry{.name = "batch_left_open_blocks_other_threads",
+    entry{.name = "unfinished_batch_blocks_other_threads",
           .kind = "threads",
           .mistake = "an early return between ibv_wr_start and ibv_wr_complete",
           .seen = "ibv_wr_post(3): ibv_wr_start is followed by ibv_wr_complete or ibv_wr_abort",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "the batch gave the queue back when it went",
-          .ibverbs = one_borrow_for_a_batch,
+          .words = "the destructor of the batch released the queue",
+          .ibverbs = batch_borrows_queue_pair,
           .ibverbs_rs = no_extended_posts,
           .rrddmma = no_extended_posts,
-          .harmful = &batch_left_open,
-          .caught = &batch_dropped,
-          .twin = &batch_dropped},
-    entry{.name = "request_number_set_outside_of_the_batch",
+          .harmful = &start_without_complete,
+          .caught = &destroy_batch_without_submit,
+          .twin = &destroy_batch_without_submit},
+    entry{.name = "wr_id_set_outside_of_the_batch",
           .kind = "threads",
-          .mistake = "two threads set wr_id of a queue before they call ibv_wr_start",
+          .mistake = "two threads set wr_id of a queue before ibv_wr_start",
           .seen = "ibv_wr_post(3): wr_id and wr_flags are set between start and the operation",
           .does = harm::wrong_data,
           .caught_by = level::unwritable,
-          .words = "the number is said with the request",
-          .ibverbs = one_borrow_for_a_batch,
+          .words = "the ID is part of the request",
+          .ibverbs = batch_borrows_queue_pair,
           .ibverbs_rs = no_extended_posts,
           .rrddmma = no_extended_posts,
-          .harmful = &number_set_outside,
-          .caught = &number_said_with_the_request,
-          .twin = &number_said_with_the_request},
-    entry{.name = "queue_destroyed_under_a_posting_thread",
+          .harmful = &set_wr_id_before_start,
+          .caught = &set_id_within_batch,
+          .twin = &set_id_within_batch},
+    entry{.name = "qp_destroyed_under_a_posting_thread",
           .kind = "threads",
-          .mistake = "one thread destroys the queue pair, another one is about to post to it",
+          .mistake = "one thread destroys the queue pair before another thread posts to it",
           .seen = "Mooncake PR #1903: use after free in ibv_post_send; rdmapp qp.cc:322",
           .does = harm::crash,
           .caught_by = level::stop,
           .words = "a request was posted to a destroyed queue: queue pair",
-          .ibverbs = one_borrow_for_a_batch,
+          .ibverbs = batch_borrows_queue_pair,
           .ibverbs_rs = {answer::yes, "every operation borrows its channel exclusively"},
           .rrddmma = unknown,
-          .harmful = &queue_taken_down_by_another,
-          .caught = &batch_of_a_queue_that_is_gone,
-          .twin = &queue_taken_down_by_its_last_user},
+          .harmful = &post_to_destroyed_qp,
+          .caught = &submit_batch_of_destroyed_qp,
+          .twin = &destroy_qp_by_its_user},
     entry{.name = "completion_taken_by_the_wrong_thread",
           .kind = "threads",
-          .mistake = "two threads poll one queue, each for its own request, and drop the rest",
+          .mistake =
+              "two threads poll one queue for their own requests and discard other completions",
           .seen = "rdma-core ibv_poll_cq(3): a poll takes whatever completed; ibverbs-rs "
-                  "cached_completion_queue parks what is of others",
+                  "cached_completion_queue stores completions of others",
           .does = harm::hang,
           .caught_by = level::unwritable,
-          .words = "the handle of the first had its end",
-          .ibverbs = {answer::no, "a poll gives whatever completed to whoever polls"},
-          .ibverbs_rs = {answer::yes, "completions of other requests are parked by their number"},
-          .rrddmma = {answer::no, "a poll gives whatever completed to whoever polls"},
-          .harmful = &own_completion_taken_by_another,
-          .caught = &every_handle_gets_its_own,
-          .twin = &a_queue_for_each_thread},
+          .words = "the first handle has its result",
+          .ibverbs = {answer::no, "a poll returns completions of all threads"},
+          .ibverbs_rs = {answer::yes, "completions of other requests are stored by wr_id"},
+          .rrddmma = {answer::no, "a poll returns completions of all threads"},
+          .harmful = &poll_completions_of_other_thread,
+          .caught = &handle_per_thread,
+          .twin = &queue_pair_per_thread},
     entry{.name = "queue_pair_connected_by_two_threads",
           .kind = "threads",
-          .mistake = "two threads connect one queue pair; the second takes its refusal for done",
+          .mistake = "two threads connect one queue pair; the second ignores its failure",
           .seen = "ibv_modify_qp(3): EINVAL for a transition that the state does not allow",
           .does = harm::wrong_data,
           .caught_by = level::compiler,
@@ -366,22 +369,22 @@ constexpr std::array entries = {
           .ibverbs = {answer::yes, "handshake consumes the prepared queue pair"},
           .ibverbs_rs = {answer::yes, "handshake consumes the prepared queue pair"},
           .rrddmma = {answer::yes, "bind_peer panics the second time"},
-          .harmful = &connected_by_two,
+          .harmful = &connect_by_two_threads,
           .caught = nullptr,
-          .twin = &connected_by_one},
-    entry{.name = "queue_polled_inside_of_a_pass_over_it",
+          .twin = &connect_by_one_thread},
+    entry{.name = "cq_polled_while_being_polled",
           .kind = "threads",
           .mistake = "between ibv_start_poll and ibv_end_poll the thread polls the queue again",
           .seen = "rdma-core providers/rxe/rxe.c: start_poll holds the queue's lock until end_poll",
           .does = harm::hang,
           .caught_by = level::stop,
           .words = "a thread opened a second pass over a completion queue",
-          .ibverbs = {answer::no, "documented only: a second poll of the thread locks up"},
+          .ibverbs = {answer::no, "only its documentation states that a second poll blocks"},
           .ibverbs_rs = {answer::absent, "it has no extended completion queues"},
           .rrddmma = {answer::absent, "it has no extended completion queues"},
-          .harmful = &polled_inside_of_a_pass,
-          .caught = &poll_inside_of_a_pass,
-          .twin = &poll_after_the_pass},
+          .harmful = &start_poll_within_poll,
+          .caught = &poll_within_poll,
+          .twin = &poll_after_poll},
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using verbena::bringup::address;
 using verbena::bringup::parse_address;
 
-TEST(address, all_spellings_are_parsed) {
+TEST(address, all_forms_are_parsed) {
   const auto same = [](std::string_view text, const std::string& host, std::uint16_t port) {
     EXPECT_EQ(parse_address(text, 7).value(), (address{.host = host, .port = port})) << text;
   };

@@ -23,7 +23,8 @@ using kind = advertisement_kind;
 const remote_region somewhere({.address = 0x1000, .length = 4096, .key = remote_key(0x55)});
 const access_flags readable = access::remote_read;
 
-std::uint32_t lend(advertisement_table& from, advertisement_table& to, const std::string& name) {
+std::uint32_t advertise_to(advertisement_table& from, advertisement_table& to,
+                           const std::string& name) {
   advertisement_message message;
   const auto number = from.advertise(somewhere, readable, name, message).value();
   EXPECT_EQ(to.take(message).value(), (advertisement_update{kind::advertised, number}));
@@ -33,8 +34,8 @@ std::uint32_t lend(advertisement_table& from, advertisement_table& to, const std
 TEST(advertisement_table, buffers_are_returned_in_order_and_by_name) {
   advertisement_table here;
   advertisement_table there;
-  const auto first = lend(here, there, "first");
-  const auto second = lend(here, there, "second");
+  const auto first = advertise_to(here, there, "first");
+  const auto second = advertise_to(here, there, "second");
   EXPECT_EQ(there.pending(), 2U);
   EXPECT_EQ(there.find("second").value().number, second);
   const auto got = there.next().value();
@@ -78,13 +79,13 @@ TEST(advertisement_table, use_of_a_moved_from_table_stops_the_program) {
 TEST(advertisement_table, revoked_buffer_is_released) {
   advertisement_table here;
   advertisement_table there;
-  const auto number = lend(here, there, "lent");
-  const auto kept = lend(here, there, "kept");
+  const auto number = advertise_to(here, there, "lent");
+  const auto kept = advertise_to(here, there, "kept");
   EXPECT_EQ(there.take(here.revoke(number).value()).value().kind, kind::revoked);
   EXPECT_FALSE(there.is_usable(number));
   EXPECT_FALSE(there.find("lent"));
-  EXPECT_EQ(there.next().value().number, kept) << "a revoked buffer is not handed out";
-  EXPECT_TRUE(here.is_advertised(number)) << "requests may still be on their way";
+  EXPECT_EQ(there.next().value().number, kept) << "next() does not return a revoked buffer";
+  EXPECT_TRUE(here.is_advertised(number)) << "requests of the peer may still be in flight";
   EXPECT_EQ(here.revoke(number).error().code(), EALREADY);
   EXPECT_EQ(here.take(there.release(number).value()).value(),
             (advertisement_update{kind::released, number}));
@@ -93,11 +94,11 @@ TEST(advertisement_table, revoked_buffer_is_released) {
   EXPECT_EQ(there.release(number).error().code(), ENOENT);
 }
 
-// Both begin to end a buffer at once: the question meets one who has given it back.
+// Both sides end the use of one buffer at the same time: the revocation and the release cross.
 TEST(advertisement_table, crossing_messages_keep_both_tables_consistent) {
   advertisement_table here;
   advertisement_table there;
-  const auto number = lend(here, there, "");
+  const auto number = advertise_to(here, there, "");
   const auto question = here.revoke(number).value();
   const auto answer = there.release(number).value();
   EXPECT_TRUE(there.take(question));
@@ -154,7 +155,8 @@ TEST(advertisement_table, protocol_violation_of_the_peer_returns_an_error) {
   EXPECT_THAT(words(message), HasSubstr("exceeds the limit"));
 }
 
-// Cut, flipped or made up: refused, or the very message that it encodes to; the book stays whole.
+// Truncated, modified and random messages are rejected, or decoded to the value that encodes to
+// their bytes. The table stays consistent.
 TEST(advertisement_table, random_bytes_do_not_change_the_table) {
   std::mt19937 random(6);
   advertisement_message message;
@@ -172,7 +174,7 @@ TEST(advertisement_table, random_bytes_do_not_change_the_table) {
     if (!taken) continue;
     ++accepted;
     const auto got = book.next();
-    if (!got) continue;  // read as a revocation of nothing
+    if (!got) continue;  // decoded as a revocation of an unknown buffer
     EXPECT_LE(got->name.size(), max_buffer_name);
     EXPECT_FALSE(got->access.empty());
     EXPECT_NE(got->region, somewhere.slice(0, 0));
@@ -181,7 +183,7 @@ TEST(advertisement_table, random_bytes_do_not_change_the_table) {
   EXPECT_LT(accepted, 400);
 }
 
-// Two books and two wires in random order: at the end each side knows what the other thinks.
+// Random calls and random delivery between two tables: at the end both tables agree.
 TEST(advertisement_table, random_calls_keep_both_tables_consistent) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
@@ -219,7 +221,7 @@ TEST(advertisement_table, random_calls_keep_both_tables_consistent) {
     for (int i = 0; i < 300; ++i) step(static_cast<unsigned>(random() % 5));
     for (int i = 0; i < 1000; ++i) step(2 + static_cast<unsigned>(i % 3));
     EXPECT_TRUE(to_borrower.empty() && to_lender.empty() && borrowed.empty());
-    EXPECT_TRUE(lent.empty()) << "what the borrower gave back is with the lender";
+    EXPECT_TRUE(lent.empty()) << "every released buffer is known to its owner";
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whatever is offered: both sides come to the same result, and no one is asked for more than it
-// offered. decisions.inc has the choice for each situation.
+// Both sides reach the same decision for random offers, and no value exceeds the offers.
+// decisions.inc lists the decision for each situation.
 #include "verbena/bringup/agreement.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ void expect_within(const agreement& made, const offer& ours, const offer& theirs
   EXPECT_TRUE(one.gid != other.gid || ours.host == theirs.host);
 }
 
-TEST(decision, both_sides_reach_one_decision) {
+TEST(decision, both_sides_reach_the_same_decision) {
   std::mt19937 random(4);
   int agreed = 0;
   int refused = 0;
@@ -84,13 +84,13 @@ TEST(decision, both_sides_reach_one_decision) {
   EXPECT_GT(refused, 1000);
 }
 
-// The order in which a port lists its addresses changes positions, not addresses.
+// The order of the GID table changes the indexes of the selected GIDs, not their addresses.
 TEST(decision, order_of_addresses_does_not_change_the_decision) {
   std::mt19937 random(5);
   for (int round = 0; round < 1500; ++round) {
     const offer ours = random_offer(random);
     const offer theirs = random_offer(random);
-    if (ours.link_layer == link_layer::infiniband) continue;  // its subnet is the first one's
+    if (ours.link_layer == link_layer::infiniband) continue;  // the first GID defines its subnet
     offer turned = ours;
     std::ranges::reverse(turned.gids);
     const auto first = decide(ours, theirs);

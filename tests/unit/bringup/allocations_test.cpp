@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors of timeouts do not allocate, so that a loop of short waits does not.
+// Timeout errors do not allocate, so loops of short waits do not allocate.
 #include <gtest/gtest.h>
 
 #include <chrono>

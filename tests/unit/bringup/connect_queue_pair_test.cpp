@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Both sides in one process, on the software device. Retries of the device are off where a message
-// could come too early, so that only the ready handshake makes it arrive.
+// Both sides in one process, on the software device. Where a message could arrive too early, the
+// retries of the device are disabled, so that it arrives only because of the ready handshake.
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using verbena::bringup::stream;
 
 constexpr std::size_t message_bytes = 4096;
 
-/// One side: its own context, domain, queue, buffer and queue pair.
+/// One side, with its own context, protection domain, completion queue, buffer and queue pair.
 struct connecting_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
@@ -41,7 +41,7 @@ struct connecting_side {
     return connect_queue_pair(prepare(), peer, until,
                               [this](queue_pair<rc>& made) { return post_receive(made); });
   }
-  /// Sends a pattern at once, and returns what came from the peer.
+  /// Sends a pattern immediately and returns the bytes that the peer sent.
   std::vector<std::byte> send_and_receive(queue_pair<rc>& over, unsigned char seed) {
     const auto out = buffer.bytes().last(message_bytes);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(seed + i * 7);
@@ -60,7 +60,7 @@ struct connecting_side {
   }
 };
 
-/// The offer of a peer of `of`: its offer with the number of a queue pair that does not exist.
+/// Returns the offer of a peer of `of`, with the number of a queue pair that does not exist.
 std::vector<std::byte> offer_to(connecting_side& of) {
   auto [server, client] = connected();
   bringup::offer heard;
@@ -79,11 +79,11 @@ TEST(connect_queue_pair, returns_after_both_sides_posted_receives) {
     auto [server, client] = connected();
     connecting_side here;
     connecting_side there;
-    std::vector<std::byte> at_there;
+    std::vector<std::byte> result_there;
     std::thread other([&, &end = client] {
       auto connected = there.connect(end).value();
-      at_there = there.send_and_receive(connected, 1);
-      end.send({}, soon()).value();  // the other side must be done before the queue pair goes
+      result_there = there.send_and_receive(connected, 1);
+      end.send({}, soon()).value();  // keep the queue pair until the peer has finished
       end.receive(soon()).value();
     });
     auto connected = here.connect(server).value();
@@ -92,7 +92,7 @@ TEST(connect_queue_pair, returns_after_both_sides_posted_receives) {
     other.join();
     const auto sent_here = here.buffer.bytes().last(message_bytes);
     const auto sent_there = there.buffer.bytes().last(message_bytes);
-    ASSERT_TRUE(std::ranges::equal(at_there, sent_here));
+    ASSERT_TRUE(std::ranges::equal(result_there, sent_here));
     ASSERT_TRUE(std::ranges::equal(at_here, sent_there));
     ASSERT_FALSE(std::ranges::equal(at_here, sent_here));
   }
@@ -116,9 +116,9 @@ TEST(connect_queue_pair, local_failure_is_reported_to_the_peer) {
   auto [server, client] = connected();
   connecting_side here;
   connecting_side there;
-  result<void> at_there;
+  result<void> result_there;
   std::thread other([&, &end = client] {
-    if (auto made = there.connect(end); !made) at_there = std::move(made).error();
+    if (auto made = there.connect(end); !made) result_there = std::move(made).error();
   });
   const auto made =
       connect_queue_pair(here.prepare(), server, soon(), [](queue_pair<rc>&) -> result<void> {
@@ -127,27 +127,27 @@ TEST(connect_queue_pair, local_failure_is_reported_to_the_peer) {
   other.join();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), ENOMEM);
-  ASSERT_FALSE(at_there);
-  EXPECT_EQ(at_there.error().code(), ECONNABORTED);
-  EXPECT_THAT(at_there.error().message(), HasSubstr("no memory for the receives"));
+  ASSERT_FALSE(result_there);
+  EXPECT_EQ(result_there.error().code(), ECONNABORTED);
+  EXPECT_THAT(result_there.error().message(), HasSubstr("no memory for the receives"));
 }
 
 TEST(connect_queue_pair, invalid_offer_fails_on_both_sides) {
   auto [server, client] = connected();
   connecting_side here;
-  result<void> at_there;
+  result<void> result_there;
   std::thread other([&, &end = client] {
     const std::vector<std::byte> nonsense(80, std::byte{0xff});
     static_cast<void>(end.exchange(bringup::frame_type::offer, nonsense, soon()));
     auto answer = end.exchange(bringup::frame_type::ready, {}, soon());
-    if (!answer) at_there = std::move(answer).error();
+    if (!answer) result_there = std::move(answer).error();
   });
   const auto made = here.connect(server);
   other.join();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::protocol);
-  ASSERT_FALSE(at_there);
-  EXPECT_EQ(at_there.error().code(), ECONNABORTED);
+  ASSERT_FALSE(result_there);
+  EXPECT_EQ(result_there.error().code(), ECONNABORTED);
 }
 
 TEST(connect_queue_pair, peer_closing_before_ready_returns_econnreset) {
@@ -170,7 +170,7 @@ TEST(connect_queue_pair, deadline_applies_to_all_steps) {
   const auto offered = offer_to(here);
   std::thread other(
       [&, &end = client] { end.exchange(bringup::frame_type::offer, offered, soon()).value(); });
-  const auto made = here.connect(server, deadline::after(200ms));  // but it never gets ready
+  const auto made = here.connect(server, deadline::after(200ms));  // the peer never gets ready
   other.join();
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().kind(), error_kind::timed_out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions of decisions.inc.
+// Declares the functions that decisions.inc names.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every row of the table of decisions; here those that two offers make, without a device.
+// Checks every row of the table of decisions. This file has the rows that need no device.
 #include "tests/unit/bringup/decisions.hpp"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,8 @@ using namespace offers;
 
 constexpr auto v1 = gid_type::roce_v1;
 
-/// The result that the side of `ours` reads. The peer gets an equal result.
-std::string told(const offer& ours, const offer& theirs) {
+/// Returns the decision for two offers, or the mismatch, as text. Both sides must decide equally.
+std::string decision_text(const offer& ours, const offer& theirs) {
   const auto decided = bringup::decide(ours, theirs);
   EXPECT_EQ(decided.has_value(), bringup::decide(theirs, ours).has_value());
   return decided ? to_string(*decided, ours, theirs) : decided.error().text;
@@ -27,158 +27,167 @@ std::string told(const offer& ours, const offer& theirs) {
 offer here(std::vector<offered_gid> gids) { return adapter(1, std::move(gids)); }
 offer there(std::vector<offered_gid> gids) { return adapter(2, std::move(gids)); }
 
-/// Two adapters of one subnet, changed.
+/// Returns the decision for two adapters of one subnet whose offers `change` has modified.
 template <class Change>
-std::string told_after(Change&& change) {
+std::string decision_text_of_changed_offers(Change&& change) {
   offer ours = here({entry("10.0.0.1/24")});
   offer theirs = there({entry("10.0.0.2/24")});
   change(ours, theirs);
-  return told(ours, theirs);
+  return decision_text(ours, theirs);
 }
 
 }  // namespace
 
 std::string one_ipv4_subnet() {
-  return told(here({entry("fe80::1"), entry("2001:db8::1/64"), entry("10.0.0.1/24")}),
-              there({entry("fe80::2"), entry("10.0.0.2/24"), entry("2001:db8::2/64")}));
+  return decision_text(here({entry("fe80::1"), entry("2001:db8::1/64"), entry("10.0.0.1/24")}),
+                       there({entry("fe80::2"), entry("10.0.0.2/24"), entry("2001:db8::2/64")}));
 }
 std::string one_ipv6_subnet() {
-  return told(here({entry("10.1.0.1/24"), entry("2001:db8::1/64"), entry("fe80::1")}),
-              there({entry("10.2.0.1/24"), entry("2001:db8::2/64"), entry("fe80::2")}));
+  return decision_text(here({entry("10.1.0.1/24"), entry("2001:db8::1/64"), entry("fe80::1")}),
+                       there({entry("10.2.0.1/24"), entry("2001:db8::2/64"), entry("fe80::2")}));
 }
 std::string second_subnet() {
-  return told(here({entry("10.1.0.1/24"), entry("10.2.0.1/24")}),
-              there({entry("10.3.0.1/24"), entry("10.2.0.2/24")}));
+  return decision_text(here({entry("10.1.0.1/24"), entry("10.2.0.1/24")}),
+                       there({entry("10.3.0.1/24"), entry("10.2.0.2/24")}));
 }
 std::string narrowest_subnet() {
-  return told(here({entry("10.0.0.1/8"), entry("10.1.0.1/24")}),
-              there({entry("10.0.0.2/8"), entry("10.1.0.2/24")}));
+  return decision_text(here({entry("10.0.0.1/8"), entry("10.1.0.1/24")}),
+                       there({entry("10.0.0.2/8"), entry("10.1.0.2/24")}));
 }
 std::string both_types() {
-  return told(here({entry("10.0.0.1/24", v1), entry("10.0.0.1/24")}),
-              there({entry("10.0.0.2/24", v1), entry("10.0.0.2/24")}));
+  return decision_text(here({entry("10.0.0.1/24", v1), entry("10.0.0.1/24")}),
+                       there({entry("10.0.0.2/24", v1), entry("10.0.0.2/24")}));
 }
-std::string v1_on_both() {
-  return told(here({entry("10.0.0.1/24", v1)}), there({entry("10.0.0.2/24", v1)}));
+std::string only_v1_on_both_sides() {
+  return decision_text(here({entry("10.0.0.1/24", v1)}), there({entry("10.0.0.2/24", v1)}));
 }
 std::string routed_subnets() {
-  return told(here({routed(entry("10.1.0.1/24"))}), there({routed(entry("10.2.0.1/24"))}));
+  return decision_text(here({routed(entry("10.1.0.1/24"))}), there({routed(entry("10.2.0.1/24"))}));
 }
-std::string same_bridge_address() {
-  return told(here({entry("172.17.0.1/16"), entry("10.0.0.1/24")}),
-              there({entry("172.17.0.1/16"), entry("10.0.0.2/24")}));
+std::string common_bridge_address_and_subnet() {
+  return decision_text(here({entry("172.17.0.1/16"), entry("10.0.0.1/24")}),
+                       there({entry("172.17.0.1/16"), entry("10.0.0.2/24")}));
 }
 std::string one_host() {
   const offer side = here({entry("fe80::1"), entry("10.0.0.1/24"), entry("10.0.0.9/24")});
-  return told(side, side);
+  return decision_text(side, side);
 }
 std::string loopback_of_one_host() {
   const offer side = here({entry("127.0.0.1/8")});
-  return told(side, side);
+  return decision_text(side, side);
 }
-std::string link_local_alone() {
-  return told(here({entry("fe80::1"), entry("10.0.0.1/24")}), there({entry("fe80::2")}));
+std::string link_local_only() {
+  return decision_text(here({entry("fe80::1"), entry("10.0.0.1/24")}), there({entry("fe80::2")}));
 }
-std::string explicit_here() {
+std::string explicit_gid_on_one_side() {
   offer ours = here({entry("2001:db8::1/64")});
   ours.explicit_gid = true;
-  return told(ours, there({entry("10.0.0.2/24"), entry("fe80::2"), entry("2001:db8::2/64")}));
+  return decision_text(ours,
+                       there({entry("10.0.0.2/24"), entry("fe80::2"), entry("2001:db8::2/64")}));
 }
-std::string explicit_on_both() {
+std::string explicit_gid_on_both_sides() {
   offer ours = here({entry("10.1.0.1/24")});
   offer theirs = there({entry("10.2.0.1/24")});
   ours.explicit_gid = theirs.explicit_gid = true;
-  return told(ours, theirs);
+  return decision_text(ours, theirs);
 }
 
-std::string by_lid() { return told(infiniband(1, 3), infiniband(2, 7, "fe80::2")); }
+std::string by_lid() { return decision_text(infiniband(1, 3), infiniband(2, 7, "fe80::2")); }
 std::string by_gid_and_lid() {
   offer ours = infiniband(1, 3);
   ours.explicit_gid = true;
-  return told(ours, infiniband(2, 7, "fe80::2"));
+  return decision_text(ours, infiniband(2, 7, "fe80::2"));
 }
 
-std::string lesser_mtu() {
-  return told_after([](offer&, offer& theirs) { theirs.mtu = mtu::bytes_1024; });
+std::string smaller_mtu_of_peer() {
+  return decision_text_of_changed_offers(
+      [](offer&, offer& theirs) { theirs.mtu = mtu::bytes_1024; });
 }
-std::string wanted_mtu() {
-  return told_after([](offer& ours, offer&) { ours.mtu = mtu::bytes_512; });
+std::string mtu_option() {
+  return decision_text_of_changed_offers([](offer& ours, offer&) { ours.mtu = mtu::bytes_512; });
 }
 std::string read_depths() {
-  return told_after([](offer&, offer& theirs) {
+  return decision_text_of_changed_offers([](offer&, offer& theirs) {
     theirs.reliability.reads_as_initiator = 4;
     theirs.reliability.reads_as_target = 8;
   });
 }
 std::string ack_delay() {
-  return told_after([](offer&, offer& theirs) { theirs.reliability.ack_delay_exponent = 16; });
+  return decision_text_of_changed_offers(
+      [](offer&, offer& theirs) { theirs.reliability.ack_delay_exponent = 16; });
 }
 std::string inline_bytes() {
-  return told_after([](offer& ours, offer& theirs) {
+  return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
     ours.inline_bytes = 220;
     theirs.inline_bytes = 64;
   });
 }
 
 std::string rc_and_uc() {
-  return told_after(
+  return decision_text_of_changed_offers(
       [](offer&, offer& theirs) { theirs.transport = bringup::offered_transport::uc; });
 }
-std::string iwarp_there() {
-  return told_after([](offer&, offer& theirs) { theirs.fabric = bringup::fabric::iwarp; });
+std::string peer_is_iwarp() {
+  return decision_text_of_changed_offers(
+      [](offer&, offer& theirs) { theirs.fabric = bringup::fabric::iwarp; });
 }
-std::string iwarp_here() {
-  return told_after([](offer& ours, offer&) { ours.fabric = bringup::fabric::iwarp; });
+std::string local_device_is_iwarp() {
+  return decision_text_of_changed_offers(
+      [](offer& ours, offer&) { ours.fabric = bringup::fabric::iwarp; });
 }
-std::string port_down_there() {
-  return told_after([](offer&, offer& theirs) { theirs.port_up = false; });
+std::string peer_port_is_down() {
+  return decision_text_of_changed_offers([](offer&, offer& theirs) { theirs.port_up = false; });
 }
-std::string port_down_here() {
-  return told_after([](offer& ours, offer&) { ours.port_up = false; });
+std::string local_port_is_down() {
+  return decision_text_of_changed_offers([](offer& ours, offer&) { ours.port_up = false; });
 }
-std::string other_link_layer() { return told(here({entry("10.0.0.1/24")}), infiniband(2, 7)); }
-std::string soft_and_adapter() {
-  return told_after([](offer& ours, offer&) { ours.fabric = bringup::fabric::this_host; });
+std::string other_link_layer() {
+  return decision_text(here({entry("10.0.0.1/24")}), infiniband(2, 7));
 }
-std::string soft_on_two_hosts() {
-  return told_after(
+std::string soft0_and_adapter() {
+  return decision_text_of_changed_offers(
+      [](offer& ours, offer&) { ours.fabric = bringup::fabric::this_host; });
+}
+std::string soft0_on_two_hosts() {
+  return decision_text_of_changed_offers(
       [](offer& ours, offer& theirs) { ours.fabric = theirs.fabric = bringup::fabric::this_host; });
 }
 std::string other_partition() {
-  return told_after([](offer& ours, offer& theirs) {
+  return decision_text_of_changed_offers([](offer& ours, offer& theirs) {
     ours.partition_key = 0x8001;
     theirs.partition_key = 0x8002;
   });
 }
 std::string limited_members() {
-  return told_after(
+  return decision_text_of_changed_offers(
       [](offer& ours, offer& theirs) { ours.partition_key = theirs.partition_key = 0x0001; });
 }
-std::string no_subnet_manager() { return told(infiniband(1, 3), infiniband(2, 0)); }
+std::string no_subnet_manager() { return decision_text(infiniband(1, 3), infiniband(2, 0)); }
 std::string no_address() {
-  return told_after([](offer& ours, offer&) { ours.gids.clear(); });
+  return decision_text_of_changed_offers([](offer& ours, offer&) { ours.gids.clear(); });
 }
-std::string v1_peer() {
-  return told(here({entry("10.0.0.1/24")}), there({entry("10.0.0.2/24", v1)}));
+std::string peer_has_only_v1() {
+  return decision_text(here({entry("10.0.0.1/24")}), there({entry("10.0.0.2/24", v1)}));
 }
-std::string v1_here() {
-  return told(here({entry("10.0.0.1/24", v1)}), there({entry("10.0.0.2/24")}));
+std::string local_side_has_only_v1() {
+  return decision_text(here({entry("10.0.0.1/24", v1)}), there({entry("10.0.0.2/24")}));
 }
 std::string two_subnets() {
-  return told(here({entry("10.1.0.1/24")}), there({entry("10.2.0.1/24"), entry("fe80::2")}));
+  return decision_text(here({entry("10.1.0.1/24")}),
+                       there({entry("10.2.0.1/24"), entry("fe80::2")}));
 }
 std::string two_infiniband_subnets() {
-  return told(infiniband(1, 3), infiniband(2, 7, "fec0:0:0:1::2"));
+  return decision_text(infiniband(1, 3), infiniband(2, 7, "fec0:0:0:1::2"));
 }
-std::string only_the_bridge() {
-  return told(here({entry("172.17.0.1/16")}), there({entry("172.17.0.1/16")}));
+std::string only_bridge_address_is_common() {
+  return decision_text(here({entry("172.17.0.1/16")}), there({entry("172.17.0.1/16")}));
 }
 
 namespace {
 
 struct row {
   const char* name;
-  std::string (*told)();
+  std::string (*decision_text)();
   const char* words;
 };
 
@@ -190,9 +199,9 @@ constexpr row table[] = {
 #undef ROW
 #undef GROUP
 
-TEST(table_of_decisions, each_row_has_its_result) {
+TEST(table_of_decisions, each_row_results_in_the_listed_text) {
   for (const row& each : table)
-    EXPECT_THAT(each.told(), testing::HasSubstr(each.words)) << each.name;
+    EXPECT_THAT(each.decision_text(), testing::HasSubstr(each.words)) << each.name;
 }
 
 }  // namespace

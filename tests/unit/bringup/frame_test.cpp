@@ -22,7 +22,7 @@ bytes from_text(std::string_view text) {
   return {view.begin(), view.end()};
 }
 
-/// Feeds `input` in pieces of at most `piece` bytes; returns the bytes taken.
+/// Feeds `input` in pieces of at most `piece` bytes. Returns the number of consumed bytes.
 verbena::result<std::size_t> feed(frame_decoder& decoder, std::span<const std::byte> input,
                                   std::size_t piece) {
   std::size_t taken = 0;
@@ -147,8 +147,8 @@ TEST(frame_decoder, invalid_header_returns_an_error) {
   }
 }
 
-/// Whatever arrives: the decoder never takes more than its limit, and what it accepts encodes to
-/// the very bytes it was made of.
+/// Checks that the decoder stores no more than its limit, and that an accepted frame encodes to its
+/// input bytes.
 void check_one_input(std::span<const std::byte> input, std::mt19937& random) {
   frame_decoder decoder(limit);
   const auto fed = feed(decoder, input, 1 + random() % 64);
@@ -181,20 +181,20 @@ TEST(frame_decoder, random_mutations_are_decoded_or_rejected) {
     accepted += feed(probe, input, 4096).has_value() && probe.complete() ? 1 : 0;
     check_one_input(input, random);
   }
-  EXPECT_GT(accepted, 1000U);   // the mutations leave some frames whole …
-  EXPECT_LT(accepted, 19000U);  // … and break others
+  EXPECT_GT(accepted, 1000U);   // some mutated frames are valid
+  EXPECT_LT(accepted, 19000U);  // others are invalid
 }
 
-TEST(refusal, control_characters_are_replaced_and_text_truncated) {
+TEST(refusal, control_characters_are_replaced_and_long_text_is_truncated) {
   EXPECT_EQ(printable_refusal(from_text("disk\x1b[2Jfull\n")), "disk?[2Jfull?");
   EXPECT_EQ(printable_refusal({}), "without a reason");
   EXPECT_EQ(printable_refusal(bytes(2000, std::byte{'a'})), std::string(512, 'a'));
 }
 
-TEST(refusal, valid_utf_8_is_kept_other_bytes_are_replaced) {
+TEST(refusal, valid_utf_8_is_kept_and_other_bytes_are_replaced) {
   const std::string letters = "größer, \u65e5\u672c, \U0001f600";
   EXPECT_EQ(printable_refusal(from_text(letters)), letters);
-  EXPECT_EQ(printable_refusal(from_text("\xc2\x9b[2J")), "?[2J");  // a control sequence, too
+  EXPECT_EQ(printable_refusal(from_text("\xc2\x9b[2J")), "?[2J");  // also a control sequence
   for (const std::string_view wrong :
        {"\x9b", "\xff", "\xc3", "\xe6\x97", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80"})
     EXPECT_EQ(printable_refusal(from_text(wrong)), std::string(wrong.size(), '?'));

@@ -23,7 +23,7 @@ using verbena::error_kind;
 
 constexpr auto no_wait = std::chrono::nanoseconds(0);
 
-/// Collects what the library logs while it lives.
+/// Records the log messages of the library during its lifetime.
 class log_recorder {
  public:
   log_recorder() { verbena::set_log_hook(&record, this); }
@@ -45,8 +45,8 @@ class log_recorder {
   std::string text_;
 };
 
-/// A proper client connects, is accepted and served, whatever else is going on.
-void expect_service(bringup::listener& listening) {
+/// Expects that a valid client can connect and is served.
+void expect_client_is_served(bringup::listener& listening) {
   auto client =
       verbena::result<bringup::stream>(verbena::error(verbena::error_kind::os, 0, "not connected"));
   std::thread connecting([&] {
@@ -60,9 +60,9 @@ void expect_service(bringup::listener& listening) {
   EXPECT_EQ(served->receive(soon()).value(), bytes_from("hello"));
 }
 
-/// Lets the listener look at what has arrived until `done`.
+/// Polls the listener until `done()` returns true.
 template <class Done>
-void look_until(bringup::listener& listening, Done done) {
+void poll_until(bringup::listener& listening, Done done) {
   const auto limit = soon();
   while (!done() && !limit.expired()) {
     const auto nobody = listening.accept(deadline::after(1ms));
@@ -79,12 +79,13 @@ TEST(listener, port_0_selects_a_free_port) {
 
 TEST(listener, ipv6_peer_is_accepted) {
   auto six = bringup::listener::open({.host = "::1"});
-  if (six) return expect_service(*six);
-  EXPECT_THAT(six.error().message(), HasSubstr("::1"));  // a machine without IPv6 says so
+  if (six) return expect_client_is_served(*six);
+  EXPECT_THAT(six.error().message(),
+              HasSubstr("::1"));  // on a host without IPv6 the error names the address
 }
 
 TEST(listener, host_name_is_resolved) {
-  // A machine without /etc/hosts does not know itself; then the error names what is unknown.
+  // On a host without /etc/hosts, `localhost` is unknown and the error names it.
   addrinfo* found = nullptr;
   const bool known = ::getaddrinfo("localhost", nullptr, nullptr, &found) == 0;
   if (known) ::freeaddrinfo(found);
@@ -95,7 +96,7 @@ TEST(listener, host_name_is_resolved) {
     return;
   }
   auto named = std::move(opened).value();
-  expect_service(named);
+  expect_client_is_served(named);
   auto client =
       verbena::result<bringup::stream>(verbena::error(verbena::error_kind::os, 0, "not connected"));
   std::thread connecting([&] {
@@ -109,7 +110,7 @@ TEST(listener, host_name_is_resolved) {
 TEST(listener, wildcard_address_shows_ipv4_peers_as_ipv4) {
   auto listening = bringup::listener::open({}).value();
   const auto raw = raw_connection(listening.port());
-  say(raw, bringup::encode_greeting(bringup::spoken_versions));
+  send_bytes(raw, bringup::encode_greeting(bringup::spoken_versions));
   EXPECT_THAT(listening.accept(soon()).value().peer(), HasSubstr("127.0.0.1:"));
 }
 
@@ -140,23 +141,23 @@ TEST(listener, garbage_is_closed_and_logged) {
   log_recorder logged;
   auto listening = listen();
   const auto raw = raw_connection(listening.port());
-  say(raw, verbena::bytes_of("GET / HTTP/1.1\r\n"));
-  look_until(listening, [&] { return listening.statistics().garbage == 1; });
+  send_bytes(raw, verbena::bytes_of("GET / HTTP/1.1\r\n"));
+  poll_until(listening, [&] { return listening.statistics().garbage == 1; });
   EXPECT_THAT(logged.text(), HasSubstr("does not speak Verbena's bring-up"));
-  EXPECT_TRUE(hear_everything(raw).empty());  // and closed
-  expect_service(listening);
+  EXPECT_TRUE(read_until_closed(raw).empty());
+  expect_client_is_served(listening);
 }
 
 TEST(listener, peer_of_another_version_gets_the_greeting) {
   log_recorder logged;
   auto listening = listen();
   const auto raw = raw_connection(listening.port());
-  say(raw, bringup::encode_greeting({.lowest = 7, .highest = 8}));
-  look_until(listening, [&] { return listening.statistics().wrong_version == 1; });
+  send_bytes(raw, bringup::encode_greeting({.lowest = 7, .highest = 8}));
+  poll_until(listening, [&] { return listening.statistics().wrong_version == 1; });
   const auto ours = bringup::encode_greeting(bringup::spoken_versions);
-  EXPECT_EQ(hear_everything(raw), std::vector(ours.begin(), ours.end()));
+  EXPECT_EQ(read_until_closed(raw), std::vector(ours.begin(), ours.end()));
   EXPECT_THAT(logged.text(), HasSubstr("version 7 to 8"));
-  expect_service(listening);
+  expect_client_is_served(listening);
 }
 
 TEST(listener, slow_peers_do_not_delay_others) {
@@ -165,19 +166,19 @@ TEST(listener, slow_peers_do_not_delay_others) {
   std::vector<verbena::unique_fd> slow;
   for (int i = 0; i < 10; ++i) {
     slow.push_back(raw_connection(listening.port()));
-    say(slow.back(), std::span(whole).first(7));
+    send_bytes(slow.back(), std::span(whole).first(7));
   }
-  expect_service(listening);
-  // Slow is not wrong: who completes the greeting in time is served.
-  say(slow.front(), std::span(whole).subspan(7));
+  expect_client_is_served(listening);
+  // A slow peer that completes its greeting before the timeout is accepted.
+  send_bytes(slow.front(), std::span(whole).subspan(7));
   EXPECT_TRUE(listening.accept(soon()));
 }
 
 TEST(listener, silent_peer_is_closed_after_the_timeout) {
   auto listening = listen({.greeting_timeout = 1ms});
   const auto silent = raw_connection(listening.port());
-  look_until(listening, [&] { return listening.statistics().slow == 1; });
-  EXPECT_TRUE(hear_everything(silent).empty());
+  poll_until(listening, [&] { return listening.statistics().slow == 1; });
+  EXPECT_TRUE(read_until_closed(silent).empty());
 }
 
 TEST(listener, new_connection_replaces_the_oldest_slow_peer) {
@@ -185,17 +186,17 @@ TEST(listener, new_connection_replaces_the_oldest_slow_peer) {
   std::vector<verbena::unique_fd> slow;
   slow.reserve(8);
   for (int i = 0; i < 8; ++i) slow.push_back(raw_connection(listening.port()));
-  look_until(listening, [&] { return listening.statistics().slow == 5; });
-  EXPECT_TRUE(hear_everything(slow.front()).empty());
-  expect_service(listening);
+  poll_until(listening, [&] { return listening.statistics().slow == 5; });
+  EXPECT_TRUE(read_until_closed(slow.front()).empty());
+  expect_client_is_served(listening);
 }
 
-TEST(listener, complete_greeting_is_never_replaced) {
+TEST(listener, peer_with_a_complete_greeting_is_not_replaced) {
   auto listening = listen({.greeting_timeout = 1h, .max_greeting = 2});
   std::vector<verbena::unique_fd> good;
   for (int i = 0; i < 9; ++i) {
     good.push_back(raw_connection(listening.port()));
-    say(good.back(), bringup::encode_greeting({}));
+    send_bytes(good.back(), bringup::encode_greeting({}));
   }
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(listening.accept(soon()));
   EXPECT_EQ(listening.statistics().accepted, 9U);
@@ -205,8 +206,8 @@ TEST(listener, complete_greeting_is_never_replaced) {
 TEST(listener, peer_that_disconnects_is_counted) {
   auto listening = listen();
   raw_connection(listening.port()).reset();
-  look_until(listening, [&] { return listening.statistics().closed == 1; });
-  expect_service(listening);
+  poll_until(listening, [&] { return listening.statistics().closed == 1; });
+  expect_client_is_served(listening);
 }
 
 TEST(listener, fd_is_readable_after_a_connection) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The negotiation without I/O: both sides in one thread, their bytes carried by the test.
+// The negotiation without I/O: both sides in one thread; the test transfers their bytes.
 #include "verbena/bringup/negotiation.hpp"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ using testing::HasSubstr;
 using bytes = std::vector<std::byte>;
 using steps = bringup::negotiation<rc>;
 
-/// One side on the software device.
+/// One side of a negotiation, on the software device.
 struct local_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
@@ -46,8 +46,8 @@ struct local_side {
   }
 };
 
-/// Bytes in one direction: at most `fragment` of them arrive at once.
-void carry(steps& from, steps& to, std::size_t fragment) {
+/// Transfers the outgoing bytes of `from` to `to`, at most `fragment` bytes at once.
+void transfer(steps& from, steps& to, std::size_t fragment) {
   const auto out = from.outgoing();
   const auto count = std::min({out.size(), fragment, to.bytes_wanted()});
   if (count == 0) return;
@@ -61,7 +61,7 @@ void post_receive(steps& of, local_side& side) {
   of.set_ready();
 }
 
-/// Runs both sides to their ends.
+/// Runs both sides until both have succeeded or failed.
 void run(steps& one, local_side& first, steps& other, local_side& second,
          std::size_t fragment = 4096) {
   const auto limit = deadline::after(30s);
@@ -69,14 +69,14 @@ void run(steps& one, local_side& first, steps& other, local_side& second,
     const auto now = deadline::clock::now();
     one.advance(now);
     other.advance(now);
-    carry(one, other, fragment);
-    carry(other, one, fragment);
+    transfer(one, other, fragment);
+    transfer(other, one, fragment);
     if (one.status() == negotiation_status::waiting_for_receives) post_receive(one, first);
     if (other.status() == negotiation_status::waiting_for_receives) post_receive(other, second);
   }
 }
 
-/// The bytes of a complete negotiation that a peer sends, ready to be replayed.
+/// Returns the bytes that a peer sends in a complete negotiation.
 bytes bytes_of_peer() {
   local_side here;
   local_side there;
@@ -88,18 +88,18 @@ bytes bytes_of_peer() {
     const auto now = deadline::clock::now();
     one.advance(now);
     other.advance(now);
-    carry(one, other, 4096);
+    transfer(one, other, 4096);
     const auto out = other.outgoing();
     const auto count = std::min(out.size(), one.bytes_wanted());
     sent.insert(sent.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
-    carry(other, one, 4096);
+    transfer(other, one, 4096);
     if (one.status() == negotiation_status::waiting_for_receives) post_receive(one, here);
     if (other.status() == negotiation_status::waiting_for_receives) post_receive(other, there);
   }
   return sent;
 }
 
-/// Feeds `input`, as far as it is wanted.
+/// Feeds `input` until the negotiation accepts no more bytes.
 void feed(steps& to, std::span<const std::byte> input) {
   for (int calls = 0; calls < 1000; ++calls) {
     to.advance(deadline::clock::now());
@@ -121,9 +121,9 @@ TEST(negotiation_without_io, connects_two_queue_pairs_in_one_thread) {
   auto other = there.negotiate({.probing = probing::always});
   run(one, here, other, there);
   auto at_here = std::move(one).finish().value();
-  auto at_there = std::move(other).finish().value();
-  EXPECT_EQ(at_there.message, bytes(words.begin(), words.end()));
-  EXPECT_EQ(at_here.terms->ours, at_there.terms->theirs);
+  auto result_there = std::move(other).finish().value();
+  EXPECT_EQ(result_there.message, bytes(words.begin(), words.end()));
+  EXPECT_EQ(at_here.terms->ours, result_there.terms->theirs);
 
   std::ranges::copy(words, here.buffer.bytes().begin() + 32);
   auto batch = at_here.queue.start_send();
@@ -135,7 +135,7 @@ TEST(negotiation_without_io, connects_two_queue_pairs_in_one_thread) {
   EXPECT_TRUE(std::ranges::equal(there.buffer.bytes().first(words.size()), words));
 }
 
-TEST(negotiation_without_io, fed_byte_by_byte_connects) {
+TEST(negotiation_without_io, input_in_single_bytes_connects) {
   local_side here;
   local_side there;
   auto one = here.negotiate();
@@ -145,7 +145,7 @@ TEST(negotiation_without_io, fed_byte_by_byte_connects) {
   EXPECT_TRUE(std::move(other).finish());
 }
 
-TEST(negotiation_without_io, leaves_bytes_behind_its_end) {
+TEST(negotiation_without_io, bytes_after_the_last_frame_are_not_consumed) {
   local_side here;
   auto input = bytes_of_peer();
   const auto end = input.size();
@@ -164,7 +164,7 @@ TEST(negotiation_without_io, leaves_bytes_behind_its_end) {
   EXPECT_EQ(one.bytes_wanted(), 0U);
 }
 
-TEST(negotiation_without_io, truncated_anywhere_reports_a_closed_connection) {
+TEST(negotiation_without_io, truncated_input_reports_a_closed_connection) {
   local_side here;
   const auto input = bytes_of_peer();
   for (std::size_t length = 0; length < input.size(); length += length < 24 ? 1 : 5) {
@@ -178,7 +178,7 @@ TEST(negotiation_without_io, truncated_anywhere_reports_a_closed_connection) {
   }
 }
 
-TEST(negotiation_without_io, changed_bytes_never_crash_or_hang) {
+TEST(negotiation_without_io, modified_input_does_not_crash_or_hang) {
   local_side here;
   const auto input = bytes_of_peer();
   for (std::size_t at = 0; at < input.size(); at += 3) {
@@ -196,7 +196,7 @@ TEST(negotiation_without_io, changed_bytes_never_crash_or_hang) {
   }
 }
 
-TEST(negotiation_without_io, garbage_for_a_greeting_names_the_peer_and_its_bytes) {
+TEST(negotiation_without_io, invalid_greeting_returns_an_error_with_peer_and_bytes) {
   local_side here;
   auto one = here.negotiate({}, {.name = "10.0.0.2:80", .version = {}});
   feed(one, bytes_of("GET / HTTP/1.1\r\n"));
@@ -204,10 +204,10 @@ TEST(negotiation_without_io, garbage_for_a_greeting_names_the_peer_and_its_bytes
   EXPECT_EQ(one.failure().kind(), error_kind::protocol);
   EXPECT_THAT(one.failure().message(), HasSubstr("10.0.0.2:80"));
   EXPECT_THAT(one.failure().message(), HasSubstr("47 45 54 20"));
-  EXPECT_TRUE(one.outgoing().empty()) << "a stranger is not answered with a frame";
+  EXPECT_TRUE(one.outgoing().empty()) << "a peer of another protocol receives no frame";
 }
 
-TEST(negotiation_without_io, failure_is_told_to_the_peer) {
+TEST(negotiation_without_io, failure_is_reported_to_the_peer) {
   local_side here;
   local_side there;
   auto one = here.negotiate();
@@ -215,8 +215,8 @@ TEST(negotiation_without_io, failure_is_told_to_the_peer) {
   for (int i = 0; i < 4; ++i) {
     one.advance(deadline::clock::now());
     other.advance(deadline::clock::now());
-    carry(one, other, 4096);
-    carry(other, one, 4096);
+    transfer(one, other, 4096);
+    transfer(other, one, 4096);
   }
   one.abandon(error::from_errno(ENOMEM, "post_receive", "here", "no memory for the receives"));
   EXPECT_EQ(one.failure().code(), ENOMEM);
@@ -227,7 +227,7 @@ TEST(negotiation_without_io, failure_is_told_to_the_peer) {
   EXPECT_THAT(other.failure().message(), HasSubstr("no memory for the receives"));
 }
 
-TEST(negotiation_without_io, refusal_is_noticed_while_waiting_for_the_port) {
+TEST(negotiation_without_io, refusal_by_the_peer_ends_the_wait_for_the_port) {
   local_side here;
   auto one = here.negotiate({.port_timeout = 1h}, {.name = "peer", .version = 3});
   here.inject_event("port 1 down");
@@ -240,7 +240,7 @@ TEST(negotiation_without_io, refusal_is_noticed_while_waiting_for_the_port) {
   EXPECT_THAT(one.failure().message(), HasSubstr("no disk"));
 }
 
-TEST(negotiation_without_io, time_out_names_the_port_that_is_down) {
+TEST(negotiation_without_io, timeout_error_names_the_port_that_is_down) {
   local_side here;
   auto one = here.negotiate({.port_timeout = 1h});
   here.inject_event("port 1 down");
@@ -252,7 +252,7 @@ TEST(negotiation_without_io, time_out_names_the_port_that_is_down) {
   EXPECT_THAT(one.failure().message(), HasSubstr("the port of soft0 here is down"));
 }
 
-TEST(negotiation_without_io, time_out_without_an_answer_says_what_to_check) {
+TEST(negotiation_without_io, timeout_error_without_an_answer_names_the_peer) {
   local_side here;
   auto one = here.negotiate({}, {.name = "10.0.0.2:7471", .version = {}});
   one.advance(deadline::clock::now());
@@ -261,7 +261,7 @@ TEST(negotiation_without_io, time_out_without_an_answer_says_what_to_check) {
   EXPECT_THAT(one.failure().message(), HasSubstr("did not answer in time"));
 }
 
-TEST(negotiation_without_io, port_that_comes_back_connects) {
+TEST(negotiation_without_io, port_that_becomes_active_connects) {
   local_side here;
   local_side there;
   auto one = here.negotiate({.port_timeout = 1h});
@@ -270,8 +270,8 @@ TEST(negotiation_without_io, port_that_comes_back_connects) {
   for (int i = 0; i < 4; ++i) {
     one.advance(deadline::clock::now());
     other.advance(deadline::clock::now());
-    carry(one, other, 4096);
-    carry(other, one, 4096);
+    transfer(one, other, 4096);
+    transfer(other, one, 4096);
   }
   EXPECT_EQ(one.status(), negotiation_status::waiting_for_device);
   here.inject_event("port 1 up");
@@ -280,7 +280,7 @@ TEST(negotiation_without_io, port_that_comes_back_connects) {
   EXPECT_TRUE(std::move(other).finish());
 }
 
-TEST(negotiation_without_io, ended_twice_keeps_the_first_reason) {
+TEST(negotiation_without_io, second_failure_keeps_the_first_error) {
   local_side here;
   auto one = here.negotiate();
   one.peer_closed();

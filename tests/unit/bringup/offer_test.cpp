@@ -44,7 +44,7 @@ TEST(offer, truncated_or_extended_offer_is_rejected) {
   }
 }
 
-// Each byte has one meaning: what is accepted encodes to the very bytes that it was made of.
+// The encoding is unique: every accepted offer encodes to the bytes from which it was decoded.
 TEST(offer, changed_offer_is_decoded_or_rejected) {
   std::mt19937 random(3);
   for (int round = 0; round < 6; ++round) {
@@ -73,7 +73,7 @@ TEST(offer, invalid_field_is_named_in_the_error) {
   };
   const std::size_t name = 52;                  // the length of `mlx5_1`
   const std::size_t gids = name + 1 + 6;        // the number of GIDs
-  const std::size_t after_gid = gids + 1 + 16;  // its type
+  const std::size_t after_gid = gids + 1 + 16;  // the type of the first GID
   for (const auto& [at, value, words] : {wrong{0, 5, "transport"},
                                          wrong{1, 3, "fabric"},
                                          wrong{2, 0, "link layer"},

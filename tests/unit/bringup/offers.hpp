@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Offers to decide on: two sides that fit, to be changed by a test, and random ones.
+// Offers for tests of decisions: compatible ones, which tests modify, and random ones.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace bringup = verbena::bringup;
 using bringup::offer;
 using bringup::offered_gid;
 
-/// `10.0.0.1/24` as an entry of the table; IPv6 addresses likewise.
+/// Returns an IPv4 or IPv6 address with prefix length, such as `10.0.0.1/24`, as a GID table entry.
 inline offered_gid entry(const std::string& text, gid_type type = gid_type::roce_v2,
                          unsigned index = 0) {
   const auto slash = text.find('/');
@@ -36,7 +36,7 @@ inline offered_gid routed(offered_gid of) {
   return of;
 }
 
-/// An adapter with these addresses, on a host of its own.
+/// Returns the offer of an adapter with these addresses. Each `host` is a different host.
 inline offer adapter(std::uint8_t host, std::vector<offered_gid> gids) {
   offer out;
   out.device = "mlx5_" + std::to_string(host);
@@ -55,7 +55,7 @@ inline offer adapter(std::uint8_t host, std::vector<offered_gid> gids) {
   return out;
 }
 
-/// An InfiniBand port.
+/// Returns the offer of an InfiniBand port.
 inline offer infiniband(std::uint8_t host, std::uint16_t with_lid,
                         const std::string& with_gid = "fe80::1") {
   offer out = adapter(host, {entry(with_gid + "/64", gid_type::infiniband)});
@@ -64,7 +64,8 @@ inline offer infiniband(std::uint8_t host, std::uint16_t with_lid,
   return out;
 }
 
-/// Random in every field. Few addresses, so that offers often have some in common.
+/// Returns an offer with random fields. Addresses come from a short list, so that offers often
+/// share an address.
 template <class Random>
 offer random_offer(Random& random) {
   const auto below = [&](unsigned limit) { return static_cast<unsigned>(random() % limit); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Streams over sockets that the program already has; connecting before the listener exists; UD.
+// Streams over existing sockets, connecting before the listener exists, and exchanged UD addresses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ std::pair<stream, stream> adopted_pair() {
   return {std::move(at_one).value(), std::move(at_other).value()};
 }
 
-TEST(adopted_stream, carries_blobs_over_a_socketpair) {
+TEST(adopted_stream, socketpair_transfers_blobs) {
   auto [one, other] = adopted_pair();
   one.send(bytes_from("question"), soon()).value();
   EXPECT_EQ(other.receive(soon()).value(), bytes_from("question"));
@@ -103,7 +103,7 @@ TEST(adopted_stream, release_keeps_bytes_after_the_last_frame) {
   auto [one, other] = adopted_pair();
   one.send(bytes_from("last"), soon()).value();
   auto raw = std::move(one).release();
-  say(raw, bytes_of("text"));
+  send_bytes(raw, bytes_of("text"));
   EXPECT_EQ(other.receive(soon()).value(), bytes_from("last"));
   const auto back = std::move(other).release();
   std::array<char, 8> text{};
@@ -111,7 +111,7 @@ TEST(adopted_stream, release_keeps_bytes_after_the_last_frame) {
   EXPECT_EQ(::recv(back.get(), text.data(), text.size(), 0), 4);
 }
 
-TEST(connecting, before_the_listener_exists_succeeds_with_retries) {
+TEST(connecting, connect_before_the_listener_exists_succeeds_with_retries) {
   const std::uint16_t port = listen().port();
   auto client = result<stream>(error(error_kind::os, 0, "not connected"));
   std::thread connecting([&] {
@@ -123,7 +123,7 @@ TEST(connecting, before_the_listener_exists_succeeds_with_retries) {
   EXPECT_TRUE(client) << client.error().message();
 }
 
-TEST(connecting, with_retries_keeps_the_deadline) {
+TEST(connecting, connect_with_retries_ends_at_the_deadline) {
   const std::uint16_t port = listen().port();
   const auto made = stream::connect({.host = "127.0.0.1", .port = port}, deadline::after(1ms),
                                     {.retry_refused = 1h});
@@ -131,7 +131,7 @@ TEST(connecting, with_retries_keeps_the_deadline) {
   EXPECT_EQ(made.error().code(), ECONNREFUSED);
 }
 
-/// One side with a UD queue pair.
+/// One side of a datagram exchange, with a UD queue pair.
 struct datagram_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
@@ -151,20 +151,20 @@ struct datagram_side {
   }
 };
 
-TEST(datagram_addresses, exchanged_over_a_stream_reach_the_peer) {
+TEST(datagram_addresses, datagram_to_an_exchanged_address_arrives) {
   auto [server, client] = connected();
   datagram_side here(queue_key(0x11111111));
   datagram_side there(queue_key(0x22222222));
-  std::optional<result<bringup::datagram_peer>> at_there;
+  std::optional<result<bringup::datagram_peer>> result_there;
   std::thread other([&, &end = client] {
-    at_there.emplace(bringup::exchange_datagram_addresses(there.pd, there.qp, end, soon()));
+    result_there.emplace(bringup::exchange_datagram_addresses(there.pd, there.qp, end, soon()));
   });
   const auto words = bytes_of("hello");
   const auto peer = bringup::exchange_datagram_addresses(here.pd, here.qp, server, soon(),
                                                          {.negotiation = {.message = words}})
                         .value();
   other.join();
-  EXPECT_EQ(at_there->value().message, bytes_from("hello"));
+  EXPECT_EQ(result_there->value().message, bytes_from("hello"));
   EXPECT_EQ(peer.key, queue_key(0x22222222));
   EXPECT_EQ(peer.number, there.qp.number());
 
@@ -177,7 +177,7 @@ TEST(datagram_addresses, exchanged_over_a_stream_reach_the_peer) {
   EXPECT_EQ(received.byte_length(), words.size() + global_route_header::encoded_size);
 }
 
-TEST(datagram_addresses, of_a_connected_peer_are_refused_by_transport) {
+TEST(datagram_addresses, address_of_an_rc_queue_pair_is_rejected) {
   auto [server, client] = connected();
   datagram_side here(queue_key(1));
   std::thread other([&, &end = client] {
@@ -192,7 +192,7 @@ TEST(datagram_addresses, of_a_connected_peer_are_refused_by_transport) {
   EXPECT_THAT(made.error().message(), HasSubstr("UD here and RC at the peer"));
 }
 
-TEST(datagram_addresses, of_another_protection_domain_are_refused) {
+TEST(datagram_addresses, queue_pair_of_another_protection_domain_is_rejected) {
   auto [server, client] = connected();
   datagram_side here(queue_key(1));
   const auto other = here.device.allocate_pd().value();

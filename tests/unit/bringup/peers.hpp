@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Peers for the tests: a listener on loopback, raw sockets that say what they like, and a pair of
-// streams connected to each other.
+// Peers for the tests: a listener on loopback, raw sockets, and pairs of connected streams.
 #pragma once
 
 #include <netinet/in.h>
@@ -24,14 +23,14 @@ using namespace std::chrono_literals;
 using verbena::deadline;
 namespace bringup = verbena::bringup;
 
-/// Long enough for a slow machine under a sanitizer; no test waits for it unless it fails.
+/// The time limit of each wait. Only failing tests reach it.
 inline deadline soon() { return deadline::after(30s); }
 
 inline bringup::listener listen(bringup::listener_options options = {}) {
   return bringup::listener::open({.host = "127.0.0.1", .port = 0}, options).value();
 }
 
-/// A blocking socket connected to `port` of this machine.
+/// Returns a blocking socket that is connected to `port` of this host.
 inline verbena::unique_fd raw_connection(std::uint16_t port) {
   verbena::unique_fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
@@ -43,13 +42,13 @@ inline verbena::unique_fd raw_connection(std::uint16_t port) {
   return socket;
 }
 
-inline void say(const verbena::unique_fd& socket, std::span<const std::byte> bytes) {
+inline void send_bytes(const verbena::unique_fd& socket, std::span<const std::byte> bytes) {
   const auto sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(bytes.size())) std::abort();
 }
 
-/// Reads until the other side closes.
-inline std::vector<std::byte> hear_everything(const verbena::unique_fd& socket) {
+/// Reads until the peer closes the connection.
+inline std::vector<std::byte> read_until_closed(const verbena::unique_fd& socket) {
   std::vector<std::byte> heard;
   std::array<std::byte, 256> piece;
   while (true) {
@@ -59,7 +58,7 @@ inline std::vector<std::byte> hear_everything(const verbena::unique_fd& socket) 
   }
 }
 
-/// Two ends of one connection: the accepting one first.
+/// Returns both sides of one connection, the passive side first.
 inline std::pair<bringup::stream, bringup::stream> connected(bringup::stream_options options = {}) {
   auto listening = listen({.streams = options});
   auto client =
@@ -72,11 +71,11 @@ inline std::pair<bringup::stream, bringup::stream> connected(bringup::stream_opt
   return {std::move(server).value(), std::move(client).value()};
 }
 
-/// An accepted stream whose peer is a raw socket that greeted properly.
+/// Returns an accepted stream whose peer is a raw socket that has sent a valid greeting.
 inline std::pair<bringup::stream, verbena::unique_fd> accepted_raw() {
   auto listening = listen();
   auto raw = raw_connection(listening.port());
-  say(raw, bringup::encode_greeting(bringup::spoken_versions));
+  send_bytes(raw, bringup::encode_greeting(bringup::spoken_versions));
   return {listening.accept(soon()).value(), std::move(raw)};
 }
 

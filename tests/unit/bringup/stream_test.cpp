@@ -23,7 +23,7 @@ bytes pattern(std::size_t size, unsigned seed) {
   return made;
 }
 
-TEST(stream, blobs_cross_in_both_directions) {
+TEST(stream, blobs_arrive_in_both_directions) {
   auto [server, client] = connected();
   client.send(bytes_from("question"), soon()).value();
   client.send({}, soon()).value();
@@ -48,19 +48,19 @@ TEST(stream, large_blobs_are_exchanged_at_the_same_time) {
 
 TEST(stream, blob_arriving_byte_by_byte_is_received) {
   auto [server, raw] = accepted_raw();
-  std::thread dribble([&, &socket = raw] {
+  std::thread slow_writer([&, &socket = raw] {
     for (const auto byte : bringup::encode_frame(bringup::frame_type::blob, bytes_from("slowly")))
-      say(socket, std::span(&byte, 1));
+      send_bytes(socket, std::span(&byte, 1));
   });
   EXPECT_EQ(server.receive(soon()).value(), bytes_from("slowly"));
-  dribble.join();
+  slow_writer.join();
 }
 
 TEST(stream, bytes_after_the_frame_stay_in_the_socket) {
   auto [server, client] = connected();
   client.send(bytes_from("framed"), soon()).value();
-  const auto loose = bytes_from("loose");
-  ASSERT_EQ(::send(client.fd(), loose.data(), loose.size(), MSG_NOSIGNAL), 5);
+  const auto unframed = bytes_from("after");
+  ASSERT_EQ(::send(client.fd(), unframed.data(), unframed.size(), MSG_NOSIGNAL), 5);
   EXPECT_EQ(server.receive(soon()).value(), bytes_from("framed"));
   bytes got(16);
   ASSERT_TRUE(verbena::wait_for_fd(server.fd(), POLLIN, soon()).value());
@@ -74,7 +74,7 @@ TEST(stream, silent_peer_times_out_and_ends_the_stream) {
   EXPECT_EQ(got.error().kind(), error_kind::timed_out);
   EXPECT_THAT(got.error().diagnosis(), HasSubstr("did not answer in time"));
   EXPECT_FALSE(got.error().object().empty());
-  // Later bytes would be read as another answer, so the stream is finished.
+  // The stream has ended: later bytes could be taken for the answer to another call.
   client.send(bytes_from("late"), soon()).value();
   const auto next = server.receive(soon());
   ASSERT_FALSE(next);
@@ -84,7 +84,7 @@ TEST(stream, silent_peer_times_out_and_ends_the_stream) {
 TEST(stream, incomplete_frame_times_out) {
   auto [server, raw] = accepted_raw();
   const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_from("never whole"));
-  say(raw, std::span(frame).first(frame.size() - 1));
+  send_bytes(raw, std::span(frame).first(frame.size() - 1));
   const auto got = server.receive(deadline::after(50ms));
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind(), error_kind::timed_out);
@@ -112,14 +112,14 @@ TEST(stream, closed_connection_returns_econnreset) {
 TEST(stream, closed_connection_inside_a_frame_returns_econnreset) {
   auto [server, raw] = accepted_raw();
   const auto frame = bringup::encode_frame(bringup::frame_type::blob, bytes_from("x"));
-  say(raw, std::span(frame).first(8));
+  send_bytes(raw, std::span(frame).first(8));
   raw.reset();
   EXPECT_EQ(server.receive(soon()).error().code(), ECONNRESET);
 }
 
 TEST(stream, garbage_returns_a_protocol_error_with_its_bytes) {
   auto [server, raw] = accepted_raw();
-  say(raw, verbena::bytes_of("GET / HTTP/1.1\r\n\r\n"));
+  send_bytes(raw, verbena::bytes_of("GET / HTTP/1.1\r\n\r\n"));
   const auto got = server.receive(soon());
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind(), error_kind::protocol);
@@ -129,7 +129,7 @@ TEST(stream, garbage_returns_a_protocol_error_with_its_bytes) {
 TEST(stream, announced_length_above_the_limit_is_rejected) {
   auto [server, raw] = accepted_raw();
   const bytes header = {std::byte{1}, {}, {}, {}, std::byte{0x7f}, {}, {}, {}};
-  say(raw, header);
+  send_bytes(raw, header);
   const auto got = server.receive(soon());
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().kind(), error_kind::protocol);
@@ -141,7 +141,7 @@ TEST(stream, blob_above_the_limit_is_not_sent) {
   const auto sent = client.send(bytes(11), soon());
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().kind(), error_kind::invalid_argument);
-  client.send(bytes(10), soon()).value();  // it did no harm
+  client.send(bytes(10), soon()).value();  // the stream remains usable
   EXPECT_EQ(server.receive(soon()).value(), bytes(10));
 }
 
@@ -200,7 +200,7 @@ TEST(stream, connect_to_port_0_is_rejected) {
   EXPECT_EQ(made.error().kind(), error_kind::invalid_argument);
 }
 
-/// A foreign listening socket, which accepts in the kernel and sends `answer`.
+/// A listening socket of another protocol, which sends `answer`.
 struct other_service {
   verbena::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   bringup::address where{.host = "127.0.0.1"};
@@ -221,7 +221,7 @@ struct other_service {
     verbena::unique_fd accepted;
     std::thread answering([&] {
       accepted.reset(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      say(accepted, answer);
+      send_bytes(accepted, answer);
       ::shutdown(accepted.get(), SHUT_WR);
     });
     auto made = bringup::stream::connect(where, soon());

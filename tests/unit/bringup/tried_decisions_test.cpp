@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows of the table of decisions that queue pairs of the software device make; and what peers that
-// break the protocol in the middle of it meet.
+// Rows of the table of decisions that need queue pairs of the software device, and negotiations
+// with peers that violate the protocol.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ using bringup::probing;
 using bringup::stream;
 using negotiated_rc = bringup::negotiated_queue_pair<rc>;
 
-/// A side on the software device.
-struct trying_side {
+/// One side of a negotiation, on the software device.
+struct soft0_side {
   verbena::context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
   completion_queue queue = device.create_cq(16).value();
@@ -58,26 +58,28 @@ std::string text_of(const result<negotiated_rc>& made) {
   return to_string(terms.agreed, terms.ours, terms.theirs);
 }
 
-/// Two sides of this program; what the first one reads. The second must come to the same end.
+/// Connects both sides and returns the decision of `here`, or its error, as text. The negotiation
+/// must succeed on both sides or fail on both.
 std::string both_connect(
-    trying_side& here, trying_side& there, const negotiation_options& options,
+    soft0_side& here, soft0_side& there, const negotiation_options& options,
     const std::function<void()>& meanwhile = [] {}) {
   auto [server, client] = connected();
   auto prepared = there.prepare();
-  auto mine = here.prepare();
-  std::optional<result<negotiated_rc>> at_there;
+  auto prepared_here = here.prepare();
+  std::optional<result<negotiated_rc>> result_there;
   meanwhile();
-  std::thread other(
-      [&, &end = client] { at_there.emplace(there.connect(std::move(prepared), end, options)); });
-  const auto made = here.connect(std::move(mine), server, options);
+  std::thread other([&, &end = client] {
+    result_there.emplace(there.connect(std::move(prepared), end, options));
+  });
+  const auto made = here.connect(std::move(prepared_here), server, options);
   other.join();
-  EXPECT_EQ(made.has_value(), at_there->has_value()) << text_of(*at_there);
+  EXPECT_EQ(made.has_value(), result_there->has_value()) << text_of(*result_there);
   return text_of(made);
 }
 
-/// The offer of a peer of this program.
-offer usual_offer(trying_side& of) {
-  trying_side there;
+/// Returns an offer that the library has sent.
+offer valid_offer(soft0_side& of) {
+  soft0_side there;
   auto [server, client] = connected();
   std::optional<result<negotiated_rc>> made;
   std::thread other([&, &end = client] { made.emplace(there.connect(end)); });
@@ -86,10 +88,9 @@ offer usual_offer(trying_side& of) {
   return connected.value().terms.value().theirs;
 }
 
-/// A peer that says what it likes: connected to one that negotiates as usual. Returns what the
-/// latter reads.
-std::string against(trying_side& here, const std::function<void(stream&)>& peer,
-                    const negotiation_options& options = {}) {
+/// Negotiates with a peer that runs `peer`. Returns the decision or the error as text.
+std::string result_with_peer(soft0_side& here, const std::function<void(stream&)>& peer,
+                             const negotiation_options& options = {}) {
   auto [server, client] = connected();
   std::thread other([&, &end = client] { peer(end); });
   const auto made = here.connect(server, options);
@@ -98,16 +99,16 @@ std::string against(trying_side& here, const std::function<void(stream&)>& peer,
   return text_of(made);
 }
 
-void say_offer(stream& to, const offer& what) {
+void send_offer(stream& to, const offer& what) {
   static_cast<void>(to.exchange(frame_type::offer, what.encode(), soon()));
 }
-result<std::vector<std::byte>> say_verdict(stream& to, unsigned value) {
+result<std::vector<std::byte>> send_verdict(stream& to, unsigned value) {
   const std::array byte{static_cast<std::byte>(value)};
   return to.exchange(frame_type::verdict, byte, soon());
 }
-void say_ready(stream& to) { static_cast<void>(to.exchange(frame_type::ready, {}, soon())); }
+void send_ready(stream& to) { static_cast<void>(to.exchange(frame_type::ready, {}, soon())); }
 
-// The device's poll, and one that spoils the second message that tries the way.
+// The device's poll function. The replacement makes the second test message of the path fail.
 int (*real_poll)(ibv_cq*, int, ibv_wc*) = nullptr;
 thread_local int probes_sent = 0;
 
@@ -123,11 +124,11 @@ int poll_that_loses_large_packets(ibv_cq* queue, int count, ibv_wc* out) {
 namespace decisions {
 
 std::string infiniband_persona() {
-  // The persona belongs to a process.
+  // The persona is set once per process.
   const auto other_process = [] {
     ::setenv("VERBENA_SOFTDEV_PERSONA", "infiniband", 1);
-    trying_side here;
-    trying_side there;
+    soft0_side here;
+    soft0_side there;
     std::fputs(both_connect(here, there, {.probing = probing::always}).c_str(), stderr);
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -136,25 +137,26 @@ std::string infiniband_persona() {
   return testing::Test::HasFailure() ? "" : "(LID), MTU";
 }
 
-std::string blocked_way() {
-  trying_side here;
-  offer silent = usual_offer(here);
+std::string blocked_path() {
+  soft0_side here;
+  offer silent = valid_offer(here);
   silent.probe = {.number = queue_pair_number(0xfffff0), .first_psn = {}};
   silent.reliability.ack_delay_exponent = 0;
-  return against(here,
-                 [&](stream& peer) {
-                   say_offer(peer, silent);
-                   const auto verdict = say_verdict(peer, 0);
-                   const auto ready = peer.exchange(frame_type::ready, {}, soon());
-                   EXPECT_TRUE(verdict);
-                   EXPECT_EQ(ready.error().code(), ECONNABORTED) << "the peer is told, too";
-                 },
-                 {.probing = probing::always});
+  return result_with_peer(here,
+                          [&](stream& peer) {
+                            send_offer(peer, silent);
+                            const auto verdict = send_verdict(peer, 0);
+                            const auto ready = peer.exchange(frame_type::ready, {}, soon());
+                            EXPECT_TRUE(verdict);
+                            EXPECT_EQ(ready.error().code(), ECONNABORTED)
+                                << "the peer receives the failure";
+                          },
+                          {.probing = probing::always});
 }
 
 std::string small_packets_only() {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   auto& poll = here.device.native()->ops.poll_cq;
   real_poll = std::exchange(poll, &poll_that_loses_large_packets);
   probes_sent = 0;
@@ -163,15 +165,15 @@ std::string small_packets_only() {
   return text;
 }
 
-std::string open_way() {
-  trying_side here;
-  trying_side there;
+std::string open_path() {
+  soft0_side here;
+  soft0_side there;
   return both_connect(here, there, {.probing = probing::always});
 }
 
 std::string port_comes_back() {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   std::thread repair;
   std::string text =
       both_connect(here, there, {.probing = probing::always, .port_timeout = 30s}, [&] {
@@ -183,49 +185,49 @@ std::string port_comes_back() {
 }
 
 std::string port_stays_down() {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   std::string text = both_connect(here, there, {}, [&] { here.inject_event("port 1 down"); });
   here.inject_event("port 1 up");
   return text;
 }
 
-std::string addresses_moved() {
-  trying_side here;
-  const offer usual = usual_offer(here);
-  return against(here, [&](stream& peer) {
+std::string addresses_change_once() {
+  soft0_side here;
+  const offer offered = valid_offer(here);
+  return result_with_peer(here, [&](stream& peer) {
     for (const unsigned verdict : {1, 0}) {
-      say_offer(peer, usual);
-      EXPECT_TRUE(say_verdict(peer, verdict));
+      send_offer(peer, offered);
+      EXPECT_TRUE(send_verdict(peer, verdict));
     }
-    say_ready(peer);
+    send_ready(peer);
   });
 }
 
-std::string addresses_keep_moving() {
-  trying_side here;
-  const offer usual = usual_offer(here);
-  return against(here, [&](stream& peer) {
+std::string addresses_change_in_each_attempt() {
+  soft0_side here;
+  const offer offered = valid_offer(here);
+  return result_with_peer(here, [&](stream& peer) {
     for (int round = 0; round < 5; ++round) {
-      say_offer(peer, usual);
-      EXPECT_TRUE(say_verdict(peer, 1));
+      send_offer(peer, offered);
+      EXPECT_TRUE(send_verdict(peer, 1));
     }
     EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
   });
 }
 
-std::string older_peer() {
-  trying_side here;
-  trying_side there;
+std::string peer_of_version_1() {
+  soft0_side here;
+  soft0_side there;
   auto listening = listen();
   auto raw = raw_connection(listening.port());
-  say(raw, bringup::encode_greeting({.lowest = 1, .highest = 1}));
+  send_bytes(raw, bringup::encode_greeting({.lowest = 1, .highest = 1}));
   auto server = listening.accept(soon()).value();
   auto prepared =
       there.pd.create_qp<rc>(there.queue, there.queue, {.route = {.path_mtu = mtu::bytes_512}})
           .value();
-  say(raw, bringup::encode_frame(frame_type::endpoint, prepared.endpoint().encode()));
-  say(raw, bringup::encode_frame(frame_type::ready, {}));
+  send_bytes(raw, bringup::encode_frame(frame_type::endpoint, prepared.endpoint().encode()));
+  send_bytes(raw, bringup::encode_frame(frame_type::ready, {}));
   const auto made = here.connect(server);
   if (!made) return made.error().message();
   EXPECT_FALSE(made->terms);
@@ -234,31 +236,31 @@ std::string older_peer() {
          to_string(set.path_mtu().value());
 }
 
-std::string failing_peer() {
-  trying_side here;
-  const offer usual = usual_offer(here);
-  return against(here, [&](stream& peer) {
-    say_offer(peer, usual);
+std::string call_fails_at_peer() {
+  soft0_side here;
+  const offer offered = valid_offer(here);
+  return result_with_peer(here, [&](stream& peer) {
+    send_offer(peer, offered);
     peer.refuse("no memory");
   });
 }
 
-std::string broken_offer() {
-  trying_side here;
-  auto bytes = usual_offer(here).encode();
+std::string invalid_offer() {
+  soft0_side here;
+  auto bytes = valid_offer(here).encode();
   bytes[4] = std::byte{9};
-  return against(here, [&](stream& peer) {
+  return result_with_peer(here, [&](stream& peer) {
     static_cast<void>(peer.exchange(frame_type::offer, bytes, soon()));
     EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
   });
 }
 
-std::string broken_verdict() {
-  trying_side here;
-  const offer usual = usual_offer(here);
-  return against(here, [&](stream& peer) {
-    say_offer(peer, usual);
-    static_cast<void>(say_verdict(peer, 2));
+std::string invalid_verdict() {
+  soft0_side here;
+  const offer offered = valid_offer(here);
+  return result_with_peer(here, [&](stream& peer) {
+    send_offer(peer, offered);
+    static_cast<void>(send_verdict(peer, 2));
     EXPECT_EQ(peer.receive(soon()).error().code(), ECONNABORTED);
   });
 }
@@ -267,10 +269,10 @@ std::string broken_verdict() {
 
 namespace {
 
-// A queue pair that was prepared before its port flapped connects by what the port is now.
+// The offer contains the state of the port at negotiation, not at creation of the queue pair.
 TEST(negotiation, port_is_queried_in_each_round) {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   EXPECT_THAT(both_connect(here, there, {},
                            [&] {
                              here.inject_event("port 1 down");
@@ -281,8 +283,8 @@ TEST(negotiation, port_is_queried_in_each_round) {
 }
 
 TEST(negotiation, uc_queue_pairs_are_connected) {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   auto [server, client] = connected();
   auto theirs = there.pd.create_qp<uc>(there.queue, there.queue).value();
   std::thread other([&, &end = client] {
@@ -297,17 +299,17 @@ TEST(negotiation, uc_queue_pairs_are_connected) {
 }
 
 TEST(negotiation, agreed_values_are_set) {
-  trying_side here;
-  trying_side there;
+  soft0_side here;
+  soft0_side there;
   auto [server, client] = connected();
-  std::optional<result<negotiated_rc>> at_there;
+  std::optional<result<negotiated_rc>> result_there;
   auto theirs =
       there.pd
           .create_qp<rc>(there.queue, there.queue,
                          {.route = {.path_mtu = mtu::bytes_256}, .reliability = {.read_depth = 3}})
           .value();
   std::thread other(
-      [&, &end = client] { at_there.emplace(there.connect(std::move(theirs), end)); });
+      [&, &end = client] { result_there.emplace(there.connect(std::move(theirs), end)); });
   const auto made = here.connect(server).value();
   other.join();
   using attribute = queue_pair_attribute;
@@ -319,20 +321,20 @@ TEST(negotiation, agreed_values_are_set) {
   EXPECT_EQ(set.reads_as_initiator(), 3);
   EXPECT_EQ(set.reads_as_target(), 3);
   EXPECT_EQ(made.terms->agreed.ours.reads, 3);
-  EXPECT_EQ(made.terms->ours, at_there->value().terms->theirs);
+  EXPECT_EQ(made.terms->ours, result_there->value().terms->theirs);
 }
 
-// A peer may end at any point of the protocol, and with any bytes of it cut off.
+// The peer closes the connection after each possible number of bytes.
 TEST(negotiation, peer_closing_at_any_byte_returns_econnreset) {
-  trying_side here;
-  const offer usual = usual_offer(here);
+  soft0_side here;
+  const offer offered = valid_offer(here);
   const std::array<std::byte, 1> settled{};
-  auto bytes = bringup::encode_frame(frame_type::offer, usual.encode());
+  auto bytes = bringup::encode_frame(frame_type::offer, offered.encode());
   const auto more = bringup::encode_frame(frame_type::verdict, settled);
   bytes.insert(bytes.end(), more.begin(), more.end());
   for (std::size_t length = 0; length <= bytes.size(); length += length < 16 ? 1 : 7) {
     auto [server, raw] = accepted_raw();
-    say(raw, std::span(bytes).first(length));
+    send_bytes(raw, std::span(bytes).first(length));
     ::shutdown(raw.get(), SHUT_WR);
     const auto made = here.connect(server);
     ASSERT_FALSE(made) << length;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Errors of timeouts do not allocate, so that a loop of short waits does not.
+// Timeout errors do not allocate, so loops of short waits do not allocate.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +18,7 @@ using test::allocations;
 
 deadline now() { return deadline::after(std::chrono::nanoseconds(0)); }
 
-// The allocations of the second call; the first one may fill caches of the device.
+// Returns the allocations of the second call. The first call may fill caches of the device.
 template <class Call>
 std::size_t allocations_of_timeout(Call call) {
   EXPECT_EQ(call().error().kind(), error_kind::timed_out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one-call way: connector, listener, connection.
+// Connector, listener and connection.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,10 +12,10 @@
 namespace verbena {
 namespace {
 
-using test::ask;
+using test::accept_request;
 using test::bytes_of;
+using test::connect_to;
 using test::end;
-using test::grant;
 using test::test_deadline;
 using test::text_of;
 using namespace std::chrono_literals;
@@ -27,28 +27,30 @@ class connections : public test::served {
     end passive;
   };
 
-  /// Both ends of one connection; the active one asks on a thread of its own.
-  [[nodiscard]] pair connect(const cm::connection_options& asking = {},
-                             const cm::connection_options& answering = {},
-                             const queue_pair_options<rc>& active = test::everything_allowed(),
-                             const queue_pair_options<rc>& passive = test::everything_allowed()) {
+  /// Returns both sides of one connection. The active side connects on another thread.
+  [[nodiscard]] pair connect(
+      const cm::connection_options& asking = {}, const cm::connection_options& answering = {},
+      const queue_pair_options<rc>& active = test::remote_read_and_write(),
+      const queue_pair_options<rc>& passive = test::remote_read_and_write()) {
     auto listener = open();
     auto peer = find(listener.port());
-    auto asked = std::async(std::launch::async, [&] { return ask(peer, asking, active); });
-    auto passive_end = grant(listener.accept(test_deadline()).value(), answering, passive);
+    auto asked = std::async(std::launch::async, [&] { return connect_to(peer, asking, active); });
+    auto passive_end = accept_request(listener.accept(test_deadline()).value(), answering, passive);
     auto active_end = asked.get();
     return {std::move(active_end).value(), std::move(passive_end).value()};
   }
 
-  /// The address of this host with `port`, as messages have it.
+  /// Returns the address of this host with `port`, as error messages print it.
   [[nodiscard]] std::string address(std::uint16_t port) const {
     return to_string(here().with_port(port));
   }
 
-  /// Lets `peer` ask `listener`, whose next request `answer` gets; what asking gave.
+  /// Connects `peer` to `listener`, passes the request to `answer`, and returns the result of
+  /// the active side.
   template <class Answer>
-  [[nodiscard]] result<end> refused(cm::listener& listener, cm::connector& peer, Answer answer) {
-    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
+  [[nodiscard]] result<end> connect_with_answer(cm::listener& listener, cm::connector& peer,
+                                                Answer answer) {
+    auto asked = std::async(std::launch::async, [&] { return connect_to(peer); });
     answer(listener.accept(test_deadline()).value());
     return asked.get();
   }
@@ -62,7 +64,7 @@ void send(end& from, std::string_view text) {
   batch.submit().value();
 }
 
-/// Expects all of `words` in the message: host and port, device, remedy.
+/// Expects that the message contains all `words`.
 void expect_all(const error& what, std::initializer_list<std::string> words) {
   for (const auto& each : words)
     EXPECT_NE(what.message().find(each), std::string::npos) << each << ": " << what.message();
@@ -72,11 +74,11 @@ std::string device_name(const cm::connector& of) { return " on " + of.context().
 
 bool is_iwarp(end& of) { return of.link.id().is_iwarp(); }
 
-TEST_F(connections, private_data_and_messages_cross) {
+TEST_F(connections, private_data_and_messages_arrive) {
   auto [active, passive] =
       connect({.private_data = bytes_of("question")}, {.private_data = bytes_of("answer")});
   EXPECT_EQ(text_of(passive.link.peer_private_data()), "question");
-  EXPECT_GE(passive.link.peer_private_data().size(), 8U) << "filled up by the transport";
+  EXPECT_GE(passive.link.peer_private_data().size(), 8U) << "the transport pads private data";
   EXPECT_EQ(text_of(active.link.peer_private_data()), "answer");
   EXPECT_EQ(active.link.peer_address()->host(), here().host());
   EXPECT_EQ(active.link.peer_address()->port(), passive.link.local_address()->port());
@@ -91,7 +93,7 @@ TEST_F(connections, private_data_and_messages_cross) {
 
 TEST_F(connections, access_flags_of_the_options_apply) {
   auto [active, passive] = connect();
-  // On iWARP the side that asked goes first.
+  // On iWARP the active side sends first.
   for (auto [writer, reader] : {std::pair{&active, &passive}, std::pair{&passive, &active}}) {
     std::ranges::fill(writer->own->memory.bytes().first(64), std::byte{0x5a});
     auto batch = writer->link.qp().start_send();
@@ -105,12 +107,12 @@ TEST_F(connections, access_flags_of_the_options_apply) {
 
 TEST_F(connections, read_depths_are_negotiated) {
   using attribute = queue_pair_attribute;
-  auto active_options = test::everything_allowed();
+  auto active_options = test::remote_read_and_write();
   active_options.reliability.read_depth = 4;
-  auto passive_options = test::everything_allowed();
+  auto passive_options = test::remote_read_and_write();
   passive_options.reliability.read_depth = 2;
   auto [active, passive] = connect({}, {}, active_options, passive_options);
-  if (is_iwarp(active)) return;  // the connection manager does not tell what it set
+  if (is_iwarp(active)) return;  // the connection manager of iWARP does not report the values
   const auto wanted = attribute::reads_as_initiator | attribute::reads_as_target;
   const auto asked = active.link.qp().query(wanted).value();
   const auto granted = passive.link.qp().query(wanted).value();
@@ -130,12 +132,12 @@ TEST_F(connections, several_requests_are_accepted_at_the_same_time) {
   auto listener = open();
   auto first_peer = find(listener.port());
   auto second_peer = find(listener.port());
-  auto first = std::async(std::launch::async, [&] { return ask(first_peer); });
+  auto first = std::async(std::launch::async, [&] { return connect_to(first_peer); });
   auto request = listener.accept(test_deadline()).value();
-  auto second = std::async(std::launch::async, [&] { return ask(second_peer); });
+  auto second = std::async(std::launch::async, [&] { return connect_to(second_peer); });
   auto later = listener.accept(test_deadline()).value();
-  auto later_end = grant(std::move(later)).value();
-  auto end_of_first = grant(std::move(request)).value();
+  auto later_end = accept_request(std::move(later)).value();
+  auto end_of_first = accept_request(std::move(request)).value();
   auto active_first = first.get().value();
   auto active_second = second.get().value();
   end_of_first.link.qp().post_receive({}, end_of_first.own->memory.slice(0, 64)).value();
@@ -174,9 +176,9 @@ TEST_F(connections, destruction_closes_despite_other_handles) {
 TEST_F(connections, device_objects_outlive_the_connection) {
   auto listener = open();
   auto peer = find(listener.port());
-  auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-  auto passive = grant(listener.accept(test_deadline()).value()).value();
-  auto own = std::move(asked.get().value().own);  // the connection goes here
+  auto asked = std::async(std::launch::async, [&] { return connect_to(peer); });
+  auto passive = accept_request(listener.accept(test_deadline()).value()).value();
+  auto own = std::move(asked.get().value().own);  // destroys the connection
   EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
   const auto more = own->pd.allocate(64, access::local_write);
   EXPECT_TRUE(more) << more.error().message();
@@ -185,7 +187,7 @@ TEST_F(connections, device_objects_outlive_the_connection) {
 TEST_F(connections, rejection_has_status_and_private_data) {
   auto listener = open();
   auto peer = find(listener.port());
-  const auto outcome = refused(listener, peer, [](cm::connection_request request) {
+  const auto outcome = connect_with_answer(listener, peer, [](cm::connection_request request) {
     EXPECT_GE(request.parameters().responder_resources, 1);
     std::move(request).reject(bytes_of("busy")).value();
   });
@@ -199,7 +201,7 @@ TEST_F(connections, rejection_has_status_and_private_data) {
 TEST_F(connections, destroyed_request_is_rejected) {
   auto listener = open();
   auto peer = find(listener.port());
-  const auto outcome = refused(listener, peer, [](const cm::connection_request&) {});
+  const auto outcome = connect_with_answer(listener, peer, [](const cm::connection_request&) {});
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
   EXPECT_TRUE(peer.rejection());
@@ -212,7 +214,7 @@ TEST_F(connections, connect_without_listener_is_rejected) {
     port = listener.port();
   }
   auto peer = find(port);
-  const auto outcome = ask(peer);
+  const auto outcome = connect_to(peer);
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code(), ECONNREFUSED) << outcome.error().message();
   expect_all(outcome.error(), {"listens", address(port), device_name(peer)});
@@ -246,24 +248,24 @@ TEST_F(connections, private_data_above_the_limit_is_rejected) {
   const std::span<const std::byte> all(bytes);
   auto listener = open();
   auto peer = find(listener.port());
-  const auto asking = ask(peer, {.private_data = all.first(57)});
+  const auto asking = connect_to(peer, {.private_data = all.first(57)});
   ASSERT_FALSE(asking);
   EXPECT_EQ(asking.error().kind(), error_kind::invalid_argument);
   EXPECT_NE(asking.error().message().find("at most 56 bytes, not 57"), std::string::npos)
       << asking.error().message();
 
   auto again = find(listener.port());
-  auto asked =
-      std::async(std::launch::async, [&] { return ask(again, {.private_data = all.first(56)}); });
+  auto asked = std::async(std::launch::async,
+                          [&] { return connect_to(again, {.private_data = all.first(56)}); });
   auto request = listener.accept(test_deadline()).value();
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(56), all.first(56)));
-  const auto answering = grant(std::move(request), {.private_data = all.first(197)});
+  const auto answering = accept_request(std::move(request), {.private_data = all.first(197)});
   ASSERT_FALSE(answering);
   EXPECT_NE(answering.error().message().find("at most 196 bytes, not 197"), std::string::npos);
   EXPECT_FALSE(asked.get());
 
   auto third = find(listener.port());
-  const auto outcome = refused(listener, third, [&](cm::connection_request refused) {
+  const auto outcome = connect_with_answer(listener, third, [&](cm::connection_request refused) {
     const auto much = std::move(refused).reject(all.first(149));
     ASSERT_FALSE(much);
     EXPECT_NE(much.error().message().find("at most 148 bytes, not 149"), std::string::npos);
@@ -304,8 +306,8 @@ TEST_F(connections, wildcard_listener_accepts_a_chosen_source_address) {
   ASSERT_TRUE(found) << found.error().message();
   EXPECT_EQ(found->local_address()->host(), here().host());
   auto peer = *found;
-  auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-  auto passive = grant(listener.accept(test_deadline()).value()).value();
+  auto asked = std::async(std::launch::async, [&] { return connect_to(peer); });
+  auto passive = accept_request(listener.accept(test_deadline()).value()).value();
   EXPECT_TRUE(asked.get());
   EXPECT_EQ(passive.link.peer_address()->host(), here().host());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every call can be refused: the error names call, object, number and cause, and nothing is left.
+// Failed calls: the error names call, object, errno and cause, and no object leaks.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 class cm_failures : public test::served {
  protected:
-  /// That `outcome` failed with this number, at this call, and that its message has `words`.
+  /// Expects that `outcome` failed in `call` with errno `code`, and its message contains `words`.
   template <class Result>
   static void expect(const Result& outcome, const char* call, int code, std::string_view words) {
     ASSERT_FALSE(outcome) << call;
@@ -94,7 +94,7 @@ TEST_F(cm_failures, failure_at_any_step_leaks_nothing) {
     for (bool done = false; !done && n < 100; ++n) {
       wrapped.fail_call(n, EIO);
       const auto outcome = step();
-      // A call whose failure does not matter, as that of a destructor, lets the step succeed.
+      // The step succeeds if the failed call does not matter, such as one of a destructor.
       done = wrapped.failed_verb().empty();
       if (done) {
         EXPECT_TRUE(outcome) << outcome.error().message();

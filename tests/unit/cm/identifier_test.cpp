@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The low level: one step after the other, on one thread, without blocking.
+// Identifiers: connection steps and their events, on one thread, without blocking.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,15 +26,15 @@ class identifiers : public test::served {
   [[nodiscard]] identifier make(cm::port_space space = cm::port_space::tcp) const {
     return identifier::create(channel(), space).value();
   }
-  /// One that listens at here(), at any free port.
+  /// Returns an identifier that listens on a free port of here().
   [[nodiscard]] identifier listening(cm::port_space space = cm::port_space::tcp) const {
     auto id = make(space);
     id.bind(here()).value();
     id.listen().value();
     return id;
   }
-  /// One that has found the way to `peer`.
-  [[nodiscard]] identifier found(const identifier& peer) const {
+  /// Returns an identifier that has resolved the address of `peer` and the route to it.
+  [[nodiscard]] identifier resolved(const identifier& peer) const {
     auto id = make(peer.space());
     id.resolve_address(here().with_port(peer.local_address()->port()), 5s, here()).value();
     next(channel(), event_kind::address_resolved);
@@ -44,21 +44,21 @@ class identifiers : public test::served {
   }
 };
 
-/// Brings a queue pair up as an identifier says.
-void bring(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_state to) {
+/// Modifies a queue pair to state `to` with the attributes that the identifier returns.
+void modify_to(const identifier& id, prepared_queue_pair<rc>& queue, queue_pair_state to) {
   if (const auto changes = id.attributes(to).value(); !changes.mask().empty())
     queue.modify(changes).value();
 }
 
 TEST_F(identifiers, events_connect_step_by_step) {
-  EXPECT_FALSE(channel().poll_event().value()) << "nothing happened yet";
+  EXPECT_FALSE(channel().poll_event().value()) << "no event is pending";
   EXPECT_GE(channel().fd(), 0);
   auto listener = listening();
-  auto active = found(listener);
+  auto active = resolved(listener);
   EXPECT_NE(active.port(), std::nullopt);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
-  bring(active, asking, queue_pair_state::init);
+  modify_to(active, asking, queue_pair_state::init);
   active.connect({.private_data = bytes_of("hello"), .queue_pair = asking.number()}).value();
 
   auto request = next(channel(), event_kind::connect_request);
@@ -70,7 +70,7 @@ TEST_F(identifiers, events_connect_step_by_step) {
   EXPECT_FALSE(request.datagram());
   auto passive = request.take_request().value();
   EXPECT_TRUE(request.concerns(passive));
-  EXPECT_FALSE(request.take_request()) << "it was taken";
+  EXPECT_FALSE(request.take_request()) << "the request was already taken";
   if (!passive.is_iwarp()) {
     EXPECT_EQ(request.connection()->queue_pair, asking.number());
   }
@@ -78,7 +78,7 @@ TEST_F(identifiers, events_connect_step_by_step) {
   auto answering = own.pd.create_qp<rc>(own.cq, own.cq).value();
   for (const auto state : {queue_pair_state::init, queue_pair_state::ready_to_receive,
                            queue_pair_state::ready_to_send})
-    bring(passive, answering, state);
+    modify_to(passive, answering, state);
   passive.accept({.private_data = bytes_of("welcome"), .queue_pair = answering.number()}).value();
 
   if (passive.is_iwarp()) {
@@ -88,18 +88,18 @@ TEST_F(identifiers, events_connect_step_by_step) {
     EXPECT_EQ(text_of(response.private_data()), "welcome");
     for (const auto state : {queue_pair_state::init, queue_pair_state::ready_to_receive,
                              queue_pair_state::ready_to_send})
-      bring(active, asking, state);
+      modify_to(active, asking, state);
     active.establish().value();
   }
   next(channel(), event_kind::established);
-  if (!active.is_iwarp()) {  // whose device does not tell
+  if (!active.is_iwarp()) {  // iWARP devices do not report it
     EXPECT_EQ(asking.current_state().value(), queue_pair_state::ready_to_send);
     EXPECT_EQ(answering.current_state().value(), queue_pair_state::ready_to_send);
   }
 
   active.disconnect().value();
   const auto first = next(channel(), event_kind::disconnected);
-  static_cast<void>(passive.disconnect());  // iWARP has answered by itself
+  static_cast<void>(passive.disconnect());  // on iWARP the device has already answered
   const auto second = next(channel(), event_kind::disconnected);
   EXPECT_NE(first.concerns(active), second.concerns(active));
   EXPECT_NE(first.concerns(passive), second.concerns(passive));
@@ -107,10 +107,10 @@ TEST_F(identifiers, events_connect_step_by_step) {
 
 TEST_F(identifiers, destroyed_event_rejects_its_request) {
   auto listener = listening();
-  auto active = found(listener);
+  auto active = resolved(listener);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
-  bring(active, asking, queue_pair_state::init);
+  modify_to(active, asking, queue_pair_state::init);
   active.connect({.queue_pair = asking.number()}).value();
   {
     const auto dropped = next(channel(), event_kind::connect_request);
@@ -140,7 +140,7 @@ TEST_F(identifiers, bound_identifier_has_address_and_device) {
   const auto none = id.context();
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message().find("no device is bound"), std::string::npos);
-  EXPECT_FALSE(id.resolve_route(1s)) << "and no step that needs one is taken";
+  EXPECT_FALSE(id.resolve_route(1s)) << "without a device there is no route";
   EXPECT_FALSE(id.connect({}));
 
   id.bind(here()).value();
@@ -198,9 +198,9 @@ TEST_F(identifiers, unknown_address_has_no_device) {
 }
 
 TEST_F(identifiers, datagram_service_returns_its_address) {
-  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  if (listening().is_iwarp()) return;  // iWARP does not support datagrams
   auto listener = listening(cm::port_space::udp);
-  auto active = found(listener);
+  auto active = resolved(listener);
   test::objects own(active.context().value());
   const auto port = queue_pair_options<ud>{.route = {.port = *active.port()}};
   auto sender =
@@ -230,14 +230,14 @@ TEST_F(identifiers, datagram_service_returns_its_address) {
 }
 
 TEST_F(identifiers, ece_options_reach_the_peer) {
-  if (listening().is_iwarp()) return;  // iWARP has none
+  if (listening().is_iwarp()) return;  // iWARP does not support ECE
   auto listener = listening();
-  auto active = found(listener);
+  auto active = resolved(listener);
   test::objects own(active.context().value());
   auto asking = own.pd.create_qp<rc>(own.cq, own.cq).value();
   const cm::ece offered{.vendor = 0x15b3, .options = 0x1001};
   active.set_local_ece(offered).value();
-  bring(active, asking, queue_pair_state::init);
+  modify_to(active, asking, queue_pair_state::init);
   active.connect({.queue_pair = asking.number()}).value();
   auto request = next(channel(), event_kind::connect_request);
   auto passive = request.take_request().value();
@@ -247,10 +247,10 @@ TEST_F(identifiers, ece_options_reach_the_peer) {
 }
 
 TEST_F(identifiers, multicast_groups_are_joined_and_left) {
-  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  if (listening().is_iwarp()) return;  // iWARP does not support datagrams
   auto id = make(cm::port_space::udp);
   const auto group = cm::socket_address::parse("239.1.2.3").value();
-  EXPECT_FALSE(id.join_multicast(group)) << "no device is bound yet";
+  EXPECT_FALSE(id.join_multicast(group)) << "the identifier is not bound to a device";
   id.bind(here()).value();
   const auto begun = id.join_multicast(group, cm::membership::send_only);
   ASSERT_TRUE(begun) << begun.error().message();
@@ -264,10 +264,10 @@ TEST_F(identifiers, multicast_groups_are_joined_and_left) {
 }
 
 TEST_F(identifiers, multicast_join_returns_the_group_address) {
-  if (listening().is_iwarp()) return;  // iWARP has no datagrams
+  if (listening().is_iwarp()) return;  // iWARP does not support datagrams
   auto id = make(cm::port_space::udp);
   id.bind(here()).value();
-  // Of this process: other tests run beside this one.
+  // The address contains the process ID, because other tests run at the same time.
   const auto number = std::to_string(getpid() >> 8 & 0xff) + "." + std::to_string(getpid() & 0xff);
   const auto group = cm::socket_address::parse("239.4." + number).value();
   id.join_multicast(group).value();
@@ -302,12 +302,12 @@ TEST_F(identifiers, multicast_join_returns_the_group_address) {
 }
 
 TEST_F(identifiers, resolved_addresses_connect) {
-  const auto found = cm::resolve(
+  const auto resolved = cm::resolve(
       {.node = here().host(), .service = "7471", .numeric_host = true, .no_route = true}, from());
-  ASSERT_TRUE(found) << found.error().message();
-  ASSERT_FALSE(found->empty());
-  EXPECT_EQ(found->front().destination, here().with_port(7471));
-  EXPECT_EQ(found->front().space, cm::port_space::tcp);
+  ASSERT_TRUE(resolved) << resolved.error().message();
+  ASSERT_FALSE(resolved->empty());
+  EXPECT_EQ(resolved->front().destination, here().with_port(7471));
+  EXPECT_EQ(resolved->front().space, cm::port_space::tcp);
   const auto passive = cm::resolve({.node = here().host(),
                                     .service = "7471",
                                     .passive = true,

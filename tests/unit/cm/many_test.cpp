@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Many connections: one after the other, and at once.
+// Many consecutive and simultaneous connections.
 #include <malloc.h>
 #include <sys/resource.h>
 
@@ -12,9 +12,9 @@
 namespace verbena {
 namespace {
 
-using test::ask;
+using test::accept_request;
+using test::connect_to;
 using test::end;
-using test::grant;
 using test::test_deadline;
 
 class many_connections : public test::served {};
@@ -25,7 +25,7 @@ std::ptrdiff_t open_descriptors() {
 
 std::ptrdiff_t allocated_bytes() { return static_cast<std::ptrdiff_t>(mallinfo2().uordblks); }
 
-void part(end& active, end& passive) {
+void disconnect_both(end& active, end& passive) {
   active.link.disconnect().value();
   EXPECT_TRUE(passive.link.wait_disconnected(test_deadline()).value());
   EXPECT_TRUE(active.link.wait_disconnected(test_deadline()).value());
@@ -43,13 +43,13 @@ TEST_F(many_connections, repeated_connections_leak_nothing) {
       bytes = allocated_bytes();
     }
     auto peer = find(listener.port());
-    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-    auto passive = grant(listener.accept(test_deadline()).value()).value();
+    auto asked = std::async(std::launch::async, [&] { return connect_to(peer); });
+    auto passive = accept_request(listener.accept(test_deadline()).value()).value();
     auto active = asked.get().value();
-    part(active, passive);
+    disconnect_both(active, passive);
   }
   EXPECT_EQ(open_descriptors(), descriptors);
-  // Threads' heaps and tables breathe; 64 bytes a connection would show.
+  // Heaps and tables vary in size. A leak of 64 bytes per connection exceeds this limit.
   EXPECT_LT(allocated_bytes() - bytes, 4096 + 64L * (count - settled));
 }
 
@@ -66,11 +66,11 @@ TEST_F(many_connections, many_connections_exist_at_the_same_time) {
   passive.reserve(static_cast<std::size_t>(count));
   for (int number = 0; number < count; ++number) {
     auto peer = find(listener.port());
-    auto asked = std::async(std::launch::async, [&] { return ask(peer); });
-    passive.push_back(grant(listener.accept(test_deadline()).value()).value());
+    auto asked = std::async(std::launch::async, [&] { return connect_to(peer); });
+    passive.push_back(accept_request(listener.accept(test_deadline()).value()).value());
     active.push_back(asked.get().value());
   }
-  // Each carries a message of its own.
+  // Each connection transfers one message.
   for (int number = 0; number < count; ++number) {
     end& from = active[static_cast<std::size_t>(number)];
     end& to = passive[static_cast<std::size_t>(number)];
@@ -88,7 +88,8 @@ TEST_F(many_connections, many_connections_exist_at_the_same_time) {
     EXPECT_EQ(to.own->memory.bytes()[1], static_cast<std::byte>(number >> 8));
   }
   for (int number = 0; number < count; ++number)
-    part(active[static_cast<std::size_t>(number)], passive[static_cast<std::size_t>(number)]);
+    disconnect_both(active[static_cast<std::size_t>(number)],
+                    passive[static_cast<std::size_t>(number)]);
 }
 
 }  // namespace

@@ -31,13 +31,13 @@ namespace verbena::test {
 
 using namespace std::chrono_literals;
 
-/// How long anything may take; the virtual machine is slow.
+/// The time limit of each wait. The virtual machine is slow.
 inline deadline test_deadline() { return deadline::after(60s); }
 
 inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
-/// The text that private data begins with; the rest are zeros.
+/// Returns the text at the start of private data, which is padded with zeros.
 inline std::string text_of(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte each : bytes) {
@@ -47,7 +47,7 @@ inline std::string text_of(std::span<const std::byte> bytes) {
   return text;
 }
 
-/// The base of all tests that connect.
+/// The base class of all tests that connect.
 class served : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -60,22 +60,22 @@ class served : public ::testing::Test {
 
   [[nodiscard]] const provider& from() const { return *from_; }
   [[nodiscard]] const cm::event_channel& channel() const { return *channel_; }
-  /// An address of this host that has a device; port 0.
+  /// An address of this host that belongs to an RDMA device, with port 0.
   [[nodiscard]] const cm::socket_address& here() const { return *here_; }
 
-  /// A listener at here(), at any free port.
+  /// Opens a listener on a free port of here().
   [[nodiscard]] cm::listener open(const cm::listener_options& options = {}) const {
     return cm::listener::open({.host = here().host(), .port = 0}, options).value();
   }
-  /// The address of `port` of here().
+  /// Returns a connector that has resolved `port` of here().
   [[nodiscard]] cm::connector find(std::uint16_t port) const {
     return cm::connector::resolve({.host = here().host(), .port = port}, test_deadline()).value();
   }
 
-  /// The next event of `channel`, which must be of this kind.
+  /// Waits for the next event of `channel`. The test fails if it has another kind.
   static cm::event next(const cm::event_channel& channel, cm::event_kind kind) {
     auto taken = channel.wait_event(test_deadline()).value();
-    if (!taken) raise(error::timed_out("wait_event", to_string(kind), "no event came"));
+    if (!taken) raise(error::timed_out("wait_event", to_string(kind), "no event arrived"));
     EXPECT_EQ(taken->kind(), kind) << to_string(*taken);
     return *std::move(taken);
   }
@@ -86,7 +86,7 @@ class served : public ::testing::Test {
   std::optional<cm::socket_address> here_;
 };
 
-/// Objects of one side besides its connection.
+/// The verbs objects of one side.
 struct objects {
   explicit objects(const context& device)
       : pd(device.allocate_pd().value()),
@@ -117,22 +117,23 @@ struct end {
   cm::connection link;
 };
 
-inline queue_pair_options<rc> everything_allowed() {
+inline queue_pair_options<rc> remote_read_and_write() {
   return {.access = access::remote_write | access::remote_read};
 }
 
-/// Asks `peer` on this thread.
-inline result<end> ask(cm::connector& peer, const cm::connection_options& options = {},
-                       const queue_pair_options<rc>& queue = everything_allowed()) {
+/// Connects to `peer` on this thread.
+inline result<end> connect_to(cm::connector& peer, const cm::connection_options& options = {},
+                              const queue_pair_options<rc>& queue = remote_read_and_write()) {
   auto own = std::make_unique<objects>(peer.context().value());
   auto prepared = peer.create_qp(own->pd, own->cq, own->cq, queue).value();
   VERBENA_TRY(auto link, peer.connect(std::move(prepared), options, test_deadline()));
   return end{std::move(own), std::move(link)};
 }
 
-/// Grants `request` on this thread.
-inline result<end> grant(cm::connection_request request, const cm::connection_options& options = {},
-                         const queue_pair_options<rc>& queue = everything_allowed()) {
+/// Accepts `request` on this thread.
+inline result<end> accept_request(cm::connection_request request,
+                                  const cm::connection_options& options = {},
+                                  const queue_pair_options<rc>& queue = remote_read_and_write()) {
   auto own = std::make_unique<objects>(request.context().value());
   auto prepared = request.create_qp(own->pd, own->cq, own->cq, queue).value();
   VERBENA_TRY(auto link, std::move(request).accept(std::move(prepared), options, test_deadline()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The addresses of this host that a connection manager serves.
+// Addresses of this host that the connection manager can use.
 #pragma once
 
 #include <ifaddrs.h>
@@ -16,7 +16,7 @@
 
 namespace verbena::test {
 
-/// The addresses of this host; those that other hosts can reach come first.
+/// Returns the addresses of this host. Addresses that other hosts can reach come first.
 inline std::vector<cm::socket_address> addresses_of_host() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return {};
@@ -33,7 +33,7 @@ inline std::vector<cm::socket_address> addresses_of_host() {
   return ordered;
 }
 
-/// Whether `address` has a device: any, or the one that is wanted.
+/// Returns whether `address` belongs to the device `wanted`, or to any device if it is null.
 inline bool is_served(const cm::event_channel& channel, const cm::socket_address& address,
                       const char* wanted) {
   auto id = cm::identifier::create(channel);

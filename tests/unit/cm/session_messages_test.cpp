@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions: buffers that are advertised, and how the end of a connection ends all waits.
+// Sessions: advertised buffers, and waits that end when the connection ends.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -21,13 +21,13 @@ using test::test_deadline;
 class session_buffers : public test::sessions {};
 class session_ends : public test::sessions {};
 
-constexpr auto all_rights = access::remote_read | access::remote_write;
+constexpr auto remote_access = access::remote_read | access::remote_write;
 
 TEST_F(session_buffers, either_side_advertises_first) {
   auto [active, passive] = connect();
-  // The side that was asked speaks first, also on iWARP.
+  // The passive side sends first, also on iWARP.
   for (auto [from, to] : {std::pair{&passive, &active}, std::pair{&active, &passive}}) {
-    const auto buffer = buffer_of(*from, "told");
+    const auto buffer = buffer_of(*from, "text");
     to->expect_advertisement().value();
     const auto number = from->advertise(buffer, access::remote_read, "greeting").value();
     const auto remote = to->wait_advertisement(test_deadline()).value();
@@ -38,9 +38,10 @@ TEST_F(session_buffers, either_side_advertises_first) {
     const auto sink = buffer_of(*to, "");
     to->read({.id = 1, .signaled = true}, sink.slice(0, 4), remote).value();
     to->wait(sending, 1, test_deadline()).value();
-    EXPECT_EQ(text_at(sink, 0, 4), "told");
+    EXPECT_EQ(text_at(sink, 0, 4), "text");
     EXPECT_TRUE(from->is_advertised(number));
-    from->expect_advertisement().value();  // first: iWARP does not wait for a receive
+    // On iWARP a message fails if no receive is posted, so post it before release().
+    from->expect_advertisement().value();
     to->release(remote).value();
     const auto back = from->wait_update(test_deadline()).value();
     EXPECT_EQ(back.kind, advertisement_kind::released);
@@ -77,7 +78,7 @@ TEST_F(session_buffers, advertisements_and_messages_keep_their_order) {
   EXPECT_EQ(came.at(0).id(), 1U);
   EXPECT_EQ(came.at(1).id(), 2U);
   EXPECT_EQ(text_at(sink, 0, 3) + text_at(sink, 8, 3), "onetwo");
-  // Several are pending: in their order, or by their names.
+  // Pending advertisements are taken in order or by name.
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "first");
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "second");
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "third");
@@ -91,7 +92,7 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   const auto buffer = buffer_of(passive, "x");
   const auto sink = buffer_of(active, "");
   active.expect_advertisement().value();
-  const auto number = passive.advertise(buffer, all_rights, "lent").value();
+  const auto number = passive.advertise(buffer, remote_access, "lent").value();
   const auto remote = active.wait_advertisement(test_deadline()).value();
   EXPECT_TRUE(active.is_usable(remote));
 
@@ -101,9 +102,9 @@ TEST_F(session_buffers, revoked_buffer_is_released) {
   const auto twice = passive.revoke(number);
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().code(), EALREADY);
-  const auto wish = active.wait_update(test_deadline()).value();
-  EXPECT_EQ(wish.kind, advertisement_kind::revoked);
-  EXPECT_EQ(wish.number, remote.number);
+  const auto revocation = active.wait_update(test_deadline()).value();
+  EXPECT_EQ(revocation.kind, advertisement_kind::revoked);
+  EXPECT_EQ(revocation.number, remote.number);
   EXPECT_FALSE(active.is_usable(remote));
   EXPECT_FALSE(active.find("lent"));
   for (const auto& outcome :
@@ -129,7 +130,7 @@ TEST_F(session_buffers, access_flags_beyond_the_registration_are_rejected) {
   const auto nameless = active.advertise(buffer, access::remote_read, std::string(45, 'n'));
   ASSERT_FALSE(nameless);
   EXPECT_EQ(nameless.error().kind(), error_kind::invalid_argument);
-  // Refusals are not sent: the first that comes is this one.
+  // Rejected buffers are not sent: the peer's first advertisement is this one.
   passive.expect_advertisement().value();
   active.advertise(buffer, access::remote_read, "good").value();
   EXPECT_EQ(passive.wait_advertisement(test_deadline()).value().name, "good");
@@ -142,22 +143,22 @@ TEST_F(session_buffers, wait_without_posted_receive_returns_enomsg) {
     EXPECT_EQ(code, ENOMSG);
   active.expect_advertisement().value();
   EXPECT_EQ(active.wait_advertisement(deadline::after(20ms)).error().kind(), error_kind::timed_out);
-  // A message of the program where one about a buffer was expected is named.
+  // A message of the program returns a protocol error if an advertisement was expected.
   const auto words = buffer_of(passive, "hello");
   passive.send({.signaled = true}, words.slice(0, 5)).value();
   passive.wait(sending, 1, test_deadline()).value();
   const auto other = active.wait_advertisement(test_deadline());
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().kind(), error_kind::protocol) << other.error().message();
-  // The connection goes on.
-  EXPECT_TRUE(lend(passive, words, active).number != 0);
+  // The connection remains usable.
+  EXPECT_TRUE(advertise_to(passive, words, active).number != 0);
 }
 
-TEST_F(session_buffers, advertise_needs_no_wait_for_sends) {
+TEST_F(session_buffers, advertise_succeeds_without_waiting_for_sends) {
   auto [active, passive] = connect({.max_messages = 1});
   const auto buffer = buffer_of(active, "");
   for (int i = 0; i < 5; ++i) {
-    const auto remote = lend(active, buffer, passive);
+    const auto remote = advertise_to(active, buffer, passive);
     active.expect_advertisement().value();
     passive.release(remote).value();
     EXPECT_EQ(active.wait_update(test_deadline()).value().number, remote.number);
@@ -190,7 +191,7 @@ TEST_F(session_ends, disconnect_wakes_all_waiting_threads) {
   const auto codes =
       codes_of_waiters(active, [&closing = active] { closing.disconnect().value(); });
   EXPECT_EQ(codes, (std::vector{ECONNABORTED, ECONNABORTED, ECONNABORTED, -1}));
-  EXPECT_TRUE(active.disconnect()) << "a second time";
+  EXPECT_TRUE(active.disconnect()) << "the second disconnect succeeds too";
   EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
 }
 
@@ -218,16 +219,16 @@ TEST_F(session_ends, destruction_at_the_peer_keeps_received_messages) {
   }
   EXPECT_TRUE(passive.wait_disconnected(test_deadline()).value());
   EXPECT_EQ(passive.wait(receiving, 1, test_deadline()).value().at(0).id(), 1U);
-  // The end may be known before the flushed receive is: rxe completes it a moment later.
-  std::string said;
+  // The disconnect may be reported before the flushed receive: rxe completes it later.
+  std::string message;
   const auto until = test_deadline();
-  while (said.find("work request 2 was flushed") == std::string::npos && !until.expired()) {
+  while (message.find("work request 2 was flushed") == std::string::npos && !until.expired()) {
     const auto flushed = passive.wait(receiving, 1, test_deadline());
     ASSERT_FALSE(flushed);
     EXPECT_EQ(flushed.error().code(), ECONNRESET);
-    said = flushed.error().message();
+    message = flushed.error().message();
   }
-  EXPECT_NE(said.find("work request 2 was flushed"), std::string::npos) << said;
+  EXPECT_NE(message.find("work request 2 was flushed"), std::string::npos) << message;
 }
 
 TEST_F(session_ends, buffers_outlive_the_session) {

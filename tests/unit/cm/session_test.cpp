@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions: how they are made, their buffers, requests and completions.
+// Sessions: creation, buffers, requests and completions.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -165,7 +165,7 @@ TEST_F(sessions, queue_sizes_exclude_advertisement_messages) {
 
 TEST_F(sessions, post_to_a_full_queue_returns_enomem) {
   constexpr std::size_t most = 100'000;
-  std::optional<cm::local_buffer> into;  // outlives the sessions, whose receives name it
+  std::optional<cm::local_buffer> into;  // outlives the sessions, whose receives use it
   auto [active, passive] = connect({.queues = {.max_recv_wr = 4}});
   into = passive.create_buffer(most).value();
   std::optional<error> refused;
@@ -213,7 +213,7 @@ TEST_F(sessions, failed_release_keeps_the_buffer) {
   wrapped.fail_call(0, 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), EBUSY);
-  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): a refusal leaves the buffer as it was
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): a failed release keeps the buffer
   EXPECT_EQ(std::move(buffer).release().value().bytes.data(), mine.data());
 }
 
@@ -221,11 +221,11 @@ TEST_F(sessions, write_and_read_at_offsets) {
   auto [active, passive] = connect({.queues = {.max_send_sge = 3, .max_recv_sge = 2}});
   const auto ours = buffer_of(active, "abcdefghijkl");
   const auto theirs = buffer_of(passive, "");
-  const auto remote = lend(passive, theirs, active);
+  const auto remote = advertise_to(passive, theirs, active);
   active.write({.id = 1}, ours.slice(2, 3), remote, 10).value();
   const std::array gathered = {ours.slice(0, 2), ours.slice(6, 2), ours.slice(11, 1)};
   active.write({.id = 2}, gathered, remote, 20).value();
-  // Only the last one says that it is done, and all before it are.
+  // Only the last request is signaled; its completion implies those of earlier requests.
   active.read({.id = 3}, ours.slice(100, 3), remote, 10).value();
   const std::array scattered = {ours.slice(110, 1), ours.slice(120, 2), ours.slice(130, 2)};
   active.read({.id = 4, .signaled = true}, scattered, remote, 20).value();
@@ -262,7 +262,7 @@ TEST_F(sessions, only_signaled_requests_complete) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "x");
   const auto theirs = buffer_of(passive, "");
-  const auto remote = lend(passive, theirs, active);
+  const auto remote = advertise_to(passive, theirs, active);
   for (const std::uint64_t id : {1, 2, 3})
     active.write({.id = id, .signaled = id == 2}, ours.slice(0, 1), remote).value();
   active.write({.id = 4, .signaled = true}, ours.slice(0, 1), remote).value();
@@ -278,8 +278,8 @@ TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "");
   const auto theirs = buffer_of(passive, "");
-  const auto readable = lend(passive, theirs, active, access::remote_read);
-  const auto writable = lend(passive, theirs, active, access::remote_write);
+  const auto readable = advertise_to(passive, theirs, active, access::remote_read);
+  const auto writable = advertise_to(passive, theirs, active, access::remote_write);
   const auto expect = [](const result<void>& outcome, std::string_view words) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().kind(), error_kind::invalid_argument);
@@ -291,7 +291,7 @@ TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {
   expect(active.write({}, ours.slice(0, 2), writable, 255),
          "2 bytes at offset 255 exceeds the buffer of 256 bytes");
   expect(active.read({}, ours.slice(0, 1), readable, ~std::uint64_t{0}), "exceeds the buffer");
-  // The refused requests have no effect.
+  // The rejected requests have no effect.
   active.read({.id = 1, .signaled = true}, ours.slice(), readable).value();
   EXPECT_TRUE(active.wait(sending, 1, test_deadline()));
 }
@@ -323,7 +323,7 @@ TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
   auto [active, passive] = connect();
   const auto ours = buffer_of(active, "x");
   const auto theirs = buffer_of(passive, "");
-  const auto good = lend(passive, theirs, active);
+  const auto good = advertise_to(passive, theirs, active);
   auto bad = good;
   bad.number = 0;
   bad.region = remote_region({.address = good.region.address(),
@@ -336,7 +336,7 @@ TEST_F(sessions, failed_request_is_named_and_others_are_kept) {
   active.write({.id = 1, .signaled = true}, ours.slice(0, 1), good).value();
   active.write({.id = 77, .signaled = true}, ours.slice(0, 1), bad).value();
   const auto failed = active.wait(sending, 2, test_deadline());
-  if (!is_iwarp(active)) {  // there a write ends before the peer looks at it
+  if (!is_iwarp(active)) {  // an iWARP write completes before the peer checks it
     ASSERT_FALSE(failed);
     const auto words = failed.error().message();
     EXPECT_EQ(failed.error().kind(), error_kind::completion);

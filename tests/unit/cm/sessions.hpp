@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Both ends of a session in this process.
+// Fixture with both sides of a session in this process.
 #pragma once
 
 #include <future>
@@ -32,7 +32,7 @@ class sessions : public served {
                                           test_deadline(), how)
         .value();
   }
-  /// Lets `peer` connect to `listener` on a thread of its own.
+  /// Connects `peer` to `listener` on another thread.
   [[nodiscard]] static pair join(cm::session_connector& peer, cm::session_listener& listener,
                                  const cm::session_options& options = {}) {
     auto asked = std::async(std::launch::async, [&] { return peer.connect({}, test_deadline()); });
@@ -48,7 +48,7 @@ class sessions : public served {
 
   static bool is_iwarp(cm::session& of) { return of.connection().id().is_iwarp(); }
 
-  /// A buffer with this text in front.
+  /// Returns a buffer that starts with `text`.
   static cm::local_buffer buffer_of(const cm::session& of, std::string_view text,
                                     std::size_t bytes = 256) {
     auto made =
@@ -62,8 +62,10 @@ class sessions : public served {
     return text_of(buffer.bytes().subspan(offset, bytes));
   }
   /// Advertises `buffer` to the peer; returns the peer's view of it.
-  static cm::remote_buffer lend(cm::session& from, const cm::local_buffer& buffer, cm::session& to,
-                                access_flags access = access::remote_write | access::remote_read) {
+  static cm::remote_buffer advertise_to(cm::session& from, const cm::local_buffer& buffer,
+                                        cm::session& to,
+                                        access_flags access = access::remote_write |
+                                                              access::remote_read) {
     to.expect_advertisement().value();
     from.advertise(buffer, access).value();
     return to.wait_advertisement(test_deadline()).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What needs no device: addresses, names, limits, words.
+// Tests without a device: addresses, limits, and names of events and rejections.
 #include <gtest/gtest.h>
 #include <infiniband/ib.h>
 

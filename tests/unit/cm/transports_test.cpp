@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What differs between the transports that the connection manager connects, and what the library
-// does about it.
+// Differences between the transports of the connection manager.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,25 +19,25 @@ using test::text_of;
 class transports : public test::served {
  protected:
   struct ends {
-    end asking;
-    end answering;
+    end active;
+    end passive;
   };
 
-  /// Both ends of one connection; the asking one asks on a thread of its own.
-  [[nodiscard]] ends connect(const cm::connection_options& asking = {},
-                             const cm::connection_options& answering = {}) {
+  /// Returns both sides of one connection. The active side connects on another thread.
+  [[nodiscard]] ends connect(const cm::connection_options& active = {},
+                             const cm::connection_options& passive = {}) {
     auto listener = open();
     auto peer = find(listener.port());
-    auto asked = std::async(std::launch::async, [&] { return test::ask(peer, asking); });
-    auto answered = test::grant(listener.accept(test_deadline()).value(), answering);
+    auto asked = std::async(std::launch::async, [&] { return test::connect_to(peer, active); });
+    auto answered = test::accept_request(listener.accept(test_deadline()).value(), passive);
     auto connected = asked.get();
     return {std::move(connected).value(), std::move(answered).value()};
   }
 };
 
 TEST_F(transports, read_into_memory_with_sink_access_succeeds) {
-  auto [asking, answering] = connect();
-  for (auto [reader, peer] : {std::pair{&asking, &answering}, std::pair{&answering, &asking}}) {
+  auto [active, passive] = connect();
+  for (auto [reader, peer] : {std::pair{&active, &passive}, std::pair{&passive, &active}}) {
     std::ranges::copy(test::bytes_of("from the peer"), peer->own->memory.bytes().begin());
     const auto device = reader->own->pd.context();
     const auto sink = reader->own->pd.allocate(4096, read_sink_access(device)).value();
@@ -67,20 +66,20 @@ TEST_F(transports, passive_side_sends_first) {
                             return {};
                           });
     });
-    auto answering =
-        test::grant(listener.accept(test_deadline()).value(),
-                    {.private_data = test::bytes_of("welcome"), .first = first_sender::passive});
-    ASSERT_TRUE(answering) << answering.error().message();
-    std::ranges::copy(test::bytes_of("me first"), answering->own->memory.bytes().begin());
-    auto batch = answering->link.qp().start_send();
-    batch.send({.id = 1, .signaled = true}, answering->own->memory.slice(0, 8));
+    auto passive = test::accept_request(
+        listener.accept(test_deadline()).value(),
+        {.private_data = test::bytes_of("welcome"), .first = first_sender::passive});
+    ASSERT_TRUE(passive) << passive.error().message();
+    std::ranges::copy(test::bytes_of("me first"), passive->own->memory.bytes().begin());
+    auto batch = passive->link.qp().start_send();
+    batch.send({.id = 1, .signaled = true}, passive->own->memory.slice(0, 8));
     batch.submit().value();
-    answering->own->take(1).at(0).result().value();
+    passive->own->take(1).at(0).result().value();
     const auto link = asked.get();
     ASSERT_TRUE(link) << link.error().message();
     EXPECT_EQ(text_of(link->peer_private_data()), "welcome");
     const auto came = own.take(1);
-    EXPECT_EQ(came.at(0).id(), 7U) << "and nothing of the library's own";
+    EXPECT_EQ(came.at(0).id(), 7U) << "the library posts no receive of its own";
     came.at(0).result().value();
     EXPECT_EQ(text_of(own.memory.bytes().first(16)), "me first");
   }
@@ -89,53 +88,53 @@ TEST_F(transports, passive_side_sends_first) {
 TEST_F(transports, missing_first_sender_is_named_in_the_error) {
   using cm::first_sender;
   const bool is_iwarp = find(1).id().is_iwarp();
-  const auto meet = [&](first_sender asking, first_sender answering) {
+  const auto meet = [&](first_sender active, first_sender passive) {
     auto listener = open();
     auto peer = find(listener.port());
-    auto asked = std::async(std::launch::async, [&] { return test::ask(peer, {.first = asking}); });
+    auto asked =
+        std::async(std::launch::async, [&] { return test::connect_to(peer, {.first = active}); });
     auto request = listener.accept(test_deadline()).value();
     test::objects own(request.context().value());
     auto prepared = request.create_qp(own.pd, own.cq, own.cq).value();
     const auto until = is_iwarp ? deadline::after(300ms) : test_deadline();
-    const auto answered =
-        std::move(request).accept(std::move(prepared), {.first = answering}, until);
+    const auto answered = std::move(request).accept(std::move(prepared), {.first = passive}, until);
     const auto outcome = asked.get();
-    const bool fails = is_iwarp && asking != answering;
+    const bool fails = is_iwarp && active != passive;
     EXPECT_EQ(outcome.has_value() && answered.has_value(), !fails);
     return (answered ? "" : answered.error().message()) +
            (outcome ? "" : outcome.error().message());
   };
-  const std::string asker_alone = meet(first_sender::passive, first_sender::active);
-  const std::string answerer_alone = meet(first_sender::active, first_sender::passive);
-  EXPECT_EQ(asker_alone.find("first_sender::passive") != std::string::npos, is_iwarp);
-  EXPECT_EQ(answerer_alone.find("first_sender::passive") != std::string::npos, is_iwarp);
+  const std::string active_side_waits = meet(first_sender::passive, first_sender::active);
+  const std::string passive_side_waits = meet(first_sender::active, first_sender::passive);
+  EXPECT_EQ(active_side_waits.find("first_sender::passive") != std::string::npos, is_iwarp);
+  EXPECT_EQ(passive_side_waits.find("first_sender::passive") != std::string::npos, is_iwarp);
 }
 
 TEST_F(transports, failed_first_receives_end_the_connection) {
   const auto refuse = [](queue_pair<rc>&) -> result<void> {
-    return error::invalid_argument("post_receives", "the test", "no receives today");
+    return error::invalid_argument("post_receives", "the test", "no receives");
   };
-  for (const bool by_asking : {true, false}) {
+  for (const bool at_active_side : {true, false}) {
     auto listener = open();
     auto peer = find(listener.port());
     test::objects own(peer.context().value());
     auto asked = std::async(std::launch::async, [&] {
       auto prepared = peer.create_qp(own.pd, own.cq, own.cq).value();
       return peer.connect(std::move(prepared), {}, test_deadline(),
-                          by_asking ? cm::receive_poster(refuse) : cm::receive_poster());
+                          at_active_side ? cm::receive_poster(refuse) : cm::receive_poster());
     });
     auto request = listener.accept(test_deadline()).value();
     test::objects others(request.context().value());
     auto prepared = request.create_qp(others.pd, others.cq, others.cq).value();
-    auto answered =
-        std::move(request).accept(std::move(prepared), {}, test_deadline(),
-                                  by_asking ? cm::receive_poster() : cm::receive_poster(refuse));
+    auto answered = std::move(request).accept(
+        std::move(prepared), {}, test_deadline(),
+        at_active_side ? cm::receive_poster() : cm::receive_poster(refuse));
     const auto outcome = asked.get();
     ASSERT_FALSE(outcome);
-    const auto& failed = by_asking ? outcome.error() : answered.error();
+    const auto& failed = at_active_side ? outcome.error() : answered.error();
     EXPECT_EQ(failed.call(), "post_receives") << failed.message();
-    // On iWARP the answering side was connected, and then it was not.
-    if (by_asking && answered) {
+    // On iWARP the passive side connects first and is then disconnected.
+    if (at_active_side && answered) {
       EXPECT_TRUE(answered->wait_disconnected(test_deadline()).value());
     }
   }
@@ -145,14 +144,14 @@ TEST_F(transports, missing_sink_access_is_named_in_the_error) {
   const auto device = find(1).context().value();
   const bool is_iwarp = find(1).id().is_iwarp();
   EXPECT_EQ(read_sink_access(device).contains(access::remote_write), is_iwarp);
-  const auto no_right = check_read_sink(device, access::remote_read);
-  ASSERT_FALSE(no_right);
-  EXPECT_EQ(no_right.error().kind(), error_kind::invalid_argument);
+  const auto without_access = check_read_sink(device, access::remote_read);
+  ASSERT_FALSE(without_access);
+  EXPECT_EQ(without_access.error().kind(), error_kind::invalid_argument);
   const std::string needed = is_iwarp ? "local_write | remote_write" : "local_write";
-  EXPECT_NE(
-      no_right.error().message().find("needs the access flags " + needed + ", not remote_read"),
-      std::string::npos)
-      << no_right.error().message();
+  EXPECT_NE(without_access.error().message().find("needs the access flags " + needed +
+                                                  ", not remote_read"),
+            std::string::npos)
+      << without_access.error().message();
   const auto local_alone = check_read_sink(device, access::local_write);
   EXPECT_EQ(local_alone.has_value(), !is_iwarp);
   if (is_iwarp) {

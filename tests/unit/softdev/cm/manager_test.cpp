@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The connection manager among managers and among peers that do not keep to the rules.
+// Connection managers with other managers and with peers that violate the protocol.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -52,7 +52,7 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
     const endpoint_ptr which = connect_to(active, passive.where);
     const endpoint_ptr accepted = passive.request();
     active.expect(event_kind::unreachable, -ETIMEDOUT);
-    // The end arrives before long; nothing is told about a request that was not answered.
+    // The connection ends soon; no event reports a request that was not answered.
     while (passive.all.look(accepted).state == phase::requested) std::this_thread::yield();
     EXPECT_EQ(passive.all.accept(accepted, {}), EINVAL);
   }
@@ -69,9 +69,9 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
   service passive({.announce_timeout = milliseconds(20),
                    .disconnect_timeout = milliseconds(20),
                    .timewait = milliseconds(1)});
-  strange_peer silent(passive.where);
+  scripted_peer silent(passive.where);
   silent.expect_end();
-  strange_peer peer(passive.where);
+  scripted_peer peer(passive.where);
   peer.say(frame_kind::request);
   const endpoint_ptr accepted = passive.request();
   EXPECT_EQ(passive.all.accept(accepted, {}), 0);
@@ -100,7 +100,7 @@ TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
   process other;
   EXPECT_EQ(other.all.bind(other.make(), one.where), EADDRINUSE);
   EXPECT_EQ(other.all.bind(other.make(port_space::udp), one.where), 0);  // another port space
-  // Within a process.
+  // Two identifiers of one process.
   EXPECT_EQ(one.all.bind(one.make(), one.where), EADDRINUSE);
   address second = one.where;
   second.bytes[3] = 2;
@@ -112,7 +112,7 @@ TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
   EXPECT_EQ(one.all.bind(anywhere, wildcard), EADDRINUSE);
   connect_to(other, second);
   EXPECT_EQ(one.expect(event_kind::connect_request).listener, neighbour);
-  // An address of another host, and none.
+  // An address of another host, and no address.
   address foreign = one.where;
   foreign.bytes = {192, 0, 2, 1};
   EXPECT_EQ(one.all.bind(one.make(), foreign), EADDRNOTAVAIL);
@@ -121,7 +121,7 @@ TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
   EXPECT_EQ(other.all.resolve_address(lost, std::nullopt, foreign), 0);
   other.expect(event_kind::address_error, -EHOSTUNREACH);
   EXPECT_EQ(other.all.resolve_route(lost), EINVAL);
-  // A port is free with its last owner.
+  // A port is free after its last owner is destroyed.
   one.all.destroy(one.listener);
   one.all.destroy(neighbour);
   EXPECT_EQ(other.all.bind(other.make(), one.where), 0);
@@ -182,8 +182,8 @@ TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
   process active;
   const endpoint_ptr which = connect_to(active, passive.where);
   establish(active, which, passive);
-  // The first frame, whole: what of it is changed, and what comes back.
-  strange_peer model(passive.where);
+  // The complete first frame, from which invalid frames are made.
+  scripted_peer model(passive.where);
   std::array<std::uint8_t, 512> whole{};
   std::array<int, 2> pair{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair.data()), 0);
@@ -202,22 +202,22 @@ TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
     } else {
       bytes[place] = static_cast<std::uint8_t>(random());
     }
-    strange_peer peer(passive.where);
+    scripted_peer peer(passive.where);
     ASSERT_GT(send(peer.fd(), bytes.data(), count, MSG_NOSIGNAL), 0);
   }
   {
-    strange_peer newer(passive.where);
+    scripted_peer newer(passive.where);
     auto bytes = whole;
     ++bytes[4];
     ASSERT_GT(send(newer.fd(), bytes.data(), static_cast<std::size_t>(length), MSG_NOSIGNAL), 0);
     newer.expect(frame_kind::rejection, reject_reason::other_version);
   }
   {
-    strange_peer hasty(passive.where);  // confirms what nobody replied
+    scripted_peer hasty(passive.where);  // confirms a connection without a reply
     hasty.say(frame_kind::ready);
     hasty.expect_end();
   }
-  // Those that happened to be requests are here; the established one is as it was.
+  // Random frames may be valid requests. The established connection is unchanged.
   const endpoint_ptr later = connect_to(active, passive.where);
   while (true) {
     const event asked = next(passive.all, passive.events);
@@ -231,13 +231,13 @@ TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
 TEST(cm_manager, silent_peers_do_not_block_other_connections) {
   service passive({.max_newcomers = 32});
   process active;
-  std::vector<std::unique_ptr<strange_peer>> silent;
+  std::vector<std::unique_ptr<scripted_peer>> silent;
   silent.reserve(200);
   for (int number = 0; number < 200; ++number)
-    silent.push_back(std::make_unique<strange_peer>(passive.where));
+    silent.push_back(std::make_unique<scripted_peer>(passive.where));
   const endpoint_ptr which = connect_to(active, passive.where);
   part(active, which, passive, establish(active, which, passive));
-  silent.front()->expect_end();  // the first made room
+  silent.front()->expect_end();  // the oldest connection was closed
 }
 
 TEST(cm_manager, repeated_connects_and_disconnects_leak_no_resources) {
@@ -273,7 +273,7 @@ TEST(cm_manager, many_connections_are_open_at_the_same_time) {
   for (std::size_t number = 0; number < most; ++number)
     EXPECT_EQ(active.all.establish(active.expect(event_kind::connect_response).about), 0);
   for (std::size_t number = 0; number < most; ++number) passive.expect(event_kind::established);
-  passive.owned.reset();  // a process that ends
+  passive.owned.reset();  // simulates the end of the process
   for (std::size_t number = 0; number < most; ++number) active.expect(event_kind::disconnected);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the connection manager share: managers with endpoints of both sides, and a peer
-// that says what a test makes it say.
+// Fixtures of the connection manager tests: managers with endpoints, and a peer whose frames the
+// test selects.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace verbena::softdev::cm::testing {
 
-/// The next event of a channel; throws after twenty seconds.
+/// Returns the next event of a channel. Throws after 20 seconds.
 inline event next(manager& of, const channel_ptr& from) {
   pollfd wanted{from->fd(), POLLIN, 0};
   if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("no event came");
@@ -22,7 +22,7 @@ inline event next(manager& of, const channel_ptr& from) {
   if (!found) throw std::runtime_error("readable without an event");
   return *std::move(found);
 }
-/// The next event, which is of that kind.
+/// Returns the next event. Fails the test if it has another kind.
 inline event expect(manager& of, const channel_ptr& from, event_kind kind, int status = 0) {
   event found = next(of, from);
   EXPECT_EQ(found.kind, kind);
@@ -44,7 +44,7 @@ struct process {
   channel_ptr events;
 };
 
-/// A listener with a port of its own.
+/// A listener on a free port.
 struct service : process {
   explicit service(const manager_options& options = {}, port_space space = port_space::tcp,
                    int backlog = 0)
@@ -53,14 +53,14 @@ struct service : process {
     EXPECT_EQ(all.listen(listener, backlog), 0);
     where = all.look(listener).source;
   }
-  /// The endpoint of the next request.
+  /// Returns the endpoint of the next request.
   endpoint_ptr request() { return expect(event_kind::connect_request).about; }
 
   endpoint_ptr listener;
   address where;
 };
 
-/// An endpoint that has sent its request.
+/// Returns an endpoint that has sent its request.
 inline endpoint_ptr connect_to(process& from, const address& where,
                                port_space space = port_space::tcp) {
   const endpoint_ptr made = from.make(space);
@@ -72,10 +72,10 @@ inline endpoint_ptr connect_to(process& from, const address& where,
   return made;
 }
 
-/// A peer whose frames are the test's.
-class strange_peer {
+/// A peer whose frames the test selects.
+class scripted_peer {
  public:
-  explicit strange_peer(const address& where)
+  explicit scripted_peer(const address& where)
       : where_(where), made_(connect_to_port(port_space::tcp, where.port)) {
     if (made_.error != 0) throw std::runtime_error("cannot connect");
   }
@@ -88,7 +88,7 @@ class strange_peer {
     return out;
   }
   void say(frame_kind kind) { EXPECT_EQ(send_frame(fd(), of(kind)), send_outcome::sent); }
-  /// The next frame, or what came in its place.
+  /// Returns the next frame, or the end of the connection.
   [[nodiscard]] receive_outcome hear(frame& out) const {
     pollfd wanted{fd(), POLLIN, 0};
     if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("silence");

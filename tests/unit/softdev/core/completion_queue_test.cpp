@@ -62,7 +62,7 @@ TEST_F(completions, resize_keeps_completion_order) {
   completion out[8];
   EXPECT_EQ(queue.poll({out, 3}), 3U);
   for (std::uint64_t id = 4; id < 6; ++id) EXPECT_TRUE(push(queue, id));
-  // Three are held, around the end of the ring.
+  // The queue contains three completions, which wrap around the end of the ring.
   EXPECT_FALSE(queue.resize(2));
   EXPECT_TRUE(queue.resize(3));
   EXPECT_FALSE(queue.overrun());
@@ -79,7 +79,7 @@ TEST_F(completions, reset_of_work_queue_removes_its_completions) {
   completion out[5];
   for (std::uint64_t id = 0; id < 3; ++id) EXPECT_TRUE(push(queue, id));
   EXPECT_EQ(queue.poll(out), 3U);
-  for (std::uint64_t id = 3; id < 8; ++id)  // around the end of the ring, in turn
+  for (std::uint64_t id = 3; id < 8; ++id)  // alternating, across the end of the ring
     EXPECT_TRUE(queue.push({.wr_id = id}, {id % 2 != 0 ? &released : &other, id + 1}, false));
   queue.remove(&released);
   EXPECT_EQ(queue.poll(out), 2U);
@@ -94,7 +94,7 @@ TEST_F(completions, armed_queue_raises_one_event) {
   push(queue, 0);
   EXPECT_EQ(events, 0);
   queue.arm(notify::any);
-  EXPECT_EQ(events, 0) << "only what comes after arming counts";
+  EXPECT_EQ(events, 0) << "completions before arming raise no event";
   push(queue, 1);
   push(queue, 2);
   EXPECT_EQ(events, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests that succeed: what arrives where, and what completes how.
+// Successful requests: placed bytes and completions.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -32,7 +32,7 @@ TEST_F(data_path, send_fills_the_receive_list_in_order) {
   EXPECT_TRUE(target.holds(1, 100, 10, 0));
   EXPECT_TRUE(target.holds(1, 500, 20, 10));
   EXPECT_TRUE(target.holds(1, 520, 41, 64));
-  EXPECT_TRUE(target.holds(2, 561, 100, 561)) << "bytes behind the message are untouched";
+  EXPECT_TRUE(target.holds(2, 561, 100, 561)) << "bytes after the message are unchanged";
 }
 
 TEST_F(data_path, immediate_data_arrives_with_send_and_write) {
@@ -132,7 +132,7 @@ TEST_F(data_path, atomics_return_the_original_value) {
                   .swap = 9},
                  {source.slice(16, 8)}),
             0);
-  EXPECT_EQ(source.word(2), 7U) << "a failed comparison returns what is there";
+  EXPECT_EQ(source.word(2), 7U) << "a failed comparison returns the current value";
   EXPECT_EQ(target.word(4), 7U);
   const auto done = drain(*a.sent);
   ASSERT_EQ(done.size(), 3U);
@@ -157,13 +157,13 @@ TEST_F(data_path, inline_data_is_copied_when_posted) {
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
 
-TEST_F(data_path, inline_pieces_are_appended) {
+TEST_F(data_path, inline_data_is_appended) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
   a.qp->open_send();
   ASSERT_EQ(a.qp->add_send({.wr_id = 1}), 0);
   ASSERT_EQ(a.qp->append_send_inline("abc", 3), 0);
   ASSERT_EQ(a.qp->append_send_inline("defg", 4), 0);
-  EXPECT_EQ(a.qp->append_send_inline(source.data(), 58), EINVAL) << "64 bytes are the limit";
+  EXPECT_EQ(a.qp->append_send_inline(source.data(), 58), EINVAL) << "the limit is 64 bytes";
   a.qp->submit_send();
   EXPECT_EQ(only(*b.received).byte_count, 7U);
   EXPECT_EQ(std::memcmp(target.data(), "abcdefg", 7), 0);
@@ -298,7 +298,7 @@ TEST_F(fabric, send_queue_slots_are_freed_when_completions_are_polled) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(post(*a.qp, silent, {}), 0);
   EXPECT_EQ(post(*a.qp, loud, {}), 0);
   EXPECT_EQ(post(*a.qp, silent, {}), ENOMEM)
-      << "silent requests hold their places until a later one is polled";
+      << "unsignaled requests occupy slots until a later completion is polled";
   EXPECT_EQ(drain(*a.sent).size(), 1U);
   EXPECT_EQ(post(*a.qp, silent, {}), 0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(post_receive(*a.qp, 1, {}), 0);

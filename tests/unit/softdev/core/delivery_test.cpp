@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SRD: every request names its destination, is answered for itself, and fails for itself.
+// SRD: each request has its own destination and is acknowledged or fails individually.
 #include <algorithm>
 #include <array>
 
@@ -104,7 +104,7 @@ TEST_F(srd_requests, failed_request_reports_its_status_and_does_not_affect_other
   const completion too_long = failed(to(b), send, 11);
   EXPECT_EQ(too_long.status, completion_status::remote_invalid_request);
   EXPECT_NE(explain(too_long).find("11"), std::string::npos);
-  // Refused requests left no state at the receiver.
+  // Rejected requests leave no state at the receiver.
   EXPECT_EQ(failed(to(b), send, 10).status, completion_status::success);
   EXPECT_EQ(only(*b.received).wr_id, 7U);
   EXPECT_EQ(b.qp->state(), queue_pair_state::rts);
@@ -121,19 +121,19 @@ TEST_F(srd_requests, receiver_not_ready_does_not_block_other_destinations) {
   auto done = drain(*a.sent);
   ASSERT_EQ(done.size(), 2U);
   EXPECT_TRUE(done[0].wr_id == 2 && done[1].wr_id == 3);
-  run_for(2 * second);  // longer than for one that does not answer
+  run_for(2 * second);  // longer than the timeout of an unanswered request
   EXPECT_TRUE(drain(*a.sent).empty());
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 8)}), 0);
   run_for(second);
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
   EXPECT_EQ(only(*b.received).wr_id, 7U);
-  // The places of all three are free again.
+  // The slots of all three requests are free again.
   for (int i = 0; i < 64; ++i)
     ASSERT_EQ(post_to(to(b), rdma(opcode::rdma_write, 4), {source.slice(0, 8)}), 0) << i;
   EXPECT_EQ(drain(*a.sent).size(), 64U);
 }
 
-TEST_F(srd_requests, retries_end_at_their_limit_or_without_an_answer) {
+TEST_F(srd_requests, retries_end_at_their_limit_or_if_unanswered) {
   end_point& limited = make(srd);
   queue_pair_attributes attributes = connection_to(0);
   attributes.rnr_retry = 2;

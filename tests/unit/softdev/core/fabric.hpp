@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the core share: an engine on a virtual clock, queue pairs connected in it, and
-// buffers with a pattern.
+// Fixtures of the core tests: an engine with a virtual clock, connected queue pairs, and buffers
+// with a pattern.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace verbena::softdev::testing {
 
 inline time_ns virtual_now = 0;
 
-/// A registered buffer, filled from a seed.
+/// A registered buffer whose content depends on a seed.
 class buffer {
  public:
   buffer(engine& home, std::size_t bytes, access_flags rights, std::uint32_t seed,
@@ -47,7 +47,7 @@ class buffer {
     x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
     return static_cast<std::byte>(x >> 56U);
   }
-  /// True when bytes [at, at + count) hold those that `seed` puts at [from, from + count).
+  /// Returns whether bytes [at, at + count) equal bytes [from, from + count) of the pattern `seed`.
   [[nodiscard]] bool holds(std::uint32_t seed, std::size_t at, std::size_t count,
                            std::size_t from) const {
     for (std::size_t i = 0; i < count; ++i)
@@ -78,7 +78,7 @@ class buffer {
   std::uint32_t key_ = 0;
 };
 
-/// A queue pair with completion queues of its own.
+/// A queue pair with its own completion queues.
 struct end_point {
   std::unique_ptr<completion_queue> sent;
   std::unique_ptr<completion_queue> received;
@@ -95,14 +95,14 @@ struct end_options {
   bool signal_all = false;
   softdev::transport transport = softdev::transport::rc;
   domain_id domain{1};
-  completion_sink receive_sink{};  ///< of the receive queue
+  completion_sink receive_sink{};  ///< completion sink of the receive queue
   shared_receive_queue* shared_receives = nullptr;
 };
 
 inline constexpr access_flags everything =
     access::local_write | access::remote_write | access::remote_read | access::remote_atomic;
 
-/// Attributes of a working connection to `peer`; tests change what they are about.
+/// Returns valid attributes of a connection to `peer`.
 inline queue_pair_attributes connection_to(std::uint32_t peer) {
   return {.rights = everything,
           .port = 1,
@@ -171,7 +171,7 @@ inline int post(queue_pair& qp, const send_request& request, const std::vector<s
   qp.submit_send();
   return code;
 }
-/// Posts a request that names its destination.
+/// Posts a request with a destination.
 inline int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
                    const std::vector<sge>& data) {
   qp.open_send();
@@ -193,7 +193,7 @@ inline std::vector<completion> drain(completion_queue& queue) {
     all.insert(all.end(), one, one + count);
   return all;
 }
-/// The only completion; fails the test when there is not exactly one.
+/// Returns the only completion. Fails the test if there is not exactly one.
 inline completion only(completion_queue& queue) {
   const auto all = drain(queue);
   EXPECT_EQ(all.size(), 1U);
@@ -240,7 +240,7 @@ class fabric : public ::testing::Test {
     connect(*a.qp, connection_to(b.qp->number()));
     connect(*b.qp, connection_to(a.qp->number()));
   }
-  /// A number of this process that no queue pair has.
+  /// Returns an unused queue pair number of this process.
   [[nodiscard]] std::uint32_t unused_number() const {
     std::uint32_t number = ends.front()->qp->number();
     while (home->find(number) != nullptr) number = (number & ~0x3fffU) | ((number + 1) & 0x3fffU);
@@ -274,7 +274,7 @@ class fabric : public ::testing::Test {
 
   std::unique_ptr<engine> home;
   std::vector<std::unique_ptr<end_point>> ends;
-  /// Events of several queue pairs come from several threads.
+  /// Several threads add events.
   std::mutex events_mutex;
   std::vector<std::pair<std::uint32_t, queue_pair_event>> events;
   std::atomic<int> wakes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests that fail: which status on which side, what is flushed, and the reason in words.
+// Failed requests: status on both sides, flushed requests and explanations.
 #include <cstdio>
 
 #include "tests/unit/softdev/core/fabric.hpp"
@@ -68,9 +68,9 @@ struct remote_case {
   opcode op;
   access missing;
 };
-class remote_rights : public connected, public ::testing::WithParamInterface<remote_case> {
+class remote_access : public connected, public ::testing::WithParamInterface<remote_case> {
  protected:
-  ~remote_rights() override = default;
+  ~remote_access() override = default;
   send_request request(const buffer& where) const {
     return {.wr_id = 1,
             .opcode = GetParam().op,
@@ -78,7 +78,7 @@ class remote_rights : public connected, public ::testing::WithParamInterface<rem
             .remote_key = where.key()};
   }
 };
-TEST_P(remote_rights, region_without_access_flag_fails_with_remote_access_error) {
+TEST_P(remote_access, region_without_access_flag_fails_with_remote_access_error) {
   buffer shut(*home, 64, everything.without(GetParam().missing), 6);
   ASSERT_EQ(post(*a.qp, request(shut), {source.slice(0, 8)}), 0);
   const completion done = only(*a.sent);
@@ -89,7 +89,7 @@ TEST_P(remote_rights, region_without_access_flag_fails_with_remote_access_error)
   EXPECT_EQ(b.qp->state(), queue_pair_state::error);
   EXPECT_EQ(events_of(queue_pair_event::access_error), 1U);
 }
-TEST_P(remote_rights, queue_pair_without_access_flag_fails_with_invalid_request) {
+TEST_P(remote_access, queue_pair_without_access_flag_fails_with_invalid_request) {
   b.qp->modify({.rights = everything.without(GetParam().missing)}, attribute::access_flags).value();
   ASSERT_EQ(post(*a.qp, request(target), {source.slice(0, 8)}), 0);
   const completion done = only(*a.sent);
@@ -98,7 +98,7 @@ TEST_P(remote_rights, queue_pair_without_access_flag_fails_with_invalid_request)
   EXPECT_TRUE(target.holds(2, 0, 64, 0));
   EXPECT_EQ(events_of(queue_pair_event::request_error), 1U);
 }
-TEST_P(remote_rights, range_beyond_the_region_fails_with_remote_access_error) {
+TEST_P(remote_access, range_beyond_the_region_fails_with_remote_access_error) {
   send_request beyond = request(target);
   beyond.remote_address += 4096;
   ASSERT_EQ(post(*a.qp, beyond, {source.slice(0, 8)}), 0);
@@ -107,7 +107,7 @@ TEST_P(remote_rights, range_beyond_the_region_fails_with_remote_access_error) {
   EXPECT_TRUE(contains(explain(done), "outside the region of rkey " + hex(target.key())));
 }
 INSTANTIATE_TEST_SUITE_P(
-    each_operation, remote_rights,
+    each_operation, remote_access,
     ::testing::Values(remote_case{"write", opcode::rdma_write, access::remote_write},
                       remote_case{"read", opcode::rdma_read, access::remote_read},
                       remote_case{"swap", opcode::compare_swap, access::remote_atomic},
@@ -262,7 +262,7 @@ TEST_F(failures, failure_flushes_both_queues_in_order) {
   ASSERT_EQ(sent.size(), 4U);
   EXPECT_EQ(sent[0].status, completion_status::success);
   EXPECT_EQ(sent[1].status, completion_status::remote_access_error)
-      << "failures complete unsignaled requests too";
+      << "a failure also completes unsignaled requests";
   EXPECT_EQ(sent[2].status, completion_status::flushed);
   EXPECT_EQ(sent[2].wr_id, 3U);
   EXPECT_EQ(sent[3].wr_id, 4U);

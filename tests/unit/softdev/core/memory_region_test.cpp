@@ -105,7 +105,7 @@ TEST_F(region_table, invalidated_key_is_refused_and_not_reused) {
 TEST_F(region_table, unknown_keys_are_refused) {
   EXPECT_EQ(table.find(0), nullptr);
   EXPECT_EQ(table.find(~0U), nullptr);
-  EXPECT_EQ(table.find(key ^ 0x80000000U), nullptr) << "same place, other key";
+  EXPECT_EQ(table.find(key ^ 0x80000000U), nullptr) << "another key with the same index";
   EXPECT_FALSE(table.invalidate(0));
 }
 
@@ -119,7 +119,7 @@ TEST_F(region_table, keys_are_unique_and_unpredictable) {
     ASSERT_NE(one, 0U);
     for (int bit = 0; bit < 32; ++bit) ones[bit] += static_cast<int>(one >> bit & 1U);
   }
-  // Each bit is a fair coin: 10 standard deviations of 20000 throws are 707.
+  // Each bit is random: 10 standard deviations of 20000 samples are 707.
   constexpr int half = count / 2;
   for (const int each : ones) EXPECT_NEAR(each, half, 707);
 }

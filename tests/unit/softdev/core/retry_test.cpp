@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Waiting for the other side, in virtual time: no receive posted, nobody there, not ready yet.
+// Retries in virtual time: no receive posted, no peer, peer not ready.
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {
@@ -17,7 +17,7 @@ TEST_F(retrying, rnr_request_is_retried_after_the_rnr_timer) {
   EXPECT_EQ(home->next_deadline(), virtual_now + rnr_12);
   ASSERT_EQ(post_receive(*b.qp, 2, {target.slice(0, 16)}), 0);
   run_for(rnr_12 - 1);
-  EXPECT_TRUE(a.sent->empty()) << "not before the timer";
+  EXPECT_TRUE(a.sent->empty()) << "a retry before the RNR timer expires";
   run_for(1);
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
   EXPECT_EQ(only(*b.received).wr_id, 2U);
@@ -38,7 +38,7 @@ TEST_F(retrying, rnr_retries_are_counted_and_limited) {
   EXPECT_NE(explain(done).find("no receive request posted; 3 retries, RNR timer code 12"),
             std::string::npos);
   EXPECT_EQ(b.qp->state(), queue_pair_state::rts)
-      << "a missing receive is no fault of the responder";
+      << "a missing receive does not fail the responder";
 }
 
 TEST_F(retrying, progress_resets_the_rnr_count) {
@@ -54,9 +54,9 @@ TEST_F(retrying, progress_resets_the_rnr_count) {
 TEST_F(fabric, rnr_retry_of_7_retries_without_limit) {
   end_point& a = make();
   end_point& b = make();
-  auto patient = connection_to(b.qp->number());
-  patient.rnr_retry = 7;
-  connect(*a.qp, patient);
+  auto unlimited = connection_to(b.qp->number());
+  unlimited.rnr_retry = 7;
+  connect(*a.qp, unlimited);
   connect(*b.qp, connection_to(a.qp->number()));
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {}), 0);
   run_for(1000 * rnr_12);
@@ -93,7 +93,7 @@ struct silent_case {
 };
 class silent_peer : public fabric, public ::testing::WithParamInterface<silent_case> {
  protected:
-  /// Makes `b` such that it does not answer `a`, and returns the number that `a` is connected to.
+  /// Prepares `b` so that it does not answer, and returns the queue pair number for `a`.
   std::uint32_t arrange(end_point& a, end_point& b) {
     auto back = connection_to(a.qp->number());
     switch (GetParam().why) {
@@ -111,7 +111,7 @@ class silent_peer : public fabric, public ::testing::WithParamInterface<silent_c
         connect(*b.qp, back);
         break;
       default:
-        return 0x123456;  // another process slot, and no path there
+        return 0x123456;  // a slot of another process without a path
     }
     return b.qp->number();
   }
@@ -157,9 +157,9 @@ TEST_F(fabric, request_is_retried_when_the_peer_becomes_ready) {
 TEST_F(fabric, timeout_of_0_waits_without_limit) {
   end_point& a = make();
   end_point& b = make();
-  auto patient = connection_to(b.qp->number());
-  patient.timeout = 0;
-  connect(*a.qp, patient);
+  auto unlimited = connection_to(b.qp->number());
+  unlimited.timeout = 0;
+  connect(*a.qp, unlimited);
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
   run_for(3'600'000'000'000);
   EXPECT_TRUE(a.sent->empty());

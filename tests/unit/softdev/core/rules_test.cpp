@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rules that callers of the core must keep; a broken one stops the program with its text.
+// Contracts of the core: a violation aborts the program with a message.
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Receive requests that several queue pairs share: who takes which, limit, size, failure, threads.
+// Shared receive queues: order of consumption, limit, size, failures, threads.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,7 +18,7 @@ int post_sinks(shared_receive_queue& queue, std::uint64_t wr_id, const std::vect
   return code;
 }
 
-// Two senders, each connected to a receiver that takes from the shared queue.
+// Two senders, each connected to a receiver with the shared receive queue.
 class srq : public fabric {
  protected:
   srq() {
@@ -47,7 +47,7 @@ class srq : public fabric {
 };
 
 TEST_F(srq, receives_are_taken_in_order_by_the_queue_pairs_that_need_them) {
-  EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "its receives are shared";
+  EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "the queue pair has a shared receive queue";
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 3), sink.slice(8 * id + 3, 5)}), 0);
   EXPECT_EQ(post_sinks(shared, 5, {}), ENOMEM);
@@ -86,7 +86,7 @@ TEST_F(srq, slot_is_free_when_its_receive_is_taken) {
   for (std::size_t i = 0; i < received.size(); ++i) EXPECT_EQ(received[i].wr_id, i + 1);
 }
 
-TEST_F(srq, queue_pair_that_finds_the_queue_empty_waits_for_a_receive) {
+TEST_F(srq, queue_pair_with_empty_shared_queue_waits_for_a_receive) {
   ASSERT_EQ(send(a, 1), 0);
   ASSERT_EQ(send(b, 2), 0);
   EXPECT_TRUE(a.sent->empty());
@@ -106,7 +106,7 @@ TEST_F(srq, limit_event_is_raised_once_per_arming) {
   ASSERT_EQ(shared.modify({.limit = 3}), 0);
   EXPECT_EQ(shared.query().limit, 3U);
   ASSERT_EQ(send(a, 1), 0);
-  EXPECT_EQ(reached, 0) << "three are left, which is not fewer than three";
+  EXPECT_EQ(reached, 0) << "three receives remain, which is not below the limit of three";
   ASSERT_EQ(send(b, 2), 0);
   EXPECT_EQ(reached, 1);
   EXPECT_EQ(shared.query().limit, 0U);
@@ -115,7 +115,7 @@ TEST_F(srq, limit_event_is_raised_once_per_arming) {
   ASSERT_EQ(shared.modify({.limit = 2}), 0);
   EXPECT_EQ(reached, 1);
   ASSERT_EQ(send(a, 4), 0);
-  EXPECT_EQ(reached, 2) << "it was short already when it was armed";
+  EXPECT_EQ(reached, 2) << "the number of receives was below the limit when the event was armed";
   ASSERT_EQ(shared.modify({.limit = 1}), 0);
   ASSERT_EQ(shared.modify({.limit = 0}), 0);
   ASSERT_EQ(send(a, 5), 0);
@@ -126,7 +126,7 @@ TEST_F(srq, resize_keeps_posted_receives) {
   for (std::uint64_t id = 1; id <= 3; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 8)}), 0);
   ASSERT_EQ(send(a, 1), 0);
-  EXPECT_EQ(shared.modify({.max_wr = 1}), EINVAL) << "two are here";
+  EXPECT_EQ(shared.modify({.max_wr = 1}), EINVAL) << "the queue contains two receives";
   EXPECT_EQ(shared.modify({.max_wr = 0}), EINVAL);
   EXPECT_EQ(shared.modify({.max_wr = limits::max_work_requests + 1}), EINVAL);
   EXPECT_EQ(shared.modify({.limit = 5}), EINVAL);
@@ -152,7 +152,7 @@ TEST_F(srq, resize_keeps_posted_receives) {
 TEST_F(srq, failed_queue_pair_takes_no_receives_and_raises_last_wqe_event) {
   ASSERT_EQ(post_sinks(shared, 1, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(post_sinks(shared, 2, {sink.slice(8, 8)}), 0);
-  // Half a message has come when it ends.
+  // The queue pair fails after half of a message has arrived.
   {
     const std::lock_guard lock(a_peer.qp->receive_lock());
     const access_epoch::guard inside(home->epoch());
@@ -168,8 +168,9 @@ TEST_F(srq, failed_queue_pair_takes_no_receives_and_raises_last_wqe_event) {
   EXPECT_EQ(flushed.wr_id, 1U);
   EXPECT_EQ(flushed.status, completion_status::flushed);
   ASSERT_EQ(send(b, 3), 0);
-  EXPECT_EQ(only(*b_peer.received).wr_id, 2U) << "the rest stays for others";
-  // After a new beginning it takes and tells again.
+  EXPECT_EQ(only(*b_peer.received).wr_id, 2U)
+      << "the remaining receives are available to other queue pairs";
+  // After a reset the queue pair consumes receives and raises events again.
   a_peer.qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
   a.qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
   connect_pair(a, a_peer);
@@ -196,8 +197,8 @@ TEST_F(srq, buffers_are_checked_against_the_pd_of_the_shared_queue) {
   EXPECT_EQ(only(*c_peer.received).status, completion_status::local_protection_error);
 }
 
-// Four threads post to one queue and four send to queue pairs that take from it, while it is
-// resized and armed.
+// Four threads post to one shared receive queue and four threads send to its queue pairs, while the
+// queue is resized and armed.
 TEST_F(srq, concurrent_posts_of_eight_threads_deliver_each_receive_once) {
   constexpr std::uint32_t pairs = 4;
   constexpr std::uint32_t each = 400;
@@ -209,7 +210,7 @@ TEST_F(srq, concurrent_posts_of_eight_threads_deliver_each_receive_once) {
     receivers[i] = &make({.completions = each, .shared_receives = &wide});
     connect_pair(*senders[i], *receivers[i]);
   }
-  std::atomic<std::uint32_t> here{0};  // requests that no sender counts on yet
+  std::atomic<std::uint32_t> here{0};  // posted receives without a sender
   std::vector<std::thread> running;
   for (std::uint32_t i = 0; i < pairs; ++i) {
     running.emplace_back([&, i] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The state machine of a queue pair: every transition, the attributes it needs, what each state
-// takes.
+// Queue pair states: all transitions, their required attributes, and the requests that each state
+// accepts.
 #include <cerrno>
 
 #include "tests/unit/softdev/core/fabric.hpp"
@@ -76,10 +76,10 @@ TEST_P(state_transition, state_transition_follows_the_table) {
     const auto one = attribute_mask::from_mask(1U << bit);
     if (!required(from, to).contains(one)) continue;
     EXPECT_EQ(try_modify(to, required(from, to).without(one)), EINVAL) << "without bit " << bit;
-    EXPECT_EQ(a.qp->state(), from) << "a refused change changes nothing";
+    EXPECT_EQ(a.qp->state(), from) << "a failed transition changed the state";
   }
   EXPECT_EQ(try_modify(to, required(from, to) | attribute::qkey), EINVAL)
-      << "surplus attributes are refused";
+      << "an attribute that the transition does not permit was accepted";
   EXPECT_EQ(try_modify(to, required(from, to)), 0);
   EXPECT_EQ(a.qp->state(), to);
 }
@@ -159,7 +159,7 @@ TEST_F(states, reset_discards_requests_without_completions_and_frees_slots) {
   for (int i = 0; i < 64; ++i) ASSERT_EQ(post_receive(*a.qp, 1, {}), 0);
 }
 
-// Programs that bring a failed queue pair up again would take its old failure for a new one.
+// Otherwise a program that reconnects a failed queue pair would poll its old failures.
 TEST_F(states, reset_removes_earlier_completions) {
   connect_pair(a, b);
   for (int i = 0; i < 10; ++i)
@@ -184,7 +184,7 @@ TEST_F(states, sqd_holds_posted_requests_and_raises_sq_drained) {
   EXPECT_TRUE(a.sent->empty());
   ASSERT_EQ(post_receive(*a.qp, 2, {}), 0);
   ASSERT_EQ(post(*b.qp, {.wr_id = 3, .flags = signaled}, {}), 0);
-  EXPECT_EQ(only(*a.received).wr_id, 2U) << "the receive side works in SQD";
+  EXPECT_EQ(only(*a.received).wr_id, 2U) << "the queue pair receives in SQD";
   a.qp->modify({.state = state::rts}, attribute::state).value();
   home->progress();
   EXPECT_EQ(only(*a.sent).wr_id, 1U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Several threads at once: both directions, deregistration, destruction, errors. These tests
-// look for data races, lock cycles, and bytes that arrive too late.
+// Concurrent posts, deregistration, destruction and errors. These tests detect data races,
+// deadlocks, and writes after deregistration.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@ namespace {
 
 using threads = connected;
 
-/// Posts writes, sends and atomics to the peer, and receives, until stopped.
+/// Posts receives, and writes, sends and atomics to the peer, until stopped.
 void talk(end_point& mine, buffer& own, const buffer& theirs, const std::atomic<bool>& stop) {
   std::uint64_t id = 0;
   while (!stop.load()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Transports without answers: UC and UD. They check arrival,
-// silent drops, and the send queue after its own errors.
+// UC and UD: arrival, silent drops, and the send queue after local errors.
 #include <algorithm>
 #include <array>
 
@@ -90,7 +89,7 @@ TEST_F(unreliable, request_refused_by_the_peer_is_dropped_and_sender_succeeds) {
   try_with(write, 8, reason::receiver_not_ready);
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 100)}), 0);
   try_with(send, 101, reason::receive_too_short);
-  // The receive request is there for the next message, and both sides still work.
+  // The receive remains for the next message, and both sides still work.
   ASSERT_EQ(post(*a.qp, send, {source.slice(0, 100)}), 0);
   EXPECT_EQ(sent(a), completion_status::success);
   EXPECT_EQ(only(*b.received).wr_id, 7U);
@@ -121,12 +120,12 @@ TEST_F(unreliable, request_to_missing_peer_succeeds) {
   datagram_destination where = to(*d.qp);
   where.qpn = unused_number();
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
-  where.qpn = 0x00'4005;  // of another process; there is no path to one here
+  where.qpn = 0x00'4005;  // a number of another process without a path
   ASSERT_EQ(post_to(*c.qp, send, where, {source.slice(0, 8)}), 0);
   EXPECT_EQ(drain(*c.sent).size(), 2U);
   EXPECT_EQ(c.qp->drops().count(reason::peer_unknown), 1U);
   EXPECT_EQ(c.qp->drops().count(reason::peer_unreachable), 1U);
-  // A reliable request at a queue pair without answers is not answered.
+  // A reliable request to an unreliable queue pair is not acknowledged.
   end_point& reliable = make();
   connect(*reliable.qp, connection_to(b.qp->number()));
   ASSERT_EQ(post(*reliable.qp, send, {source.slice(0, 8)}), 0);
@@ -168,7 +167,7 @@ TEST_F(unreliable, datagram_between_ipv6_addresses_has_an_ipv6_grh) {
   const std::array<std::uint8_t, 9> start = {0x61, 0x2a, 0xbc, 0xde, 0, 44, 17, 64, 0xfe};
   for (std::size_t i = 0; i < start.size(); ++i) EXPECT_EQ(out[i], std::byte{start[i]}) << i;
   EXPECT_EQ(out[39], std::byte{3});
-  route.over_udp = false;  // InfiniBand's own
+  route.over_udp = false;  // the GRH of InfiniBand
   datagram_address(route, {}).write(out, 10, true);
   EXPECT_EQ(out[5], std::byte{40});
   EXPECT_EQ(out[6], std::byte{0x1b});
@@ -187,7 +186,7 @@ TEST_F(unreliable, datagram_without_qkey_receive_or_room_is_dropped) {
   ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 50)}), 0);
   try_with(0x1235, 8, reason::qkey_mismatch);
   try_with(0x1234, 11, reason::receive_too_short);
-  // The top bit means the sender's own key.
+  // The top bit selects the Q_Key of the sender.
   ASSERT_EQ(post_to(*c.qp, send, to(*d.qp, 0x8000'0099), {source.slice(0, 10)}), 0);
   EXPECT_EQ(only(*d.received).byte_count, 50U);
   EXPECT_TRUE(target.holds(1, 40, 10, 0));
@@ -235,7 +234,8 @@ TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
     EXPECT_TRUE(target.holds(1, each == &d ? 1040 : 40, 101, 5));
   }
   EXPECT_EQ(drain(*e.received).size(), 0U);
-  // Nobody is ready now, one has left, and a group without members is as good as any.
+  // Sending succeeds without ready members, after a member has left, and to a group without
+  // members.
   EXPECT_EQ(groups.detach(group_number(1), c.qp->number()), change::member);
   EXPECT_EQ(groups.detach(group_number(1), c.qp->number()), change::none);
   ASSERT_EQ(post_receive(*c.qp, 7, {target.slice(0, 200)}), 0);
@@ -244,7 +244,7 @@ TEST_F(unreliable, multicast_reaches_every_ready_member_including_the_sender) {
   EXPECT_EQ(drain(*c.sent).size(), 2U);
   EXPECT_EQ(d.qp->drops().count(reason::receiver_not_ready), 1U);
   EXPECT_EQ(drain(*c.received).size(), 0U);
-  // The key is each receiver's own matter.
+  // Each receiver checks the Q_Key.
   ASSERT_EQ(post_to(*c.qp, send, to_group(1, 0x77), {source.slice(0, 8)}), 0);
   EXPECT_EQ(d.qp->drops().count(reason::qkey_mismatch), 1U);
   EXPECT_EQ(groups.detach(group_number(1), d.qp->number()), change::group);
@@ -324,7 +324,7 @@ TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
                            c.qp->set_send_destination(to(*d.qp));
                          }),
             completion_status::local_length_error);
-  // While its send side is in error a queue pair receives; what it is given is flushed.
+  // In SQE a queue pair receives, and posted sends are flushed.
   c.qp->open_send();
   EXPECT_EQ(c.qp->add_send(send, {}), 0);
   c.qp->submit_send();

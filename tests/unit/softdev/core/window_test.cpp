@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The window of a requester whose path answers later: order, fences, cumulative answers, new
-// beginnings, answers that fit nothing.
+// The requests in flight of a requester: order, fences, cumulative acknowledgements,
+// retransmission, invalid answers.
 #include <algorithm>
 #include <mutex>
 
@@ -9,7 +9,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-/// A path that remembers what it was given and does what the test says.
+/// A path that records submitted requests and behaves as the test specifies.
 class scripted_path final : public remote_path {
  public:
   response submit(queue_pair&, const message& what, std::span<const segment>,
@@ -42,7 +42,7 @@ class window : public fabric {
                    {memory.slice(id * 8, 8)}),
               0);
   }
-  /// Answers the request that was submitted as number `index`.
+  /// Answers the submitted request `index`.
   bool answer(std::size_t index, const response& what = {}) {
     const message& asked = path.submitted.at(index);
     const access_epoch::guard inside(home->epoch());
@@ -85,7 +85,7 @@ TEST_F(window, acknowledgement_covers_earlier_requests) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::rdma_write, i);
   EXPECT_TRUE(answer(2));
   EXPECT_EQ(completed(), (ids{0, 1, 2}));
-  EXPECT_FALSE(answer(1)) << "answered already";
+  EXPECT_FALSE(answer(1)) << "the request was already answered";
   EXPECT_TRUE(answer(3));
   EXPECT_EQ(completed(), ids{3});
 }
@@ -126,14 +126,14 @@ TEST_F(window, read_data_is_placed_in_its_sink) {
   post_one(opcode::rdma_read, 0);
   const std::byte bytes[4] = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
   EXPECT_TRUE(place(0, 4, bytes));
-  EXPECT_FALSE(place(0, 5, bytes)) << "beyond the length";
+  EXPECT_FALSE(place(0, 5, bytes)) << "the range exceeds the read";
   EXPECT_FALSE(place(0, ~std::uint64_t{0}, bytes));
   EXPECT_TRUE(std::equal(bytes, bytes + 4, memory.data() + 4));
   EXPECT_TRUE(memory.holds(1, 0, 4, 0));
   EXPECT_TRUE(memory.holds(1, 8, 8, 8));
   EXPECT_TRUE(answer(0));
   EXPECT_EQ(completed(), ids{0});
-  EXPECT_FALSE(place(0, 0, bytes)) << "over";
+  EXPECT_FALSE(place(0, 0, bytes)) << "the read has completed";
 }
 
 TEST_F(window, read_into_deregistered_sink_fails_locally) {
@@ -166,13 +166,14 @@ TEST_F(window, answer_that_skips_a_read_fails_with_bad_response) {
 TEST_F(window, rnr_rewinds_and_late_answers_of_the_first_attempt_are_ignored) {
   for (std::uint64_t i = 0; i < 4; ++i) post_one(opcode::send, i);
   EXPECT_TRUE(answer(1, {.outcome = verdict::receiver_not_ready, .rnr_timer = 12}));
-  EXPECT_EQ(completed(), ids{0}) << "the one before is answered by it";
+  EXPECT_EQ(completed(), ids{0}) << "the answer also acknowledges the earlier request";
   EXPECT_EQ(path.submitted.size(), 4U);
   run_for(640'000);
   ASSERT_EQ(path.submitted.size(), 7U);
   EXPECT_EQ(path.submitted[4].psn, 101U);
   EXPECT_TRUE(path.alone[4]);
-  EXPECT_FALSE(answer(2, {.outcome = verdict::no_answer})) << "of the first attempt";
+  EXPECT_FALSE(answer(2, {.outcome = verdict::no_answer}))
+      << "the answer belongs to the first attempt";
   EXPECT_TRUE(answer(6));
   EXPECT_EQ(completed(), (ids{1, 2, 3}));
 }
@@ -187,7 +188,7 @@ TEST_F(window, nak_in_the_middle_completes_in_order_and_flushes_the_rest) {
   EXPECT_EQ(done[1].status, completion_status::remote_access_error);
   EXPECT_EQ(done[2].status, completion_status::flushed);
   EXPECT_NE(explain(done[1]).find("rkey 0x77"), std::string::npos);
-  EXPECT_FALSE(answer(3)) << "flushed";
+  EXPECT_FALSE(answer(3)) << "the request was flushed";
 }
 
 TEST_F(window, local_failure_completes_in_order) {
@@ -301,7 +302,7 @@ TEST_F(window, unacknowledged_message_waits_up_to_a_second_for_room) {
   post_ids(2);
   run_for(999'000'000);
   EXPECT_TRUE(sender.sent->empty());
-  // Now the path takes it: done, without an answer.
+  // The path accepts the message, which completes without an answer.
   path.next = {};
   run_for(2'000'000);
   EXPECT_EQ(drain(*sender.sent).size(), 2U);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Checks of programs that count what they find: they run under a forwarder, without GoogleTest.
+// Checks for programs that run under a forwarder, without GoogleTest.
 #pragma once
 
 #include <cstdio>
 
-inline int failures = 0;  ///< checks that did not hold
-inline int checks = 0;    ///< all of them
+inline int failures = 0;  ///< failed checks
+inline int checks = 0;    ///< executed checks
 
-/// Counts, and says on standard error what did not hold.
+/// Counts the check. If it failed, prints it to standard error.
 inline void expect(bool good, const char* name, const char* what) {
   ++checks;
   if (good) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Hardware and the software device in one process: calls every dispatched function with an object
-// of each and looks which library was called. Both libraries are fakes that count; the forwarder
-// under test is in LD_PRELOAD. With `--nothing`, neither has any function, and every one must
-// report EOPNOTSUPP in its own way.
+// Calls every dispatched function with an object of the hardware library and of the software
+// device, and checks which library was called. Both libraries are fakes that count calls.
+// LD_PRELOAD contains the forwarder under test. With `--nothing`, the libraries have no functions,
+// and each call must report EOPNOTSUPP in the way that its man page defines.
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -37,7 +37,7 @@ struct library {
   }
 };
 
-// An object of the library, as far as verbs.h shows it.
+// An object of the library with the members that verbs.h declares.
 struct object {
   library& owner;
 
@@ -88,7 +88,8 @@ void check_dispatch(const char* name, const both& libraries) {
   static_cast<void>(caller<Signature>::call(name, {hardware}));
   expect(hardware.calls(name) == hardware_before + 1, name, "hardware: the library is not called");
   expect(soft.calls(name) == soft_before, name, "hardware: the software device is called");
-  if (caller<Signature>::object_is_opaque) return;  // the software device makes no such object
+  if (caller<Signature>::object_is_opaque)
+    return;  // the software device does not create such objects
   static_cast<void>(caller<Signature>::call(name, {soft}));
   expect(hardware.calls(name) == hardware_before + 1, name, "soft: the library is called");
   expect(soft.calls(name) == soft_before + 1, name, "soft: the software device is not called");

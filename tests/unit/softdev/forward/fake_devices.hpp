@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a fake library tells the tests: how often each of its functions was called.
+// Interface of the fake libraries: the numbers of calls of their functions.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,8 +11,8 @@
 
 extern "C" {
 
-/// Calls of the function of that name so far; -1 when the library has no such function.
+/// Returns the number of calls of a function, or -1 if the library does not have the function.
 typedef int (*fake_calls_function)(const char* name);
-/// The library's one device.
+/// Returns the device of the library.
 typedef ibv_device* (*fake_device_function)();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A library with one device and functions that only count their calls. Compiled twice: as a
-// libibverbs that exports the functions, and (FAKE_ENGINE) as a software device that has them in a
-// table. The environment makes listing fail (FAKE_LIST_ERRNO) and empties the table (FAKE_EMPTY).
+// A library with one device, whose functions only count their calls. Compiled twice: as a
+// libibverbs that exports the functions, and with FAKE_ENGINE as a software device that has them in
+// a table. FAKE_LIST_ERRNO makes the device list fail. FAKE_EMPTY empties the table.
 #include <array>
 #include <atomic>
 #include <cerrno>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A library with all functions of librdmacm, which only count their calls: once as a librdmacm and
-// once (FAKE_ENGINE) as a software device.
+// A library with all functions of librdmacm, which only count their calls. Compiled twice: as a
+// librdmacm, and with FAKE_ENGINE as a software device.
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <rdma/rsocket.h>
@@ -62,7 +62,7 @@ struct counted {
 #define SOCKET_NEWER CM
 #include "softdev/forward/rdmacm.inc"
 
-// Returns the argument that it got for F_SETFL (4), else -1.
+// Returns the argument of F_SETFL (4), or -1 for other commands.
 extern "C" __attribute__((visibility("default"))) int rfcntl(int /*socket*/, int cmd, ...) {
   find("rfcntl")->calls.fetch_add(1);
   if (cmd != 4) return -1;

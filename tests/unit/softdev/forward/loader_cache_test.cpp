@@ -23,7 +23,7 @@ void append(std::string& to, T value) {
   to.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// A file as ldconfig writes it.
+// Returns the content of a cache file in the format of ldconfig.
 std::string file_with(const libraries& entries) {
   std::string file = "glibc-ld.so.cache1.1";
   append(file, static_cast<std::uint32_t>(entries.size()));
@@ -46,7 +46,7 @@ std::vector<std::string> visited;
 
 std::vector<std::string> paths_in(const std::string& file) {
   visited.clear();
-  // Exactly as large as the file, so that ASan sees a byte too many.
+  // An exact copy, so that ASan detects reads beyond the end.
   const std::vector<char> bytes(file.begin(), file.end());
   const void* const found =
       visit_cache({bytes.data(), bytes.size()}, "libwanted.so.1", [](const char* path) -> void* {

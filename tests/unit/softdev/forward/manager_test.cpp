@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Calls every function of librdmacm under a forwarder and looks which library was called: all are
-// the device's (`soft`), all are the real library's (`real`), or each reports EOPNOTSUPP in its own
-// way (`nothing`). Sockets are refused unless they are the real library's. The libraries are fakes.
+// Calls every function of librdmacm under a forwarder and checks which library was called: the
+// software device (`soft`), the real library (`real`), or none, with EOPNOTSUPP (`nothing`). Socket
+// functions fail unless the real library is used. The libraries are fakes.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
@@ -58,12 +58,12 @@ struct test {
     expect(function != nullptr, name, "is not exported");
     if (function == nullptr) return;
     errno = 0;
-    for (int round = 0; round < 2; ++round) {  // looked up, then remembered
+    for (int round = 0; round < 2; ++round) {  // the second call uses the cached function
       if constexpr (std::is_void_v<Return>) {
         function(Arguments()...);
         expect(fails == how::silent, name, "returns nothing");
       } else {
-        Return refused{};  // null, or zero
+        Return refused{};  // null or zero
         if constexpr (!std::is_pointer_v<Return>)
           if (fails == how::minus_one) refused = static_cast<Return>(-1);
         const bool as_wanted = function(Arguments()...) == refused;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Functions that the drop-in passes on without knowing their arguments. The drop-in is in
-// LD_PRELOAD, the fake libibverbs is the real one; argument: the drop-in's private node.
+// Functions that the drop-in forwards without knowledge of their arguments. LD_PRELOAD contains the
+// drop-in; the fake libibverbs replaces the real library. Argument: the drop-in's private symbol
+// version.
 #include <dlfcn.h>
 
 #include <cerrno>

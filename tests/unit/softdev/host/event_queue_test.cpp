@@ -21,7 +21,7 @@ class event_queue_of_capacity_two : public ::testing::Test {
     }
   }
   static void count(void* owner, std::uint32_t /*kind*/) { ++*static_cast<int*>(owner); }
-  // The kind of the oldest event; -1 when there is none.
+  // Returns the kind of the oldest event, or -1 if the queue is empty.
   int pop() {
     const auto event = queue_.pop(&count);
     return event.owner == nullptr ? -1 : static_cast<int>(event.kind);

@@ -36,7 +36,7 @@ TEST(gid_table, address_on_another_interface_is_a_new_entry) {
   EXPECT_EQ(table.at(0).interface_index, 2U);
 }
 
-TEST(gid_table, addresses_beyond_the_capacity_are_left_out) {
+TEST(gid_table, addresses_beyond_the_capacity_are_omitted) {
   std::vector<gid_entry> many;
   for (std::uint8_t i = 1; i <= 100; ++i) many.push_back(entry(i));
   gid_table table(many);

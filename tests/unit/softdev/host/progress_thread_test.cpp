@@ -20,7 +20,7 @@
 namespace verbena::softdev {
 namespace {
 
-// A thread and what it did. Its thread never ends, so it lives as long as the process.
+// A progress thread with counters. The thread never ends, so the object is never destroyed.
 class driven {
  public:
   static driven& make() {
@@ -34,32 +34,32 @@ class driven {
   struct seen {
     int tends = 0;
     int runs = 0;
-    int sleeps = 0;  ///< times that it was allowed to
+    int sleeps = 0;  ///< number of permitted sleeps
     int awakes = 0;
     std::set<std::thread::id> threads;
     sigset_t blocked{};
   };
   // Input of the thread; modified only by change().
-  struct told {
-    bool polls = false;         ///< the program polls all the time
+  struct inputs {
+    bool polls = false;         ///< the program polls continuously
     bool may_sleep = true;      ///< result of fall_asleep
     time_ns run_again = never;  ///< after the last run, in nanoseconds
   };
 
-  void change(const std::function<void(told&)>& how) {
+  void change(const std::function<void(inputs&)>& how) {
     const std::lock_guard lock(mutex_);
-    how(told_);
+    how(inputs_);
   }
   [[nodiscard]] seen now() {
     const std::lock_guard lock(mutex_);
     return seen_;
   }
-  // Waits until `condition` holds for what was seen; false when it never does.
+  // Waits until `condition` holds for the counters. Returns false after a timeout.
   bool wait_for(const std::function<bool(const seen&)>& condition) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(seen_); });
   }
-  // Waits until the thread has been asleep since now, or is.
+  // Waits until the thread sleeps.
   bool wait_until_asleep() {
     return wait_for([](const seen& of) { return of.sleeps > of.awakes; });
   }
@@ -96,7 +96,7 @@ class driven {
                   note(context, [](driven& of) {
                     ++of.seen_.tends;
                     drain(of.tend_fd);
-                    if (of.told_.polls) of.thread.note_polling();
+                    if (of.inputs_.polls) of.thread.note_polling();
                   });
                 },
             .run =
@@ -111,14 +111,14 @@ class driven {
                 [](void* context) {
                   auto& of = *static_cast<driven*>(context);
                   const std::lock_guard lock(of.mutex_);
-                  const time_ns wait = of.told_.run_again;
+                  const time_ns wait = of.inputs_.run_again;
                   return wait == never ? never : monotonic_now() + wait;
                 },
             .fall_asleep =
                 [](void* context) {
                   bool allowed = false;
                   note(context, [&](driven& of) {
-                    allowed = of.told_.may_sleep;
+                    allowed = of.inputs_.may_sleep;
                     if (allowed) ++of.seen_.sleeps;
                   });
                   return allowed;
@@ -131,7 +131,7 @@ class driven {
   std::mutex mutex_;
   std::condition_variable changed_;
   seen seen_;
-  told told_;
+  inputs inputs_;
 
  public:
   progress_thread thread{work_of(*this), progress_thread::make_wake_fd().value()};
@@ -184,34 +184,34 @@ TEST(progress_thread, thread_wakes_by_call_and_by_each_descriptor) {
 
 TEST(progress_thread, thread_runs_when_a_timer_expires) {
   driven& one = driven::make();
-  one.change([](auto& told) { told.run_again = 1'000'000; });
+  one.change([](auto& input) { input.run_again = 1'000'000; });
   ASSERT_EQ(one.thread.start(), 0);
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 4; }));
 }
 
 TEST(progress_thread, thread_runs_again_if_work_arrived_before_sleep) {
   driven& one = driven::make();
-  one.change([](auto& told) { told.may_sleep = false; });
+  one.change([](auto& input) { input.may_sleep = false; });
   ASSERT_EQ(one.thread.start(), 0);
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 3; }));
-  EXPECT_EQ(one.now().awakes, 0) << "it was never asleep";
-  one.change([](auto& told) { told.may_sleep = true; });
+  EXPECT_EQ(one.now().awakes, 0) << "the thread slept";
+  one.change([](auto& input) { input.may_sleep = true; });
   EXPECT_TRUE(one.wait_until_asleep());
 }
 
 TEST(progress_thread, thread_stays_idle_while_the_program_polls) {
   driven& one = driven::make();
-  one.change([](auto& told) { told.polls = true; });
+  one.change([](auto& input) { input.polls = true; });
   ASSERT_EQ(one.thread.start(), 0);
   ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.tends >= 4; }));
-  EXPECT_EQ(one.now().runs, 0) << "what polls also runs";
-  one.change([](auto& told) { told.polls = false; });
+  EXPECT_EQ(one.now().runs, 0) << "the polling program makes progress itself";
+  one.change([](auto& input) { input.polls = false; });
   EXPECT_TRUE(one.wait_for([](const auto& seen) { return seen.runs >= 1; }));
 }
 
 TEST(progress_thread, thread_runs_while_a_queue_is_armed_even_if_the_program_polls) {
   driven& one = driven::make();
-  one.change([](auto& told) { told.polls = true; });
+  one.change([](auto& input) { input.polls = true; });
   ASSERT_EQ(one.thread.start(), 0);
   ASSERT_TRUE(one.wait_for([](const auto& seen) { return seen.tends >= 2; }));
   EXPECT_EQ(one.now().runs, 0);
@@ -221,7 +221,7 @@ TEST(progress_thread, thread_runs_while_a_queue_is_armed_even_if_the_program_pol
   one.thread.expect_no_sleep();
   one.thread.wake();
   const auto asleep = one.now();
-  // The turn that the call began may still run; after it the thread stays away again.
+  // The run that the call started may continue; then the thread is idle again.
   ASSERT_TRUE(one.wait_for([&](const auto& seen) { return seen.tends >= asleep.tends + 2; }));
   const auto away = one.now();
   ASSERT_TRUE(one.wait_for([&](const auto& seen) { return seen.tends >= away.tends + 3; }));

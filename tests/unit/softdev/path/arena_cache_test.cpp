@@ -37,7 +37,7 @@ TEST(arena_cache, arena_is_requested_once_and_then_ready) {
   ASSERT_EQ(found.status, map_status::ready);
   *found.address = std::byte{3};
   EXPECT_EQ(static_cast<std::byte*>(c.memory)[10], std::byte{3});
-  EXPECT_FALSE(c.give()) << "it was not asked for again";
+  EXPECT_FALSE(c.give()) << "the arena was not requested again";
 }
 
 TEST(arena_cache, ranges_outside_the_arena_are_unavailable) {
@@ -68,7 +68,7 @@ TEST(arena_cache, descriptor_other_than_sealed_memory_of_that_size_is_refused) {
   EXPECT_TRUE(refused(c.arenas.share_arena(c.place.arena).value().fd, 0));
   EXPECT_TRUE(refused(create_eventfd().value(), 4096));
   EXPECT_TRUE(refused(unique_fd(::memfd_create("plain", MFD_CLOEXEC)), 0));
-  EXPECT_FALSE(c.cache.insert(55, create_eventfd().value(), 4096)) << "nobody asked";
+  EXPECT_FALSE(c.cache.insert(55, create_eventfd().value(), 4096)) << "the arena was not requested";
 }
 
 TEST(arena_cache, refused_arena_stays_unavailable_and_evicted_one_is_requested_again) {
@@ -81,7 +81,7 @@ TEST(arena_cache, refused_arena_stays_unavailable_and_evicted_one_is_requested_a
   EXPECT_EQ(cache.find(2, 0, 1, map_access::read_only).status, map_status::ask);
 }
 
-TEST(arena_cache, a_retired_mapping_lives_until_it_is_collected) {
+TEST(arena_cache, retired_mapping_exists_until_it_is_collected) {
   cached c;
   ASSERT_TRUE(c.cache.mark_asked(c.place.arena));
   ASSERT_TRUE(c.give());
@@ -90,10 +90,10 @@ TEST(arena_cache, a_retired_mapping_lives_until_it_is_collected) {
   EXPECT_EQ(c.cache.find(c.place.arena, 0, 1, map_access::read_only).status, map_status::ask);
   ASSERT_TRUE(c.cache.has_retired());
   unsigned char resident = 0;
-  EXPECT_EQ(::mincore(address, 4096, &resident), 0) << "still mapped";
+  EXPECT_EQ(::mincore(address, 4096, &resident), 0) << "the mapping must still exist";
   c.cache.take_retired().clear();
   EXPECT_FALSE(c.cache.has_retired());
-  EXPECT_NE(::mincore(address, 4096, &resident), 0) << "unmapped";
+  EXPECT_NE(::mincore(address, 4096, &resident), 0) << "the mapping must not exist";
 }
 
 TEST(arena_cache, full_cache_refuses_another_arena) {

@@ -38,14 +38,14 @@ TEST(arena, memory_is_page_aligned_zeroed_and_writable) {
   EXPECT_EQ(arenas.size(), 0U);
 }
 
-TEST(arena, freed_pages_come_back_zeroed) {
+TEST(arena, reallocated_pages_are_zeroed) {
   arena_registry arenas;
   void* first = arenas.allocate(4096, pages::normal).value();
   void* keep = arenas.allocate(4096, pages::normal).value();
   std::memset(first, 0x55, 4096);
   ASSERT_EQ(arenas.free(first), 0);
   void* again = arenas.allocate(4096, pages::normal).value();
-  EXPECT_EQ(again, first) << "the place is used again";
+  EXPECT_EQ(again, first) << "the address is reused";
   EXPECT_TRUE(all_zero(bytes_at(again, 4096)));
   EXPECT_EQ(arenas.free(again), 0);
   EXPECT_EQ(arenas.free(keep), 0);
@@ -60,9 +60,9 @@ TEST(arena, invalid_allocation_is_refused) {
   int local = 0;
   EXPECT_EQ(arenas.free(&local), EINVAL);
   auto* memory = static_cast<char*>(arenas.allocate(8192, pages::normal).value());
-  EXPECT_EQ(arenas.free(memory + 4096), EINVAL) << "not the beginning";
+  EXPECT_EQ(arenas.free(memory + 4096), EINVAL) << "the address is not the start of the allocation";
   EXPECT_EQ(arenas.free(memory), 0);
-  EXPECT_EQ(arenas.free(memory), EINVAL) << "twice";
+  EXPECT_EQ(arenas.free(memory), EINVAL) << "the allocation was already freed";
 }
 
 std::size_t free_huge_pages() {
@@ -126,7 +126,7 @@ viewed view_of(arena_registry& arenas, void* memory) {
   return {address, std::move(map)};
 }
 
-TEST(arena, a_shared_arena_shows_the_same_bytes) {
+TEST(arena, shared_arena_has_the_same_bytes_in_both_mappings) {
   arena_registry arenas;
   for (const std::size_t size : {std::size_t{5000}, std::size_t{1'000'000}}) {
     auto* memory = static_cast<std::byte*>(arenas.allocate(size, pages::normal).value());
@@ -157,13 +157,13 @@ TEST(arena, replaced_pages_keep_content_and_old_views_are_unchanged) {
     EXPECT_EQ(memory[4999], std::byte{9});
     EXPECT_EQ(neighbour[0], std::byte{8});
     old.address[4999] = std::byte{66};
-    EXPECT_EQ(memory[4999], std::byte{9}) << "the old view does not reach it any more";
+    EXPECT_EQ(memory[4999], std::byte{9}) << "writes to the old view do not change the new pages";
     const viewed fresh = view_of(arenas, memory);
     fresh.address[1] = std::byte{7};
     EXPECT_EQ(memory[1], std::byte{7});
     for (int uses = 0; uses < 3; ++uses) arenas.release(memory);
     EXPECT_EQ(arenas.free(memory), 0);
-    // The old pages are never handed out again.
+    // The old pages are never allocated again.
     std::vector<void*> later;
     later.reserve(8);
     for (int i = 0; i < 8; ++i) later.push_back(arenas.allocate(4096, pages::normal).value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SRD between two devices: every operation on every route, long ones in parts; refusals; the end of
-// a peer.
+// SRD between two devices: all operations on all routes, segmented requests, rejections, and the
+// end of a peer.
 #include <csignal>
 #include <thread>
 
@@ -52,8 +52,8 @@ TEST_P(srd_routes, long_reads_and_writes_arrive) {
   ASSERT_EQ(post_receive(*pair.b->qp, 8, {}), 0);
   EXPECT_EQ(run(rdma(opcode::rdma_write_with_imm), source.slice(0, most)).status,
             completion_status::success);
-  const completion told = only(*pair.b->received);
-  EXPECT_EQ(told.immediate, 77U);
+  const completion arrived = only(*pair.b->received);
+  EXPECT_EQ(arrived.immediate, 77U);
   EXPECT_TRUE(target.holds(1, 15, most - 30, 14));
 }
 
@@ -69,7 +69,7 @@ TEST_P(srd_routes, many_requests_in_small_rings_arrive_once_each) {
   }
   std::vector<completion> done;
   EXPECT_TRUE(pair.until([&] {
-    virtual_now += 10'000;  // parts that find no room are tried again after a while
+    virtual_now += 10'000;  // segments that do not fit are retried later
     for (const completion& one : drain(*pair.a->sent)) done.push_back(one);
     return done.size() >= 60;
   }));
@@ -85,7 +85,7 @@ TEST_P(srd_routes, many_requests_in_small_rings_arrive_once_each) {
   for (const completion& one : received) EXPECT_EQ(one.source_qp, pair.a->qp->number());
 }
 
-TEST_P(srd_routes, refusals_are_returned_and_unready_receivers_are_waited_for) {
+TEST_P(srd_routes, rejections_are_returned_and_sends_wait_for_receives) {
   EXPECT_EQ(run(rdma(opcode::rdma_write, most - 4), source.slice(0, 8)).status,
             completion_status::remote_access_error);
   EXPECT_EQ(run(rdma(opcode::rdma_read), source.slice(0, 8), 0x99).status,
@@ -150,7 +150,7 @@ struct place {
   end_point& end = mine.make({.transport = transport::srd});
   const shared_buffer memory(mine, memory_kind::ordinary, 4096, 9);
   connect(*end.qp, connection_to(0));
-  tell(pipe, place{end.qp->number(), memory.key(), memory.address()});
+  send_value(pipe, place{end.qp->number(), memory.key(), memory.address()});
   for (;;) {
     mine.turn();
     std::this_thread::yield();
@@ -172,7 +172,7 @@ TEST(srd_processes, killed_peer_fails_only_requests_to_that_peer) {
   };
   const auto wait = [&] {
     std::vector<completion> all;
-    for (const auto give_up = clock::now() + patience; all.empty() && clock::now() < give_up;) {
+    for (const auto give_up = clock::now() + test_timeout; all.empty() && clock::now() < give_up;) {
       mine.turn();
       all = drain(*end.sent);
     }

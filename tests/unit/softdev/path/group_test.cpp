@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Multicast groups between processes: who finds whom, who gets what, and that nobody is held up.
+// Multicast groups between processes: discovery, delivery, and slow members.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t group_key = 0x1234;
 
-// Of this process: groups are the user's, and other tests run beside this one.
+// Contains the process ID, because groups belong to the user and other tests run at the same time.
 gid_bytes group_gid(std::uint8_t last) {
   const auto pid = static_cast<std::uint32_t>(getpid());
   gid_bytes group{};
@@ -60,7 +60,7 @@ class groups : public ::testing::Test {
   }
   template <class Done>
   bool until(Done&& done) {
-    const auto give_up = clock::now() + patience;
+    const auto give_up = clock::now() + test_timeout;
     while (!done()) {
       if (clock::now() > give_up) return false;
       for (const auto& each : devices)
@@ -68,7 +68,7 @@ class groups : public ::testing::Test {
     }
     return true;
   }
-  /// All become users of groups, one after the other.
+  /// All devices start to use groups, one after the other.
   void meet() {
     for (const auto& each : devices) {
       const auto others = each->neighbours->meet_group_users().value();
@@ -96,7 +96,7 @@ class groups : public ::testing::Test {
 TEST_F(groups, each_member_process_receives_each_datagram_once) {
   attach(1, 5);
   meet();
-  attach(2, 5);  // known at once to those that have met
+  attach(2, 5);  // paired devices learn this immediately
   attach(2, 6);
   receive(1, 8192, 4096 + 40);
   receive(2, 8192, 4096 + 40);
@@ -110,7 +110,7 @@ TEST_F(groups, each_member_process_receives_each_datagram_once) {
     EXPECT_TRUE(std::ranges::equal(std::span(memory[i]->data() + 8192 + 40, 4096),
                                    std::span(memory[0]->data(), 4096)));
   EXPECT_EQ(only(*ends[0]->sent).status, completion_status::success);
-  // In one group and not in the other; and in none any more.
+  // A member of one group only, and then of no group.
   receive(1, 0, 100);
   receive(2, 0, 100);
   send(6, 10);
@@ -145,7 +145,7 @@ TEST_F(groups, blocked_member_delays_the_other_members_once) {
     turn_others();
     static_cast<void>(drain(*ends[0]->sent));
   }
-  EXPECT_EQ(got, 0U);  // too long for the receives
+  EXPECT_EQ(got, 0U);  // the datagrams are longer than the receives
   const time_ns before = virtual_now;
   for (int i = 0; i < 20; ++i) send(5, 10);
   ASSERT_TRUE(until([&] {
@@ -153,7 +153,7 @@ TEST_F(groups, blocked_member_delays_the_other_members_once) {
     return got == 20;
   }));
   EXPECT_EQ(virtual_now, before);
-  // The datagrams that fitted were delivered; from now on it receives all again.
+  // The datagrams that fit in the ring were delivered. Later datagrams are all delivered.
   ASSERT_TRUE(until([&] { return !devices[1]->neighbours->anything_published(); }));
   receive(1, 0, 100);
   send(5, 10);
@@ -223,8 +223,8 @@ TEST_F(groups, invalid_group_record_ends_the_pairing) {
   ASSERT_TRUE(until([&] { return devices[1]->neighbours->counters().broken_records == 1; }));
 }
 
-// The one that waits for the pairing goes on as soon as it sees it, which the other side, in
-// another thread, may not have seen by then: what that one sends comes all the same.
+// The waiting side continues when it sees the pairing. The other side may not have seen it yet, but
+// its datagrams must arrive.
 TEST(group_pairing, newly_paired_member_receives_subsequent_datagrams) {
   for (int round = 0; round < 200; ++round) {
     const auto member = open_link();
@@ -238,7 +238,7 @@ TEST(group_pairing, newly_paired_member_receives_subsequent_datagrams) {
     std::array<std::shared_ptr<peer>, 4> found;
     ASSERT_EQ(sender->find_group(group_gid(9), found), 1U) << "in round " << round;
     ASSERT_TRUE(send_record(*found[0], 1, 8, 0x5a));
-    const auto give_up = clock::now() + patience;
+    const auto give_up = clock::now() + test_timeout;
     while (member->receive(take_all, 1) == 0) ASSERT_LT(clock::now(), give_up);
   }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two devices that see each other as two processes do: each with a link, an engine and a path.
+// Two devices in one process that communicate as two processes do. Each has a link, an engine and a
+// path.
 #pragma once
 
 #include <cstring>
@@ -14,7 +15,7 @@
 
 namespace verbena::softdev::testing {
 
-/// One device. Its clock is the virtual one; pairing runs in real time.
+/// One device. It uses the virtual clock; pairing uses real time.
 struct device {
   explicit device(const link_options& options) : neighbours(open_link(options)) {
     core = std::make_unique<engine>(
@@ -55,7 +56,7 @@ struct device {
 
 enum class memory_kind : std::uint8_t { shareable, ordinary };
 
-/// A registered range that peers see, filled with the pattern of a seed.
+/// Registered memory that peers can access, filled with the pattern of a seed.
 class shared_buffer {
  public:
   shared_buffer(device& home, memory_kind kind, std::size_t bytes, std::uint32_t seed,
@@ -144,9 +145,9 @@ struct device_pair {
     connect(*a->qp, connection_to(b->qp->number()));
     connect(*b->qp, connection_to(a->qp->number()));
   }
-  /// Turns both devices until `done`; false when that takes too long.
+  /// Runs both devices until `done`. Returns false after a timeout.
   bool until(const std::function<bool()>& done) {
-    const auto give_up = clock::now() + patience;
+    const auto give_up = clock::now() + test_timeout;
     while (!done()) {
       if (clock::now() > give_up) return false;
       left.turn();
@@ -163,7 +164,7 @@ struct device_pair {
     }));
     return all;
   }
-  /// Lets everything happen that can happen without time passing.
+  /// Runs both devices until nothing more happens at the current virtual time.
   void settle() {
     for (int i = 0; i < 50; ++i) {
       left.turn();

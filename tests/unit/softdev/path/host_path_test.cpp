@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Requests between two devices: every operation on every route, the order of requests, refusals,
-// back-pressure in small rings.
+// Requests between two devices: all operations on all routes, order, rejections, and back-pressure
+// with small rings.
 #include <cerrno>
 #include <random>
 #include <thread>
@@ -22,7 +22,7 @@ class routes : public ::testing::TestWithParam<route_case> {
  protected:
   routes() : pair({.route = GetParam().policy}) {
     pair.connect_ends();
-    // The first access asks for the mapping; it is there when this has settled.
+    // The first access requests the mapping, which exists when both devices are idle.
     const send_request warm{.opcode = opcode::rdma_write,
                             .flags = signaled,
                             .remote_address = target.address(),
@@ -95,7 +95,7 @@ TEST_P(routes, atomics_change_the_target_once) {
   EXPECT_EQ(target.word(5), 7U);
 }
 
-TEST_P(routes, responder_sends_the_refusal) {
+TEST_P(routes, responder_reports_the_rejection) {
   const completion done = run({.wr_id = 1,
                                .opcode = opcode::rdma_write,
                                .flags = signaled,
@@ -187,7 +187,8 @@ TEST_F(host_paths, send_delivers_immediate_data) {
   EXPECT_EQ(pair.wait_for(*pair.a->sent, 1).at(0).status, completion_status::success);
 }
 
-// Another thread replies as soon as it can see what came, while the receiving one is still at it.
+// Another thread replies as soon as it sees the data, while the receiving thread still processes
+// it.
 TEST_F(host_paths, success_completes_before_the_reply_arrives) {
   struct ping_pong {
     end_point* client = nullptr;
@@ -218,8 +219,8 @@ TEST_F(host_paths, success_completes_before_the_reply_arrives) {
   EXPECT_TRUE(game.sent_was_there);
 }
 
-// The thread inside may have passed the work that woke the other thread, so progress must run
-// again.
+// The running thread may already have checked the work that woke the other thread, so progress must
+// run again.
 TEST_F(host_paths, concurrent_progress_is_repeated) {
   struct visitor {
     host_path* path = nullptr;
@@ -334,7 +335,7 @@ TEST_F(host_paths, unknown_qp_or_wrong_psn_fails_with_retry_exceeded) {
   EXPECT_TRUE(target.holds(2, 0, 4096, 0));
 }
 
-// A slot without a process: others on this machine may use soft0 meanwhile.
+// Returns a slot without a process. Other processes may use soft0 at the same time.
 std::uint32_t empty_slot() {
   std::uint32_t slot = 0;
   while (connect_to_slot(slot).error != ECONNREFUSED) slot = (slot + 1) % slot_count;
@@ -376,7 +377,7 @@ struct small_rings : ::testing::Test {
   shared_buffer right_sink{pair.right, memory_kind::ordinary, size, 4};
 };
 
-TEST_F(small_rings, long_messages_pass_in_both_directions_at_once) {
+TEST_F(small_rings, long_messages_arrive_in_both_directions_at_once) {
   pair.connect_ends();
   const auto start = [&](end_point& end, const shared_buffer& from, const shared_buffer& own_sink,
                          const shared_buffer& to) {
@@ -404,7 +405,7 @@ TEST_F(small_rings, long_messages_pass_in_both_directions_at_once) {
   EXPECT_TRUE(left_sink.holds(2, 0, size, 0));
 }
 
-TEST_F(small_rings, long_reads_pass_in_both_directions_at_once) {
+TEST_F(small_rings, long_reads_complete_in_both_directions_at_once) {
   pair.connect_ends();
   const auto start = [&](end_point& end, const shared_buffer& sink, const shared_buffer& from) {
     for (std::uint64_t i = 0; i < 3; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The path between real processes, peers that die or stop, and peers that write garbage.
+// The path between processes, with peers that exit, stop, or write invalid data.
 #include <array>
 #include <random>
 #include <thread>
@@ -26,7 +26,7 @@ struct process_place {
   connect(*end.qp, connection_to(parent));
   for (std::uint64_t i = 0; i < 64; ++i)
     if (post_receive(*end.qp, i, {memory.slice(0, 1024)}) != 0) ::_exit(98);
-  tell(pipe, process_place{end.qp->number(), memory.key(), memory.address()});
+  send_value(pipe, process_place{end.qp->number(), memory.key(), memory.address()});
   for (;;) {
     mine.turn();
     for (const completion& one : drain(*end.received))
@@ -35,7 +35,7 @@ struct process_place {
   }
 }
 
-/// A device here and one in a child process, connected.
+/// A device of this process, connected to a device of a child process.
 struct two_processes {
   explicit two_processes(const link_options& options = {},
                          memory_kind kind = memory_kind::shareable)
@@ -53,9 +53,9 @@ struct two_processes {
             .remote_address = there.address + offset,
             .remote_key = there.key};
   }
-  /// The next completion.
+  /// Waits for the next completion.
   completion wait() {
-    const auto give_up = clock::now() + patience;
+    const auto give_up = clock::now() + test_timeout;
     completion one[1];
     while (end.sent->poll(one) == 0) {
       if (clock::now() > give_up) {
@@ -115,7 +115,7 @@ TEST_P(processes, killed_peer_fails_with_retry_exceeded) {
   EXPECT_EQ(both.wait().status, completion_status::success);
   both.other.send(SIGKILL);
   completion done{};
-  const auto give_up = clock::now() + patience;
+  const auto give_up = clock::now() + test_timeout;
   while (done.status == completion_status::success && clock::now() < give_up) {
     for (const opcode op : {opcode::send, opcode::rdma_write, opcode::rdma_read})
       static_cast<void>(post(*both.end.qp, both.request(op), {both.local.slice(0, 100)}));
@@ -139,7 +139,7 @@ TEST_P(processes, peer_killed_with_full_rings_fails_with_retry_exceeded) {
   for (int i = 0; i < 59; ++i) EXPECT_EQ(both.wait().status, completion_status::flushed);
 }
 
-TEST_P(processes, stopped_peer_is_waited_for_without_failure) {
+TEST_P(processes, requests_to_a_stopped_peer_wait_without_failure) {
   ASSERT_EQ(post(*both.end.qp, both.request(opcode::send), {both.local.slice(0, 100)}), 0);
   EXPECT_EQ(both.wait().status, completion_status::success);
   both.other.send(SIGSTOP);
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(initiator_side, write_reaches_a_stopped_process) {
   two_processes both;
-  // The first write asks for the mapping; those before it comes take another route.
+  // The first write requests the mapping. Writes before it exists use another route.
   while (both.mine.path->counters().mapped == 0) {
     ASSERT_EQ(post(*both.end.qp, both.request(opcode::rdma_write, 8), {both.local.slice(0, 8)}), 0);
     ASSERT_EQ(both.wait().status, completion_status::success);
@@ -178,11 +178,11 @@ TEST(initiator_side, write_reaches_a_stopped_process) {
   EXPECT_TRUE(both.local.holds(1, 8192, 4096, 0));
 }
 
-/// Records that no correct process writes: random bytes, and right headers with wrong fields.
+/// Invalid records: random bytes, and valid headers with wrong fields.
 class random_records : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   std::uint64_t random() { return generator_(); }
-  /// One of the numbers that matter, or any.
+  /// Returns a number that is in use, or a random number.
   std::uint32_t number(std::initializer_list<std::uint32_t> likely) {
     const auto pick = random() % (likely.size() + 1);
     return pick < likely.size() ? *(likely.begin() + pick) : static_cast<std::uint32_t>(random());
@@ -232,7 +232,7 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
 TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   device_pair pair({}, kind);
   pair.connect_ends();
-  shared_buffer victim(pair.right, memory_kind::ordinary, 4096, 2, access::local_write);
+  shared_buffer region_of_peer(pair.right, memory_kind::ordinary, 4096, 2, access::local_write);
   for (std::uint64_t i = 0; i < 20; ++i) static_cast<void>(post_receive(*pair.b->qp, i, {}));
   if (kind == transport::rc) {
     ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}),
@@ -249,7 +249,7 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
   ASSERT_TRUE(pair.until([&] { return to->state() == peer_state::paired; }));
   for (int i = 0; i < 400; ++i) {
     const auto type = static_cast<std::uint16_t>(1 + random() % 4);
-    const auto bytes = forge(type, pair, victim.key());
+    const auto bytes = forge(type, pair, region_of_peer.key());
     {
       const auto lock = to->lock_sends();
       const auto record = to->try_reserve(type, static_cast<std::uint32_t>(bytes.size()));
@@ -267,7 +267,7 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
     }
   }
   pair.settle();
-  EXPECT_TRUE(victim.holds(2, 0, 4096, 0)) << "the region has no remote rights";
+  EXPECT_TRUE(region_of_peer.holds(2, 0, 4096, 0)) << "the region does not permit remote access";
 }
 INSTANTIATE_TEST_SUITE_P(in_a_ring, random_records, ::testing::Range(1U, 25U));
 

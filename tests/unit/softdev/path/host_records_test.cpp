@@ -31,7 +31,7 @@ bytes encoded(const fragment_header& to, const response& what) {
   return out;
 }
 
-// A request that a correct process sends, with as few bytes behind it as may be.
+// A valid request with the smallest possible payload.
 struct sent {
   message what;
   bytes with_payload;
@@ -100,7 +100,7 @@ TEST(host_records, request_with_flipped_bits_is_decoded_or_refused) {
       EXPECT_LE(taken->length, limits::max_message_bytes) << bit;
       bytes again = encoded(*taken);
       again.insert(again.end(), rest.begin(), rest.end());
-      // The origin of a datagram has bits that mean nothing.
+      // The origin of a datagram has unused bits.
       if (!is_addressed(taken->transport)) {
         EXPECT_EQ(again, flipped) << bit;
       }
@@ -131,7 +131,7 @@ TEST(host_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
       auto rest = std::span<const std::byte>(all).first(size);
       EXPECT_FALSE(take_answer(rest)) << size;
     }
-    for (std::size_t bit = 0; bit <= all.size() * 8; ++bit) {  // the last time as it is
+    for (std::size_t bit = 0; bit <= all.size() * 8; ++bit) {  // the last iteration flips no bit
       bytes flipped = all;
       if (bit < all.size() * 8) flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
       std::span<const std::byte> rest(flipped);
@@ -140,7 +140,7 @@ TEST(host_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
       ASSERT_TRUE(taken || bit < all.size() * 8);
       if (!taken) continue;
       bytes again = encoded(taken->to, taken->what);
-      again.resize(std::max(again.size(), flipped.size()));  // numbers that are all zero go without
+      again.resize(std::max(again.size(), flipped.size()));  // trailing zeros are omitted
       EXPECT_EQ(again, flipped) << bit;
     }
   }

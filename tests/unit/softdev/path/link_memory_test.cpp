@@ -26,7 +26,8 @@ TEST(link_memory, sealed_memory_is_identified_by_size_and_seals) {
 TEST(link_memory, unsealed_memory_is_refused) {
   const unique_fd plain(::memfd_create("plain", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(plain.get(), 4096), 0);
-  EXPECT_FALSE(is_sealed_memory(plain.get(), 4096, sealed_for::everybody)) << "it could shrink";
+  EXPECT_FALSE(is_sealed_memory(plain.get(), 4096, sealed_for::everybody))
+      << "the file could shrink";
   const unique_fd event = create_eventfd().value();
   EXPECT_FALSE(is_sealed_memory(event.get(), 4096, sealed_for::everybody));
   EXPECT_FALSE(is_sealed_memory(-1, 4096, sealed_for::everybody));
@@ -51,7 +52,7 @@ TEST(link_memory, eventfd_is_readable_from_signal_to_drain) {
   EXPECT_EQ(::poll(&look, 1, 0), 1);
   drain_eventfd(event.get());
   EXPECT_EQ(::poll(&look, 1, 0), 0);
-  drain_eventfd(event.get());  // an empty one does not block
+  drain_eventfd(event.get());  // does not block if the eventfd is empty
 }
 
 TEST(link_memory, moved_mapping_unmaps_once) {
@@ -63,7 +64,7 @@ TEST(link_memory, moved_mapping_unmaps_once) {
   *at = std::byte{1};
   moved = mapping();
   unsigned char resident = 0;
-  EXPECT_NE(::mincore(at, 4096, &resident), 0) << "it is unmapped";
+  EXPECT_NE(::mincore(at, 4096, &resident), 0) << "the memory must be unmapped";
 }
 
 }  // namespace

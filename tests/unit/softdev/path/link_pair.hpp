@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Helpers of the link's tests: drive links until something holds, and run code in child processes.
+// Helpers of the link tests: run links until a condition holds, and run code in child processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,16 +21,16 @@
 namespace verbena::softdev::testing {
 
 using clock = std::chrono::steady_clock;
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds test_timeout{20};
 
 inline std::unique_ptr<link> open_link(link_options options = {}) {
   return link::open(options).value();
 }
 
-/// Serves the links until `done()`; false when that takes too long.
+/// Serves the links until `done()`. Returns false after a timeout.
 template <class Done>
 bool drive(std::initializer_list<link*> links, Done&& done) {
-  const auto give_up = clock::now() + patience;
+  const auto give_up = clock::now() + test_timeout;
   while (!done()) {
     if (clock::now() > give_up) return false;
     for (link* each : links) each->service(clock::now());
@@ -38,10 +38,10 @@ bool drive(std::initializer_list<link*> links, Done&& done) {
   return true;
 }
 
-/// A handler that takes everything.
+/// A handler that accepts every record.
 inline constexpr auto take_all = [](peer&, const ring_record&) { return handled::consumed; };
 
-/// Sends one record of `size` bytes `fill`; false when the ring is full.
+/// Sends one record of `size` bytes `fill`. Returns false if the ring is full.
 inline bool send_record(peer& to, std::uint16_t type, std::uint32_t size, std::uint8_t fill) {
   const auto lock = to.lock_sends();
   const auto reserved = to.try_reserve(type, size);
@@ -52,7 +52,7 @@ inline bool send_record(peer& to, std::uint16_t type, std::uint32_t size, std::u
   return true;
 }
 
-/// Two links of this process that are peers.
+/// Two paired links of this process.
 struct linked_pair {
   explicit linked_pair(const link_options& options = {})
       : left(open_link(options)), right(open_link(options)) {
@@ -69,21 +69,21 @@ struct linked_pair {
 
   std::unique_ptr<link> left;
   std::unique_ptr<link> right;
-  std::shared_ptr<peer> to_right;  ///< as left sees right
-  std::shared_ptr<peer> to_left;   ///< as right sees left
+  std::shared_ptr<peer> to_right;  ///< the peer `right` of `left`
+  std::shared_ptr<peer> to_left;   ///< the peer `left` of `right`
 };
 
-/// A child process; killed and reaped at the end unless it was waited for.
+/// A child process. The destructor kills it unless wait() was called.
 class child {
  public:
-  /// Runs `body` in a child; its value is the exit status. The child talks by the pipe.
+  /// Runs `body` in a child, which exits with its result. The child writes values to the pipe.
   explicit child(const std::function<int(int to_parent)>& body) {
     std::array<int, 2> ends{};
     if (::pipe(ends.data()) != 0) return;
     pid_ = ::fork();
     if (pid_ == 0) {
       ::close(ends[0]);
-      ::alarm(60);  // never outlive a broken test
+      ::alarm(60);  // ends the child if the test fails
       ::_exit(body(ends[1]));
     }
     ::close(ends[1]);
@@ -100,14 +100,14 @@ class child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void send(int signal) const { ::kill(pid_, signal); }
-  /// Exit status, or minus the signal that ended it.
+  /// Waits for the child. Returns its exit status, or the negative signal that ended it.
   [[nodiscard]] int wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  /// The next value that the child wrote to its pipe.
+  /// Returns the next value that the child has written to its pipe.
   template <class T>
   [[nodiscard]] T read() const {
     T value{};
@@ -121,7 +121,7 @@ class child {
 };
 
 template <class T>
-void tell(int pipe, const T& value) {
+void send_value(int pipe, const T& value) {
   if (::write(pipe, &value, sizeof value) != static_cast<ssize_t>(sizeof value)) ::_exit(99);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A link with other processes: death in all forms, stopped peers, hostile peers, fork.
+// Links with other processes: exited, stopped and malicious peers, and fork.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,11 +24,11 @@ namespace {
 using namespace testing;
 using namespace std::chrono_literals;
 
-/// In a child: opens a link, sends its slot, and serves and receives until the stop message.
+/// Runs in a child: opens a link, sends its slot, and serves the link until the stop message.
 template <class Handler>
 int run_peer(int to_parent, Handler&& handler) {
   const auto own = open_link();
-  tell(to_parent, own->slot());
+  send_value(to_parent, own->slot());
   for (;;) {
     own->service(clock::now());
     own->receive([&](peer& from, const ring_record& r) { return handler(*own, from, r); }, 64);
@@ -67,7 +67,7 @@ TEST(link_process, records_are_echoed_by_another_process) {
   const auto own = open_link();
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
   EXPECT_EQ(other->pid(), echo.pid());
-  EXPECT_TRUE(other->routes().read) << "we may ptrace our own child";
+  EXPECT_TRUE(other->routes().read) << "a process may ptrace its child";
   std::mt19937 sizes(test::campaign_seed(5));
   int sent = 0;
   int back = 0;
@@ -112,7 +112,7 @@ TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
     DIR* open = ::opendir(folder);
     ASSERT_NE(open, nullptr);
     while (const dirent* entry = ::readdir(open)) {
-      // Other names that begin with the project's are those of test tools.
+      // Other names with the prefix of the project belong to test tools.
       const std::string_view file = entry->d_name;
       EXPECT_FALSE(file.starts_with("verbena-soft")) << file;
     }
@@ -126,7 +126,7 @@ TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
 TEST(link_process, last_records_of_an_exiting_process_are_received) {
   child brief([](int to_parent) {
     const auto own = open_link();
-    tell(to_parent, own->slot());
+    send_value(to_parent, own->slot());
     bool done = false;
     while (!done) {
       own->service(clock::now());
@@ -138,7 +138,7 @@ TEST(link_process, last_records_of_an_exiting_process_are_received) {
           },
           1);
     }
-    ::_exit(0);  // without closing anything
+    ::_exit(0);  // closes nothing
     return 0;
   });
   const auto own = open_link();
@@ -168,12 +168,12 @@ TEST(link_process, peer_death_inside_a_section_releases_the_fence) {
   ASSERT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
   EXPECT_EQ(own->fence(deadline::after(10ms)), fence_outcome::timed_out);
   inside.send(SIGKILL);
-  EXPECT_EQ(own->fence(deadline::after(patience)), fence_outcome::clear);
+  EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
   EXPECT_TRUE(becomes_dead(*own, *other));
 }
 
-// Maps a region, enters, and stops itself before it writes. Says 1 before it stops; afterwards 2
-// when it sees that its region is not current, else 3.
+// Maps a region, enters a section, and stops itself before it writes. Sends 1 before it stops.
+// After it continues, sends 2 if its region is no longer current, and 3 otherwise.
 int run_writer_that_stops(int to_parent) {
   return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
     std::uint32_t key = 0;
@@ -185,7 +185,7 @@ int run_writer_that_stops(int to_parent) {
     if (mapped.status != map_status::ready) return handled::keep;  // until the mapping is granted
     send_record(from, 1, 0, 0);
     ::raise(SIGSTOP);
-    // Continued: the pages it has are not the owner's any more, and it can tell.
+    // After SIGCONT: the owner has replaced the pages, and the writer can detect it.
     *mapped.address = std::byte{66};
     send_record(from, from.segment().is_current(region) ? 3 : 2, 0, 0);
     return handled::consumed;
@@ -225,19 +225,19 @@ TEST(link_process, pages_under_a_stopped_writer_are_replaced) {
   ASSERT_TRUE(WIFSTOPPED(status));
 
   ASSERT_TRUE(own->segment().withdraw_region(100));
-  own->fence_memory(memory);  // returns although the writer is stopped inside
+  own->fence_memory(memory);  // returns although the writer is stopped within its section
   EXPECT_EQ(memory[0], std::byte{11});
   const auto after = own->arenas().acquire(memory, 8192).value();
   EXPECT_NE(after.arena, before.arena);
 
   writer.send(SIGCONT);
-  std::uint16_t said = 0;
+  std::uint16_t reply = 0;
   ASSERT_TRUE(drive({own.get()}, [&] {
-    own->receive([&](peer&, const ring_record& r) { return said = r.type, handled::consumed; }, 1);
-    return said != 0;
+    own->receive([&](peer&, const ring_record& r) { return reply = r.type, handled::consumed; }, 1);
+    return reply != 0;
   }));
-  EXPECT_EQ(said, 2) << "it saw that its region is not current";
-  EXPECT_EQ(memory[0], std::byte{11}) << "its late write did not reach the program";
+  EXPECT_EQ(reply, 2) << "the writer detected that its region is not current";
+  EXPECT_EQ(memory[0], std::byte{11}) << "the late write did not change the memory of the owner";
 }
 
 TEST(link_process, ordinary_memory_is_fenced_by_waiting) {
@@ -259,7 +259,7 @@ TEST(link_process, ordinary_memory_is_fenced_by_waiting) {
   writer.send(SIGCONT);
   int ordinary = 0;
   own->fence_memory(&ordinary);
-  SUCCEED() << "it returned when the writer left";
+  SUCCEED() << "fence_memory() returned after the writer had left";
 }
 
 TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
@@ -297,7 +297,7 @@ TEST(link_process, forked_child_refuses_to_use_the_link) {
   child fork([&](int) {
     if (own->usable()) return 1;
     if (::fcntl(service_fd, F_GETFD) >= 0 || ::fcntl(wake_fd, F_GETFD) >= 0) return 2;
-    // A link of its own works.
+    // The child can open its own link.
     const auto mine = open_link();
     return mine->slot() == own->slot() ? 3 : 0;
   });
@@ -305,14 +305,14 @@ TEST(link_process, forked_child_refuses_to_use_the_link) {
   EXPECT_TRUE(own->usable());
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }))
-      << "the parent's pairing is unharmed";
+      << "the pairing of the parent still works";
 }
 
-// Descriptors of this process whose target, as /proc tells it, contains `what`.
+// Returns the number of descriptors of this process whose link in /proc contains `what`.
 int descriptors_to(std::string_view what) {
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the iterator's own descriptor may be
+    std::error_code gone;  // the iterator's own descriptor may be closed
     const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
     if (target.find(what) != std::string::npos) ++found;
   }
@@ -330,12 +330,12 @@ TEST(link_process, forked_child_does_not_watch_peers_of_its_parent) {
   EXPECT_EQ(descriptors_to("pidfd"), 1);
 }
 
-TEST(link_process, surviving_child_does_not_hide_the_death_of_its_parent) {
+TEST(link_process, exit_of_parent_is_detected_while_its_child_runs) {
   child parent([](int to_parent) {
     const auto own = open_link();
-    tell(to_parent, own->slot());
+    send_value(to_parent, own->slot());
     if (::fork() == 0) {
-      tell(to_parent, ::getpid());  // its copies of the descriptors are closed by now
+      send_value(to_parent, ::getpid());  // the child has closed its copies of the descriptors
       ::pause();
       ::_exit(0);
     }
@@ -389,7 +389,7 @@ TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   refused(hello, {good[0], good[1], unsealed.get(), good[3]});
   refused(hello, {good[0], good[1], good[2], good[2]});
   refused(hello, {good[3], good[2], good[1], good[0]});
-  refused(hello, {good[0], good[1], good[2], good[3]});  // the segment has no header
+  refused(hello, {good[0], good[1], good[2], good[3]});  // the segment does not have a header
   auto wrong = hello;
   wrong.ring_bytes = min_ring_bytes + 1;
   refused(wrong, {good[0], good[1], good[2], good[3]});
@@ -404,8 +404,8 @@ TEST(link_process, hello_with_invalid_descriptors_is_refused) {
 
 TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
   for (const unsigned seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
-    // It pairs correctly, then fills its ring, its words and the doorbell page with garbage and
-    // sends messages that nobody asked for.
+    // The peer pairs correctly. Then it fills its ring, its words and the doorbell page with random
+    // bytes, and sends unrequested messages.
     child hostile([seed](int to_parent) {
       const auto segment = public_segment::create(1023, 7).value();
       auto pair = create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only);
@@ -414,7 +414,7 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
       auto& header = *pair->map.at<pair_header>(0);
       header.magic = segment_magic;
       auto claim = slot_claim::take().value();
-      tell(to_parent, claim.slot());
+      send_value(to_parent, claim.slot());
       unique_fd socket;
       while (!socket) socket = claim.accept();
       link_message hello{.kind = message_kind::hello};
@@ -447,13 +447,13 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
     const auto own = open_link(options);
     const auto other = own->connect(hostile.read<std::uint32_t>());
     bool paired = false;
-    clock::time_point end = clock::now() + patience;
+    clock::time_point end = clock::now() + test_timeout;
     while (clock::now() < end && other->state() != peer_state::dead) {
       own->service(clock::now());
       own->receive(take_all, 64);
       static_cast<void>(own->anything_published());
       if (other->state() != peer_state::paired) continue;
-      if (!std::exchange(paired, true)) end = clock::now() + 100ms;  // of garbage
+      if (!std::exchange(paired, true)) end = clock::now() + 100ms;  // of random bytes
       send_record(*other, 1, 100, 1);
       static_cast<void>(other->room_returned());
       const auto section = other->enter();
@@ -461,11 +461,11 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
     }
     EXPECT_TRUE(paired || other->end() == peer_end::broken_protocol) << describe(other->end());
     hostile.send(SIGKILL);
-    EXPECT_EQ(own->fence(deadline::after(patience)), fence_outcome::clear);
+    EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
   }
 }
 
-TEST(link_process, garbage_on_a_peer_socket_ends_only_that_pairing) {
+TEST(link_process, invalid_bytes_on_a_peer_socket_end_only_that_pairing) {
   child echo(echo_peer);
   const auto own = open_link();
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
@@ -513,7 +513,7 @@ TEST(link_process, process_of_another_version_is_refused_with_a_reason) {
   EXPECT_EQ(answer.message.kind, message_kind::refuse_version);
   EXPECT_EQ(answer.message.id, layout_version);
 
-  // And the other way round.
+  // The connection in the other direction.
   auto claim = slot_claim::take().value();
   const auto other = own->connect(claim.slot());
   own->service(clock::now());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Links of one process with each other: pairing, records, wake-ups, grants. Other processes are in
-// link_process_test.cpp.
+// Links within one process: pairing, records, wake-ups, grants. link_process_test.cpp tests links
+// between processes.
 #include "softdev/path/link.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(link, connect_during_adoption_creates_one_peer) {
     const auto left = open_link();
     const auto right = open_link();
     const auto b = right->connect(left->slot());
-    right->service(clock::now());  // its hello waits at the left
+    right->service(clock::now());  // its hello message is pending at `left`
     std::shared_ptr<peer> a;
     std::thread connecting([&] { a = left->connect(right->slot()); });
     left->service(clock::now());
@@ -70,7 +70,8 @@ TEST(link, connect_during_adoption_creates_one_peer) {
       return a->state() != peer_state::connecting && b->state() != peer_state::connecting;
     }));
     ASSERT_EQ(a->state(), peer_state::paired) << describe(a->end());
-    ASSERT_EQ(left->find(right->slot()), a) << "who connected holds the peer that was paired";
+    ASSERT_EQ(left->find(right->slot()), a)
+        << "connect() returned another peer than the paired one";
   }
 }
 
@@ -80,7 +81,7 @@ TEST(link, simultaneous_connects_create_one_peer_in_any_interleaving) {
     const auto right = open_link();
     const auto a = left->connect(right->slot());
     const auto b = right->connect(left->slot());
-    // Different orders of turns reach different places of the race.
+    // The order of calls determines the interleaving.
     for (int turn = 0; turn < round % 5; ++turn) left->service(clock::now());
     for (int turn = 0; turn < round / 5; ++turn) right->service(clock::now());
     ASSERT_TRUE(drive({left.get(), right.get()}, [&] {
@@ -118,7 +119,7 @@ TEST(link, connect_to_empty_or_own_slot_fails_immediately) {
 }
 
 TEST(link, connect_to_silent_peer_times_out) {
-  const auto silent = open_link();  // nobody serves it
+  const auto silent = open_link();  // is not served
   const auto a = open_link();
   const auto start = clock::now();
   const auto waiting = a->connect(silent->slot());
@@ -132,7 +133,7 @@ TEST(link, connect_to_silent_peer_times_out) {
 }
 
 TEST(link_death, rule_violation_stops_the_program) {
-  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // links do not survive fork
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // links cannot be used after fork
   const auto a = open_link();
   EXPECT_DEATH(static_cast<void>(a->connect(slot_count)), "a slot is less than 1024");
   linked_pair pair;
@@ -190,9 +191,9 @@ TEST(link, deferred_record_stays_first_and_does_not_prevent_sleep) {
     return handled::keep;
   };
   EXPECT_EQ(pair.right->receive(keep, 10), 0U);
-  EXPECT_FALSE(pair.right->anything_published()) << "nothing new";
+  EXPECT_FALSE(pair.right->anything_published()) << "no new record";
   ASSERT_TRUE(send_record(*pair.to_right, 3, 4, 1));
-  EXPECT_TRUE(pair.right->anything_published()) << "something new";
+  EXPECT_TRUE(pair.right->anything_published()) << "a new record";
   EXPECT_EQ(pair.right->receive(take_all, 10), 3U);
 }
 
@@ -247,7 +248,7 @@ TEST(link, doorbell_identifies_one_of_many_peers) {
       seen.push_back(r.type);
       return handled::consumed;
     };
-    // No service in between: only doorbells lead to the rings. The budget splits them.
+    // Without service(), only doorbells identify the rings. The budget splits the records.
     while (hub->receive(note, 3) != 0) {
     }
     std::ranges::sort(seen);
@@ -270,7 +271,7 @@ TEST(link, lost_doorbell_delays_but_loses_no_record) {
   link_options options;
   options.scan_limit = 0;
   linked_pair pair(options);
-  pair.right->receive(take_all, 10);  // a look at all, as after each pairing
+  pair.right->receive(take_all, 10);  // checks all rings, as after each pairing
   pair.right->receive(take_all, 10);
   {
     // A peer that never rings the doorbell.
@@ -294,10 +295,11 @@ TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   EXPECT_TRUE(pair.left->announce_sleep());
   EXPECT_FALSE(readable(pair.left->wake_fd()));
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
-  EXPECT_TRUE(readable(pair.left->wake_fd())) << "the sleeper is told about room";
+  EXPECT_TRUE(readable(pair.left->wake_fd()))
+      << "the sleeping sender is woken when the ring has room";
   pair.left->announce_awake();
   EXPECT_TRUE(pair.to_right->room_returned());
-  EXPECT_FALSE(pair.to_right->room_returned()) << "said once";
+  EXPECT_FALSE(pair.to_right->room_returned()) << "room is reported once";
   EXPECT_TRUE(send_record(*pair.to_right, 1, 1000, 1));
 }
 
@@ -309,7 +311,7 @@ TEST(link, returned_ring_space_prevents_sleep) {
   }
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
   EXPECT_FALSE(pair.left->announce_sleep());
-  EXPECT_TRUE(pair.left->announce_sleep()) << "not for ever, if nobody uses it";
+  EXPECT_TRUE(pair.left->announce_sleep()) << "unused room does not prevent sleep forever";
   pair.left->announce_awake();
   EXPECT_TRUE(pair.to_right->room_returned());
   pair.left->announce_awake();
@@ -318,8 +320,8 @@ TEST(link, returned_ring_space_prevents_sleep) {
 TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(readable(pair.right->wake_fd())) << "it is awake";
-  EXPECT_FALSE(pair.right->announce_sleep()) << "there is a record";
+  EXPECT_FALSE(readable(pair.right->wake_fd())) << "the peer is awake";
+  EXPECT_FALSE(pair.right->announce_sleep()) << "a record prevents sleep";
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
   ASSERT_TRUE(pair.right->announce_sleep());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
@@ -331,7 +333,7 @@ TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   EXPECT_EQ(pair.right->receive(take_all, 10), 2U);
   ASSERT_TRUE(pair.right->announce_sleep());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_TRUE(readable(pair.right->wake_fd())) << "the next sleep is another one";
+  EXPECT_TRUE(readable(pair.right->wake_fd())) << "each sleep is signaled";
   pair.right->announce_awake();
 }
 
@@ -345,7 +347,7 @@ TEST(link, wake_self_ends_the_sleep) {
 }
 
 TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
-  // The sleeper waits without a time limit of its own: a lost wake-up ends in the deadline.
+  // The sleeper waits without a timeout: a lost wake-up makes the test reach its deadline.
   linked_pair pair;
   std::atomic<bool> stop = false;
   std::atomic<int> received = 0;
@@ -367,7 +369,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   while (clock::now() < end && !stop) {
     if (!send_record(*pair.to_right, 1, 8, 1)) continue;
     ++sent;
-    // Wait for it, so that the sleeper falls asleep again and again.
+    // Waits for the record, so that the sleeper sleeps before each record.
     while (received != sent && !stop) std::this_thread::yield();
   }
   stop = true;
@@ -381,17 +383,17 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
 TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   linked_pair pair;
   const auto channel = pair.right->create_wake_channel().value();
-  EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "not known yet";
-  EXPECT_TRUE(readable(pair.right->wake_fd())) << "so the progress thread is woken";
+  EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the channel is not cached";
+  EXPECT_TRUE(readable(pair.right->wake_fd())) << "the progress thread is woken instead";
   EXPECT_FALSE(readable(channel.fd));
   ASSERT_TRUE(drive({pair.right.get(), pair.left.get()}, [&] { return readable(channel.fd); }));
   drain_eventfd(channel.fd);
   EXPECT_TRUE(pair.to_right->signal_channel(channel.id));
   EXPECT_TRUE(readable(channel.fd));
-  EXPECT_FALSE(pair.to_right->signal_channel(0)) << "no channel";
+  EXPECT_FALSE(pair.to_right->signal_channel(0)) << "0 is not a channel";
 }
 
-TEST(link, reused_wake_channel_id_is_not_confused_with_its_predecessor) {
+TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
   linked_pair pair;
   const auto first = pair.right->create_wake_channel().value();
   EXPECT_TRUE(pair.right->destroy_wake_channel(first.id));
@@ -420,7 +422,7 @@ TEST(link, shareable_memory_is_mapped_on_first_use) {
                     [&] { return look().status == map_status::ready; }));
   *look().address = std::byte{77};
   EXPECT_EQ(memory[0], std::byte{77});
-  // An arena that does not exist is refused.
+  // A nonexistent arena is rejected.
   const auto wrong = [&] {
     const auto section = pair.to_right->enter();
     return pair.to_right->map(place.arena + 1000, 0, 1, map_access::read_only).status;
@@ -428,7 +430,7 @@ TEST(link, shareable_memory_is_mapped_on_first_use) {
   EXPECT_EQ(wrong(), map_status::pending);
   EXPECT_TRUE(drive({pair.right.get(), pair.left.get()},
                     [&] { return wrong() == map_status::unavailable; }));
-  // Freed: the mapping goes.
+  // After the arena is freed, the mapping is removed.
   pair.right->arenas().release(memory);
   ASSERT_EQ(pair.right->arenas().free(memory), 0);
   EXPECT_TRUE(drive({pair.right.get(), pair.left.get()},
@@ -459,10 +461,11 @@ TEST(link, fence_waits_only_for_sections_that_began_before_it) {
     const auto section = pair.to_right->enter();
     ASSERT_TRUE(section);
     EXPECT_EQ(pair.right->fence(deadline::after(1ms)), fence_outcome::timed_out);
-    EXPECT_EQ(pair.left->fence(deadline::after(0s)), fence_outcome::clear) << "it is the target's";
+    EXPECT_EQ(pair.left->fence(deadline::after(0s)), fence_outcome::clear)
+        << "the section belongs to the target";
   }
   EXPECT_EQ(pair.right->fence(deadline::after(0s)), fence_outcome::clear);
-  // Sections that begin and end all the time do not hold it up.
+  // Sections that begin after the fence do not delay it.
   std::atomic<bool> stop = false;
   std::thread busy([&] {
     while (!stop) {
@@ -508,8 +511,8 @@ TEST(link, no_write_occurs_after_withdraw_and_fence) {
   std::uint64_t last = 0;
   for (int round = 0; round < 60; ++round) {
     ASSERT_TRUE(pair.right->segment().publish_region(region));
-    const auto patient_until = clock::now() + patience;
-    while (target == last && clock::now() < patient_until) std::this_thread::yield();
+    const auto end = clock::now() + test_timeout;
+    while (target == last && clock::now() < end) std::this_thread::yield();
     EXPECT_NE(target, last) << "the writer found the region in round " << round;
     ASSERT_TRUE(pair.right->segment().withdraw_region(key));
     ASSERT_EQ(pair.right->fence(deadline::after(10s)), fence_outcome::clear);
@@ -527,13 +530,13 @@ TEST(link, closed_link_reports_peer_exit_after_its_last_records) {
   pair.to_left.reset();
   pair.right.reset();
   pair.left->service(clock::now());
-  EXPECT_EQ(pair.to_right->state(), peer_state::paired) << "its record was not received yet";
+  EXPECT_EQ(pair.to_right->state(), peer_state::paired) << "the last record has not been received";
   EXPECT_EQ(pair.left->receive(take_all, 10), 1U);
   ASSERT_TRUE(drive({pair.left.get()}, [&] { return pair.to_right->state() == peer_state::dead; }));
   EXPECT_EQ(pair.to_right->end(), peer_end::exited);
   EXPECT_EQ(pair.left->find(pair.to_right->slot()), nullptr);
   EXPECT_EQ(pair.left->counters().peers_lost, 1U);
-  // Its mappings live as long as the reference: using them is harmless.
+  // The mappings exist as long as the reference and can be used.
   EXPECT_TRUE(send_record(*pair.to_right, 1, 10, 1));
   EXPECT_EQ(pair.left->fence(deadline::after(0s)), fence_outcome::clear);
 }
@@ -560,7 +563,7 @@ TEST(link, record_rejected_by_receiver_ends_the_pairing) {
   EXPECT_EQ(pair.right->counters().broken_records, 1U);
   EXPECT_TRUE(drive({pair.left.get(), pair.right.get()},
                     [&] { return pair.to_right->state() == peer_state::dead; }));
-  // And they may start again.
+  // The links can be paired again.
   const auto again = pair.left->connect(pair.right->slot());
   EXPECT_TRUE(drive({pair.left.get(), pair.right.get()},
                     [&] { return again->state() == peer_state::paired; }));

@@ -19,8 +19,8 @@ TEST(liveness, watch_detects_process_exit) {
   EXPECT_TRUE(watch.watchable());
   EXPECT_FALSE(watch.exited());
   child.send(SIGKILL);
-  EXPECT_TRUE(wait_for_fd(watch.fd(), POLLIN, deadline::after(testing::patience)).value());
-  EXPECT_TRUE(watch.exited()) << "also before it is reaped";
+  EXPECT_TRUE(wait_for_fd(watch.fd(), POLLIN, deadline::after(testing::test_timeout)).value());
+  EXPECT_TRUE(watch.exited()) << "the exit is detected before the process is reaped";
   EXPECT_EQ(child.wait(), -SIGKILL);
   EXPECT_TRUE(watch.exited());
 }
@@ -45,8 +45,8 @@ TEST(liveness, watch_of_unknown_process_fails) {
 
 TEST(liveness, stopped_process_is_distinguished_from_running_process) {
   testing::child child([](int to_parent) {
-    ::prctl(PR_SET_NAME, "a) S (b");  // a name that looks like the end of the name
-    testing::tell(to_parent, 1);
+    ::prctl(PR_SET_NAME, "a) S (b");  // a name that contains the delimiter of the name
+    testing::send_value(to_parent, 1);
     for (;;) ::pause();
     return 0;
   });

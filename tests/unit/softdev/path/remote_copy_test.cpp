@@ -22,12 +22,12 @@ std::vector<unsigned char> pattern(std::size_t size, unsigned seed) {
   return bytes;
 }
 
-/// More pieces than one system call takes.
+/// More segments than one system call accepts.
 std::vector<iovec> pieces_of(std::vector<unsigned char>& bytes, std::size_t piece) {
   std::vector<iovec> pieces;
   for (std::size_t at = 0; at < bytes.size(); at += piece) {
     pieces.push_back({bytes.data() + at, std::min(piece, bytes.size() - at)});
-    pieces.push_back({nullptr, 0});  // empty ones do no harm
+    pieces.push_back({nullptr, 0});  // empty segments are ignored
   }
   return pieces;
 }
@@ -82,14 +82,14 @@ TEST(remote_copy, dead_process_is_distinguished_from_permission_denied) {
 }
 
 TEST(remote_copy, process_of_another_user_is_refused) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its user";
   testing::child other([](int to_parent) {
     if (::setuid(65534) != 0) return 1;
     int value = 0;
     const iovec into{&value, sizeof value};
-    // The parent is root's: nobody may not touch it.
+    // The parent belongs to root: the user `nobody` may not access it.
     const auto outcome = remote_read(::getppid(), {&into, 1}, address_of(&value), 4);
-    testing::tell(to_parent, outcome.status);
+    testing::send_value(to_parent, outcome.status);
     return 0;
   });
   EXPECT_EQ(other.read<copy_status>(), copy_status::not_permitted);
@@ -107,7 +107,7 @@ TEST(remote_copy, probe_reports_the_working_methods) {
   EXPECT_TRUE(routes.write);
   EXPECT_EQ(here.sink, here.source);
   place.source_value ^= 1;
-  EXPECT_FALSE(probe_copy(::getpid(), place).read) << "it reads, but not that process";
+  EXPECT_FALSE(probe_copy(::getpid(), place).read) << "the value at the address differs";
   place = {8, 0, 8};
   EXPECT_FALSE(probe_copy(::getpid(), place).read);
   place = {address_of(&here.source), here.source, 8};

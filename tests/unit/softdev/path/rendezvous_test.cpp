@@ -40,7 +40,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-/// Sends raw bytes with descriptors, as a hostile process might.
+/// Sends raw bytes with descriptors, as a malicious process could.
 void send_raw(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) {
   iovec data{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(64 * sizeof(int))> control{};
@@ -63,7 +63,7 @@ void send_raw(int socket, std::span<const std::byte> bytes, std::span<const int>
 TEST(rendezvous, slot_is_free_after_its_owner_was_killed) {
   testing::child owner([](int to_parent) {
     const auto claim = slot_claim::take().value();
-    testing::tell(to_parent, claim.slot());
+    testing::send_value(to_parent, claim.slot());
     ::pause();
     return 0;
   });
@@ -77,11 +77,11 @@ TEST(rendezvous, slot_is_free_after_its_owner_was_killed) {
   EXPECT_EQ(connect_to_slot(slot).error, ECONNREFUSED);
 }
 
-TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+TEST(rendezvous, process_of_another_user_is_refused_on_both_sides) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its user";
   auto claim = slot_claim::take().value();
   testing::child other([&](int to_parent) {
-    // It knows the name of root's slot and connects to it …
+    // The process connects to the slot of root …
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
@@ -92,16 +92,16 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
                                              static_cast<std::size_t>(length));
     const auto* name = static_cast<const sockaddr*>(static_cast<const void*>(&address));
     if (::connect(socket.get(), name, size) != 0) return 2;
-    testing::tell(to_parent, 1);
+    testing::send_value(to_parent, 1);
     char byte = 0;
-    // … but is closed without a message.
+    // … and the owner closes the connection without a message.
     return ::recv(socket.get(), &byte, 1, 0) == 0 ? 0 : 3;
   });
   EXPECT_EQ(other.read<int>(), 1);
   EXPECT_FALSE(claim.accept());
   EXPECT_EQ(other.wait(), 0);
 
-  // And a slot name of ours that another user has bound is not talked to.
+  // A slot that another user has bound under a name of this user is not used.
   testing::child squatter([](int to_parent) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -115,7 +115,7 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
       const auto* name = static_cast<const sockaddr*>(static_cast<const void*>(&address));
       if (::bind(socket.get(), name, size) != 0) continue;
       if (::listen(socket.get(), 1) != 0) return 2;
-      testing::tell(to_parent, slot);
+      testing::send_value(to_parent, slot);
       ::pause();
     }
     return 3;
@@ -123,20 +123,20 @@ TEST(rendezvous, a_process_of_another_user_is_refused_on_both_sides) {
   EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
 }
 
-// Two users whose namespaces do not map them: both are seen as user 65534.
-TEST(rendezvous, users_without_a_mapping_do_not_meet) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+// Two users that are not mapped in the user namespace: both appear as user 65534.
+TEST(rendezvous, users_without_a_mapping_cannot_connect) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its user";
   const auto become = [](uid_t user) {
-    // A process that changed its user is not dumpable: its files in /proc belong to root.
+    // A process that has changed its user is not dumpable, so its files in /proc belong to root.
     return ::setuid(user) == 0 && ::unshare(CLONE_NEWUSER) == 0;
   };
   testing::child owner([&](int to_parent) {
     if (!become(1001)) {
-      testing::tell(to_parent, slot_count);
+      testing::send_value(to_parent, slot_count);
       return 77;
     }
     auto claim = slot_claim::take().value();
-    testing::tell(to_parent, claim.slot());
+    testing::send_value(to_parent, claim.slot());
     pollfd waiting{claim.fd(), POLLIN, 0};
     if (::poll(&waiting, 1, 30'000) != 1) return 1;
     return claim.accept() ? 2 : 0;
@@ -148,14 +148,14 @@ TEST(rendezvous, users_without_a_mapping_do_not_meet) {
   }
   testing::child other([&](int to_parent) {
     if (!become(1002)) return 77;
-    testing::tell(to_parent, own_user_is_identified() ? 1 : 0);
-    testing::tell(to_parent, connect_to_slot(slot).error);
+    testing::send_value(to_parent, own_user_is_identified() ? 1 : 0);
+    testing::send_value(to_parent, connect_to_slot(slot).error);
     return 0;
   });
   EXPECT_EQ(other.read<int>(), 0);
   EXPECT_EQ(other.read<int>(), EACCES);
   EXPECT_EQ(other.wait(), 0);
-  EXPECT_EQ(owner.wait(), 0) << "2: the owner accepted it";
+  EXPECT_EQ(owner.wait(), 0) << "2: the owner accepted the connection";
 }
 
 TEST(rendezvous, user_of_the_host_is_identified) {
@@ -219,27 +219,27 @@ TEST(rendezvous, malformed_message_is_refused_and_its_descriptors_are_closed) {
         << size << " bytes, " << descriptors << " descriptors";
     EXPECT_EQ(open_descriptors(), before) << size << " bytes, " << descriptors << " descriptors";
   };
-  check(128, 0);  // no magic
+  check(128, 0);  // no magic number
   check(1, 3);
   check(300, 2);  // too long
   check(128, 40);
-  // A good message, then spoiled in one place each.
+  // A valid message with one invalid field at a time.
   const auto good = [&](message_kind kind) {
     EXPECT_EQ(send_message(sockets.left.get(), {.kind = kind, .id = 1}, {}), send_status::sent);
     EXPECT_EQ(::recv(sockets.right.get(), bytes.data(), bytes.size(), 0), 128);
   };
   good(message_kind::ask_arena);
-  check(128, 1);  // a descriptor too many
+  check(128, 1);  // one descriptor too many
   check(127, 0);
   check(128, 40);
   good(message_kind::give_arena);
-  check(128, 0);  // a descriptor too few
+  check(128, 0);  // one descriptor too few
   check(128, 2);
   good(message_kind::ask_arena);
   bytes[12] = std::byte{200};  // kind
   check(128, 0);
   good(message_kind::ask_arena);
-  bytes[8] = std::byte{9};  // another version may say hello only
+  bytes[8] = std::byte{9};  // another version may only send a hello message
   check(128, 0);
 }
 

@@ -71,9 +71,9 @@ TEST(ring, ring_is_full_until_the_consumer_reports_its_position) {
   ring_record record;
   ASSERT_EQ(ring.consumer.peek(record), ring_status::ok);
   ring.consumer.consume();
-  EXPECT_FALSE(ring.put(1, 1000, 1)) << "the position was not told yet";
+  EXPECT_FALSE(ring.put(1, 1000, 1)) << "the consumer has not published its position";
   EXPECT_TRUE(ring.consumer.publish_position());
-  EXPECT_FALSE(ring.consumer.publish_position()) << "nothing new to tell";
+  EXPECT_FALSE(ring.consumer.publish_position()) << "the position is unchanged";
   EXPECT_TRUE(ring.put(1, 1000, 1));
 }
 
@@ -112,7 +112,8 @@ TEST(ring, announced_records_are_counted) {
     ASSERT_EQ(ring.consumer.peek(record), ring_status::ok);
     ring.consumer.consume();
   }
-  EXPECT_EQ(ring.consumer.announced(), 0U) << "more consumed than announced is no debt";
+  EXPECT_EQ(ring.consumer.announced(), 0U)
+      << "consuming unannounced records does not make the count negative";
   EXPECT_EQ(ring.consumer.check_announced(), ring_status::empty);
 }
 
@@ -167,10 +168,10 @@ TEST(ring, invalid_header_is_refused) {
   const std::uint64_t mark = std::uint64_t{0xb1ad} << 48;
   const std::uint64_t pad = std::uint64_t{0xffff} << 32;
   const std::uint64_t bad[] = {
-      1,                                          // no mark
+      1,                                          // without the mark
       mark | (max_record_bytes(ring_bytes) + 1),  // too long
       mark | 0xffff'ffffU,                        // far too long
-      mark | pad | (ring_bytes - 8),              // a pad at the beginning would never end
+      mark | pad | (ring_bytes - 8),              // a pad of the whole ring
       mark | pad | 8,                             // a pad that does not reach the end
   };
   for (const std::uint64_t header : bad) {
@@ -179,7 +180,7 @@ TEST(ring, invalid_header_is_refused) {
     ring_record record;
     EXPECT_EQ(ring.consumer.peek(record), ring_status::corrupt) << std::hex << header;
     ring.set_word(0, 0);
-    EXPECT_EQ(ring.consumer.peek(record), ring_status::corrupt) << "it stays corrupt";
+    EXPECT_EQ(ring.consumer.peek(record), ring_status::corrupt) << "the ring remains corrupt";
   }
 }
 
@@ -204,7 +205,7 @@ TEST(ring, random_bytes_never_cause_out_of_bounds_access) {
     test_ring ring;
     for (std::size_t at = 0; at < ring_bytes; at += cache_line) {
       std::uint64_t word = random();
-      // Half of them look nearly right, so that some records pass and the walk goes on.
+      // Half of the headers are nearly valid, so that some records are accepted.
       if ((round & 1) != 0) word = (std::uint64_t{0xb1ad} << 48) | (word & 0x1'0000'0fffU);
       ring.set_word(at, word);
     }
@@ -227,19 +228,19 @@ TEST(ring, announcement_without_record_is_detected) {
   EXPECT_EQ(ring.consumer.check_announced(), ring_status::corrupt);
   ring_record record;
   EXPECT_EQ(ring.consumer.peek(record), ring_status::corrupt);
-  EXPECT_EQ(ring.consumer.announced(), 0U) << "nobody is kept awake by it";
+  EXPECT_EQ(ring.consumer.announced(), 0U) << "the announcement must not prevent sleep";
 }
 
 TEST(ring, impossible_consumer_position_is_refused) {
   for (const std::uint64_t position :
        {std::uint64_t{1} << 40, ~std::uint64_t{0}, std::uint64_t{64}, std::uint64_t{1}}) {
     test_ring ring;
-    ring.consumed = position;  // before anything was produced
+    ring.consumed = position;  // before the first record
     ring_status status = ring_status::ok;
     while ((status = ring.producer.try_reserve(1, 1000).status) == ring_status::ok) {
       ring.producer.commit();
     }
-    // 64 and 1 lie within what was produced by then; 1 is no record's beginning.
+    // 64 and 1 are within the produced bytes; 1 is not the start of a record.
     EXPECT_EQ(status, position == 64 ? ring_status::full : ring_status::corrupt) << position;
   }
 }

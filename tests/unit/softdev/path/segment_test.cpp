@@ -117,7 +117,7 @@ TEST(segment, tens_of_thousands_of_random_keys_are_found) {
 
 TEST(segment, key_is_refused_until_one_of_its_slots_is_free) {
   segments s;
-  // Keys that the hash sends to the same place: multiples of the inverse's period, found by trial.
+  // Finds keys with the same hash by trial.
   const auto place = [](std::uint32_t key) { return (key * 0x9e37'79b1U) >> 14; };
   std::vector<std::uint32_t> same;
   for (std::uint32_t key = 1; same.size() < region_window + 1; ++key) {
@@ -134,7 +134,7 @@ TEST(segment, key_is_refused_until_one_of_its_slots_is_free) {
 }
 
 TEST(segment_death, rule_violation_stops_the_program) {
-  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // segments do not survive fork
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // segments cannot be used after fork
   segments s;
   EXPECT_DEATH(static_cast<void>(s.own->publish_region(region(0))), "key 0 names no memory region");
   ASSERT_TRUE(s.own->publish_region(region(9)));
@@ -172,7 +172,7 @@ TEST(segment, frozen_region_is_busy_and_rebound_region_has_a_new_target) {
   EXPECT_EQ(out.arena, 0U);
 }
 
-TEST(segment, readers_never_see_a_mixture_of_two_registrations) {
+TEST(segment, readers_never_see_parts_of_two_registrations) {
   segments s;
   std::atomic<bool> stop = false;
   ASSERT_TRUE(s.own->publish_region(region(1, 0)));
@@ -218,7 +218,7 @@ TEST(segment, queue_pair_entry_is_published_updated_and_removed) {
   EXPECT_EQ(out.access, 6U);
   EXPECT_EQ(out.peer_qpn, 0x123456U);
   EXPECT_EQ(s.seen.find_queue_pair((6U << 14) | 1234U, out), lookup::absent)
-      << "the same line, another number";
+      << "another number with the same index";
   s.own->line(qpn).notes[1] = 17;
   EXPECT_EQ(s.seen.line(qpn).notes[1], 17U);
   s.own->withdraw_queue_pair(qpn);
@@ -238,11 +238,13 @@ TEST(segment, each_arming_publishes_a_new_value) {
   EXPECT_EQ(arm_state_of(s.seen.line(3).arm), arm_state::solicited);
   s.own->arm(3, arm_state::none);
   EXPECT_EQ(arm_state_of(s.seen.line(3).arm), arm_state::none);
-  EXPECT_EQ(arm_state_of(0xffff'ffffU), arm_state::none) << "garbage wakes nobody";
+  EXPECT_EQ(arm_state_of(0xffff'ffffU), arm_state::none)
+      << "an invalid value means that the queue is not armed";
 }
 
-TEST(segment, hostile_content_does_not_cause_endless_loops) {
-  // A peer's segment full of random words: every lookup returns, and what is found is what it says.
+TEST(segment, random_content_does_not_cause_endless_loops) {
+  // The segment of a peer contains random words. Every lookup returns, and its result is
+  // consistent.
   auto hostile = create_sealed("hostile", public_segment_bytes, sealed_for::everybody).value();
   std::mt19937_64 random(test::campaign_seed(3));
   for (std::size_t at = 0; at < 1U << 20; at += 8) {
@@ -262,7 +264,7 @@ TEST(segment, hostile_content_does_not_cause_endless_loops) {
       EXPECT_EQ(queue_pair.qpn, number);
     }
   }
-  // A line that is always "changing".
+  // An entry that is permanently marked as being changed.
   hostile.map.at<queue_pair_line>(queue_pair_lines_offset)->sequence = 1;
   EXPECT_EQ(seen.find_queue_pair(1U << 14, queue_pair), lookup::busy);
 }

@@ -23,7 +23,7 @@ std::string padded(std::string text, std::size_t length) {
   return text;
 }
 
-// The next completion of a queue of an identifier.
+// Waits for the next completion of a queue of an identifier.
 ibv_wc wait(ibv_cq* queue) {
   ibv_wc entry{};
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -49,7 +49,7 @@ void send(rdma_cm_id* id, buffer& from) {
   EXPECT_EQ(wait(id->send_cq).status, IBV_WC_SUCCESS);
 }
 
-// A server with one listener, one connection at a time, within this process.
+// A server in this process with one listener and one connection at a time.
 struct server {
   cm_channel channel;
   cm_id listener{channel};
@@ -62,7 +62,7 @@ struct server {
   }
 };
 
-// A client of that server, resolved.
+// A client that has resolved the server's address and route.
 struct client {
   explicit client(std::uint16_t port, bool queue_pair = true) {
     id.resolve(channel, port);
@@ -79,7 +79,7 @@ TEST(cm_connect, two_processes_exchange_private_data_and_messages_and_disconnect
     const cm_event event = here.channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
     const rdma_conn_param& asked = event->param.conn;
     EXPECT_EQ(data_of(asked), padded("hello", 56));
-    EXPECT_EQ(asked.responder_resources, 3);  // what the peer begins is what this side answers
+    EXPECT_EQ(asked.responder_resources, 3);  // the initiator depth of the peer
     EXPECT_EQ(asked.initiator_depth, 2);
     EXPECT_EQ(asked.retry_count, 5);
     EXPECT_EQ(asked.rnr_retry_count, 6);
@@ -127,7 +127,7 @@ TEST(cm_connect, application_can_modify_queue_pair_states_itself) {
   EXPECT_EQ(attributes.dest_qp_num, 77U);
   EXPECT_EQ(attributes.max_dest_rd_atomic, 3);
   EXPECT_EQ(CM(rdma_establish)(active.id.get()), -1);
-  EXPECT_EQ(errno, EINVAL);  // nothing to confirm yet
+  EXPECT_EQ(errno, EINVAL);  // no connection to confirm
   EXPECT_EQ(id.accept(), 0);
   active.channel.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
   attributes.qp_state = IBV_QPS_INIT;
@@ -154,7 +154,8 @@ TEST(cm_connect, rejected_event_has_the_reason) {
   }
   {
     client active(here.port);
-    EXPECT_EQ(active.id.connect(std::string(57, 'x')), EINVAL);  // more than a request carries
+    EXPECT_EQ(active.id.connect(std::string(57, 'x')),
+              EINVAL);  // exceeds the private data of a request
     EXPECT_EQ(active.id.connect(), 0);
     here.request().destroy();
     active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
@@ -163,12 +164,12 @@ TEST(cm_connect, rejected_event_has_the_reason) {
     client active(here.port);
     EXPECT_EQ(active.id.connect(), 0);
     EXPECT_TRUE(here.channel.readable(10'000));
-    here.listener.destroy();  // with a request that nobody took
+    here.listener.destroy();  // with a pending request
     active.channel.expect(RDMA_CM_EVENT_REJECTED, 28);
   }
   client active(here.port);
   EXPECT_EQ(active.id.connect(), 0);
-  active.channel.expect(RDMA_CM_EVENT_REJECTED, 8);  // nobody listens
+  active.channel.expect(RDMA_CM_EVENT_REJECTED, 8);  // no listener
 }
 
 TEST(cm_connect, backlog_limits_pending_connection_requests) {
@@ -185,7 +186,7 @@ TEST(cm_connect, backlog_limits_pending_connection_requests) {
     cm_id(channel.expect(RDMA_CM_EVENT_CONNECT_REQUEST)->id).destroy();
 }
 
-// Where the passive process is killed.
+// The step at which the passive process is killed.
 enum class moment { before_taking, before_accepting, before_confirmation, connected };
 class connected_peer : public ::testing::TestWithParam<moment> {};
 
@@ -232,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(moments, connected_peer,
                          ::testing::Values(moment::before_taking, moment::before_accepting,
                                            moment::before_confirmation, moment::connected));
 
-// Where the active process is killed.
+// The step at which the active process is killed.
 class connecting_client : public ::testing::TestWithParam<moment> {};
 
 TEST_P(connecting_client, killed_client_raises_an_event) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the connection manager's C interface share: its functions, which the device's
-// library exports by name, and owners of channels, identifiers and events.
+// Helpers of the tests of the connection manager's C interface: the functions that the library of
+// the device exports, and owners of channels, identifiers and events.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 
 namespace verbena::softdev::testing {
 
-/// A function that a program finds by its name in the device's library.
+/// Returns an exported function of the device's library.
 template <class Function>
 Function* exported(const char* name) {
   static void* const library = dlopen(SOFT_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -27,7 +27,7 @@ Function* exported(const char* name) {
   if (found == nullptr) throw std::runtime_error(std::string("not exported: ") + name);
   return reinterpret_cast<Function*>(found);
 }
-// lint: allow(macro): the name twice
+// lint: allow(macro): uses the name twice
 #define CM(name) ::verbena::softdev::testing::exported<decltype(::name)>(#name)
 
 [[nodiscard]] inline sockaddr_in loopback(std::uint16_t port, std::uint32_t host = 0x7f000001) {
@@ -41,7 +41,7 @@ Function* exported(const char* name) {
   return reinterpret_cast<sockaddr*>(&address);
 }
 
-/// An event; acknowledged at its end, or before.
+/// An event. The destructor acknowledges it.
 class cm_event {
  public:
   explicit cm_event(rdma_cm_event* event) : event_(event) {}
@@ -73,14 +73,14 @@ class cm_channel {
     pollfd wanted{channel_->fd, POLLIN, 0};
     return poll(&wanted, 1, milliseconds) == 1;
   }
-  /// The next event; throws after twenty seconds.
+  /// Returns the next event. Throws after 20 seconds.
   [[nodiscard]] cm_event next() const {
     if (!readable(20'000)) throw std::runtime_error("no event came");
     rdma_cm_event* event = nullptr;
     if (CM(rdma_get_cm_event)(channel_, &event) != 0) throw std::runtime_error(strerror(errno));
     return cm_event(event);
   }
-  /// The next event, which is of that kind.
+  /// Returns the next event. Fails the test if it has another kind.
   cm_event expect(rdma_cm_event_type kind, int status = 0) const {
     cm_event event = next();
     EXPECT_EQ(event->event, kind);
@@ -92,7 +92,7 @@ class cm_channel {
   rdma_event_channel* channel_;
 };
 
-/// An identifier; destroyed at the end with its queue pair.
+/// An identifier. The destructor destroys it and its queue pair.
 class cm_id {
  public:
   explicit cm_id(const cm_channel& channel, rdma_port_space space = RDMA_PS_TCP,
@@ -112,7 +112,7 @@ class cm_id {
   [[nodiscard]] rdma_cm_id* get() const { return id_; }
   [[nodiscard]] rdma_cm_id* operator->() const { return id_; }
 
-  /// The errno of binding, or 0.
+  /// Binds the identifier. Returns 0 or the errno.
   [[nodiscard]] int bind(std::uint16_t port, std::uint32_t host = 0x7f000001) {
     sockaddr_in where = loopback(port, host);
     return CM(rdma_bind_addr)(id_, generic(where)) == 0 ? 0 : errno;

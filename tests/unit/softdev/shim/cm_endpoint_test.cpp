@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Endpoints whose calls wait, services that are looked up, names, options and refusals.
+// Synchronous endpoints, services, names, options and invalid calls.
 #include <fcntl.h>
 
 #include <chrono>
@@ -104,7 +104,7 @@ TEST(cm_endpoint, invalid_options_and_states_are_refused) {
   EXPECT_EQ(id.accept(), EINVAL);
   EXPECT_EQ(CM(rdma_disconnect)(id.get()), -1);
   EXPECT_EQ(id.bind(0, 0), 0);
-  EXPECT_EQ(id->verbs, nullptr);  // a wildcard leads to no device yet
+  EXPECT_EQ(id->verbs, nullptr);  // a wildcard address does not select a device
   sockaddr_in group = loopback(0, 0xe0000001);
   EXPECT_EQ(CM(rdma_join_multicast)(id.get(), generic(group), nullptr), -1);
   EXPECT_EQ(errno, EINVAL);
@@ -130,11 +130,11 @@ TEST(cm_endpoint, forked_child_has_its_own_connection_manager) {
     cm_id active(own);
     active.resolve(own, port);
     EXPECT_EQ(active.connect(), 0);
-    own.expect(RDMA_CM_EVENT_REJECTED, 28);  // with its listener
+    own.expect(RDMA_CM_EVENT_REJECTED, 28);  // when the listener is destroyed
     parent.meet();
     active.destroy();
     cm_id listener_there(own);
-    EXPECT_EQ(listener_there.bind(port), 0);  // this process holds no copy of the port
+    EXPECT_EQ(listener_there.bind(port), 0);  // this process does not own the port
     return 0;
   });
   EXPECT_TRUE(channel.readable(20'000));
@@ -179,7 +179,7 @@ TEST(cm_endpoint, connections_work_on_an_infiniband_port) {
             0);
 }
 
-// Programs end with a thread of theirs still taking events.
+// A process may exit while one of its threads waits for events.
 int destroy_under_takers() {
   using std::chrono::milliseconds;
   rdma_event_channel* const channel = CM(rdma_create_event_channel)();
@@ -195,7 +195,7 @@ int destroy_under_takers() {
   CM(rdma_destroy_event_channel)(channel);
   std::thread(take).detach();
   if (returned.try_acquire_for(milliseconds(1100))) return 2;
-  if (fcntl(fd, F_GETFD) < 0) return 3;  // a thread waits for it
+  if (fcntl(fd, F_GETFD) < 0) return 3;  // a waiting thread keeps the descriptor open
   rdma_cm_event* event = nullptr;
   if (CM(rdma_get_cm_event)(channel, &event) != -1 || errno != EBADF) return 4;
   return returned.try_acquire() ? 5 : 0;

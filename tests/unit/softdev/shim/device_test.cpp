@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the device says about itself, and its table.
+// Attributes of the device and its table of functions.
 #include <dlfcn.h>
 
 #include <cerrno>
@@ -34,7 +34,7 @@ TEST(soft_table, table_is_sorted_and_each_name_has_one_function) {
   EXPECT_EQ(table().abi, verbena::soft_abi);
 }
 
-// Functions of libibverbs that take none of the device's objects need not be in the table.
+// Functions of libibverbs without parameters of the device are not required in the table.
 bool is_pure(const std::string& name) {
   static const std::set<std::string> pure = {"ibv_copy_ah_attr_from_kern",
                                              "ibv_copy_path_rec_from_kern",
@@ -58,7 +58,7 @@ bool is_pure(const std::string& name) {
   return pure.contains(name);
 }
 
-// The file that the loader takes for libibverbs.so.1.
+// Returns the file that the loader uses for libibverbs.so.1.
 std::string installed_libibverbs() {
   void* const library = ::dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
   void* const function = library != nullptr ? ::dlsym(library, "ibv_open_device") : nullptr;
@@ -69,7 +69,7 @@ std::string installed_libibverbs() {
 
 TEST(soft_table, table_has_every_public_function_of_libibverbs) {
   const std::string library = installed_libibverbs();
-  ASSERT_FALSE(library.empty()) << "libibverbs1 has to be installed for this test";
+  ASSERT_FALSE(library.empty()) << "this test needs the package libibverbs1";
   const std::string symbols = output_of("nm -D --defined-only '" + library + "'");
   std::size_t checked = 0;
   for (const std::string& line : lines_of(symbols)) {
@@ -126,7 +126,7 @@ TEST(soft_device, device_attributes_match_its_capabilities) {
   ibv_device_attr_ex extended{};
   const auto query = verbs_get_ctx(device.context)->query_device_ex;
   ASSERT_EQ(query(device.context, nullptr, &extended, sizeof extended), 0);
-  // Both were zeroed, padding included.
+  // Both structures were zeroed, including padding.
   const auto bytes = [](const ibv_device_attr& of) {
     return std::string_view(reinterpret_cast<const char*>(&of), sizeof of);
   };
@@ -217,7 +217,7 @@ TEST(soft_device, device_has_one_active_ethernet_port) {
   EXPECT_EQ(query(device.context, 0, &port, sizeof port), EINVAL);
   EXPECT_EQ(query(device.context, 2, &port, sizeof port), EINVAL);
 
-  // The exported function has the struct of old: it ends with `flags`.
+  // The exported function uses the old structure, which ends with `flags`.
   std::memset(&port, 0xee, sizeof port);
   ASSERT_EQ(
       SOFT(ibv_query_port)(device.context, 1, reinterpret_cast<_compat_ibv_port_attr*>(&port)), 0);
@@ -315,13 +315,13 @@ TEST(soft_device, completion_queue_is_resized_within_the_limits) {
   qp.to_init();
   for (std::uint64_t id = 0; id < 4; ++id) ASSERT_EQ(qp.receive(id, {}), 0);
   ASSERT_EQ(qp.to_state(IBV_QPS_ERR), 0);
-  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 3), EINVAL);  // four are held
+  EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 3), EINVAL);  // the queue contains four completions
   EXPECT_EQ(device.cq->cqe, 7);
   EXPECT_EQ(SOFT(ibv_resize_cq)(device.cq, 4), 0);
   for (std::uint64_t id = 0; id < 4; ++id) EXPECT_EQ(device.wait().wr_id, id);
 }
 
-// Programs rely on it that the kernel cleans up after them.
+// Programs rely on the cleanup by the kernel.
 TEST(soft_device, closing_a_context_stops_its_objects) {
   opened_device kept;
   queue_pair_handle peer(kept);
@@ -344,7 +344,7 @@ TEST(soft_device, closing_a_context_stops_its_objects) {
   const std::uint32_t key = mr->rkey;
   EXPECT_EQ(SOFT(ibv_close_device)(context), 0);
 
-  // Its memory cannot be reached, and its objects can still be destroyed, in any order they allow.
+  // The memory is inaccessible, and the objects can be destroyed in any permitted order.
   peer.connect(peer.get()->qp_num);
   ibv_sge data = source.slice(0, 64);
   ibv_send_wr write{};
@@ -384,7 +384,7 @@ TEST(soft_device, contexts_can_be_opened_many_times) {
   opened_device second;
   EXPECT_NE(first.context, second.context);
   EXPECT_EQ(first.context->device, second.context->device);
-  // Objects of two contexts do not mix.
+  // Objects of two contexts cannot be combined.
   ibv_qp_init_attr attributes{};
   attributes.send_cq = first.cq;
   attributes.recv_cq = second.cq;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The device as an Elastic Fabric Adapter, and libefa's functions, which the library exports by
-// name. Each test runs in a child, which opens the device under that persona.
+// The EFA persona of the device, and the functions of libefa that its library exports. Each test
+// runs in a child process, which opens the device with this persona.
 #include <dlfcn.h>
 #include <infiniband/efadv.h>
 
@@ -24,7 +24,7 @@ int as_efa(const std::function<void()>& test) {
   });
 }
 
-// A function that a program finds by its name.
+// Returns an exported function of the device's library.
 template <class Function>
 Function* exported(const char* name) {
   void* const library = dlopen(SOFT_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -32,7 +32,7 @@ Function* exported(const char* name) {
   EXPECT_NE(found, nullptr) << name;
   return reinterpret_cast<Function*>(found);
 }
-// lint: allow(macro): the name twice
+// lint: allow(macro): uses the name twice
 #define EFA(name) exported<decltype(::name)>(#name)
 
 ibv_qp_init_attr_ex srd_attributes(const opened_device& device) {
@@ -76,7 +76,8 @@ ibv_ah* address_of_this_host(const opened_device& device) {
   return SOFT(ibv_create_ah)(device.pd, &attributes);
 }
 
-// Writes the first 64 bytes of `memory` to the next, with immediate data; 0 or the errno.
+// Writes the first 64 bytes of `memory` to the next 64 bytes, with immediate data. Returns 0 or the
+// errno.
 int write_to_itself(ibv_qp* of, ibv_ah* ah, buffer& memory, unsigned flags) {
   ibv_qp_ex* const qp = SOFT(ibv_qp_to_qp_ex)(of);
   ibv_wr_start(qp);
@@ -197,7 +198,7 @@ TEST(efa, srd_requests_arrive_and_report_unknown_sender) {
         efadv_cq_init_attr more{.wc_flags = EFADV_WC_EX_WITH_SGID};
         ibv_cq_ex* const cq = EFA(efadv_create_cq)(device.context, &queue, &more, sizeof more);
         ASSERT_NE(cq, nullptr);
-        opened_device other;  // its protection domain has no address handle
+        opened_device other;  // without an address handle of the sender
         ibv_qp_init_attr_ex wanted = srd_attributes(other);
         wanted.comp_mask = IBV_QP_INIT_ATTR_PD;
         ibv_qp* const receiver = create_srd_qp(wanted);
@@ -217,7 +218,7 @@ TEST(efa, srd_requests_arrive_and_report_unknown_sender) {
         ibv_recv_wr receive{};
         ibv_recv_wr* bad = nullptr;
         ASSERT_EQ(ibv_post_recv(sender, &receive, &bad), 0);
-        EXPECT_EQ(write(0), EINVAL);  // nothing that nobody is told of
+        EXPECT_EQ(write(0), EINVAL);  // writes without a completion are not supported
         EXPECT_EQ(write(IBV_SEND_SIGNALED | IBV_SEND_FENCE), EINVAL);
         ASSERT_EQ(write(IBV_SEND_SIGNALED), 0);
         ibv_poll_cq_attr poll{};
@@ -230,7 +231,7 @@ TEST(efa, srd_requests_arrive_and_report_unknown_sender) {
         EXPECT_EQ(ibv_wc_read_opcode(cq), IBV_WC_RDMA_WRITE);
         ibv_end_poll(cq);
         EXPECT_EQ(from.copy(0, 64), from.copy(64, 64));
-        // The classic interface has sends; each with its own address.
+        // The classic interface supports sends, each with its own address.
         ibv_sge data = from.slice(0, 64);
         ibv_send_wr request{.wr_id = 3,
                             .sg_list = &data,

@@ -22,7 +22,7 @@ class event_channel : public ::testing::Test {
       : channel_(SOFT(ibv_create_comp_channel)(device_.context)),
         queue_(SOFT(ibv_create_cq)(device_.context, 16, &cookie_, channel_, 0)),
         qp_(std::make_unique<queue_pair_handle>(
-            device_, queue_pair_wishes{.send_cq = queue_, .recv_cq = device_.cq})) {
+            device_, requested_queue_pair{.send_cq = queue_, .recv_cq = device_.cq})) {
     connect(*qp_, *qp_);
   }
   ~event_channel() override {
@@ -32,9 +32,9 @@ class event_channel : public ::testing::Test {
     }
     EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), 0);
   }
-  // A write to ourselves that completes on `queue_`.
+  // Posts a write to the own queue pair that completes on `queue_`.
   void write(std::uint64_t wr_id = 1) { ASSERT_EQ(write_within(*qp_, memory_, wr_id), 0); }
-  // Takes one event of `queue_`: 0 or errno.
+  // Reads one event of `queue_`. Returns 0 or the errno.
   int take() {
     ibv_cq* queue = nullptr;
     void* cookie = nullptr;
@@ -95,7 +95,7 @@ TEST_F(event_channel, each_arming_raises_at_most_one_event_in_order) {
     ASSERT_EQ(ibv_req_notify_cq(queue_, 0), 0);
     ASSERT_EQ(ibv_req_notify_cq(other, 0), 0);
     write();
-    // Flushing completes on the other queue.
+    // Flushed requests complete on the other queue.
     second.to_init();
     second.to_rtr(second.get()->qp_num);
     second.to_rts();
@@ -143,7 +143,7 @@ TEST_F(event_channel, destroying_a_queue_waits_for_acknowledgements) {
   qp_.reset();
   std::atomic<bool> acknowledged{false};
   std::thread other([&] {
-    // The sooner this runs, the less it proves; it never proves anything wrong.
+    // If this runs early, the test detects less, but it does not fail wrongly.
     std::this_thread::yield();
     acknowledged = true;
     SOFT(ibv_ack_cq_events)(queue_, 1);
@@ -156,8 +156,8 @@ TEST_F(event_channel, destroying_a_queue_waits_for_acknowledgements) {
 
 void ignore_signal(int /*number*/) {}
 
-// Sends signals to a thread that blocks in ibv_get_cq_event: until the call returns, or a hundred
-// and then `later`. Returns what the call gave.
+// Sends signals to a thread that blocks in ibv_get_cq_event, until the call returns. After 100
+// signals calls `later`. Returns the result of the call.
 int interrupted(int flags, ibv_comp_channel* channel, const std::function<void()>& later) {
   struct sigaction action{};
   struct sigaction before{};
@@ -229,7 +229,7 @@ TEST_F(event_channel, cq_overrun_is_reported_once_and_poll_fails) {
   EXPECT_EQ(SOFT(ibv_destroy_cq)(small), 0);
 }
 
-// The next asynchronous event of `kind`; acknowledges others. Not acknowledged itself.
+// Returns the next asynchronous event of `kind` without acknowledging it. Acknowledges others.
 ibv_async_event wait_for_event(ibv_context* context, ibv_event_type kind) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   ibv_async_event happened{};
@@ -287,7 +287,7 @@ TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
               {IBV_EVENT_QP_ACCESS_ERR, nullptr,
                [&](handle& sender, handle& target) {
                  connect(sender, target);
-                 write(sender, rkey ^ 0x7f00U);  // nobody's key
+                 write(sender, rkey ^ 0x7f00U);  // an unknown rkey
                }},
               {IBV_EVENT_QP_REQ_ERR, nullptr,
                [&](handle& sender, handle& target) {
@@ -302,11 +302,11 @@ TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
     SCOPED_TRACE(kind);
     queue_pair_handle sender(device_);
     auto target = std::make_unique<queue_pair_handle>(
-        device_, queue_pair_wishes{.send_cq = send_cq != nullptr ? send_cq : device_.cq});
+        device_, requested_queue_pair{.send_cq = send_cq != nullptr ? send_cq : device_.cq});
     provoke(sender, *target);
     ibv_async_event happened = wait_for_event(device_.context, kind);
     EXPECT_EQ(happened.element.qp, target->get());
-    // Destroying it waits for the acknowledgement, exactly one.
+    // Destroying the queue pair waits for exactly one acknowledgement.
     std::atomic<bool> acknowledged{false};
     std::thread other([&] {
       std::this_thread::yield();
@@ -328,7 +328,7 @@ TEST_F(event_channel, destroying_a_queue_pair_drops_its_asynchronous_events) {
     qp.to_init();
     ASSERT_EQ(qp.receive(1, {sink.slice(0, 8)}), 0);
     qp.to_rtr(qp.get()->qp_num);
-    // The first message that reaches a queue pair in RTR establishes the communication.
+    // The first message at a queue pair in RTR raises COMM_EST.
     queue_pair_handle sender(device_);
     sender.connect(qp.get()->qp_num);
   }

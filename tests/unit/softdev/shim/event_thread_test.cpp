@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programs of two threads: one posts, the other one only waits for events. Work that a thread
-// finds locked may have no other thread to run it.
+// Programs with two threads: one posts, the other waits for events. No work may remain undone
+// because a thread found it locked.
 #include <fcntl.h>
 #include <poll.h>
 
@@ -17,31 +17,31 @@
 namespace verbena::softdev::testing {
 namespace {
 
-// At most so many, and no more once this time has passed: a crowded machine takes minutes for all.
+// The maximum number of rounds, and the time after which no further round starts.
 constexpr int most_rounds = 3000;
 constexpr std::chrono::seconds enough{30};
 
-// A device whose completions a thread waits for, as programs with one completion channel do.
-class awaited_device {
+// A device with one thread that waits for completion events.
+class device_with_event_thread {
  public:
-  explicit awaited_device(stream& other)
+  explicit device_with_event_thread(stream& other)
       : channel_(SOFT(ibv_create_comp_channel)(device_.context)) {
     EXPECT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
     queue_ = SOFT(ibv_create_cq)(device_.context, 64, nullptr, channel_, 0);
     EXPECT_EQ(ibv_req_notify_cq(queue_, 0), 0);
     qp_ = std::make_unique<queue_pair_handle>(
-        device_, queue_pair_wishes{.send_cq = queue_, .recv_cq = queue_});
+        device_, requested_queue_pair{.send_cq = queue_, .recv_cq = queue_});
     memory_ = std::make_unique<buffer>(device_.pd, 128);
     other.put(qp_->get()->qp_num);
-    // A full patience: nothing is to be mended by sending again.
+    // The largest timeout, so that retransmission does not hide a lost wake-up.
     qp_->connect(other.take<std::uint32_t>(), {.timeout = 0});
     for (int i = 0; i < 4; ++i) EXPECT_EQ(qp_->receive(2, {memory_->slice(0, 64)}), 0);
     other.meet();
     thread_ = std::thread([this] { wait_for_events(); });
   }
-  awaited_device(const awaited_device&) = delete;
-  awaited_device& operator=(const awaited_device&) = delete;
-  ~awaited_device() {
+  device_with_event_thread(const device_with_event_thread&) = delete;
+  device_with_event_thread& operator=(const device_with_event_thread&) = delete;
+  ~device_with_event_thread() {
     stop_.store(true);
     thread_.join();
     qp_.reset();
@@ -49,7 +49,7 @@ class awaited_device {
     EXPECT_EQ(SOFT(ibv_destroy_comp_channel)(channel_), 0);
   }
 
-  /// `is_last`: the other side need not wait for another one.
+  /// `is_last`: the peer does not wait for another message.
   bool send(bool is_last) {
     memory_->set_word(64, is_last ? 1 : 0);
     ibv_sge data = memory_->slice(64, 64);
@@ -62,7 +62,7 @@ class awaited_device {
     return qp_->send(request) == 0;
   }
   bool has_received() { return received_.try_acquire_for(std::chrono::seconds(20)); }
-  // Of the message that was received, until it is answered.
+  // The received message that has not been answered.
   bool was_last() const { return was_last_.load(); }
   bool has_failed() const { return failed_.load(); }
 
@@ -74,7 +74,8 @@ class awaited_device {
       ibv_cq* ready = nullptr;
       void* cookie = nullptr;
       if (SOFT(ibv_get_cq_event)(channel_, &ready, &cookie) != 0) {
-        if (errno != EAGAIN) failed_.store(true);  // a signal may come for what was seen already
+        if (errno != EAGAIN)
+          failed_.store(true);  // the event may belong to a completion that was already polled
         continue;
       }
       if (ibv_req_notify_cq(queue_, 0) != 0) failed_.store(true);
@@ -105,9 +106,9 @@ class awaited_device {
   std::thread thread_;
 };
 
-// Answers every message, as rping does. 0, or what went wrong.
+// Answers every message, as rping does. Returns 0, or the number of the failed step.
 int answer_all(stream& parent) {
-  awaited_device own(parent);
+  device_with_event_thread own(parent);
   for (bool is_last = false; !is_last;) {
     if (!own.has_received()) return 1;
     is_last = own.was_last();
@@ -120,7 +121,7 @@ int answer_all(stream& parent) {
 TEST(event_thread, event_loop_receives_every_message_while_another_thread_posts) {
   child_process child(&answer_all);
   {
-    awaited_device own(child.to());
+    device_with_event_thread own(child.to());
     const auto end = std::chrono::steady_clock::now() + enough;
     bool is_last = false;
     for (int round = 1; !is_last; ++round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The extended interfaces: ibv_wr_* and the lazy completion queue.
+// The extended interfaces: ibv_wr_* and extended completion queues.
 #include <thread>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
@@ -7,7 +7,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-// A lazy completion queue; destroyed at the end.
+// An extended completion queue.
 class lazy_queue {
  public:
   explicit lazy_queue(opened_device& device, std::uint64_t wc_flags = IBV_WC_STANDARD_FLAGS) {
@@ -23,7 +23,7 @@ class lazy_queue {
 
   [[nodiscard]] ibv_cq_ex* get() const { return cq_; }
   [[nodiscard]] ibv_cq* plain() const { return ibv_cq_ex_to_cq(cq_); }
-  // Waits for an entry and stands on it.
+  // Polls until ibv_start_poll returns a completion.
   void start() {
     ibv_poll_cq_attr none{};
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -47,7 +47,7 @@ class extended : public ::testing::Test {
     connect(first_, second_);
     qp_ = first_.extended();
   }
-  queue_pair_wishes wishes() {
+  requested_queue_pair wishes() {
     return {.send_cq = send_queue_.plain(), .recv_cq = receive_queue_.plain(), .extended = true};
   }
   void begin(std::uint64_t wr_id, unsigned flags = IBV_SEND_SIGNALED) {
@@ -286,7 +286,7 @@ TEST_F(extended, completions_have_timestamps_if_requested) {
   const std::uint64_t at = ibv_wc_read_completion_ts(stamped.get());
   EXPECT_GE(at, before);
   EXPECT_LE(at, ticks());
-  // The two clocks are read one after the other: the wall clock's time is exact to that.
+  // The two clocks are read one after the other, which limits the accuracy of the wall clock.
   EXPECT_GE(ibv_wc_read_completion_wallclock_ns(stamped.get()) + 1'000'000, wall_before);
   ibv_end_poll(stamped.get());
 }

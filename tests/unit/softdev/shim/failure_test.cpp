@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is refused when it is posted or created, what fails later, and how it is explained.
+// Failures of posts, of creation and of completed requests, and their explanations.
 #include <set>
 #include <string>
 
@@ -177,7 +177,7 @@ TEST_F(failures, address_of_another_host_is_unreachable) {
   attributes.max_dest_rd_atomic = 1;
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.port_num = 1;
-  // TEST-NET-1 of RFC 5737 belongs to nobody.
+  // TEST-NET-1 of RFC 5737 has no hosts.
   const unsigned char nobody[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1};
   std::memcpy(attributes.ah_attr.grh.dgid.raw, nobody, sizeof nobody);
   constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -247,7 +247,7 @@ TEST_F(failures, refused_write_fails_with_explanation_and_flushes_the_rest) {
   EXPECT_EQ(flushed, (std::set<std::uint64_t>{6, 9}));
   EXPECT_EQ(qp.state(), IBV_QPS_ERR);
   EXPECT_EQ(sink.copy(0, 64), pattern(2, 64));
-  // A queue pair in the error state still takes requests, and flushes them.
+  // A queue pair in the error state accepts requests and flushes them.
   EXPECT_EQ(qp.send(write_to(sink.mr(), 0, 8)), 0);
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_WR_FLUSH_ERR);
   // After RESET it can be connected again.
@@ -339,7 +339,7 @@ TEST_F(failures, message_longer_than_receive_buffer_fails_on_both_sides) {
 TEST_F(failures, missing_peer_fails_with_retry_exceeded) {
   queue_pair_handle qp(device_);
   connect(qp, qp);
-  // The numbers of this process share their top bits; this one is free.
+  // Queue pair numbers of one process have the same top bits. This number is unused.
   queue_pair_handle other(device_);
   std::uint32_t nobody = qp.get()->qp_num ^ 0x3fff;
   if (nobody == other.get()->qp_num) nobody ^= 1;

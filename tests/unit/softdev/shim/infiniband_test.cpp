@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The device as an InfiniBand adapter: LIDs, P_Keys, GIDs of a subnet. Each test runs in a child,
-// which opens the device under that persona.
+// The InfiniBand persona of the device: LIDs, P_Keys, GIDs of a subnet. Each test runs in a child
+// process, which opens the device with this persona.
 #include <endian.h>
 
 #include <cstdlib>
@@ -45,7 +45,7 @@ struct target {
   std::uint32_t rkey = 0;
 };
 
-// Writes eight bytes and waits for the outcome.
+// Writes eight bytes and waits for the completion.
 ibv_wc write(opened_device& device, queue_pair_handle& qp, ibv_sge data, const target& to) {
   ibv_send_wr request{};
   request.wr_id = 5;
@@ -128,9 +128,9 @@ void queue_pairs_are_addressed_by_lid() {
   EXPECT_EQ(with_header.write().status, IBV_WC_SUCCESS);
 
   const std::uint16_t lid = port_of(plain.device.context).lid;
-  bring_up astray = by_lid;
-  astray.lid = static_cast<std::uint16_t>(lid + 1);
-  both_ends lost(astray, by_lid);
+  bring_up lid_offset = by_lid;
+  lid_offset.lid = static_cast<std::uint16_t>(lid + 1);
+  both_ends lost(lid_offset, by_lid);
   const ibv_wc failed = lost.write();
   EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_NE(explained(failed).find("addressed to LID " + std::to_string(lid + 1)),
@@ -209,7 +209,7 @@ void subnet_manager_changes_take_effect() {
     EXPECT_EQ(inject_event(context, nonsense), EINVAL) << nonsense;
   ASSERT_EQ(inject_event(context, "pkey-change 0 0x8005"), 0);
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(context, 1, htobe16(0x8005)), 0);
-  EXPECT_EQ(ends.write().status, IBV_WC_SUCCESS);  // both have the new one
+  EXPECT_EQ(ends.write().status, IBV_WC_SUCCESS);  // both have the new P_Key
   ASSERT_EQ(inject_event(context, "pkey-change"), 0);
   EXPECT_EQ(SOFT(ibv_get_pkey_index)(context, 1, htobe16(0x8005)), -1);
 
@@ -224,10 +224,10 @@ TEST(infiniband, subnet_manager_changes_take_effect) {
   EXPECT_EQ(as_infiniband(&subnet_manager_changes_take_effect), 0);
 }
 
-// Datagrams to a queue pair of the same process, on ways that vary.
-struct datagram_way {
+// Datagrams to a queue pair of the same process, with different addresses.
+struct datagram_address {
   bool global = false;
-  std::uint16_t astray = 0;  // added to the LID
+  std::uint16_t lid_offset = 0;  // added to the LID
   std::uint16_t pkey_index = 0;
 };
 class datagram_ends {
@@ -240,7 +240,7 @@ class datagram_ends {
   datagram_ends& operator=(const datagram_ends&) = delete;
   ~datagram_ends() { EXPECT_EQ(SOFT(ibv_destroy_cq)(sent), 0); }
 
-  void send(const datagram_way& way) {
+  void send(const datagram_address& way) {
     queue_pair_handle sender(device, {.send_cq = sent, .type = IBV_QPT_UD});
     bring_up here = by_lid;
     here.pkey_index = way.pkey_index;
@@ -248,7 +248,7 @@ class datagram_ends {
     ibv_ah_attr address{};
     address.port_num = 1;
     address.sl = 3;
-    address.dlid = static_cast<std::uint16_t>(port_of(device.context).lid + way.astray);
+    address.dlid = static_cast<std::uint16_t>(port_of(device.context).lid + way.lid_offset);
     address.is_global = way.global ? 1 : 0;
     EXPECT_EQ(SOFT(ibv_query_gid)(device.context, 1, 0, &address.grh.dgid), 0);
     ibv_ah* const handle = SOFT(ibv_create_ah)(device.pd, &address);
@@ -280,7 +280,7 @@ void datagrams_go_by_lid(bool global) {
   const std::uint16_t lid = port_of(context).lid;
   ASSERT_EQ(ends.receiver.receive(9, {ends.memory.slice(64, 48)}), 0);
   // A dropped datagram leaves the receive request for the next one.
-  ends.send({.global = global, .astray = 1});
+  ends.send({.global = global, .lid_offset = 1});
   ends.send({.global = global, .pkey_index = 1});
   ibv_wc done{};
   EXPECT_EQ(ibv_poll_cq(ends.device.cq, 1, &done), 0);
@@ -309,7 +309,7 @@ TEST(infiniband, datagrams_are_routed_by_lid_with_and_without_grh) {
     EXPECT_EQ(as_infiniband([&] { datagrams_go_by_lid(global); }), 0) << global;
 }
 
-// One of two processes: connects, tells the other where to write, and waits for its word.
+// One of two processes: connects, sends the address of its memory, and waits for a message.
 struct lid_introduction {
   std::uint32_t qp_num = 0;
   std::uint16_t lid = 0;
@@ -365,7 +365,7 @@ TEST(infiniband, processes_communicate_by_lid_until_the_port_goes_down) {
     EXPECT_EQ(as_infiniband([&] { processes_reach_each_other_by_lid(route); }), 0) << route;
 }
 
-// The other process is in another partition, or no InfiniBand adapter at all.
+// The other process is in another partition or has another persona.
 void nobody_answers(const char* persona, std::uint16_t pkey_index, const char* reason) {
   child_process child([&](stream& to) {
     bring_up how;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What happens to the device as a whole: the state of its port, its addresses, its clock, its end;
-// each provoked by verbena_soft_inject_event, and told to every open context.
+// Events of the device that verbena_soft_inject_event raises in every open context: port state,
+// addresses, clock, and failure of the device.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -30,7 +30,7 @@ int inject_event(ibv_context* context, const char* command) {
   return function(context, command);
 }
 
-// Takes an event and acknowledges it.
+// Reads an event and acknowledges it.
 ibv_async_event take(ibv_context* context) {
   ibv_async_event event{};
   EXPECT_EQ(SOFT(ibv_get_async_event)(context, &event), 0);
@@ -46,7 +46,7 @@ std::uint64_t ticks_of(ibv_context* context) {
   return static_cast<std::uint64_t>(values.raw_clock.tv_nsec);
 }
 
-// Two contexts of a process, and memory of the first one.
+// Two contexts of one process, and memory of the first.
 struct contexts {
   contexts() {
     for (opened_device* one : {&device_, &other_}) {
@@ -54,7 +54,7 @@ struct contexts {
       EXPECT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
     }
   }
-  void expect_told(int kind, int port) {
+  void expect_event(int kind, int port) {
     for (opened_device* one : {&device_, &other_}) {
       ASSERT_TRUE(readable(one->context->async_fd)) << kind;
       const ibv_async_event event = take(one->context);
@@ -63,7 +63,7 @@ struct contexts {
       EXPECT_FALSE(readable(one->context->async_fd)) << kind;
     }
   }
-  // A write of eight bytes to itself.
+  // Writes eight bytes to the own queue pair.
   int write(queue_pair_handle& qp, std::uint64_t wr_id) { return write_within(qp, memory_, wr_id); }
 
   opened_device device_;
@@ -124,7 +124,7 @@ TEST_F(injected_events, port_event_is_raised_in_every_open_context) {
               {"speed-change", 20, 0}};
   for (const auto& [command, kind, port] : rows) {
     EXPECT_EQ(inject_event(device_.context, command), 0) << command;
-    expect_told(kind, port);
+    expect_event(kind, port);
   }
 }
 
@@ -171,7 +171,7 @@ TEST_F(injected_events, port_down_is_reported_and_requests_are_not_answered) {
   EXPECT_EQ(port_of(device_.context).state, IBV_PORT_DOWN);
   EXPECT_EQ(port_of(device_.context).phys_state, 3);
   ASSERT_EQ(inject_event(device_.context, "port 1 down"), 0);  // no change, no event
-  expect_told(IBV_EVENT_PORT_ERR, 1);
+  expect_event(IBV_EVENT_PORT_ERR, 1);
   ASSERT_EQ(write(qp, 1), 0);
   const ibv_wc failed = device_.wait_for(1);
   EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
@@ -210,7 +210,7 @@ int fail_device() {
   connect(qp, qp);
   EXPECT_EQ(qp.receive(7, {open.memory_.slice(0, 8)}), 0);
   EXPECT_EQ(inject_event(open.device_.context, "device-fatal"), 0);
-  open.expect_told(IBV_EVENT_DEVICE_FATAL, 0);
+  open.expect_event(IBV_EVENT_DEVICE_FATAL, 0);
   EXPECT_EQ(open.device_.wait_for(7).status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(open.write(qp, 8), 0);
   EXPECT_EQ(open.device_.wait_for(8).status, IBV_WC_WR_FLUSH_ERR);
@@ -240,13 +240,13 @@ int fail_device() {
       SOFT(ibv_modify_qp)(fresh.get(), &to_init,
                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
       EIO);
-  // Contexts that are opened afterwards work.
+  // Contexts that are opened later work.
   opened_device later;
   EXPECT_EQ(port_of(later.context).state, IBV_PORT_ACTIVE);
   return 0;
 }
 
-// In a process of its own: the connection manager of a process never opens its context again.
+// Runs in a child process, because the connection manager of a process does not reopen its context.
 TEST(failed_device, failed_device_flushes_and_refuses_all_calls_except_destroy) {
   EXPECT_EQ(in_child(&fail_device), 0);
 }
@@ -284,16 +284,16 @@ TEST_F(injected_events, timestamp_wraparound_keeps_differences_correct) {
   }
   EXPECT_EQ(SOFT(ibv_destroy_cq)(ibv_cq_ex_to_cq(stamped)), 0);
 
-  // A tick is what hca_core_clock says.
+  // hca_core_clock is the frequency of the ticks.
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t first = ticks_of(device_.context);
   while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(2)) {
   }
-  const std::uint64_t least = attributes.hca_core_clock * 19 / 10;  // of 2 ms
+  const std::uint64_t least = attributes.hca_core_clock * 19 / 10;  // ticks in 2 ms
   EXPECT_GE((ticks_of(device_.context) - first) & mask, least);
 }
 
-// Gives the loopback interface another address, or takes it away: 0 or an errno.
+// Adds an address to the loopback interface or removes it. Returns 0 or an errno.
 int set_loopback_address(bool there) {
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ifreq request{};
@@ -324,7 +324,7 @@ bool has_gid(ibv_context* context, const unsigned char (&wanted)[16]) {
   return false;
 }
 
-// In a network namespace of its own. 77 when it gets none.
+// Runs in its own network namespace. Returns 77 if the namespace cannot be created.
 int addresses_come_and_go() {
   if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
   const unsigned char gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 8, 7};
@@ -332,7 +332,7 @@ int addresses_come_and_go() {
   const int fd = device.context->async_fd;
   EXPECT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
   ibv_async_event none{};
-  EXPECT_EQ(SOFT(ibv_get_async_event)(device.context, &none), -1);  // from now on it listens
+  EXPECT_EQ(SOFT(ibv_get_async_event)(device.context, &none), -1);  // starts to observe addresses
   for (const bool there : {true, false}) {
     EXPECT_EQ(set_loopback_address(there), 0);
     pollfd wanted{fd, POLLIN, 0};
@@ -345,7 +345,7 @@ int addresses_come_and_go() {
 
 TEST(host_addresses, changed_host_addresses_update_the_gid_table_and_raise_gid_change) {
   const int status = in_child(&addresses_come_and_go);
-  if (status == 77) GTEST_SKIP() << "this place gives no network namespace";
+  if (status == 77) GTEST_SKIP() << "this process cannot create a network namespace";
   EXPECT_EQ(status, 0);
 }
 

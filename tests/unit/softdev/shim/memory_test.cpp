@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Protection domains, memory regions and shareable memory: what is granted and what is refused.
+// Protection domains, memory regions and shareable memory: valid and invalid calls.
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 class memory : public ::testing::Test {
  protected:
-  // The errno that refuses a registration; 0 when it was granted (and undone).
+  // Registers and deregisters memory. Returns 0 or the errno.
   int registering(void* address, std::size_t length, unsigned access) {
     errno = 0;
     ibv_mr* const mr = SOFT(ibv_reg_mr_iova2)(device_.pd, address, length, 0, access);
@@ -140,7 +140,8 @@ TEST_F(memory, read_only_pages_with_write_access_are_refused) {
   EXPECT_EQ(registering(pages, 2 * page, IBV_ACCESS_LOCAL_WRITE), EFAULT);
   ASSERT_EQ(mprotect(pages, page, PROT_READ | PROT_WRITE), 0);
   EXPECT_EQ(registering(pages, page, IBV_ACCESS_LOCAL_WRITE), 0);
-  EXPECT_EQ(registering(pages, page + 1, IBV_ACCESS_LOCAL_WRITE), EFAULT) << "its end is not";
+  EXPECT_EQ(registering(pages, page + 1, IBV_ACCESS_LOCAL_WRITE), EFAULT)
+      << "the end of the range is read-only";
   ASSERT_EQ(munmap(pages, 2 * page), 0);
 }
 
@@ -224,7 +225,7 @@ TEST_F(memory, registration_in_a_forked_child_is_refused_with_a_remedy) {
               ibv_wc done{};
               if (ibv_poll_cq(device_.cq, 1, &done) >= 0) return 4;
               if (SOFT(ibv_destroy_qp)(qp.get()) != ENODEV) return 5;
-              // A context of its own works.
+              // A context that the child has opened works.
               opened_device own;
               queue_pair_handle inner(own);
               connect(inner, inner);
@@ -243,7 +244,7 @@ TEST_F(memory, registration_in_a_forked_child_is_refused_with_a_remedy) {
               return sink.copy(0, 64) == pattern(1, 64) ? 0 : 8;
             }),
             0);
-  // The parent's is untouched.
+  // The context of the parent still works.
   EXPECT_EQ(qp.state(), IBV_QPS_RTS);
 }
 

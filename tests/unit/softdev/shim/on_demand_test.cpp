@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory whose pages are looked at when they are used: registrations on demand, advice, and what
-// file descriptors stand for.
+// On-demand paging, advice, and registration of dma-buf file descriptors.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr int on_demand = buffer::all_access | IBV_ACCESS_ON_DEMAND;
 
-// Two pages, of which the second may be taken away.
+// Two pages. The second page can be made inaccessible.
 class two_pages {
  public:
   explicit two_pages(int fd = -1)
@@ -103,7 +102,7 @@ TEST_F(on_demand_memory, unmapped_page_fails_the_request_not_the_process) {
       execute(IBV_WR_RDMA_READ, {second - 8, 64, mr->lkey}, source_.address(), source_.mr().rkey)
           .status,
       IBV_WC_LOC_PROT_ERR);
-  // Readable pages are readable, and come back for writing when they may be written again.
+  // Read-only pages can be read, and can be written after their protection is changed back.
   ASSERT_EQ(mprotect(pages.data, page, PROT_READ), 0);
   EXPECT_EQ(execute(IBV_WR_RDMA_READ, source_.slice(64, 8), number(pages.data), mr->rkey).status,
             IBV_WC_SUCCESS);
@@ -216,7 +215,8 @@ TEST_F(on_demand_memory, advise_prefetches_pages_and_checks_its_arguments) {
   EXPECT_EQ(ibv_advise_mr(pd, prefetch, 0, nullptr, 0), EINVAL);
   EXPECT_EQ(advise(pd, static_cast<ibv_advise_mr_advice>(3), 0, range(0, 1)), EOPNOTSUPP);
   EXPECT_EQ(advise(pd, prefetch, 0, {number(pages.data), 1, mr->lkey + 1}), ENOENT);
-  EXPECT_EQ(advise(pd, prefetch, 0, source_.slice(0, 1)), ENOENT) << "not on demand";
+  EXPECT_EQ(advise(pd, prefetch, 0, source_.slice(0, 1)), ENOENT)
+      << "the region is not registered on demand";
   EXPECT_EQ(advise(pd, prefetch, 0, range(2 * page - 1, 2)), EFAULT);
   EXPECT_EQ(advise(pd, prefetch, 0, range(-std::size_t{1}, 2)), EFAULT);
   ibv_pd* const other = SOFT(ibv_alloc_pd)(device_.context);
@@ -254,7 +254,7 @@ TEST_F(on_demand_memory, dmabuf_is_registered_at_an_offset) {
             IBV_WC_SUCCESS);
   EXPECT_EQ(execute(IBV_WR_RDMA_WRITE, source_.slice(0, 64), iova + page - 63, mr->rkey).status,
             IBV_WC_REM_ACCESS_ERR);
-  // The file shrinks under the region: no signal, but an error.
+  // If the file of a region is truncated, requests fail and no signal is raised.
   ASSERT_EQ(ftruncate(fd, 2 * page), 0);
   EXPECT_EQ(execute(IBV_WR_RDMA_WRITE, source_.slice(0, 64), iova, mr->rkey).status,
             IBV_WC_SUCCESS);

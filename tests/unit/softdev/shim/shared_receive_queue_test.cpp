@@ -13,7 +13,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-// A shared receive queue; destroyed at the end.
+// A shared receive queue.
 class shared_queue {
  public:
   explicit shared_queue(ibv_pd* pd, std::uint32_t max_wr = 8) {
@@ -65,7 +65,7 @@ class srq : public ::testing::Test {
     const int flags = fcntl(device_.context->async_fd, F_GETFL);
     EXPECT_EQ(fcntl(device_.context->async_fd, F_SETFL, flags | O_NONBLOCK), 0);
   }
-  // Takes the oldest asynchronous event, which must be there.
+  // Reads the oldest asynchronous event. Fails the test if no event is pending.
   ibv_async_event take() {
     ibv_async_event event{};
     EXPECT_EQ(SOFT(ibv_get_async_event)(device_.context, &event), 0);
@@ -96,7 +96,7 @@ TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   ibv_srq_init_attr_ex wanted{};
   wanted.srq_context = this;
   wanted.attr.max_wr = 3;
-  EXPECT_EQ(creating(wanted), EINVAL) << "without a domain";
+  EXPECT_EQ(creating(wanted), EINVAL) << "without a protection domain";
   wanted.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   wanted.srq_type = IBV_SRQT_BASIC;
   wanted.pd = device_.pd;
@@ -115,7 +115,7 @@ TEST_F(srq, create_returns_granted_capacity_and_refuses_invalid_sizes) {
   wanted.comp_mask = 1U << 20U;
   EXPECT_EQ(creating(wanted), EINVAL);
   std::uint32_t number = 0;
-  EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EOPNOTSUPP) << "only XRC has one";
+  EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EOPNOTSUPP) << "only XRC queues have a number";
 }
 
 TEST_F(srq, queue_pair_with_srq_refuses_post_recv) {
@@ -169,14 +169,15 @@ TEST_F(srq, limit_and_size_are_modified_and_limit_raises_an_event) {
   EXPECT_EQ(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(event.element.srq, srq_.get());
   EXPECT_EQ(srq_.query().srq_limit, 0U);
-  EXPECT_FALSE(has_event()) << "once";
+  EXPECT_FALSE(has_event()) << "the event is raised once";
   SOFT(ibv_ack_async_event)(&event);
 }
 
 TEST_F(srq, last_wqe_event_is_raised_and_destroy_waits_for_its_ack) {
   connect(sender_, receiver_);
   for (std::uint64_t id = 10; id < 12; ++id) ASSERT_EQ(srq_.post(id, memory_.slice(64, 8)), 0);
-  auto other = std::make_unique<queue_pair_handle>(device_, queue_pair_wishes{.srq = srq_.get()});
+  auto other =
+      std::make_unique<queue_pair_handle>(device_, requested_queue_pair{.srq = srq_.get()});
   other->to_init();
   ASSERT_EQ(other->to_state(IBV_QPS_ERR), 0);
   ibv_async_event event = take();
@@ -184,7 +185,7 @@ TEST_F(srq, last_wqe_event_is_raised_and_destroy_waits_for_its_ack) {
   EXPECT_EQ(event.element.qp, other->get());
   std::atomic<bool> acknowledged{false};
   std::thread late([&] {
-    // The sooner this runs, the less it proves; it never proves anything wrong.
+    // If this runs early, the test detects less, but it does not fail wrongly.
     std::this_thread::yield();
     acknowledged = true;
     SOFT(ibv_ack_async_event)(&event);
@@ -192,7 +193,7 @@ TEST_F(srq, last_wqe_event_is_raised_and_destroy_waits_for_its_ack) {
   other.reset();
   EXPECT_TRUE(acknowledged);
   late.join();
-  // Its failure took nothing away from the others.
+  // The failure of one queue pair does not affect the others.
   ASSERT_EQ(send(sender_, memory_.slice(0, 8)), 0);
   for (int i = 0; i < 2; ++i) {
     const ibv_wc done = device_.wait();
@@ -212,8 +213,8 @@ TEST_F(srq, shared_queue_can_be_destroyed_after_its_context_closed) {
   EXPECT_EQ(SOFT(ibv_dealloc_pd)(pd), 0);
 }
 
-// Two queue pairs of a child take from one queue what this process sends to both: messages of many
-// records, while the queue runs empty again and again.
+// This process sends to two queue pairs of a child that share a receive queue. Messages consist of
+// many records, and the queue is repeatedly empty.
 TEST(srq_processes, senders_in_other_processes_wait_for_receives) {
   constexpr std::size_t bytes = 200'000;
   constexpr std::uint64_t count = 12;

@@ -120,7 +120,7 @@ std::uint64_t operations_of(ibv_qp_type type) {
          IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
-queue_pair_handle::queue_pair_handle(opened_device& device, const queue_pair_wishes& wishes) {
+queue_pair_handle::queue_pair_handle(opened_device& device, const requested_queue_pair& wishes) {
   ibv_qp_init_attr_ex attributes{};
   attributes.send_cq = wishes.send_cq != nullptr ? wishes.send_cq : device.cq;
   attributes.recv_cq = wishes.recv_cq != nullptr ? wishes.recv_cq : device.cq;

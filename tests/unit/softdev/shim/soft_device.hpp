@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the tests of the C interface share: the device's table with types, a context with queue
-// pairs connected in this process, and buffers with a pattern.
+// Helpers of the tests of the C interface: typed access to the device's table, a context with
+// connected queue pairs, and buffers with a pattern.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,10 +26,10 @@ namespace verbena::softdev::testing {
 
 /// The table that verbena_soft_entry returns.
 const verbena_soft_functions& table();
-/// The function of that name; nullptr if there is none.
+/// Returns the function `name`, or nullptr if the table does not contain it.
 void (*find(std::string_view name))();
 
-/// The function of that name and type: `call<decltype(::ibv_alloc_pd)>("ibv_alloc_pd")(context)`.
+/// Returns a function with its type: `call<decltype(::ibv_alloc_pd)>("ibv_alloc_pd")(context)`.
 template <class Function>
 Function* call(const char* name) {
   auto* const found = find(name);
@@ -38,16 +38,16 @@ Function* call(const char* name) {
 }
 #define SOFT(name) ::verbena::softdev::testing::call<decltype(::name)>(#name)
 
-/// Whether something can be read from a descriptor now.
+/// Returns whether a descriptor is readable.
 [[nodiscard]] bool readable(int fd);
 
-/// The attributes of the device's port.
+/// Returns the attributes of the device's port.
 [[nodiscard]] ibv_port_attr port_of(ibv_context* context);
 
-/// Bytes that depend on a seed and their position.
+/// Returns bytes that depend on a seed and their position.
 [[nodiscard]] std::vector<std::byte> pattern(std::uint32_t seed, std::size_t bytes);
 
-/// Memory with a pattern, registered while it lives.
+/// Registered memory with a pattern.
 class buffer {
  public:
   static constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -68,7 +68,7 @@ class buffer {
     const auto at = bytes_.begin() + static_cast<std::ptrdiff_t>(offset);
     return {at, at + static_cast<std::ptrdiff_t>(length)};
   }
-  /// The eight bytes at `offset`, in host order.
+  /// Returns the eight bytes at `offset` in host order.
   [[nodiscard]] std::uint64_t word(std::size_t offset) const;
   void set_word(std::size_t offset, std::uint64_t value);
 
@@ -77,7 +77,7 @@ class buffer {
   ibv_mr* mr_ = nullptr;
 };
 
-/// A context with a protection domain and a completion queue; closes them.
+/// A context with a protection domain and a completion queue.
 class opened_device {
  public:
   explicit opened_device(int cqe = 64);
@@ -89,13 +89,13 @@ class opened_device {
   ibv_pd* pd = nullptr;
   ibv_cq* cq = nullptr;
 
-  /// The next completion of `queue` (of `cq` by default); fails the test after ten seconds.
+  /// Waits for the next completion of `queue`, by default `cq`. Fails the test after ten seconds.
   [[nodiscard]] ibv_wc wait(ibv_cq* queue = nullptr);
   [[nodiscard]] ibv_wc wait_for(std::uint64_t wr_id, ibv_cq* queue = nullptr);
 };
 
-struct queue_pair_wishes {
-  ibv_cq* send_cq = nullptr;  ///< the device's by default
+struct requested_queue_pair {
+  ibv_cq* send_cq = nullptr;  ///< by default that of the device
   ibv_cq* recv_cq = nullptr;
   ibv_srq* srq = nullptr;
   ibv_qp_cap cap{.max_send_wr = 16,
@@ -108,7 +108,7 @@ struct queue_pair_wishes {
   ibv_qp_type type = IBV_QPT_RC;
 };
 
-/// How a queue pair is brought up.
+/// Attributes with which a queue pair is connected.
 struct bring_up {
   unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   std::uint8_t rnr_retry = 7;
@@ -118,18 +118,18 @@ struct bring_up {
   std::uint32_t qkey = 0x1111'1111;
   std::uint16_t pkey_index = 0;
   bool global = true;     ///< with a GRH
-  std::uint16_t lid = 0;  ///< of the peer; 0: this process's own, which Ethernet does not look at
+  std::uint16_t lid = 0;  ///< LID of the peer; 0: the LID of this process, which Ethernet ignores
 };
 
-/// The attributes (ibv_qp_attr_mask) of reliable connections that the transport takes, too.
+/// Returns the attributes (ibv_qp_attr_mask) of RC that the transport also has.
 [[nodiscard]] int mask_for(ibv_qp_type type, int mask);
-/// The operations (ibv_qp_create_send_ops_flags) that the transport has.
+/// Returns the operations (ibv_qp_create_send_ops_flags) of the transport.
 [[nodiscard]] std::uint64_t operations_of(ibv_qp_type type);
 
-/// A queue pair; destroyed at the end.
+/// A queue pair.
 class queue_pair_handle {
  public:
-  explicit queue_pair_handle(opened_device& device, const queue_pair_wishes& wishes = {});
+  explicit queue_pair_handle(opened_device& device, const requested_queue_pair& wishes = {});
   queue_pair_handle(const queue_pair_handle&) = delete;
   queue_pair_handle& operator=(const queue_pair_handle&) = delete;
   ~queue_pair_handle();
@@ -140,13 +140,13 @@ class queue_pair_handle {
   void to_init(const bring_up& how = {});
   void to_rtr(std::uint32_t peer, const bring_up& how = {});
   void to_rts(const bring_up& how = {});
-  /// All three: connected to `peer`.
+  /// Modifies the queue pair to INIT, RTR and RTS, connected to `peer`.
   void connect(std::uint32_t peer, const bring_up& how = {});
-  /// 0 or the errno of the modification to a state that needs no attributes.
+  /// Modifies the queue pair to a state that needs no attributes. Returns 0 or the errno.
   [[nodiscard]] int to_state(ibv_qp_state state);
   [[nodiscard]] ibv_qp_state state();
 
-  /// Posts one request; 0 or the errno.
+  /// Posts one request. Returns 0 or the errno.
   int send(ibv_send_wr request);
   int receive(std::uint64_t wr_id, std::vector<ibv_sge> sinks);
 
@@ -157,8 +157,8 @@ class queue_pair_handle {
 /// Connects two queue pairs to each other.
 void connect(queue_pair_handle& a, queue_pair_handle& b, const bring_up& how = {});
 
-/// Posts a signaled write of the first 8 bytes of `memory` to the next 8, by a queue pair that is
-/// connected to itself or to one of the same domain; 0 or the errno.
+/// Posts a signaled write of the first 8 bytes of `memory` to the next 8 bytes. The queue pair is
+/// connected to itself or to one of the same protection domain. Returns 0 or the errno.
 int write_within(queue_pair_handle& qp, buffer& memory, std::uint64_t wr_id);
 
 }  // namespace verbena::softdev::testing

@@ -30,8 +30,9 @@ child_process::child_process(const std::function<int(stream& parent)>& work) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::runtime_error("socketpair failed");
-  const timeval patience{30, 0};
-  for (const int end : ends) setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval receive_timeout{30, 0};
+  for (const int end : ends)
+    setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &receive_timeout, sizeof receive_timeout);
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error("fork failed");
   if (pid_ == 0) {

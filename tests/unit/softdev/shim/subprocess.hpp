@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Running a piece of a test in another process, talking to it, and commands.
+// Child processes with a stream to the test, and shell commands.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 
 namespace verbena::softdev::testing {
 
-/// One end of a stream between two processes. Values are plain structs; a peer that is gone, or
-/// silent for 30 seconds, is an exception.
+/// One end of a stream between two processes. Values are trivially copyable structures. If the peer
+/// has exited or sends nothing for 30 seconds, functions throw.
 class stream {
  public:
   explicit stream(int fd) : fd_(fd) {}
@@ -32,7 +32,7 @@ class stream {
     take_bytes(&value, sizeof value);
     return value;
   }
-  /// Meets the other side.
+  /// Waits until the peer calls this function too.
   void meet() {
     put('m');
     static_cast<void>(take<char>());
@@ -44,8 +44,8 @@ class stream {
   int fd_;
 };
 
-/// A child made by fork that runs `work` with a stream to this process. A child that takes longer
-/// than a minute is killed.
+/// A forked child that runs `work` with a stream to this process. A child that runs longer than one
+/// minute is killed.
 class child_process {
  public:
   explicit child_process(const std::function<int(stream& parent)>& work);
@@ -56,8 +56,8 @@ class child_process {
   [[nodiscard]] stream& to() { return *stream_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
   void kill_it();
-  /// Waits for its end: what `work` returned (0 … 253), 254 when an expectation failed in it, 255
-  /// for an exception, or 1000 plus the signal that ended it.
+  /// Waits for the child. Returns the result of `work` (0 … 253), 254 if an expectation failed, 255
+  /// after an exception, or 1000 plus the signal that ended the child.
   [[nodiscard]] int join();
 
  private:
@@ -65,7 +65,7 @@ class child_process {
   stream* stream_ = nullptr;
 };
 
-/// Runs `work` in a child and returns what child_process::join gives.
+/// Runs `work` in a child and returns the result of child_process::join().
 [[nodiscard]] int in_child(const std::function<int()>& work);
 
 /// Returns the standard output of a shell command. Throws if the command fails.

@@ -16,8 +16,8 @@ ibv_send_wr request(std::uint64_t wr_id, ibv_wr_opcode opcode, std::vector<ibv_s
   return result;
 }
 
-// A queue pair connected to itself and two connected to each other take the same path; the tests
-// that follow run on both.
+// The tests run with one queue pair that is connected to itself, and with two connected queue
+// pairs.
 class transfer : public ::testing::TestWithParam<bool> {
  protected:
   transfer() : first_(device_), second_(device_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Objects of the device that are given to the system's libibverbs: no call crashes in silence; it
-// either works, fails with an error, or ends in a message that names the mistake.
+// Calls of the system's libibverbs with objects of the device. Each call succeeds, returns an
+// error, or aborts with a message that names the fault.
 #include <dlfcn.h>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* message = "this object belongs to Verbena's software device";
 
-// A function of the system's libibverbs.
+// Returns a function of the system's libibverbs.
 template <class Function>
 Function* system_function(const char* name) {
   static void* const library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -75,7 +75,7 @@ TEST_F(trap_death, message_names_the_called_function) {
   EXPECT_DEATH(SYSTEM(ibv_alloc_pd)(device_.context), "ibv_alloc_pd");
 }
 
-// These do not go through the private table. Each must return.
+// These functions do not use the private table. Each call must return.
 TEST_F(trap_death, unsupported_calls_return_an_error) {
   EXPECT_EQ(in_child([&] {
               ibv_gid gid{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Transfers between two processes of this host, through the C interface of both.
+// Transfers between two processes of this host by the C interface.
 #include <poll.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ struct introduction {
 
 enum class kind { ordinary, shareable };
 
-// Registered memory of one of the two kinds.
+// Registered memory, ordinary or shareable.
 class region {
  public:
   region(ibv_pd* pd, std::size_t bytes, std::uint32_t seed, kind which) {
@@ -64,7 +64,7 @@ class region {
   ibv_mr* mr_ = nullptr;
 };
 
-// One side: a device, a queue pair and memory, connected to the other side's.
+// One side: a device, memory, and a queue pair that is connected to the other side.
 class side {
  public:
   static constexpr std::size_t bytes = 1U << 20U;
@@ -126,7 +126,7 @@ TEST_P(two_processes, messages_arrive_in_both_directions) {
       const ibv_wc got = own.device.wait_for(9);
       if (got.status != IBV_WC_SUCCESS || got.byte_len != bytes) return 2;
       if (own.memory.copy(0, bytes) != pattern(1, bytes)) return 3;
-      // And back, what came.
+      // Sends the received message back.
       if (own.execute(IBV_WR_SEND, own.memory.slice(0, bytes)) != IBV_WC_SUCCESS) return 4;
     }
     parent.meet();
@@ -157,7 +157,7 @@ TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
   child_process child([&](stream& parent) {
     side own(parent, 2, GetParam());
     parent.meet();
-    // Only waits here: no call of the device.
+    // Only waits, without calls of the device.
     if (own.memory.copy(1000, 200'000) != pattern(1, 200'000)) return 1;
     auto& word = *reinterpret_cast<std::uint64_t*>(own.memory.data() + 512);
     return std::atomic_ref(word).load(std::memory_order_acquire) == 1100 ? 0 : 2;
@@ -179,7 +179,7 @@ TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
   EXPECT_EQ(child.join(), 0);
 }
 
-// Receives fifty messages on a queue that it arms, waits for and drains.
+// Receives 50 messages. Arms the queue, waits for an event and drains the queue.
 int receive_by_events(stream& parent, opened_device& device, ibv_comp_channel* channel,
                       ibv_cq* queue, kind which) {
   queue_pair_handle qp(device, {.recv_cq = queue});
@@ -192,7 +192,7 @@ int receive_by_events(stream& parent, opened_device& device, ibv_comp_channel* c
     if (ibv_req_notify_cq(queue, round % 2) != 0) return 2;
     parent.meet();
     if (round % 3 == 0) {
-      // Programs may wait for the descriptor themselves.
+      // A program may poll the descriptor itself.
       pollfd wanted{channel->fd, POLLIN, 0};
       if (poll(&wanted, 1, 20'000) != 1) return 3;
     }

@@ -12,8 +12,8 @@ namespace verbena::softdev::testing {
 namespace {
 
 constexpr std::uint32_t qkey = 0x1111'1111;
-constexpr queue_pair_wishes ud_classic{.type = IBV_QPT_UD};
-constexpr queue_pair_wishes ud_extended{.extended = true, .type = IBV_QPT_UD};
+constexpr requested_queue_pair ud_classic{.type = IBV_QPT_UD};
+constexpr requested_queue_pair ud_extended{.extended = true, .type = IBV_QPT_UD};
 
 ibv_ah_attr own_address(ibv_context* context, std::uint8_t index = 1) {
   ibv_ah_attr attr{};
@@ -118,7 +118,7 @@ TEST_F(unreliable, queue_pair_supports_only_operations_of_its_transport) {
   }
 }
 
-// The completion has the source address, which the reply uses.
+// The reply uses the source address of the completion.
 TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
   for (const std::uint8_t gid : {0, 1}) {
     queue_pair_handle asking(device_, ud_classic);
@@ -128,7 +128,7 @@ TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
     ASSERT_EQ(answering.receive(1, {target_.slice(0, 200)}), 0);
     ibv_sge data = source_.slice(10, 50);
     ASSERT_EQ(asking.send(datagram(data, there.get(), answering.get()->qp_num)), 0);
-    // The receiver's completion is first: both are of one process.
+    // The receive completes first, because both queue pairs belong to one process.
     ibv_wc got = device_.wait_for(1);
     EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
     EXPECT_EQ(got.byte_len, 90U);
@@ -180,11 +180,11 @@ TEST_F(unreliable, address_handle_of_another_pd_is_refused) {
     ibv_wr_set_ud_addr(ex, foreign.get(), 5, qkey);
     EXPECT_EQ(ibv_wr_complete(ex), EINVAL);
     ibv_wr_start(ex);
-    ibv_wr_rdma_write(ex, 1, 1);  // not an operation of datagrams
+    ibv_wr_rdma_write(ex, 1, 1);  // not supported by UD
     EXPECT_EQ(ibv_wr_complete(ex), EINVAL);
   }
   EXPECT_EQ(SOFT(ibv_dealloc_pd)(other), 0);
-  // The address is copied by the post: the handle may go before the completion is polled.
+  // The post copies the address: the handle may be destroyed before the completion is polled.
   auto handle = make_handle(device_.pd, own_address(device_.context));
   ASSERT_EQ(qp.receive(1, {target_.slice(0, 48)}), 0);
   ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num)), 0);
@@ -205,7 +205,7 @@ TEST_F(unreliable, dropped_datagram_is_explained) {
       reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
   ASSERT_GT(explain(qp.get()->qp_num, 0, 0, text, sizeof text), 0U);
   EXPECT_STREQ(text, "1 dropped: the message has Q_Key 0x77, the queue pair has 0x11111111");
-  // Too long: an error of the sender, which then has to recover.
+  // A message that is too long moves the sender to SQE.
   data = source_.slice(0, 4097);
   ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num)), 0);
   EXPECT_EQ(device_.wait_for(5).status, IBV_WC_LOC_LEN_ERR);
@@ -218,7 +218,7 @@ const pid_t test_process = getpid();  // before any fork
 ibv_gid group_gid(std::uint8_t last) {
   ibv_gid gid{};
   gid.raw[10] = gid.raw[11] = 0xff;
-  gid.raw[12] = 239;  // and of this process: other tests run beside this one
+  gid.raw[12] = 239;  // contains the process ID, because other tests run at the same time
   gid.raw[13] = static_cast<std::uint8_t>(test_process >> 8);
   gid.raw[14] = static_cast<std::uint8_t>(test_process);
   gid.raw[15] = last;
@@ -262,13 +262,13 @@ TEST_F(unreliable, destroying_an_attached_queue_pair_is_refused) {
   EXPECT_EQ(SOFT(ibv_detach_mcast)(qp.get(), &group, 0), 0);
 }
 
-// Two members in other processes: one polls, the other waits for an event.
+// Two members in other processes: one polls, one waits for an event.
 int receive_from_group(stream& parent, bool by_event) {
   opened_device device;
   ibv_comp_channel* const channel = SOFT(ibv_create_comp_channel)(device.context);
   ibv_cq* const queue = SOFT(ibv_create_cq)(device.context, 64, nullptr, channel, 0);
   {
-    queue_pair_wishes wishes = ud_classic;
+    requested_queue_pair wishes = ud_classic;
     wishes.recv_cq = queue;
     queue_pair_handle qp(device, wishes);
     qp.connect(0);
@@ -314,14 +314,14 @@ TEST(unreliable_processes, multicast_reaches_members_in_other_processes) {
   EXPECT_EQ(waiting.join(), 0);
 }
 
-// Between two processes: datagrams of every size both ways, told by events on one side; more than
-// there are receives for; and to a process that is gone.
+// Datagrams of all sizes between two processes in both directions, with events on one side;
+// datagrams without a receive; and datagrams to a process that has exited.
 int echo_datagrams(stream& parent) {
   opened_device device;
   ibv_comp_channel* const channel = SOFT(ibv_create_comp_channel)(device.context);
   ibv_cq* const queue = SOFT(ibv_create_cq)(device.context, 64, nullptr, channel, 0);
   {
-    queue_pair_wishes wishes = ud_classic;
+    requested_queue_pair wishes = ud_classic;
     wishes.recv_cq = queue;
     queue_pair_handle qp(device, wishes);
     qp.connect(0);
@@ -366,13 +366,13 @@ TEST(unreliable_processes, processes_exchange_datagrams) {
     ASSERT_EQ(qp.send(datagram(data, handle.get(), peer)), 0);
     std::uint32_t got = 0;
     for (int i = 0; i < 2; ++i) {
-      const ibv_wc one = device.wait();  // what was sent is done before or after the echo comes
+      const ibv_wc one = device.wait();  // the send may complete before or after the echo arrives
       if (one.wr_id == 1) got = one.byte_len;
     }
     EXPECT_EQ(got, 40 + bytes);
     EXPECT_EQ(memory.copy(8040, bytes), memory.copy(round, bytes));
   }
-  // Nobody receives these; the last ones go to a process that is gone.
+  // These have no receive. The last ones are sent to a process that has exited.
   ibv_sge data = memory.slice(0, 4096);
   const auto send_some = [&] {
     for (int i = 0; i < 200; ++i) {
@@ -386,7 +386,7 @@ TEST(unreliable_processes, processes_exchange_datagrams) {
   send_some();
 }
 
-// A connected pair without answers: messages and writes in order, of more than one record.
+// UC between two processes: messages and writes of several records arrive in order.
 TEST(unreliable_processes, processes_exchange_messages_over_unreliable_connections) {
   struct introduction {
     std::uint32_t qpn;
@@ -394,7 +394,7 @@ TEST(unreliable_processes, processes_exchange_messages_over_unreliable_connectio
     std::uint64_t address;
   };
   constexpr std::size_t bytes = 300'000;
-  constexpr queue_pair_wishes uc{.type = IBV_QPT_UC};
+  constexpr requested_queue_pair uc{.type = IBV_QPT_UC};
   child_process child([&](stream& parent) {
     opened_device device;
     queue_pair_handle qp(device, uc);

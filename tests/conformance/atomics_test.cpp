@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Atomic operations: what they leave behind, and what they bring back.
+// Atomic operations: remote memory and returned values.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -35,8 +35,8 @@ class atomics : public data_test {
     EXPECT_EQ(done.opcode(), opcode);
     EXPECT_EQ(done.byte_length(), 8U);
     EXPECT_EQ(at(*before, 0), value);
-    EXPECT_EQ(at(*word, 0), 0U) << "the word in front of it is untouched";
-    EXPECT_EQ(at(*word, 16), 0U) << "the word behind it is untouched";
+    EXPECT_EQ(at(*word, 0), 0U) << "the word before the result changed";
+    EXPECT_EQ(at(*word, 16), 0U) << "the word after the result changed";
   }
 
   std::optional<memory_region> before;
@@ -87,7 +87,8 @@ TEST_P(atomics, many_fetch_and_adds_lose_no_update) {
     const auto done = take(initiator().sends, 10);
     for (std::size_t i = 0; i < done.size(); ++i) {
       ASSERT_TRUE(done[i].ok()) << to_string(done[i]);
-      EXPECT_EQ(at(*before, i * 8), 1000 + 7 * (round * 10 + i)) << "each saw the one before it";
+      EXPECT_EQ(at(*before, i * 8), 1000 + 7 * (round * 10 + i))
+          << "an addition did not return the previous value";
     }
   }
   EXPECT_EQ(at(*word, 8), 1700U);

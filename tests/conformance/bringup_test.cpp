@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Connecting: by a chosen port and GID, from bytes, over a socket, and to a peer that is not there.
+// Connecting: selected ports and GIDs, encoded endpoints, sockets, and nonexistent peers.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -21,12 +21,12 @@ class queue_pair_bringup : public ::testing::Test {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
-      const queue_pair_options<rc>& options = usual_options()) const {
+      const queue_pair_options<rc>& options = default_options()) const {
     return pd_.create_qp<rc>(queue_, queue_, options).value();
   }
-  // Bytes written through `queue` land in other memory.
+  // Writes bytes through `queue` and checks the target memory.
   void expect_works(queue_pair<rc>& queue) {
-    const auto memory = pd_.allocate(8192, every_right()).value();
+    const auto memory = pd_.allocate(8192, all_access()).value();
     fill(memory.bytes().first(3000), 81);
     auto batch = queue.start_send();
     batch.write({.signaled = true}, memory.slice(0, 3000), memory.remote().slice(4096, 3000));
@@ -42,7 +42,7 @@ class queue_pair_bringup : public ::testing::Test {
 
 TEST_F(queue_pair_bringup, explicit_port_and_every_gid_connect) {
   for (const auto& entry : tested().context.gid_table().value()) {
-    auto options = usual_options();
+    auto options = default_options();
     options.route.port = entry.port;
     options.route.gid_index = entry.index;
     auto prepared = prepare(options);
@@ -59,7 +59,7 @@ TEST_F(queue_pair_bringup, every_mtu_of_the_port_connects) {
   for (const mtu size :
        {mtu::bytes_256, mtu::bytes_512, mtu::bytes_1024, mtu::bytes_2048, mtu::bytes_4096}) {
     if (byte_count(size) > byte_count(port.active_mtu())) break;
-    auto options = usual_options();
+    auto options = default_options();
     options.route.path_mtu = size;
     auto prepared = prepare(options);
     const endpoint itself = prepared.endpoint();
@@ -82,7 +82,7 @@ TEST_F(queue_pair_bringup, endpoints_decoded_from_bytes_connect) {
 
 TEST_F(queue_pair_bringup, initial_psn_near_wraparound_connects) {
   for (const std::uint32_t psn : {0xffffffU, 0xfffffeU, 0x7fffffU, 0U}) {
-    auto options = usual_options();
+    auto options = default_options();
     options.first_psn = packet_sequence_number(psn);
     options.route.path_mtu = mtu::bytes_256;
     auto prepared = prepare(options);
@@ -102,23 +102,23 @@ TEST_F(queue_pair_bringup, queue_pairs_have_distinct_numbers) {
 
 TEST_F(queue_pair_bringup, endpoint_exchange_over_a_socket_connects) {
   auto listener = bringup::listener::open({.host = "127.0.0.1", .port = 0}).value();
-  auto options = usual_options();
+  auto options = default_options();
   auto serving = std::async(std::launch::async, [&, this] {
-    auto peer = listener.accept(patience()).value();
-    return bringup::connect_queue_pair(prepare(options), peer, patience());
+    auto peer = listener.accept(test_deadline()).value();
+    return bringup::connect_queue_pair(prepare(options), peer, test_deadline());
   });
-  auto peer = bringup::stream::connect(listener.local_address(), patience()).value();
-  auto mine = bringup::connect_queue_pair(prepare(options), peer, patience());
+  auto peer = bringup::stream::connect(listener.local_address(), test_deadline()).value();
+  auto mine = bringup::connect_queue_pair(prepare(options), peer, test_deadline());
   auto theirs = serving.get();
   ASSERT_TRUE(mine) << mine.error().message();
   ASSERT_TRUE(theirs) << theirs.error().message();
   expect_works(*mine);
 }
 
-// RoCE resolves the peer's address when the queue pair becomes ready to receive; a device may also
-// find out only when nobody answers.
+// RoCE resolves the address of the peer in the transition to RTR. A device may instead detect the
+// fault when requests are not acknowledged.
 TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
-  auto options = usual_options();
+  auto options = default_options();
   options.reliability.timeout = ack_timeout::at_least(4ms);
   options.reliability.retry_count = 1;
   auto prepared = prepare(options);
@@ -138,7 +138,7 @@ TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
     EXPECT_NE(words.find("index " + index), std::string::npos) << words;
     return;
   }
-  const auto memory = pd_.allocate(4096, every_right()).value();
+  const auto memory = pd_.allocate(4096, all_access()).value();
   auto batch = queue->start_send();
   batch.send({.signaled = true}, memory.slice(0, 8));
   batch.submit().value();
@@ -146,7 +146,7 @@ TEST_F(queue_pair_bringup, connect_to_unreachable_address_fails_with_a_reason) {
 }
 
 TEST_F(queue_pair_bringup, request_to_nonexistent_queue_pair_fails_with_retry_exceeded) {
-  auto options = usual_options();
+  auto options = default_options();
   options.reliability.timeout = ack_timeout::at_least(4ms);
   options.reliability.retry_count = 1;
   auto prepared = prepare(options);
@@ -156,7 +156,7 @@ TEST_F(queue_pair_bringup, request_to_nonexistent_queue_pair_fails_with_retry_ex
     nobody.queue_pair = gone.number();
   }
   auto queue = std::move(prepared).handshake(nobody).value();
-  const auto memory = pd_.allocate(4096, every_right()).value();
+  const auto memory = pd_.allocate(4096, all_access()).value();
   auto batch = queue.start_send();
   batch.send({.signaled = true}, memory.slice(0, 8));
   batch.submit().value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Completion queues: their size, their order, sharing one, and what happens when one overflows.
+// Completion queues: capacity, order, sharing and overflow.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -56,8 +56,9 @@ TEST(completion_queue, new_queue_is_empty) {
 TEST(completion_queue, close_while_in_use_by_a_queue_pair_is_refused) {
   const auto pd = tested().context.allocate_pd().value();
   auto queue = tested().context.create_cq(16).value();
-  auto user = pd.create_qp<rc>(queue, queue, usual_options());
-  if (is_iwarp()) GTEST_SKIP() << "unsupported: queue pairs of iWARP are made by another way";
+  auto user = pd.create_qp<rc>(queue, queue, default_options());
+  if (is_iwarp())
+    GTEST_SKIP() << "unsupported: the connection manager creates queue pairs of iWARP";
   ASSERT_TRUE(user) << user.error().message();
   auto refused = std::move(queue).close();
   ASSERT_FALSE(refused);
@@ -79,7 +80,7 @@ TEST_P(shared_completion_queue, poll_returns_at_most_the_requested_number) {
   });
   std::uint64_t next = 0;
   std::array<completion, 4> room;
-  const deadline end = patience();
+  const deadline end = test_deadline();
   while (next < 6 && !end.expired()) {
     const auto found = initiator().sends.poll(room).value();
     EXPECT_LE(found.size(), room.size());
@@ -88,7 +89,7 @@ TEST_P(shared_completion_queue, poll_returns_at_most_the_requested_number) {
   EXPECT_EQ(next, 6U);
 }
 
-// A completion that does not fit must not vanish silently.
+// A lost completion must be reported.
 TEST_P(shared_completion_queue, overflow_is_reported) {
   link_options options;
   options.completions = 4;
@@ -102,22 +103,23 @@ TEST_P(shared_completion_queue, overflow_is_reported) {
     const post_status posted = post(initiator(), [&](auto& batch) {
       batch.write({.id = i, .signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
     });
-    if (!posted.has_value()) break;  // the queue pair has noticed
+    if (!posted.has_value()) break;  // the queue pair has failed
   }
-  const deadline end = patience();
+  const deadline end = test_deadline();
   while (!reported && !end.expired()) {
     const auto event = connection().context().wait_event(end).value();
     reported =
         event && event->kind() == async_event_kind::cq_error && event->concerns(initiator().sends);
   }
-  EXPECT_TRUE(reported) << "no event IBV_EVENT_CQ_ERR";
+  EXPECT_TRUE(reported) << "IBV_EVENT_CQ_ERR was not raised";
 }
 
-// Eight connections complete into one queue; each one's completions keep their order.
+// Eight connections share one completion queue. The completions of each connection keep their
+// order.
 TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(512).value();
-  auto options = usual_options();
+  auto options = default_options();
   options.extended = GetParam().interface == interface_kind::extended;
   std::vector<connector::ends> pairs;
   pairs.reserve(8);
@@ -125,7 +127,7 @@ TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
     pairs.push_back(wires->connect({{queue, queue}, options}, {{queue, queue}, options}));
   if (options.extended)
     VERBENA_NEEDS(pairs[0].first.is_extended(), "the provider has no extended interface");
-  const auto memory = wires->pd().allocate(65536, every_right()).value();
+  const auto memory = wires->pd().allocate(65536, all_access()).value();
   fill(memory.bytes().first(32768), 61);
   const auto post_to = [&](auto&& poster, std::size_t which) {
     auto batch = poster.start_send();
@@ -157,16 +159,16 @@ TEST_P(shared_completion_queue, one_queue_serves_many_queue_pairs) {
   }
 }
 
-// Sends and receives of one queue pair share a queue: both kinds of completions come out of it.
+// Sends and receives of one queue pair share a completion queue, which returns both kinds.
 TEST_P(shared_completion_queue, send_and_receive_completions_are_distinguished) {
   const auto wires = make_connector();
   const auto queue = wires->context().create_cq(16).value();
-  auto options = usual_options();
+  auto options = default_options();
   options.extended = GetParam().interface == interface_kind::extended;
   auto ends = wires->connect({{queue, queue}, options}, {{queue, queue}, options});
   if (options.extended)
     VERBENA_NEEDS(ends.first.is_extended(), "the provider has no extended interface");
-  const auto memory = wires->pd().allocate(4096, every_right()).value();
+  const auto memory = wires->pd().allocate(4096, all_access()).value();
   ends.second.post_receive({.id = 1}, memory.slice(0, 64)).value();
   const auto post_to = [&](auto&& poster) {
     auto batch = poster.start_send();
@@ -184,7 +186,7 @@ TEST_P(shared_completion_queue, send_and_receive_completions_are_distinguished) 
   }
 }
 
-// Two thousand completions go through a queue of 16, across its end again and again.
+// 2000 completions pass through a queue of 16 entries.
 TEST_P(shared_completion_queue, queue_wraps_around) {
   link_options options;
   options.completions = 16;

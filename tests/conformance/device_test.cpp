@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a device says about itself is sane, and the same by every way of asking.
+// Attributes of a device are plausible, and all queries return equal values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ TEST(device, device_opens_by_name) {
   const auto opened = open_device(tested().listed.name());
   ASSERT_TRUE(opened) << opened.error().message();
   EXPECT_NE(opened->native(), nullptr);
-  EXPECT_NE(opened->native(), tested().context.native()) << "each open is a context of its own";
+  EXPECT_NE(opened->native(), tested().context.native()) << "open() returned an existing context";
 }
 
 TEST(device, error_for_missing_device_lists_the_available_devices) {
@@ -151,9 +151,9 @@ TEST(gid_table, gid_table_has_unique_entries) {
 
 TEST(gid_table, query_of_single_entries_equals_the_table) {
   for (const auto& entry : tested().context.gid_table().value()) {
-    const auto alone = tested().context.query_gid(entry.port, entry.index);
-    ASSERT_TRUE(alone) << alone.error().message();
-    EXPECT_EQ(*alone, entry) << to_string(*alone) << " instead of " << to_string(entry);
+    const auto single = tested().context.query_gid(entry.port, entry.index);
+    ASSERT_TRUE(single) << single.error().message();
+    EXPECT_EQ(*single, entry) << to_string(*single) << " instead of " << to_string(entry);
   }
 }
 
@@ -177,7 +177,7 @@ TEST(gid_table, query_of_an_empty_index_is_refused) {
     if (entry.port == port_number(1)) taken.insert(entry.index);
   std::uint8_t empty = 0;
   while (empty < 255 && taken.contains(gid_index(empty))) ++empty;
-  ASSERT_FALSE(taken.contains(gid_index(empty))) << "the table is full";
+  ASSERT_FALSE(taken.contains(gid_index(empty))) << "the GID table has no empty entry";
   EXPECT_FALSE(tested().context.query_gid(port_number(1), gid_index(empty)));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs of any transport with their completion queues, and posting to them by both
-// interfaces: for suites of what is not a reliable connection.
+// Queue pairs with completion queues, and posting by both interfaces, for tests of all transports
+// except RC.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace verbena::conformance {
 
-/// A queue pair that is not in use yet. Threads: one thread at a time.
+/// A prepared queue pair with its completion queues. Threads: one thread at a time.
 template <transport Transport>
 struct prepared_end {
   completion_queue sends;
@@ -26,7 +26,7 @@ struct prepared_end {
   prepared_queue_pair<Transport> queue;
 };
 
-/// One end of whatever data goes through. Threads: one thread at a time.
+/// A queue pair with its completion queues. Threads: one thread at a time.
 template <transport Transport>
 struct end {
   completion_queue sends;
@@ -34,7 +34,7 @@ struct end {
   queue_pair<Transport> queue;
 };
 
-/// Makes ends of the device under test. Threads: one thread at a time.
+/// Creates queue pairs of the device under test. Threads: one thread at a time.
 template <transport Transport>
 class maker {
  public:
@@ -79,7 +79,7 @@ class maker {
   protection_domain pd_ = tested().context.allocate_pd().value();
 };
 
-/// Lets `add` add to a batch of `queue`, by that interface, and submits it.
+/// Submits a batch of `queue` by the interface `by`. `add` adds the requests.
 template <transport Transport, class Add>
 void post_by(interface_kind by, queue_pair<Transport>& queue, Add&& add) {
   if (by == interface_kind::classic) {

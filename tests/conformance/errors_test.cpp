@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests that fail: with which status, on which side, and what is left afterwards.
+// Failed requests: status on both sides, and the remaining state.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ class failures : public data_test {
     remote.emplace(connection().memory(8192));
     fill(remote->bytes(), 31);
   }
-  // The request ends with `status`, and the one behind it is flushed: this side is in ERR.
+  // The request fails with `status`, the next request is flushed, and this side is in ERR.
   template <class Add>
   void expect_failure(completion_status status, Add&& add) {
     post([&](auto& batch) {
@@ -36,7 +36,7 @@ class failures : public data_test {
     EXPECT_EQ(done[1].id(), 99U);
     EXPECT_EQ(done[1].status(), completion_status::flushed) << to_string(done[1]);
   }
-  // The access is refused by the target, which flushes its receives: it ends in ERR too.
+  // The target rejects the access and flushes its receives: it is in ERR too.
   template <class Add>
   void expect_refused_access(Add&& add) {
     receive(5, local->slice(4096, 64));
@@ -44,7 +44,7 @@ class failures : public data_test {
     const completion flushed = received();
     EXPECT_EQ(flushed.id(), 5U);
     EXPECT_EQ(flushed.status(), completion_status::flushed) << to_string(flushed);
-    EXPECT_TRUE(holds(*remote, 0, pattern(8192, 31))) << "nothing was written";
+    EXPECT_TRUE(holds(*remote, 0, pattern(8192, 31))) << "the memory changed";
   }
   [[nodiscard]] static remote_region with_key(const remote_region& of, remote_key key) {
     return remote_region({.address = of.address(), .length = of.length(), .key = key});
@@ -152,7 +152,7 @@ TEST_P(failures, atomic_on_region_without_remote_atomic_is_refused) {
 TEST_P(failures, rkey_of_another_pd_is_refused) {
   VERBENA_OPEN();
   const auto elsewhere = connection().context().allocate_pd().value();
-  const auto foreign = elsewhere.allocate(4096, every_right()).value();
+  const auto foreign = elsewhere.allocate(4096, all_access()).value();
   expect_refused_access([&](auto& batch) {
     batch.write({.id = 1, .signaled = true}, local->slice(0, 64), foreign.remote());
   });
@@ -162,7 +162,7 @@ TEST_P(failures, rkey_of_another_pd_is_refused) {
 TEST_P(failures, lkey_of_another_pd_fails_with_local_protection_error) {
   VERBENA_OPEN();
   const auto elsewhere = connection().context().allocate_pd().value();
-  const auto foreign = elsewhere.allocate(4096, every_right()).value();
+  const auto foreign = elsewhere.allocate(4096, all_access()).value();
   receive(5, remote->slice(0, 64));
   expect_failure(completion_status::local_protection_error, [&](auto& batch) {
     batch.send({.id = 1, .signaled = true}, foreign.slice(0, 64));
@@ -198,7 +198,7 @@ TEST_P(failures, message_longer_than_its_receive_fails_on_both_sides) {
   EXPECT_EQ(arrived.id(), 5U);
   EXPECT_EQ(arrived.status(), completion_status::local_length_error) << to_string(arrived);
   EXPECT_TRUE(holds(*remote, 100, pattern_from(100, 8192, 31)))
-      << "nothing behind the receive was written";
+      << "the memory after the receive changed";
 }
 
 TEST_P(failures, receive_without_local_write_fails_on_both_sides) {
@@ -240,7 +240,7 @@ TEST_P(failures, queue_pair_without_remote_write_refuses_writes) {
   link_options options;
   options.target.access = access::remote_read;
   VERBENA_OPEN(options);
-  // Which error it is, verbs leave open: the specification's invalid request, or an access error.
+  // Verbs permit an invalid request error, as the specification says, or an access error.
   post([&](auto& batch) {
     batch.write({.id = 1, .signaled = true}, local->slice(0, 64), remote->remote());
   });

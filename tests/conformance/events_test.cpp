@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sleeping until something completes: an armed queue wakes its channel once, and nothing is lost.
+// Completion events: an armed queue generates one event, and no completion is lost.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -28,10 +28,10 @@ class completion_events : public data_test {
     pollfd events{.fd = channel.fd(), .events = POLLIN, .revents = 0};
     return ::poll(&events, 1, 0) == 1;
   }
-  // The next event is of `queue`.
+  // Expects that the next event belongs to `queue`.
   void expect_event(const completion_queue& queue) {
-    const auto event = connection().channel().wait(patience(3s)).value();
-    ASSERT_TRUE(event.has_value()) << "no event within the patience";
+    const auto event = connection().channel().wait(test_deadline(3s)).value();
+    ASSERT_TRUE(event.has_value()) << "no event before the deadline";
     EXPECT_TRUE(event->is_from(queue));
   }
   void expect_no_event() {
@@ -62,7 +62,7 @@ TEST_P(completion_events, channel_descriptor_becomes_readable) {
   ASSERT_FALSE(readable(connection().channel()));
   send({.signaled = true});
   EXPECT_EQ(received().id(), 1U);
-  const deadline end = patience();
+  const deadline end = test_deadline();
   while (!readable(connection().channel()) && !end.expired()) {
   }
   EXPECT_TRUE(readable(connection().channel()));
@@ -107,7 +107,7 @@ TEST_P(completion_events, arm_drain_wait_loses_no_completion) {
       drained_some = true;
     }
     if (drained_some) continue;
-    ASSERT_TRUE(connection().channel().wait(patience()).value().has_value());
+    ASSERT_TRUE(connection().channel().wait(test_deadline()).value().has_value());
   }
 }
 

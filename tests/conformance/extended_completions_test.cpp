@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Completions that are read field by field: the same facts as polled in batches.
+// Extended completion queues: their fields equal those of ibv_poll_cq.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -27,7 +27,7 @@ struct seen {
 
 std::vector<seen> take_lazily(const extended_completion_queue& queue, std::size_t count) {
   std::vector<seen> taken;
-  const deadline end = patience();
+  const deadline end = test_deadline();
   while (taken.size() < count && !end.expired()) {
     auto pass = queue.poll();
     for (const auto& done : pass)
@@ -39,7 +39,7 @@ std::vector<seen> take_lazily(const extended_completion_queue& queue, std::size_
   if (taken.size() != count)
     raise(error::timed_out("poll", queue.name(),
                            std::to_string(taken.size()) + " completions instead of " +
-                               std::to_string(count) + " came within the patience"));
+                               std::to_string(count) + " arrived before the deadline"));
   return taken;
 }
 
@@ -51,12 +51,12 @@ class extended_completions : public data_test {
     VERBENA_NEEDS(made || made.error().kind() != error_kind::not_supported,
                   "the provider has no extended completion queues");
     queue.emplace(std::move(made).value());
-    auto options = usual_options();
+    auto options = default_options();
     options.extended = GetParam().interface == interface_kind::extended;
     ends.emplace(wires->connect({{*queue, *queue}, options}, {{*queue, *queue}, options}));
     if (options.extended)
       VERBENA_NEEDS(ends->first.is_extended(), "the provider has no extended interface");
-    memory.emplace(wires->pd().allocate(8192, every_right()).value());
+    memory.emplace(wires->pd().allocate(8192, all_access()).value());
   }
   template <class Add>
   void post_first(Add&& add) {
@@ -155,16 +155,16 @@ TEST(extended_completion_queue, timestamps_are_available_if_the_device_supports_
           .context.create_extended_cq(16, {.fields = usual_fields | completion_field::timestamp})
           .value();
   const auto pd = tested().context.allocate_pd().value();
-  auto prepared = pd.create_qp<rc>(queue, queue, usual_options()).value();
+  auto prepared = pd.create_qp<rc>(queue, queue, default_options()).value();
   const endpoint itself = prepared.endpoint();
   auto pair = std::move(prepared).handshake(itself).value();
-  const auto memory = pd.allocate(4096, every_right()).value();
+  const auto memory = pd.allocate(4096, all_access()).value();
   std::optional<device_clock_time> last;
   for (int i = 0; i < 3; ++i) {
     auto batch = pair.start_send();
     batch.write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
     batch.submit().value();
-    const deadline end = patience();
+    const deadline end = test_deadline();
     for (bool found = false; !found && !end.expired();)
       for (const auto& done : queue.poll()) {
         found = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The error state: every outstanding request ends, in the order in which it was posted.
+// The error state: all outstanding requests are flushed in the order of posting.
 #include <gtest/gtest.h>
 
 #include <optional>

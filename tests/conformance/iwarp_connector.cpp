@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Queue pairs of iWARP are connected by the connection manager and cannot be by modification.
-// Everything here happens on one thread, from one event channel: step by step, so that the tests
-// have queue pairs like those of the other devices.
+// Connects queue pairs of iWARP by the connection manager, because ibv_modify_qp cannot connect
+// them. All steps run on one thread with one event channel, so the tests can use these queue pairs
+// like those of other devices.
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
@@ -23,8 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A listening identifier at an address of the device under test. Such an address makes the
-/// connection manager choose that device.
+/// Returns a listening identifier at an address of the device under test. The address selects the
+/// device.
 cm::identifier listen_on_device(const cm::event_channel& channel) {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) raise(error::from_errno(errno, "getifaddrs"));
@@ -67,14 +67,14 @@ class iwarp_connector final : public connector {
   }
 
  private:
-  // Waits for an event of this kind.
+  // Waits for an event of the given kind.
   [[nodiscard]] cm::event expect(cm::event_kind wanted) const {
     for (;;) {
-      auto came = channel_.wait_event(patience()).value();
+      auto came = channel_.wait_event(test_deadline()).value();
       if (!came)
         raise(error::timed_out("rdma_get_cm_event", to_string(wanted), "no such event came"));
       if (came->kind() == wanted) return *std::move(came);
-      // Connections of this connector that have ended report their end now.
+      // Ignores events of connections that have ended.
       if (came->kind() != cm::event_kind::disconnected &&
           came->kind() != cm::event_kind::timewait_exit)
         raise(error::protocol("rdma_get_cm_event", to_string(*came),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Full queues and requests that ask for too much: refused as values, and nothing is lost.
+// Full queues and requests beyond the limits: the post fails, and accepted requests are not lost.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ class limits : public data_test {
 };
 INSTANTIATE_TEST_SUITE_P(rc, limits, ::testing::ValuesIn(variants_with_two_ends()), name_of);
 
-// Messages that wait for receives stay in the queue.
+// Sends without a receive at the peer remain in the send queue.
 TEST_P(limits, full_send_queue_returns_enomem_until_completions_are_polled) {
   VERBENA_NEEDS(!is_iwarp(), "a message of iWARP does not wait for a receive");
   link_options options;
@@ -42,7 +42,7 @@ TEST_P(limits, full_send_queue_returns_enomem_until_completions_are_polled) {
   std::uint64_t accepted = 0;
   post_status last;
   while (accepted < 500 && (last = post_one_message(accepted)).has_value()) ++accepted;
-  ASSERT_FALSE(last.has_value()) << "500 requests fit into a queue of 8";
+  ASSERT_FALSE(last.has_value()) << "a queue of 8 entries accepted 500 requests";
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_EQ(last.accepted(), 0U);
   EXPECT_GE(accepted, 8U);
@@ -68,7 +68,7 @@ TEST_P(limits, full_receive_queue_returns_enomem_until_completions_are_polled) {
   while (accepted < 4000 &&
          (last = target().queue.post_receive({.id = accepted}, memory->slice(0, 64))).has_value())
     ++accepted;
-  ASSERT_FALSE(last.has_value()) << "4000 requests fit into a queue of 8";
+  ASSERT_FALSE(last.has_value()) << "a queue of 8 entries accepted 4000 requests";
   EXPECT_EQ(last.code(), ENOMEM) << last.error().message();
   EXPECT_GE(accepted, 8U);
   post([&](auto& batch) { batch.send({.signaled = true}, memory->slice(4096, 8)); });
@@ -94,7 +94,7 @@ TEST_P(limits, oversized_receive_batch_reports_how_many_were_posted) {
   EXPECT_LT(last.accepted(), 7U);
   target().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
   EXPECT_EQ(take(target().receives, accepted).size(), accepted);
-  EXPECT_TRUE(stays_empty(target().receives)) << "what was refused is not in the queue";
+  EXPECT_TRUE(stays_empty(target().receives)) << "a rejected request was posted";
 }
 
 TEST_P(limits, more_sges_than_granted_are_refused) {
@@ -129,12 +129,12 @@ TEST_P(limits, post_before_ready_state_is_refused) {
   VERBENA_OPEN();
   auto prepared = connection()
                       .pd()
-                      .create_qp<rc>(initiator().sends, initiator().receives, usual_options())
+                      .create_qp<rc>(initiator().sends, initiator().receives, default_options())
                       .value();
   auto queue = std::move(prepared).into_queue_pair();
   auto batch = queue.start_send();
   batch.send({.id = 1, .signaled = true}, memory->slice(0, 8));
-  EXPECT_EQ(batch.submit().code(), EINVAL) << "a queue pair in RESET";
+  EXPECT_EQ(batch.submit().code(), EINVAL) << "the queue pair is in RESET";
   EXPECT_EQ(queue.post_receive({.id = 2}, memory->slice(0, 8)).code(), EINVAL);
 }
 

@@ -33,11 +33,11 @@ std::unique_ptr<connector> make_connector() {
   return std::make_unique<handshake_connector>();
 }
 
-access_flags every_right() {
+access_flags all_access() {
   return access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 }
 
-queue_pair_options<rc> usual_options() {
+queue_pair_options<rc> default_options() {
   return {.queues = {.max_send_sge = 4, .max_recv_sge = 4},
           .access = access::remote_read | access::remote_write | access::remote_atomic};
 }

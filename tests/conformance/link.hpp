@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two connected queue pairs of the device under test, or one that is connected to itself, with
-// memory and completion queues. How they are connected depends on the device: by a handshake, or by
-// the connection manager where the transport is iWARP.
+// Connected queue pairs of the device under test, with memory and completion queues. iWARP devices
+// connect them by the connection manager, other devices by a handshake.
 #pragma once
 
 #include <cstddef>
@@ -52,32 +51,32 @@ class connector {
     queue_pair<rc> first;
     queue_pair<rc> second;
   };
-  /// Connects two new queue pairs. On iWARP the first one has to send first.
+  /// Connects two new queue pairs. On iWARP the first queue pair must send first.
   [[nodiscard]] virtual ends connect(const end& first, const end& second) = 0;
 };
 
-/// The one for the device under test.
+/// Creates the connector of the device under test.
 [[nodiscard]] std::unique_ptr<connector> make_connector();
-/// The one of iWARP: tests/conformance/iwarp_connector.cpp.
+/// Creates the connector of iWARP (iwarp_connector.cpp).
 [[nodiscard]] std::unique_ptr<connector> make_iwarp_connector();
 
-/// Whether data goes from one queue pair to another, or back to itself.
+/// One queue pair that is connected to itself, or two queue pairs.
 enum class topology : std::uint8_t { self, pair };
 
-/// Everything is allowed, and there is room for four slices.
-[[nodiscard]] queue_pair_options<rc> usual_options();
-[[nodiscard]] access_flags every_right();
+/// Returns options with all access flags and four slices per request.
+[[nodiscard]] queue_pair_options<rc> default_options();
+[[nodiscard]] access_flags all_access();
 
 struct link_options {
   topology shape = topology::pair;
-  queue_pair_options<rc> initiator = usual_options();
-  queue_pair_options<rc> target = usual_options();
+  queue_pair_options<rc> initiator = default_options();
+  queue_pair_options<rc> target = default_options();
   std::uint32_t completions = 256;
   bool with_channel = false;  ///< one channel for the completion queues of both sides
 };
 
-/// A connection, ready to be used. Each side has a completion queue for sends and one for receives.
-/// Threads: one thread at a time.
+/// A connection. Each side has one completion queue for sends and one for receives. Threads: one
+/// thread at a time.
 class link {
  public:
   explicit link(const link_options& options);
@@ -88,8 +87,8 @@ class link {
   [[nodiscard]] side& target() { return sides_.back(); }
   [[nodiscard]] const completion_channel& channel() const { return *channel_; }
 
-  /// Zeroed memory that the library allocates.
-  [[nodiscard]] memory_region memory(std::size_t bytes, access_flags access = every_right()) const;
+  /// Allocates zeroed memory.
+  [[nodiscard]] memory_region memory(std::size_t bytes, access_flags access = all_access()) const;
 
  private:
   [[nodiscard]] queues make_queues(std::uint32_t capacity) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Registration: what is refused, what keys are like, and memory of all kinds in transfers.
+// Registration: invalid arguments, keys, and transfers with all kinds of memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -22,7 +22,7 @@ TEST(registration, each_registration_has_its_own_keys) {
   std::set<local_key> local;
   std::set<remote_key> remote;
   for (int i = 0; i < 16; ++i) {
-    regions.push_back(pd.allocate(4096, every_right()).value());
+    regions.push_back(pd.allocate(4096, all_access()).value());
     EXPECT_TRUE(local.insert(regions.back().local_key()).second);
     EXPECT_TRUE(remote.insert(regions.back().remote_key()).second);
   }
@@ -70,7 +70,7 @@ TEST(registration, same_memory_can_be_registered_twice) {
   const auto pd = make_pd();
   std::vector<std::byte> bytes(4096);
   auto first = pd.register_memory(bytes, access::local_write).value();
-  const auto second = pd.register_memory(bytes, every_right()).value();
+  const auto second = pd.register_memory(bytes, all_access()).value();
   EXPECT_NE(first.remote_key(), second.remote_key());
   std::move(first).close().value();
   EXPECT_EQ(second.length(), 4096U);
@@ -86,7 +86,7 @@ TEST(registration, pd_with_registrations_cannot_be_closed) {
   std::move(pd).close().value();
 }
 
-// Devices without on-demand paging take no advice, and say so.
+// Devices without on-demand paging return an error for advice.
 TEST(memory_advice, advise_is_accepted_if_the_device_supports_odp) {
   const auto pd = make_pd();
   const bool on_demand = tested().context.query_extended().value().has_on_demand_paging();
@@ -113,7 +113,7 @@ TEST(memory_advice, advise_is_accepted_if_the_device_supports_odp) {
     }
   }
   if (on_demand) {
-    EXPECT_EQ(resident_pages(), 2) << "those of the slices, and no others";
+    EXPECT_EQ(resident_pages(), 2) << "only the pages of the slices are resident";
   }
   std::move(region).close().value();
   ASSERT_EQ(munmap(fresh, bytes), 0);
@@ -122,16 +122,16 @@ TEST(memory_advice, advise_is_accepted_if_the_device_supports_odp) {
 class memory : public data_test {};
 INSTANTIATE_TEST_SUITE_P(rc, memory, ::testing::ValuesIn(every_variant()), name_of);
 
-// Memory of the caller, at odd addresses and with odd lengths.
+// Memory of the caller with unaligned addresses and lengths.
 TEST_P(memory, caller_owned_memory_is_sent_and_received) {
   VERBENA_OPEN();
   auto outgoing = pattern(10007, 71);
   std::vector<std::byte> incoming(10010);
   const auto from =
-      connection().pd().register_memory(std::span(outgoing).subspan(3), every_right()).value();
+      connection().pd().register_memory(std::span(outgoing).subspan(3), all_access()).value();
   const auto to = connection()
                       .pd()
-                      .register_memory(std::span(incoming).subspan(5, 10004), every_right())
+                      .register_memory(std::span(incoming).subspan(5, 10004), all_access())
                       .value();
   EXPECT_FALSE(from.owns_memory());
   receive(1, to.slice());
@@ -148,8 +148,8 @@ TEST_P(memory, caller_owned_memory_is_written_and_read) {
   VERBENA_OPEN();
   auto near = pattern(70000, 72);
   std::vector<std::byte> far(70000);
-  const auto local = connection().pd().register_memory(near, every_right()).value();
-  const auto remote = connection().pd().register_memory(far, every_right()).value();
+  const auto local = connection().pd().register_memory(near, all_access()).value();
+  const auto remote = connection().pd().register_memory(far, all_access()).value();
   post([&](auto& batch) {
     batch.write({.signaled = true}, local.slice(1, 65001), remote.remote().slice(7, 65001));
   });
@@ -171,7 +171,7 @@ TEST_P(memory, region_reports_the_registered_address) {
   fill(mine, 73);
   constexpr std::uint64_t base = 0x10'0000'0000;
   const auto region =
-      connection().pd().register_memory(mine, every_right(), {.base_address = base}).value();
+      connection().pd().register_memory(mine, all_access(), {.base_address = base}).value();
   EXPECT_EQ(region.remote().address(), base);
   post([&](auto& batch) {
     batch.write({.signaled = true}, region.slice(10, 1000), region.remote().slice(5000, 1000));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Multicast: one datagram to a group reaches every queue pair that is attached to it, and nobody
-// else. The connection manager joins, so that the network lets the group's packets through.
+// Multicast: a datagram to a group reaches exactly the attached queue pairs. The connection manager
+// joins the group, so that the network forwards its packets.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,9 +31,10 @@ class multicast_groups : public ::testing::Test {
       auto made = make.prepare({});
       ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
     }
-    memory.emplace(make.pd().allocate(4 * room, every_right()).value());
+    memory.emplace(make.pd().allocate(4 * room, all_access()).value());
   }
-  // An address of the device, and a group that no other process tests with: groups are the host's.
+  // An address of the device, and a group that no other process uses, because groups belong to the
+  // host.
   void join() {
     const auto own = make.context().routable_gid(port_number(1)).value().gid;
     const auto& bytes = own.bytes();
@@ -44,8 +45,8 @@ class multicast_groups : public ::testing::Test {
                       std::to_string(number >> 8U & 0xffU) + "." + std::to_string(number & 0xffU);
     member.bind(cm::socket_address::parse(address).value()).value();
     member.join_multicast(cm::socket_address::parse(name).value()).value();
-    const auto joined = channel.wait_event(patience()).value();
-    ASSERT_TRUE(joined) << "nothing says that the group is joined";
+    const auto joined = channel.wait_event(test_deadline()).value();
+    ASSERT_TRUE(joined) << "no event reports the join";
     ASSERT_EQ(joined->kind(), cm::event_kind::multicast_join) << to_string(*joined);
     const auto at = joined->datagram().value().address;
     group = at.gid.value();
@@ -55,7 +56,7 @@ class multicast_groups : public ::testing::Test {
   void receive(std::size_t by) {
     ends[by].queue.post_receive({.id = by}, memory->slice(by * room, room)).value();
   }
-  // Sends to the group; the content is made of `seed`.
+  // Sends a datagram with the pattern `seed` to the group.
   void send(std::size_t from, std::size_t bytes, std::uint32_t seed) {
     fill(memory->bytes().subspan(3 * room, bytes), seed);
     auto batch = ends[from].queue.start_send();
@@ -91,7 +92,7 @@ TEST_F(multicast_groups, datagram_reaches_every_member_and_no_other_queue_pair) 
   send(2, 100, 1);
   expect_arrival(0, 100, 2);
   expect_arrival(1, 100, 2);
-  EXPECT_TRUE(stays_empty(ends[2].receives)) << "the sender is no member";
+  EXPECT_TRUE(stays_empty(ends[2].receives)) << "the sender is not a member";
   for (const std::size_t each : {0U, 1U}) ends[each].queue.detach(group, where).value();
 }
 
@@ -101,9 +102,9 @@ TEST_F(multicast_groups, detached_queue_pair_receives_nothing_and_sender_receive
   for (const std::size_t each : {0U, 1U}) receive(each);
   send(1, 60, 2);
   expect_arrival(1, 60, 1);
-  EXPECT_TRUE(stays_empty(ends[0].receives)) << "it has detached";
+  EXPECT_TRUE(stays_empty(ends[0].receives)) << "the queue pair is detached";
   ends[1].queue.detach(group, where).value();
-  EXPECT_FALSE(ends[1].queue.detach(group, where)) << "it is attached no longer";
+  EXPECT_FALSE(ends[1].queue.detach(group, where)) << "the queue pair is no longer attached";
 }
 
 TEST_F(multicast_groups, attach_to_unicast_gid_is_refused) {

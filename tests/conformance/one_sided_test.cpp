@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes and reads: the bytes land where they were aimed, and nowhere else.
+// RDMA writes and reads change exactly their target ranges.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST_P(rdma_read_write, writes_change_only_their_target_range) {
     ASSERT_TRUE(done.ok()) << to_string(done);
     EXPECT_EQ(done.id(), 3U);
     EXPECT_EQ(done.opcode(), completion_opcode::write);
-    // A write's completion says that the bytes are there, on reliable connections.
+    // On reliable connections the completion of a write implies that the bytes have arrived.
     ASSERT_TRUE(holds(*remote, 100, local->bytes().subspan(10, bytes))) << bytes;
     ASSERT_TRUE(holds(*remote, 0, std::vector(100, std::byte{0x55})));
     ASSERT_TRUE(holds(*remote, 100 + bytes, std::vector(100, std::byte{0x55})));
@@ -212,7 +212,7 @@ TEST_P(rdma_read_write, operations_of_one_batch_complete_in_order) {
   }
   EXPECT_EQ(received().id(), 50U);
   EXPECT_TRUE(holds(*local, 16384, local->bytes().first(4096)))
-      << "the read saw the write before it, and not the one behind it";
+      << "the read must return the bytes of the write before it, not of the write after it";
   EXPECT_TRUE(holds(sink, 0, local->bytes().subspan(4096, 4096)));
   EXPECT_TRUE(holds(*remote, 0, local->bytes().subspan(4096, 1)));
 }

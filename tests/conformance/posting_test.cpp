@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages: what is sent arrives, whole, in order, and is reported on both sides.
+// Messages arrive complete and in order, and complete on both sides.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ class send_receive : public data_test {
     source.emplace(connection().memory(posted_bytes));
     sink.emplace(connection().memory(posted_bytes));
   }
-  // Sends `bytes` bytes into a receive of the same size and checks both ends.
+  // Sends `bytes` bytes to a receive of equal size and checks both completions.
   void exchange(std::size_t bytes) {
     fill(source->bytes().first(bytes), static_cast<std::uint32_t>(bytes));
     receive(7, sink->slice(0, bytes));

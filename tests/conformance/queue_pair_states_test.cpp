@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A queue pair's life step by step: what each step needs, what it leaves behind, what is refused.
+// Queue pair states: required attributes, results and invalid transitions.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -19,15 +19,15 @@ class queue_pair_states : public ::testing::Test {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
   }
   [[nodiscard]] prepared_queue_pair<rc> prepare(
-      const queue_pair_options<rc>& options = usual_options()) const {
+      const queue_pair_options<rc>& options = default_options()) const {
     return pd_.create_qp<rc>(queue_, queue_, options).value();
   }
-  // The errno of a change that must be refused, whose message says `words`.
+  // Returns the errno of a transition that must fail with a message that contains `words`.
   static void expect_refused(const result<void>& outcome, const std::string& words) {
     ASSERT_FALSE(outcome);
     EXPECT_EQ(outcome.error().code(), EINVAL) << outcome.error().message();
     EXPECT_NE(outcome.error().message().find(words), std::string::npos)
-        << outcome.error().message() << "\ndoes not say: " << words;
+        << outcome.error().message() << "\ndoes not contain: " << words;
   }
 
   protection_domain pd_ = tested().context.allocate_pd().value();
@@ -60,7 +60,7 @@ TEST_F(queue_pair_states, queue_pair_reaches_rts_through_init_and_rtr) {
 }
 
 TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
-  auto options = usual_options();
+  auto options = default_options();
   options.first_psn = packet_sequence_number(0x123456);
   options.reliability.timeout = ack_timeout::from_exponent(13);
   options.reliability.retry_count = 5;
@@ -91,7 +91,7 @@ TEST_F(queue_pair_states, query_returns_the_attributes_that_were_set) {
   EXPECT_EQ(found.send_psn(), packet_sequence_number(0x123456));
   EXPECT_EQ(found.reads_as_initiator(), 2);
   EXPECT_EQ(found.reads_as_target(), 2);
-  EXPECT_TRUE(found.access().value().contains(usual_options().access));
+  EXPECT_TRUE(found.access().value().contains(default_options().access));
   ASSERT_TRUE(found.address().has_value());
   EXPECT_EQ(found.address()->gid, itself.gid);
 }
@@ -128,7 +128,7 @@ TEST_F(queue_pair_states, skipped_state_is_refused) {
   expect_refused(prepared.modify(prepared.rts_attributes(itself)), "RTS");
   expect_refused(prepared.modify(prepared.rtr_attributes(itself).value()), "RTR");
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::reset)
-      << "a refused change changes nothing";
+      << "a failed transition changed the state";
   prepared.modify(prepared.init_attributes()).value();
   expect_refused(prepared.modify(prepared.rts_attributes(itself)), "RTS");
   EXPECT_EQ(prepared.current_state().value(), queue_pair_state::init);
@@ -178,7 +178,7 @@ TEST_F(queue_pair_states, access_flags_can_be_changed_in_rts) {
   const auto found = queue.query(queue_pair_attribute::access).value();
   EXPECT_TRUE(found.access().value().contains(access::remote_read));
   EXPECT_FALSE(found.access().value().contains(access::remote_write));
-  const auto memory = pd_.allocate(4096, every_right()).value();
+  const auto memory = pd_.allocate(4096, all_access()).value();
   auto batch = queue.start_send();
   batch.write({.signaled = true}, memory.slice(0, 8), memory.remote().slice(64, 8));
   batch.submit().value();
@@ -187,14 +187,14 @@ TEST_F(queue_pair_states, access_flags_can_be_changed_in_rts) {
 
 TEST_F(queue_pair_states, capabilities_beyond_the_device_limits_are_refused_at_creation) {
   const auto device = tested().context.query().value();
-  auto options = usual_options();
+  auto options = default_options();
   options.queues.max_send_wr = static_cast<std::uint32_t>(device.max_work_requests()) + 1;
   const auto refused = pd_.create_qp<rc>(queue_, queue_, options);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find(std::to_string(device.max_work_requests())),
             std::string::npos)
-      << "the message names the limit: " << refused.error().message();
-  options = usual_options();
+      << "the message does not name the limit: " << refused.error().message();
+  options = default_options();
   options.queues.max_send_sge = static_cast<std::uint32_t>(device.max_slices()) + 1;
   EXPECT_FALSE(pd_.create_qp<rc>(queue_, queue_, options));
 }

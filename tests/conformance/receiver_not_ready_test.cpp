@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Messages that find no receive: they wait for one, or fail when their retries are used up.
+// Messages without a receive wait for one, or fail after the RNR retries.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -51,7 +51,7 @@ TEST_P(receiver_not_ready, send_fails_when_rnr_retries_are_exhausted) {
   EXPECT_EQ(done[1].status(), completion_status::flushed) << to_string(done[1]);
   EXPECT_TRUE(reaches(initiator().queue, queue_pair_state::error));
   EXPECT_EQ(target().queue.current_state().value(), queue_pair_state::ready_to_send)
-      << "the receiver did nothing wrong";
+      << "the receiver must remain usable";
 }
 
 TEST_P(receiver_not_ready, send_with_rnr_retry_0_fails_immediately) {

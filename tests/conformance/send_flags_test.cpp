@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Flags of requests, and bytes that travel inside them.
+// Flags of send requests and inline data.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Shared receive queues: many queue pairs take receives from one, in the order of posting.
+// Shared receive queues: queue pairs consume receives in the order of posting.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -24,10 +24,10 @@ class shared_receives : public ::testing::TestWithParam<interface_kind> {
   void open(const shared_receive_queue_options& options = {.max_wr = 16, .max_sge = 2}) {
     VERBENA_NEEDS(!is_iwarp(), "queue pairs of iWARP are connected by the connection manager");
     shared.emplace(make.pd().create_srq(options).value());
-    source.emplace(make.pd().allocate(shared_bytes, every_right()).value());
-    sink.emplace(make.pd().allocate(shared_bytes, every_right()).value());
+    source.emplace(make.pd().allocate(shared_bytes, all_access()).value());
+    sink.emplace(make.pd().allocate(shared_bytes, all_access()).value());
   }
-  // A connection whose target takes receives from the shared queue.
+  // A connection whose target uses the shared receive queue.
   void connect() {
     const queue_pair_options<rc> options{.extended = GetParam() == interface_kind::extended,
                                          .reliability = {.rnr_retry_count = 7}};
@@ -127,10 +127,10 @@ TEST_P(shared_receives, size_and_limit_are_queried_and_modified) {
     EXPECT_EQ(grown.error().kind(), error_kind::not_supported) << grown.error().message();
 }
 
-// Waits for the event, past events of other tests on the same open device.
+// Waits for the event. Ignores events of other tests with the same context.
 ::testing::AssertionResult limit_was_reached(const context& device, const ibv_srq* of) {
   const auto& verbs = device.provider().verbs;
-  const deadline limit = patience();
+  const deadline limit = test_deadline();
   while (!limit.expired()) {
     pollfd wanted{.fd = device.native()->async_fd, .events = POLLIN, .revents = 0};
     if (poll(&wanted, 1, 10) <= 0) continue;
@@ -140,7 +140,7 @@ TEST_P(shared_receives, size_and_limit_are_queried_and_modified) {
     verbs.ack_async_event(&event);
     if (found) return ::testing::AssertionSuccess();
   }
-  return ::testing::AssertionFailure() << "no event came within the patience";
+  return ::testing::AssertionFailure() << "no event arrived before the deadline";
 }
 
 TEST_P(shared_receives, falling_below_the_limit_raises_one_event) {
@@ -155,7 +155,7 @@ TEST_P(shared_receives, falling_below_the_limit_raises_one_event) {
     EXPECT_TRUE(take_one(initiators[0].sends).ok());
   }
   EXPECT_TRUE(limit_was_reached(make.context(), shared->native()));
-  EXPECT_EQ(shared->query().value().limit, 0U) << "it comes once";
+  EXPECT_EQ(shared->query().value().limit, 0U) << "the limit is reset after the event";
 }
 
 TEST_P(shared_receives, size_beyond_the_device_limit_is_refused_and_limit_named) {
@@ -199,10 +199,10 @@ TEST_P(shared_receives, shared_queue_receives_datagrams) {
     ends.push_back({made.sends, made.receives, std::move(made.queue).activate(key).value()});
   }
   constexpr std::size_t header_bytes = global_route_header::encoded_size;
-  const auto memory = datagrams.pd().allocate(4096, every_right()).value();
+  const auto memory = datagrams.pd().allocate(4096, all_access()).value();
   for (std::size_t i = 0; i < 2; ++i)
     queue_of_datagrams.post_receive({.id = i}, memory.slice(i * 512, 512)).value();
-  // Each end sends to the other one; the receives are taken in order.
+  // Each queue pair sends to the other; receives are consumed in order.
   for (std::size_t i = 0; i < 2; ++i) {
     const auto payload = memory.bytes().subspan(2048, 50 + i);
     fill(payload, static_cast<std::uint32_t>(i));

@@ -21,7 +21,7 @@ std::string text_of(const char* variable, std::string_view otherwise) {
 }
 
 std::optional<device_under_test> opened;
-int patience_factor = 1;
+int timeout_factor = 1;
 
 result<device_under_test> open_named(const std::string& name) {
   VERBENA_TRY(const auto devices, list_devices());
@@ -33,16 +33,16 @@ result<device_under_test> open_named(const std::string& name) {
   return error::unavailable(0, "VERBENA_TEST_DEVICE", name, "no such device is listed");
 }
 
-// Opens the device before the first test; GoogleTest runs none when this fails.
+// Opens the device before the first test. If this fails, GoogleTest runs no test.
 class device_environment : public ::testing::Environment {
  public:
   void SetUp() override {
     const std::string factor = text_of("VERBENA_TEST_PATIENCE", "1");
     const auto [end, failed] =
-        std::from_chars(factor.data(), factor.data() + factor.size(), patience_factor);
+        std::from_chars(factor.data(), factor.data() + factor.size(), timeout_factor);
     ASSERT_TRUE(failed == std::errc() && end == factor.data() + factor.size() &&
-                patience_factor >= 1 && patience_factor <= 1000)
-        << "VERBENA_TEST_PATIENCE is a whole number from 1 to 1000, not '" << factor << "'";
+                timeout_factor >= 1 && timeout_factor <= 1000)
+        << "VERBENA_TEST_PATIENCE must be an integer from 1 to 1000, not '" << factor << "'";
     auto found = open_named(text_of("VERBENA_TEST_DEVICE", "soft0"));
     ASSERT_TRUE(found) << found.error().message();
     opened.emplace(*std::move(found));
@@ -67,8 +67,8 @@ const device_under_test& tested() { return *opened; }
 
 bool is_iwarp() { return tested().listed.transport() == transport_type::iwarp; }
 
-deadline patience(std::chrono::milliseconds usual) {
-  return deadline::after(usual * patience_factor);
+deadline test_deadline(std::chrono::milliseconds timeout) {
+  return deadline::after(timeout * timeout_factor);
 }
 
 }  // namespace verbena::conformance

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The device that the environment names, and how patient the tests are with it. The program says on
-// its output which device it found; a name that is not there fails the run before the first test.
+// The device under test and the time limits of the tests. The program prints the device. If the
+// device does not exist, the run fails before the first test.
 #pragma once
 
 #include <chrono>
@@ -20,12 +20,13 @@ struct device_under_test {
   verbena::context context;
 };
 
-/// The device that VERBENA_TEST_DEVICE names; `soft0` if it names none.
+/// Returns the device that VERBENA_TEST_DEVICE names, by default `soft0`.
 [[nodiscard]] const device_under_test& tested();
-/// Whether queue pairs are connected by the connection manager, as iWARP demands.
+/// Returns whether the device is an iWARP device, whose queue pairs the connection manager
+/// connects.
 [[nodiscard]] bool is_iwarp();
 
-/// `usual` from now, times VERBENA_TEST_PATIENCE (an emulated machine is many times slower).
-[[nodiscard]] deadline patience(std::chrono::milliseconds usual = 10s);
+/// Returns the deadline after `timeout`, multiplied by VERBENA_TEST_PATIENCE for slow machines.
+[[nodiscard]] deadline test_deadline(std::chrono::milliseconds timeout = 10s);
 
 }  // namespace verbena::conformance

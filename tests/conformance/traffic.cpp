@@ -23,7 +23,7 @@ std::vector<variant> variants_with_two_ends() {
   return {{interface_kind::classic, topology::pair}, {interface_kind::extended, topology::pair}};
 }
 
-// Eight bytes at a time (SplitMix64): in an emulated machine each instruction counts.
+// Generates eight bytes at a time (SplitMix64), because an emulated machine is slow.
 std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
   std::vector<std::byte> made(bytes);
   std::uint64_t state = seed;
@@ -61,10 +61,10 @@ void fill(std::span<std::byte> out, std::uint32_t seed) {
 }
 
 std::vector<completion> take(const completion_queue& queue, std::size_t count,
-                             std::chrono::milliseconds usual) {
+                             std::chrono::milliseconds timeout) {
   std::vector<completion> taken;
   std::array<completion, 16> room;
-  const deadline end = patience(usual);
+  const deadline end = test_deadline(timeout);
   while (taken.size() < count && !end.expired()) {
     const auto wanted = std::min(room.size(), count - taken.size());
     for (const auto& done : queue.poll(std::span(room).first(wanted)).value())
@@ -75,7 +75,7 @@ std::vector<completion> take(const completion_queue& queue, std::size_t count,
   for (const auto& done : taken) came += "; " + to_string(done);
   raise(error::timed_out("poll", queue.name(),
                          std::to_string(taken.size()) + " completions instead of " +
-                             std::to_string(count) + " came within the patience" + came));
+                             std::to_string(count) + " arrived before the deadline" + came));
 }
 
 completion take_one(const completion_queue& queue) { return take(queue, 1).front(); }
@@ -93,18 +93,18 @@ completion take_one(const completion_queue& queue) { return take(queue, 1).front
   std::array<completion, 1> room;
   const auto found = queue.poll(room).value();
   if (found.empty()) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "there is a completion: " << to_string(found.front());
+  return ::testing::AssertionFailure() << "a completion arrived: " << to_string(found.front());
 }
 
 ::testing::AssertionResult reaches(const queue_pair<rc>& queue, queue_pair_state state) {
-  const deadline end = patience(2s);
+  const deadline end = test_deadline(2s);
   queue_pair_state last{};
   do {
     last = queue.current_state().value();
     if (last == state) return ::testing::AssertionSuccess();
   } while (!end.expired());
-  return ::testing::AssertionFailure() << "the queue pair stays in " << to_string(last)
-                                       << ", it should be in " << to_string(state);
+  return ::testing::AssertionFailure()
+         << "the queue pair remains in " << to_string(last) << "; expected " << to_string(state);
 }
 
 void data_test::open(link_options options) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What data tests are made of: the variants they run in, seeded bytes, and waiting for completions
-// with a deadline.
+// Fixture of tests that transfer data: variants, seeded bytes, and waits for completions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,58 +18,58 @@
 
 namespace verbena::conformance {
 
-/// By which interface requests are posted.
+/// The interface by which requests are posted.
 enum class interface_kind : std::uint8_t { classic, extended };
 
-/// One of the ways in which a data test runs.
+/// A variant of a data test.
 struct variant {
   interface_kind interface = interface_kind::classic;
   topology shape = topology::pair;
 };
-/// `classic_self`, `extended_pair`, …
+/// Returns the name of a variant, such as `classic_self` or `extended_pair`.
 [[nodiscard]] std::string name_of(const ::testing::TestParamInfo<variant>& of);
 
-/// Both interfaces, each on one queue pair that is connected to itself and on two.
+/// Returns all variants: both interfaces, with one queue pair connected to itself and with two.
 [[nodiscard]] std::vector<variant> every_variant();
-/// Both interfaces, on two queue pairs: for tests that end in the error state.
+/// Returns both interfaces with two queue pairs, for tests that end in the error state.
 [[nodiscard]] std::vector<variant> variants_with_two_ends();
 
-/// Bytes that depend on `seed` alone.
+/// Returns bytes that depend only on `seed`.
 [[nodiscard]] std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed);
 /// Returns pattern() without its first `skipped` bytes.
 [[nodiscard]] std::vector<std::byte> pattern_from(std::size_t skipped, std::size_t bytes,
                                                   std::uint32_t seed);
 void fill(std::span<std::byte> out, std::uint32_t seed);
-/// Whether the bytes at `offset` of the region are `expected`.
+/// Returns whether the bytes at `offset` of the region are `expected`.
 [[nodiscard]] ::testing::AssertionResult holds(const memory_region& region, std::size_t offset,
                                                std::span<const std::byte> expected);
 
-/// Polls until `count` completions came, oldest first. Raises an error, which fails the test and
-/// ends it, when fewer come within the patience.
+/// Polls until `count` completions have arrived, and returns them in order. If fewer arrive before
+/// the deadline, throws, which fails the test.
 [[nodiscard]] std::vector<completion> take(const completion_queue& queue, std::size_t count,
-                                           std::chrono::milliseconds usual = 10s);
-/// The next completion; otherwise as take().
+                                           std::chrono::milliseconds timeout = 10s);
+/// Polls the next completion. Throws as take() does.
 [[nodiscard]] completion take_one(const completion_queue& queue);
-/// Polls for a moment: whether nothing completes.
+/// Polls for a short time. Returns whether no completion arrives.
 [[nodiscard]] ::testing::AssertionResult stays_empty(const completion_queue& queue,
                                                      std::chrono::milliseconds moment = 20ms);
 /// Returns whether the queue has no completion now.
 [[nodiscard]] ::testing::AssertionResult is_empty(const completion_queue& queue);
-/// Waits until the device says that the queue pair is in that state.
+/// Waits until a query returns `state`.
 [[nodiscard]] ::testing::AssertionResult reaches(const queue_pair<rc>& queue,
                                                  queue_pair_state state);
 
-/// Test over variants; the connection is made by open().
+/// The base class of tests with variants. open() creates the connection.
 class data_test : public ::testing::TestWithParam<variant> {
  protected:
-  /// Makes the connection, or skips the test because the device has no such variant.
+  /// Creates the connection. Skips the test if the device does not support the variant.
   void open(link_options options = {});
 
   [[nodiscard]] link& connection() { return *link_; }
   [[nodiscard]] side& initiator() { return link_->initiator(); }
   [[nodiscard]] side& target() { return link_->target(); }
 
-  /// Lets `add` add to a batch of `from`, by the variant's interface, and submits it.
+  /// Submits a batch of `from` by the interface of the variant. `add` adds the requests.
   template <class Add>
   [[nodiscard]] post_status post(side& from, Add&& add) {
     if (GetParam().interface == interface_kind::classic) {
@@ -83,7 +82,7 @@ class data_test : public ::testing::TestWithParam<variant> {
     add(batch);
     return batch.submit();
   }
-  /// Posts to the initiator; a refusal fails the test.
+  /// Posts to the initiator. A failure of the post fails the test.
   template <class Add>
   void post(Add&& add) {
     post(initiator(), std::forward<Add>(add)).value();
@@ -98,14 +97,14 @@ class data_test : public ::testing::TestWithParam<variant> {
   std::unique_ptr<link> link_;
 };
 
-/// Skips the test, with what the device lacks. The runner compares skips with
-/// tests/conformance/differences.txt: one that is not listed there fails the run.
+/// Skips the test unless `condition` holds. The run fails if tests/conformance/differences.txt does
+/// not list the skip.
 #define VERBENA_NEEDS(condition, what)                           \
   do {                                                           \
     if (!(condition)) GTEST_SKIP() << "unsupported: " << (what); \
   } while (false)
 
-/// Ends the test when open() skipped it.
+/// Calls open() and ends the test if open() has skipped it.
 #define VERBENA_OPEN(...)    \
   do {                       \
     open(__VA_ARGS__);       \

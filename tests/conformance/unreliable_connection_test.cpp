@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Unreliable connections: messages arrive intact and in order; a message without a receive is lost
-// silently.
+// Unreliable connections: messages arrive unchanged and in order; a message without a receive is
+// dropped silently.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,8 +29,8 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
       ends.push_back(std::move(a));
       ends.push_back(std::move(b));
     }
-    source.emplace(make.pd().allocate(uc_bytes, every_right()).value());
-    sink.emplace(make.pd().allocate(uc_bytes, every_right()).value());
+    source.emplace(make.pd().allocate(uc_bytes, all_access()).value());
+    sink.emplace(make.pd().allocate(uc_bytes, all_access()).value());
   }
   [[nodiscard]] end<uc>& initiator() { return ends.front(); }
   [[nodiscard]] end<uc>& target() { return ends.back(); }
@@ -41,8 +41,8 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
   [[nodiscard]] completion sent() { return take_one(initiator().sends); }
   [[nodiscard]] completion received() { return take_one(target().receives); }
 
-  // Waits until the target has executed all that the initiator has posted before: packets of one
-  // connection are executed in their order, and memory that is written shows it.
+  // Waits until the target has executed all posted requests. Requests of one connection are
+  // executed in order, so a final write to memory shows it.
   void wait_for_the_target() {
     ++mark;
     auto bytes = source->bytes().last(8);
@@ -53,7 +53,7 @@ class unreliable_connection : public ::testing::TestWithParam<variant> {
     });
     EXPECT_TRUE(sent().ok());
     auto& seen = *reinterpret_cast<std::uint64_t*>(sink->bytes().last(8).data());
-    const deadline limit = patience();
+    const deadline limit = test_deadline();
     while (std::atomic_ref(seen).load() != mark) ASSERT_FALSE(limit.expired());
   }
 
@@ -112,7 +112,7 @@ TEST_P(unreliable_connection, inline_data_arrives) {
 TEST_P(unreliable_connection, message_without_receive_is_dropped_and_the_next_one_arrives) {
   VERBENA_OPEN();
   post([&](auto& batch) { batch.send({.id = 1, .signaled = true}, source->slice(0, 100)); });
-  EXPECT_TRUE(sent().ok()) << "the sender does not learn of it";
+  EXPECT_TRUE(sent().ok()) << "the send must succeed";
   ASSERT_NO_FATAL_FAILURE(wait_for_the_target());
   target().queue.post_receive({.id = 6}, sink->slice(0, 200)).value();
   post([&](auto& batch) { batch.send({.id = 2, .signaled = true}, source->slice(0, 200)); });
@@ -164,7 +164,7 @@ TEST_F(unreliable_connection_bringup, manual_bringup_equals_the_handshake) {
 TEST_F(unreliable_connection_bringup, queue_pair_with_send_ops_flags_has_only_those_operations) {
   auto one = make.loop(make.prepare({.operations = send_operation::send}));
   VERBENA_NEEDS(one.queue.is_extended(), "the provider has no extended interface");
-  const auto memory = make.pd().allocate(4096, every_right()).value();
+  const auto memory = make.pd().allocate(4096, all_access()).value();
   one.queue.post_receive({.id = 1}, memory.slice(0, 64)).value();
   post_by(interface_kind::extended, one.queue,
           [&](auto& batch) { batch.send({.signaled = true}, memory.slice(64, 5)); });

@@ -16,14 +16,16 @@ HEAD = """# Catalogue of errors
 This page lists misconfigurations and failures with the text that the library reports for each.
 
 A test produces each row ({table}). The test checks that the error contains
-call, errno and object. It also checks that the diagnosis contains the text of its row, and of no other row. Values in the texts are those of the test.
+call, errno and object. It also checks that the diagnosis contains the text of its row and of no other row. The values in the texts come from
+the test.
 
-- *real*: the test produces the failure on the software device or by the system.
+- *real*: the software device or the system produces the failure.
 - *injected*: a wrapping provider returns the errno.
 
 Of the rows, {real} are real, {injected} injected.
 
-The calls are those of the C interface. If the library refuses before it calls the C interface, the call is the library's.
+The call is a function of the C interface. If the library detects the fault before it calls the C interface, the call is a function
+of the library.
 `describe()` of a queue pair returns the text for a failed completion. `describe_refused_send()` and
 `describe_refused_receive()` return the text for a refused post. [Error handling](errors.md) shows the interface.
 """

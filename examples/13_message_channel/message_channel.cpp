@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t messages = 1000;
 
 // [send]
-// Sends the numbers from 1 up; odd ones from a buffer, even ones from anywhere.
+// Sends the numbers from 1 up: odd numbers from a buffer, even numbers from ordinary memory.
 verbena::send_result send_next(verbena::message_channel& channel) {
   const std::uint64_t number = channel.sent() + 1;
   const auto bytes = std::as_bytes(std::span(&number, 1));
@@ -25,12 +25,12 @@ verbena::send_result send_next(verbena::message_channel& channel) {
   auto outbox = channel.take_buffer();
   if (!outbox) return verbena::send_result::refuse(verbena::send_refusal::no_buffer, 0);
   std::memcpy(outbox->bytes().data(), bytes.data(), bytes.size());
-  return channel.try_send(std::move(*outbox), {.length = 1024});  // goes without a copy
+  return channel.try_send(std::move(*outbox), {.length = 1024});  // sent without a copy
 }
 // [/send]
 
 // [receive]
-// Adds up what has arrived. Returns the other messages to the receive pool.
+// Adds up the numbers of the received messages. Each message is destroyed after use.
 void take_all(verbena::message_channel& channel, std::uint64_t& sum) {
   while (const auto message = channel.try_receive()) {
     std::uint64_t number = 0;

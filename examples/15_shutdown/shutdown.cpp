@@ -32,7 +32,7 @@ void wait_for(const std::atomic<int>& events, int wanted) {
 }
 
 // [channel]
-// Counts messages until `state.stop` is set. The pool gets its buffers back in any case.
+// Counts messages until `state.stop` is set. All buffers return to the pool.
 void count_messages(verbena::channel& channel, const verbena::buffer_pool& pool,
                     receiver_state& state) {
   auto receive = channel.post_receive(*pool.take(4096));

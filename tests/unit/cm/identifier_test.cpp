@@ -17,7 +17,6 @@ namespace {
 using cm::event_kind;
 using cm::identifier;
 using test::bytes_of;
-using test::test_deadline;
 using test::text_of;
 using namespace std::chrono_literals;
 

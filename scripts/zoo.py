@@ -93,7 +93,7 @@ def compile_case(entry):
 
 
 def judge(entry, program, compiles, pool):
-    """Starts all forms of an entry; returns a function that waits for them and judges the entry."""
+    """Starts all forms of an entry; returns a function that waits for them and evaluates the entry."""
     forms = ["harm", "twin"] + (["caught"] if entry["level"] != "compiler" else [])
     running = {form: pool.submit(run_form, program, entry, form) for form in forms}
     compiling = pool.submit(compile_case, entry) if entry["level"] == "compiler" and compiles else None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""./dev zoo fails for harm that was not seen, for mistakes that are not caught, and for false alarms."""
+"""./dev zoo fails if an effect is not observed, a mistake is not detected, or a correct program is stopped."""
 import json
 import unittest
 
 from lint_case import LintCase, ROOT
 
-GOOD = {"harm": "echo harm: the bytes are others",
+GOOD = {"harm": "echo harm: the bytes differ",
         "caught": "echo 'verbena: usage error: requests do not overlap (a.cpp:1)'; kill -ABRT $$",
         "twin": "echo done"}
 
@@ -19,7 +19,7 @@ def entry(**changes):
 
 class Zoo(LintCase):
     def visit(self, forms=None, **changes):
-        """Runs the zoo with one entry, whose forms are shell; returns its status and what it printed."""
+        """Runs the zoo with one entry, whose forms are shell; returns its status and output."""
         known = {**GOOD, **(forms or {})}
         cases = "\n".join(f"{form}) {text};;" for form, text in known.items())
         listed = json.dumps([entry(**changes)])
@@ -34,25 +34,25 @@ class Zoo(LintCase):
         self.assertEqual(status, 1, text)
         self.assertIn(expected, text)
 
-    def test_healthy_entry_passes_in_eighty_columns(self):
+    def test_valid_entry_passes_in_eighty_columns(self):
         status, text = self.visit()
         self.assertEqual(status, 0, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines() if line.startswith("  ")), 80)
 
-    def test_harm_that_is_not_seen_fails(self):
+    def test_effect_that_is_not_observed_fails(self):
         self.fails("no harm was observed", {"harm": "echo done"})
         self.fails("no harm was observed", {"harm": "echo harm: something; exit 3"})
         self.fails("did not crash", {"harm": "echo harm: something"}, harm="crash")
         self.fails("stopped by a check", {"harm": GOOD["caught"]})
 
-    def test_mistake_that_is_not_caught_fails(self):
+    def test_undetected_mistake_fails(self):
         self.fails("caught: expected", {"caught": "echo done"})
         self.fails("caught: expected", words="another rule")
         self.fails("was not stopped", {"caught": "echo verbena: usage error: requests do not overlap"})
         self.fails("caught: expected", level="value", words="x")
         self.fails("does not exist", level="compiler", words="verbs/nothing_like_this")
 
-    def test_false_alarm_fails(self):
+    def test_report_of_a_correct_program_fails(self):
         self.fails("twin: ", {"twin": GOOD["caught"]})
         self.fails("false alarm", {"twin": "echo '1 requests are in flight when the process exits'; echo done"})
 

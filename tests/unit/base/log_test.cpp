@@ -68,7 +68,7 @@ TEST(log_level, hook_receives_only_messages_of_its_lowest_level_and_above) {
   EXPECT_EQ(seen, 1);
 }
 
-TEST(log_level, line_of_a_dropped_message_is_not_made) {
+TEST(log_level, text_of_a_dropped_message_is_not_created) {
   set_log_hook(nullptr);
   int made = 0;
   log(log_level::debug, [&] {

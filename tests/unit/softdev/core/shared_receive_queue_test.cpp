@@ -46,7 +46,7 @@ class srq : public fabric {
   buffer sink{*home, 64, everything, 2};
 };
 
-TEST_F(srq, receives_are_taken_in_order_by_the_queue_pairs_that_need_them) {
+TEST_F(srq, queue_pairs_consume_shared_receives_in_order) {
   EXPECT_EQ(post_receive(*a_peer.qp, 1, {}), EINVAL) << "the queue pair has a shared receive queue";
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(8 * id, 3), sink.slice(8 * id + 3, 5)}), 0);
@@ -73,7 +73,7 @@ TEST_F(srq, receives_are_taken_in_order_by_the_queue_pairs_that_need_them) {
   EXPECT_TRUE(sink.holds(2, 32, 8, 32));
 }
 
-TEST_F(srq, slot_is_free_when_its_receive_is_taken) {
+TEST_F(srq, slot_is_free_after_its_receive_is_consumed) {
   for (std::uint64_t id = 1; id <= 4; ++id)
     ASSERT_EQ(post_sinks(shared, id, {sink.slice(0, 8)}), 0);
   for (std::uint64_t id = 5; id <= 20; ++id) {
@@ -149,7 +149,7 @@ TEST_F(srq, resize_keeps_posted_receives) {
   EXPECT_TRUE(sink.holds(1, 24, 8, 0));
 }
 
-TEST_F(srq, failed_queue_pair_takes_no_receives_and_raises_last_wqe_event) {
+TEST_F(srq, failed_queue_pair_consumes_no_receives_and_raises_last_wqe_event) {
   ASSERT_EQ(post_sinks(shared, 1, {sink.slice(0, 8)}), 0);
   ASSERT_EQ(post_sinks(shared, 2, {sink.slice(8, 8)}), 0);
   // The queue pair fails after half of a message has arrived.

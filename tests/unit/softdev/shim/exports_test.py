@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks what libverbena-soft.so exports, needs and is called."""
+"""Checks exports, dependencies and SONAME of libverbena-soft.so."""
 import subprocess
 import sys
 
@@ -15,7 +15,7 @@ def main(library):
     dynamic = output("readelf", "-d", library)
     problems = []
     if {name for name in defined if not name.startswith(("efadv_", "rdma_"))} != {"verbena_soft_entry"}:
-        problems.append(f"exports {sorted(defined)[:10]}, not verbena_soft_entry and the functions of libefa and librdmacm alone")
+        problems.append(f"exports {sorted(defined)[:10]}, not only verbena_soft_entry and the functions of libefa and librdmacm")
     for name in undefined:
         if name.lstrip("_").startswith(("ibv_", "rdma_", "verbs_", "efadv_", "mlx5dv_")):
             problems.append(f"needs {name}, a function of rdma-core")

@@ -77,6 +77,7 @@ module;
 #include <verbena/memory/buffer.hpp>
 #include <verbena/memory/buffer_pool.hpp>
 #include <verbena/memory/exported_memory.hpp>
+#include <verbena/memory/memory_owner.hpp>
 #include <verbena/memory/numa.hpp>
 #include <verbena/memory/registered_arena.hpp>
 #include <verbena/memory/remote_view.hpp>
@@ -269,6 +270,7 @@ using verbena::log_level;
 using verbena::make_error_code;
 using verbena::matched_tag;
 using verbena::memory_advice;
+using verbena::memory_owner;
 using verbena::memory_region;
 using verbena::memory_slices;
 using verbena::message_channel;

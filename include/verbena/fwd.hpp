@@ -47,6 +47,7 @@ class inline_data;
 class lazy_completion;
 class lazy_poll;
 class local_slice;
+class memory_owner;
 class memory_region;
 class message_channel;
 class numa_placement;

@@ -73,6 +73,7 @@
 #include "verbena/memory/buffer.hpp"
 #include "verbena/memory/buffer_pool.hpp"
 #include "verbena/memory/exported_memory.hpp"
+#include "verbena/memory/memory_owner.hpp"
 #include "verbena/memory/numa.hpp"
 #include "verbena/memory/registered_arena.hpp"
 #include "verbena/memory/remote_view.hpp"

@@ -9,6 +9,7 @@
 
 #include "src/base/relax.hpp"
 #include "src/channel/connection_options.hpp"
+#include "src/channel/connection_record.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/channel/operation_scope.hpp"
@@ -24,8 +25,12 @@ std::vector<buffer>& given_up() {
 
 }  // namespace
 
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(connection_record& record) noexcept { delete &record; }
+
 channel_core::channel_core(parts of)
-    : queue_(std::move(of.queue)),
+    : record_(std::move(of.record)),
+      queue_(std::move(of.queue)),
       slots_(std::move(of.slots)),
       domain_(std::move(of.domain)),
       options_(of.options),
@@ -33,9 +38,7 @@ channel_core::channel_core(parts of)
       usual_domain_(options_.counts_messages ? static_cast<const void*>(this)
                                              : static_cast<const void*>(domain_.native())),
       max_read_sge_(of.max_read_sge),
-      free_{options_.queues.max_send_wr, options_.queues.max_recv_wr},
-      book_(of.book),
-      chosen_gid_(of.chosen_gid) {
+      free_{options_.queues.max_send_wr, options_.queues.max_recv_wr} {
   pieces_.reserve(std::max(options_.queues.max_send_sge, options_.queues.max_recv_sge));
 }
 
@@ -44,6 +47,17 @@ channel_core::~channel_core() {
   // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   queue_.reset();
   deliver_the_rest();
+}
+
+void channel_core::keep(std::shared_ptr<cm::connection> connection) noexcept {
+  record_->connection = std::move(connection);
+}
+
+cm::connection* channel_core::connection() const noexcept { return record_->connection.get(); }
+
+const channel_failure* channel_core::failure() const noexcept {
+  const auto& known = record_->failure;
+  return known ? &*known : nullptr;
 }
 
 template <class Ended>
@@ -60,9 +74,10 @@ bool channel_core::spin(deadline until, Ended&& ended) {
 void channel_core::await_longer(const operation_waiter& waiter, deadline until) {
   if (wait(waiter, until)) return;
   flush_because(failure_cause::aborted);
-  if (failure_ && failure_->cause == failure_cause::aborted && !failure_->first &&
+  auto& failure = record_->failure;
+  if (failure && failure->cause == failure_cause::aborted && !failure->first &&
       !waiter.result.has_value())
-    failure_->first = waiter.result;
+    failure->first = waiter.result;
 }
 
 bool channel_core::wait(const operation_waiter& waiter, deadline until) {
@@ -74,7 +89,7 @@ void channel_core::drain(const operation_scope& scope, deadline until) {
 }
 
 void channel_core::fail_because(failure_cause why, int code) noexcept {
-  if (!failure_) failure_ = channel_failure{.cause = why, .code = code};
+  if (!record_->failure) record_->failure = channel_failure{.cause = why, .code = code};
 }
 
 void channel_core::flush_because(failure_cause why) {
@@ -98,8 +113,8 @@ void channel_core::disconnect() {
   if (queue_) lose(0);
   // Completions of a destroyed queue pair must not be delivered to later users of its slots.
   deliver_the_rest();
-  connection_.reset();
-  book_.finish(posted_);
+  record_->connection.reset();
+  record_->book.finish(posted_);
 }
 
 void channel_core::connect_again(queue_pair<rc> queue) {
@@ -108,13 +123,13 @@ void channel_core::connect_again(queue_pair<rc> queue) {
   queue_.emplace(std::move(queue));
   free_ = {options_.queues.max_send_wr, options_.queues.max_recv_wr};
   posted_ = {};
-  failure_.reset();
+  record_->failure.reset();
 }
 
 void channel_core::stay_apart(int code, const std::optional<channel_failure>& before) noexcept {
   lose(code);
-  book_.abandon();
-  failure_ = before;
+  record_->book.abandon();
+  record_->failure = before;
 }
 
 void channel_core::lose(int code) noexcept {
@@ -154,24 +169,25 @@ void channel_core::deliver_the_rest() noexcept {
 void channel_core::remember(operation_slot& slot, operation_result& failed) noexcept {
   failed.kind_ = slot.kind;
   if (!failed.completed_) {
-    book_.lose_count();
+    record_->book.lose_count();
   } else if (slot.kind == operation_kind::receive) {
-    book_.count_failed_receive();
+    record_->book.count_failed_receive();
   } else if (is_message(slot.kind)) {
-    failed.number_ = static_cast<int>(book_.number_of_failed());
+    failed.number_ = static_cast<int>(record_->book.number_of_failed());
   }
   const bool is_cause =
       failed.end() == operation_end::failed && failed.done_.status() != completion_status::flushed;
   fail_because(is_cause ? failure_cause::operation : failure_cause::connection);
-  if (failure_->cause == failure_cause::connection && is_cause) {
+  auto& failure = record_->failure;
+  if (failure->cause == failure_cause::connection && is_cause) {
     // Flushed operations may be polled before the failure that caused the flush.
-    failure_->cause = failure_cause::operation;
-    failure_->first.reset();
+    failure->cause = failure_cause::operation;
+    failure->first.reset();
   }
-  if (!failure_->first && failure_->cause != failure_cause::aborted &&
-      failure_->cause != failure_cause::program)
-    failure_->first = failed;
-  operation_fates& fates = failure_->fates;
+  if (!failure->first && failure->cause != failure_cause::aborted &&
+      failure->cause != failure_cause::program)
+    failure->first = failed;
+  operation_fates& fates = failure->fates;
   ++(slot.kind == operation_kind::receive     ? fates.receives
      : failed.delivery() == delivery::unknown ? fates.unknown
                                               : fates.not_done);

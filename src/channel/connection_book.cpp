@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "verbena/channel/detail/connection_book.hpp"
+#include "src/channel/connection_book.hpp"
 
 #include <utility>
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/channel/connect.hpp"
+#include "src/channel/connection_record.hpp"
 #include "verbena/channel/prepared_channel.hpp"
 #include "verbena/channel/reconnection.hpp"
 #include "verbena/cm/connector.hpp"
@@ -33,7 +34,7 @@ std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
 
 // Receives are posted before the connection is established. The channel has the queue pair while
 // `prepare` runs, returns it to be connected, and takes it back afterwards.
-result<void> channel::lend(queue_pair<rc>& to_be_connected, const channel_preparation& prepare) {
+result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
   auto posted = prepare ? prepare(*this) : result<void>();
   auto& lent = core().qp();
   VERBENA_ASSERT(lent, "the preparation of a channel ended the channel: it may only post receives");
@@ -45,7 +46,7 @@ std::optional<resume_token> channel::take_over(cm::connection&& connected) {
   auto kept = std::make_shared<cm::connection>(std::move(connected));
   core().qp().emplace(kept->take_qp());
   auto peer_token = resume_token_in(kept->peer_private_data());
-  core().book().meet(peer_token);
+  core().record().book.meet(peer_token);
   core().keep(std::move(kept));
   return peer_token;
 }
@@ -53,7 +54,7 @@ std::optional<resume_token> channel::take_over(cm::connection&& connected) {
 template <class Bring>
 result<channel> prepared_channel::manage(prepared_channel self,
                                          const cm::connection_options& options,
-                                         const channel_preparation& prepare, Bring&& bring_up) {
+                                         channel_preparation prepare, Bring&& bring_up) {
   channel made(nullptr);
   const auto who = self.resume_token_.encode();
   const auto post_receives = [&](queue_pair<rc>& queue) {
@@ -72,16 +73,15 @@ result<channel> prepared_channel::manage(prepared_channel self,
 
 template <class Bring>
 result<reconnection> channel::reconnect_managed(const cm::connection_options& options,
-                                                const channel_preparation& prepare,
-                                                Bring&& bring_up) {
+                                                channel_preparation prepare, Bring&& bring_up) {
   core().disconnect();
   const auto before = failure() != nullptr ? std::optional(*failure()) : std::nullopt;
   // The connection manager chooses the path.
   VERBENA_TRY(auto queue, detail::prepare_queue_again(core(), {}));
-  const auto who = core().book().next();
+  const auto who = core().record().book.next();
   const auto bytes = who.encode();
   const auto post_receives = [&](queue_pair<rc>& made) {
-    core().book().begin(who.self.connection);
+    core().record().book.begin(who.self.connection);
     core().connect_again(std::move(made));
     return lend(made, prepare);
   };
@@ -96,7 +96,7 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
 
 result<channel> prepared_channel::connect(cm::connector& peer,
                                           const cm::connection_options& options, deadline until,
-                                          const channel_preparation& prepare) && {
+                                          channel_preparation prepare) && {
   return manage(std::move(*this), options, prepare,
                 [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
                   return peer.connect(std::move(queue), with, until, post_receives);
@@ -105,7 +105,7 @@ result<channel> prepared_channel::connect(cm::connector& peer,
 
 result<channel> prepared_channel::accept(cm::connection_request&& request,
                                          const cm::connection_options& options, deadline until,
-                                         const channel_preparation& prepare) && {
+                                         channel_preparation prepare) && {
   return manage(std::move(*this), options, prepare,
                 [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
                   return std::move(request).accept(std::move(queue), with, until, post_receives);
@@ -113,7 +113,7 @@ result<channel> prepared_channel::accept(cm::connection_request&& request,
 }
 
 result<reconnection> channel::reconnect(cm::connector& peer, const cm::connection_options& options,
-                                        deadline until, const channel_preparation& prepare) {
+                                        deadline until, channel_preparation prepare) {
   return reconnect_managed(
       options, prepare,
       [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
@@ -123,7 +123,7 @@ result<reconnection> channel::reconnect(cm::connector& peer, const cm::connectio
 
 result<reconnection> channel::accept_reconnect(cm::connection_request&& request,
                                                const cm::connection_options& options,
-                                               deadline until, const channel_preparation& prepare) {
+                                               deadline until, channel_preparation prepare) {
   return reconnect_managed(
       options, prepare,
       [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {

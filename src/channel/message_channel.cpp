@@ -144,7 +144,7 @@ bool message_channel::uses_credits() const { return core().uses_credits(); }
 const buffer_pool& message_channel::receive_pool() const { return core().receive_pool(); }
 
 detail::message_core& message_channel::core() const {
-  VERBENA_ASSERT(core_ != nullptr, "a moved-from message_channel was used");
+  VERBENA_ASSERT(core_.get() != nullptr, "a moved-from message_channel was used");
   return *core_;
 }
 

@@ -25,8 +25,8 @@ bool is_flushed(const message_failure& why) {
 
 }  // namespace
 
-void message_core_end::operator()(message_core* core) const noexcept {
-  std::unique_ptr<message_core> owner(core);
+void destroy(message_core& core) noexcept {
+  std::unique_ptr<message_core> owner(&core);
   if (owner->close()) return;
   log(log_level::error,
       "the queue pair of a message channel cannot be destroyed; its memory is leaked");

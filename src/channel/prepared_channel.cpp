@@ -6,6 +6,7 @@
 
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
+#include "src/channel/connection_record.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -47,6 +48,17 @@ result<completion_hub> completion_hub::create(const context& of, std::uint32_t o
   return completion_hub(std::make_shared<detail::operation_table>(std::move(cq), operations));
 }
 
+prepared_channel::prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
+                                   protection_domain domain, const channel_options& options)
+    : queue_(std::move(queue)),
+      slots_(std::move(slots)),
+      domain_(std::move(domain)),
+      options_(options),
+      record_(new detail::connection_record{
+          .book = detail::connection_book(options.counts_messages ? detail::counting::yes
+                                                                  : detail::counting::no)}),
+      resume_token_(record_->book.next()) {}
+
 result<prepared_channel> prepared_channel::create(
     const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
     const channel_options& options) {
@@ -65,7 +77,7 @@ result<prepared_channel> prepared_channel::create(
   made.max_read_sge_ = std::min(options.queues.max_send_sge,
                                 static_cast<std::uint32_t>(std::max(limits.max_read_slices(), 1)));
   if (options.route.gid_index) {
-    VERBENA_TRY(made.chosen_gid_,
+    VERBENA_TRY(made.record_->chosen_gid,
                 domain.context().query_gid(options.route.port, *options.route.gid_index));
   }
   return made;
@@ -88,16 +100,15 @@ result<prepared_channel> protection_domain::create_channel(const completion_hub&
 
 channel prepared_channel::with(queue_pair<rc> connected,
                                const std::optional<verbena::resume_token>& peer_token) && {
-  book_.begin(resume_token_.self.connection);
-  book_.meet(peer_token);
+  record_->book.begin(resume_token_.self.connection);
+  record_->book.meet(peer_token);
   // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the core counts its references itself
   return channel(new detail::channel_core({.queue = std::move(connected),
                                            .slots = std::move(slots_),
                                            .domain = std::move(domain_),
                                            .options = options_,
                                            .max_read_sge = max_read_sge_,
-                                           .book = book_,
-                                           .chosen_gid = chosen_gid_}));
+                                           .record = std::move(record_)}));
 }
 
 result<channel> prepared_channel::handshake(
@@ -105,6 +116,10 @@ result<channel> prepared_channel::handshake(
   prepared_channel self = std::move(*this);
   VERBENA_TRY(auto connected, std::move(self.queue_).handshake(remote));
   return std::move(self).with(std::move(connected), peer_token);
+}
+
+result<channel> prepared_channel::handshake(const verbena::endpoint& remote) && {
+  return std::move(*this).handshake(remote, std::nullopt);
 }
 
 result<channel> prepared_channel::connect(bringup::stream& peer, deadline until,

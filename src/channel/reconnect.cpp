@@ -9,6 +9,7 @@
 
 #include "src/channel/connect.hpp"
 #include "src/channel/connection_options.hpp"
+#include "src/channel/connection_record.hpp"
 #include "verbena/bringup/connect_queue_pair.hpp"
 #include "verbena/channel/channel.hpp"
 #include "verbena/channel/reconnection.hpp"
@@ -42,8 +43,8 @@ result<gid_index> find_again(const gid_entry& chosen, const context& device) {
 
 result<prepared_queue_pair<rc>> prepare_queue(const detail::channel_core& core) {
   std::optional<gid_index> at;
-  if (core.chosen_gid()) {
-    VERBENA_TRY(at, find_again(*core.chosen_gid(), core.domain().context()));
+  if (core.record().chosen_gid) {
+    VERBENA_TRY(at, find_again(*core.record().chosen_gid, core.domain().context()));
   }
   return detail::prepare_queue_again(core, at);
 }
@@ -63,11 +64,12 @@ result<prepared_queue_pair<rc>> wait_for_queue(detail::channel_core& core,
 
 reconnection::reconnection(detail::channel_core& core,
                            const std::optional<resume_token>& peer_token) {
-  const auto& ended = core.book().last();
+  const auto& ended = core.record().book.last();
   if (!peer_token || !ended || !ended->peer) return;
   const bool is_same = peer_token->self.channel == ended->peer->channel;
   peer_ = is_same ? reconnected_peer::same : reconnected_peer::another;
-  if (!ended->counted || !is_that_connection(*peer_token, *ended, core.book().identity())) return;
+  if (!ended->counted || !is_that_connection(*peer_token, *ended, core.record().book.identity()))
+    return;
   const auto received = peer_token->before->received;
   // The peer received all acknowledged messages and no unsent ones; otherwise the counts are wrong.
   // iWARP has no acknowledgements: a message succeeds when the connection has accepted it.
@@ -98,6 +100,21 @@ delivery reconnection::reconcile(const operation_result& of) const noexcept {
   return of.kind_ == detail::operation_kind::send ? delivery::not_done : before;
 }
 
+prepared_reconnection::prepared_reconnection(detail::channel_core& core,
+                                             prepared_queue_pair<rc> queue)
+    : core_(&core), queue_(std::move(queue)), resume_token_(core.record().book.next()) {
+  core.hold();
+}
+
+prepared_reconnection::prepared_reconnection(prepared_reconnection&& other) noexcept
+    : core_(std::exchange(other.core_, nullptr)),
+      queue_(std::move(other.queue_)),
+      resume_token_(other.resume_token_) {}
+
+prepared_reconnection::~prepared_reconnection() { detail::channel_core::release(core_); }
+
+verbena::endpoint prepared_reconnection::endpoint() const { return queue_.endpoint(); }
+
 result<reconnection> prepared_reconnection::handshake(
     const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) && {
   prepared_reconnection self = std::move(*this);
@@ -108,11 +125,15 @@ result<reconnection> prepared_reconnection::handshake(
   return std::move(self).with(std::move(connected), peer_token);
 }
 
+result<reconnection> prepared_reconnection::handshake(const verbena::endpoint& remote) && {
+  return std::move(*this).handshake(remote, std::nullopt);
+}
+
 reconnection prepared_reconnection::with(
     queue_pair<rc> connected, const std::optional<verbena::resume_token>& peer_token) && {
   const reconnection made(*core_, peer_token);
-  core_->book().begin(resume_token_.self.connection);
-  core_->book().meet(peer_token);
+  core_->record().book.begin(resume_token_.self.connection);
+  core_->record().book.meet(peer_token);
   core_->connect_again(std::move(connected));
   return made;
 }

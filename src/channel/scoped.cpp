@@ -184,15 +184,15 @@ std::vector<operation_result> operation_scope::finish() {
 }
 
 void operation_scope::finish_demanding() {
-  over_ = in_flight_ == 0 && first_ == nullptr && !unseen_ && failures_.empty();
+  over_ = in_flight_ == 0 && first_ == nullptr && !has_unseen_ && failures_.empty();
   if (over_) [[likely]]
     return;
   const auto failures = finish();
-  if (!unseen_) return;
+  if (!has_unseen_) return;
   std::string broken = "manual_scope() succeeded without inspecting an operation that it posted";
   if (!failures.empty()) broken += "; an operation failed: " + failures.front().error().message();
-  detail::stop_on_broken_rule(broken.c_str(), unseen_->file_name(),
-                              static_cast<int>(unseen_->line()));
+  detail::stop_on_broken_rule(broken.c_str(), unseen_.file_name(),
+                              static_cast<int>(unseen_.line()));
 }
 
 void operation_scope::ended_unseen(const operation_result& how) {
@@ -200,7 +200,9 @@ void operation_scope::ended_unseen(const operation_result& how) {
 }
 
 void operation_scope::not_inspected(std::source_location posted) noexcept {
-  if (!unseen_ && policy_ == policy::demand) unseen_ = posted;
+  if (has_unseen_ || policy_ != policy::demand) return;
+  unseen_ = posted;
+  has_unseen_ = true;
 }
 
 using detail::operation_kind;

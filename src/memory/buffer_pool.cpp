@@ -68,25 +68,25 @@ result<pool_layout> lay_out(const std::vector<size_class>& wanted) {
 }
 
 pool_home::pool_home(memory_region of, pool_layout cut)
-    : region(std::move(of)), layout(std::move(cut)), holders(one_handle) {
+    : region(std::move(of)), owner(nullptr), layout(std::move(cut)), holders(one_handle) {
   domain = region->native()->pd;
   access = region->access();
   for (const auto& each : layout.classes) free.push_back(std::make_unique<free_list>(each.count));
 }
 
-pool_home::pool_home(memory_region of, std::shared_ptr<const void> kept_alive)
+pool_home::pool_home(memory_region of, memory_owner kept_alive)
     : region(std::move(of)), owner(std::move(kept_alive)), holders(one_buffer) {
   domain = region->native()->pd;
   access = region->access();
 }
 
 pool_home::~pool_home() {
-  if (owner == nullptr) return;
+  if (!owner) return;
   auto closed = std::move(*region).close();
   if (closed) return;
   log(log_level::error, "memory of the program is leaked, because it could not be deregistered: " +
                             closed.error().message());
-  abandon(std::move(owner));
+  abandon(std::make_shared<memory_owner>(std::move(owner)));
 }
 
 void pool_home::let_go(std::uint64_t count) noexcept {
@@ -101,15 +101,14 @@ void give_back(buffer_home& home, std::uint32_t number) noexcept {
 
 }  // namespace detail
 
-buffer buffer::whole(memory_region&& region, std::shared_ptr<const void> owner,
-                     std::span<std::byte> memory) {
+buffer buffer::whole(memory_region&& region, memory_owner owner, std::span<std::byte> memory) {
   VERBENA_ASSERT(!region.access().contains(access::zero_based),
                  "a buffer of a zero-based region: register it without access::zero_based");
   VERBENA_ASSERT(region.length() <= local_slice::max_length,
                  "a buffer of more than 4 GiB - 1 byte: use several regions");
   auto home = std::make_unique<detail::pool_home>(std::move(region), std::move(owner));
   const memory_region& kept = *home->region;
-  home->is_of_program = home->owner != nullptr;
+  home->is_of_program = static_cast<bool>(home->owner);
   home->of_program = memory;
   return buffer({.home = home.release(),
                  .memory = reinterpret_cast<std::byte*>(kept.slice().address()),
@@ -125,9 +124,8 @@ buffer buffer::of(memory_region&& region) {
   return whole(std::move(region), nullptr, {});
 }
 
-buffer buffer::adopt(memory_region&& region, std::span<std::byte> memory,
-                     std::shared_ptr<const void> owner) {
-  VERBENA_ASSERT(owner != nullptr, "buffer::adopt() without an owner that keeps the memory");
+buffer buffer::adopt(memory_region&& region, std::span<std::byte> memory, memory_owner owner) {
+  VERBENA_ASSERT(owner, "buffer::adopt() without an owner that keeps the memory");
   VERBENA_ASSERT(memory.empty() || memory.size() == region.length(),
                  "buffer::adopt() of a region and a span of different sizes");
   return whole(std::move(region), std::move(owner), memory);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,23 +69,11 @@ void copy_into_window(std::byte* to, const std::byte* from, std::size_t bytes) n
       [&](std::size_t i) { word<std::byte>(to + i).store(from[i], std::memory_order_release); });
 }
 
-window_base::window_base(std::unique_ptr<window_state> state, std::byte* memory,
-                         std::size_t count) noexcept
-    : state_(std::move(state)), memory_(memory), count_(count) {}
-window_base::window_base(window_base&& other) noexcept
-    : state_(std::move(other.state_)),
-      memory_(std::exchange(other.memory_, nullptr)),
-      count_(std::exchange(other.count_, 0)) {}
-window_base& window_base::operator=(window_base&& other) noexcept {
-  state_ = std::move(other.state_);
-  memory_ = std::exchange(other.memory_, nullptr);
-  count_ = std::exchange(other.count_, 0);
-  return *this;
-}
-window_base::~window_base() = default;
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(window_state& state) noexcept { delete &state; }
 
 window_state& window_base::state() const {
-  VERBENA_ASSERT(state_ != nullptr, moved_from);
+  VERBENA_ASSERT(state_.get() != nullptr, moved_from);
   return *state_;
 }
 
@@ -99,7 +88,7 @@ result<window_base> window_base::create(const protection_domain& pd, std::size_t
   VERBENA_TRY(auto block, memory_block::allocate(pd.provider(), count * size, {}));
   auto* const memory = block->data();
   auto state = std::make_unique<window_state>(pd, std::move(block), count * size);
-  return window_base(std::move(state), memory, count);
+  return window_base(state.release(), memory, count);
 }
 
 result<remote_region> window_base::grant(access_flags peers) {

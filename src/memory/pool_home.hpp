@@ -12,6 +12,7 @@
 #include "src/memory/free_list.hpp"
 #include "verbena/memory/buffer.hpp"
 #include "verbena/memory/buffer_pool.hpp"
+#include "verbena/memory/memory_owner.hpp"
 #include "verbena/verbs/memory_region.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -41,8 +42,8 @@ struct pool_home : buffer_home {
   /// The home of buffers that are parts of `of`. Held by one pool handle.
   pool_home(memory_region of, pool_layout cut);
   /// The home of one buffer that is all of `of`. Held by that buffer. `owner` keeps memory of the
-  /// program; nullptr for memory of the library.
-  pool_home(memory_region of, std::shared_ptr<const void> owner);
+  /// program; empty for memory of the library.
+  pool_home(memory_region of, memory_owner owner);
 
   pool_home(const pool_home&) = delete;
   pool_home& operator=(const pool_home&) = delete;
@@ -55,7 +56,7 @@ struct pool_home : buffer_home {
   void let_go(std::uint64_t count) noexcept;
 
   std::optional<memory_region> region;
-  std::shared_ptr<const void> owner;  ///< of memory of the program; otherwise nullptr
+  memory_owner owner;  ///< of memory of the program; otherwise empty
   pool_layout layout;
   std::vector<std::unique_ptr<free_list>> free;  ///< of the class with the same index
   alignas(64) std::atomic<std::uint64_t> holders;

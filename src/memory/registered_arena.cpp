@@ -176,13 +176,12 @@ result<cached_memory> registered_arena::allocate(std::size_t bytes,
   return cached_memory(std::make_shared<detail::cached_block>(state_, std::move(memory), bytes));
 }
 
-cached_memory registered_arena::adopt(std::span<std::byte> memory,
-                                      std::shared_ptr<const void> owner) const {
+cached_memory registered_arena::adopt(std::span<std::byte> memory, memory_owner owner) const {
   VERBENA_ASSERT(!memory.empty(), "registered_arena::adopt() of an empty span");
-  VERBENA_ASSERT(owner != nullptr,
-                 "registered_arena::adopt() without an owner that keeps the memory");
+  VERBENA_ASSERT(owner, "registered_arena::adopt() without an owner that keeps the memory");
   return cached_memory(std::make_shared<detail::cached_block>(
-      state_, detail::memory_block::adopt(memory, std::move(owner)), memory.size()));
+      state_, detail::memory_block::adopt(memory, std::make_shared<memory_owner>(std::move(owner))),
+      memory.size()));
 }
 
 result<cached_registration> registered_arena::registered(const cached_memory& memory,

@@ -6,9 +6,9 @@
 //   owned      channel.post_send(std::move(buffer))  the handle returns the buffer
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <source_location>
 #include <span>
@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/function_ref.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/negotiation.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -46,8 +47,9 @@ namespace verbena::inline VERBENA_ABI {
 class channel;
 
 /// Posts the receives for the first messages of the peer. Is called before the channel is
-/// connected, when the channel accepts receives but no blocking operations and no scopes.
-using channel_preparation = std::function<result<void>(channel&)>;
+/// connected, when the channel accepts receives but no blocking operations and no scopes. Refers to
+/// a callable object, which must outlive the call that it is passed to.
+using channel_preparation = function_ref<result<void>(channel&)>;
 
 /// A connected channel, made by prepared_channel.
 ///
@@ -172,11 +174,10 @@ class [[nodiscard]] channel {
     operation_scope opened(core(), limit, operation_scope::policy::collect);
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
-      std::invoke(std::forward<Body>(body), opened);
+      std::forward<Body>(body)(opened);
       return scope_result<void>(result<void>{}, opened.finish());
     } else {
-      result<detail::value_of_body<returned>> outcome(
-          std::invoke(std::forward<Body>(body), opened));
+      result<detail::value_of_body<returned>> outcome(std::forward<Body>(body)(opened));
       return scope_result<detail::value_of_body<returned>>(std::move(outcome), opened.finish());
     }
   }
@@ -196,10 +197,10 @@ class [[nodiscard]] channel {
     operation_scope opened(core(), limit, operation_scope::policy::demand);
     using returned = std::invoke_result_t<Body, operation_scope&>;
     if constexpr (std::is_void_v<returned>) {
-      std::invoke(std::forward<Body>(body), opened);
+      std::forward<Body>(body)(opened);
       opened.finish_demanding();
     } else {
-      returned outcome = std::invoke(std::forward<Body>(body), opened);
+      returned outcome = std::forward<Body>(body)(opened);
       if constexpr (detail::is_result<returned>) {
         if (!outcome) {
           auto failures = opened.finish();
@@ -315,14 +316,13 @@ class [[nodiscard]] channel {
   /// with another connector.
   [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
                                                const cm::connection_options& options,
-                                               deadline until,
-                                               const channel_preparation& prepare = {});
+                                               deadline until, channel_preparation prepare = {});
   /// Reconnects with the connection manager, as the passive side. Errors: those of
   /// cm::connection_request::accept(); see reconnect().
   [[nodiscard]] result<reconnection> accept_reconnect(cm::connection_request&& request,
                                                       const cm::connection_options& options,
                                                       deadline until,
-                                                      const channel_preparation& prepare = {});
+                                                      channel_preparation prepare = {});
   /// Prepares a new queue pair, for programs that exchange endpoints themselves.
   ///
   /// handshake() of the returned object connects it. Blocks for at most 5 s, and allocates.
@@ -361,13 +361,12 @@ class [[nodiscard]] channel {
   [[nodiscard]] operation_result run(const detail::operation_description& what, abort_at limit,
                                      std::source_location posted);
   // Gives the queue pair to the channel while `prepare` posts to it, and takes it back.
-  [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected,
-                                  const channel_preparation& prepare);
+  [[nodiscard]] result<void> lend(queue_pair<rc>& to_be_connected, channel_preparation prepare);
   // Takes the connected queue pair; returns the resume token of the peer.
   std::optional<resume_token> take_over(cm::connection&& connected);
   template <class Bring>
   [[nodiscard]] result<reconnection> reconnect_managed(const cm::connection_options& options,
-                                                       const channel_preparation& prepare,
+                                                       channel_preparation prepare,
                                                        Bring&& bring_up);
 
   detail::channel_core* core_;  // counted: hold() and release()

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +25,7 @@
 #include "verbena/channel/received_message.hpp"
 #include "verbena/channel/send_result.hpp"
 #include "verbena/memory/buffer.hpp"
+#include "verbena/memory/detail/sole_owner.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
@@ -41,10 +41,8 @@ struct message_failure;
 namespace detail {
 class message_core;
 /// Destroys the queue pair, then the memory; leaks the memory if the queue pair stays.
-struct message_core_end {
-  void operator()(message_core* core) const noexcept;
-};
-using message_core_owner = std::unique_ptr<message_core, message_core_end>;
+void destroy(message_core& core) noexcept;
+using message_core_owner = sole_owner<message_core>;
 }  // namespace detail
 
 /// A connected stream of messages, which arrive whole, once and in order.

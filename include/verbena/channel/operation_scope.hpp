@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -78,11 +77,14 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   /// Returns the result of the body, to be moved from.
   [[nodiscard]] result<T>&& body() && noexcept { return std::move(body_); }
   /// Returns the failures of operations that the body did not inspect, in the order of discovery.
-  [[nodiscard]] std::span<const operation_result> drained() const noexcept { return drained_; }
+  [[nodiscard]] std::span<const operation_result> drained() const noexcept {
+    return {drained_.data(), drained_.size()};
+  }
   /// Returns the error of the body if it failed, else the first failure of an operation. The other
   /// failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
-    return body_ ? detail::from_failures(drained_) : detail::with_failures(body_.error(), drained_);
+    return body_ ? detail::from_failures(drained())
+                 : detail::with_failures(body_.error(), drained());
   }
   /// Returns the value of the body, or raises error().
   decltype(auto) value() const& {
@@ -278,11 +280,12 @@ class operation_scope {
   detail::channel_core& core_;  // held
   abort_at limit_;
   std::vector<operation_result> failures_;
-  std::optional<std::source_location> unseen_;  // the first post that was not inspected
-  scoped_operation* first_ = nullptr;           // completed operations that were not inspected
+  std::source_location unseen_;        // the first post that was not inspected
+  scoped_operation* first_ = nullptr;  // completed operations that were not inspected
   std::uint32_t in_flight_ = 0;
   policy policy_;
   bool over_ = false;
+  bool has_unseen_ = false;
 };
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): before_ and behind_ are link()'s

@@ -48,9 +48,11 @@ class [[nodiscard]] prepared_channel {
   ///
   /// The peer may not be ready when the call returns: see prepared_queue_pair::handshake(), also
   /// for the errors. Allocates; may block in the kernel while the address of the peer is resolved.
+  /// @{
   [[nodiscard]] result<channel> handshake(
-      const verbena::endpoint& remote,
-      const std::optional<verbena::resume_token>& peer_token = {}) &&;
+      const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) &&;
+  [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote) &&;
+  /// @}
 
   /// Connects over `peer`, as bringup::negotiate_queue_pair(). The peer calls connect() or
   /// channel::reconnect(). The message of `options` is replaced by the resume token.
@@ -76,22 +78,16 @@ class [[nodiscard]] prepared_channel {
   /// If `options` has no private data, the resume token of 56 bytes is sent. Otherwise the peer
   /// does not get it, and channel::reconnect() cannot match the connections.
   [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
-                                        deadline until, const channel_preparation& prepare = {}) &&;
+                                        deadline until, channel_preparation prepare = {}) &&;
   /// Accepts a request, as cm::connection_request::accept(); otherwise as connect().
   [[nodiscard]] result<channel> accept(cm::connection_request&& request,
                                        const cm::connection_options& options, deadline until,
-                                       const channel_preparation& prepare = {}) &&;
+                                       channel_preparation prepare = {}) &&;
 
  private:
   friend class protection_domain;
   prepared_channel(prepared_queue_pair<rc> queue, detail::slot_reservation slots,
-                   protection_domain domain, const channel_options& options) noexcept
-      : queue_(std::move(queue)),
-        slots_(std::move(slots)),
-        domain_(std::move(domain)),
-        options_(options),
-        book_(options.counts_messages ? detail::counting::yes : detail::counting::no),
-        resume_token_(book_.next()) {}
+                   protection_domain domain, const channel_options& options);
   [[nodiscard]] static result<prepared_channel> create(
       const protection_domain& domain, const std::shared_ptr<detail::operation_table>& table,
       const channel_options& options);
@@ -100,15 +96,14 @@ class [[nodiscard]] prepared_channel {
   template <class Bring>
   [[nodiscard]] static result<channel> manage(prepared_channel self,
                                               const cm::connection_options& options,
-                                              const channel_preparation& prepare, Bring&& bring_up);
+                                              channel_preparation prepare, Bring&& bring_up);
 
   prepared_queue_pair<rc> queue_;
   detail::slot_reservation slots_;
   protection_domain domain_;
   channel_options options_;
   std::uint32_t max_read_sge_ = 1;
-  std::optional<gid_entry> chosen_gid_;
-  detail::connection_book book_;
+  detail::sole_owner<detail::connection_record> record_;
   verbena::resume_token resume_token_;
 };
 

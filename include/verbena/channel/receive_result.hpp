@@ -15,7 +15,8 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
  public:
   /// Holds a message.
   // NOLINTNEXTLINE(google-explicit-constructor): a returned message becomes a result
-  receive_result(received_message message) noexcept : message_(std::move(message)) {}
+  receive_result(received_message message) noexcept
+      : message_(std::move(message)), has_message_(true) {}
   /// Says that the deadline passed. The channel is unaffected.
   receive_result() noexcept = default;
   /// Says that the channel has ended.
@@ -23,34 +24,35 @@ class [[nodiscard("a wait can fail: check the result, or call value()")]] receiv
   receive_result(verbena::error why) noexcept : failure_(std::move(why)) {}
 
   /// Returns true if there is a message.
-  [[nodiscard]] bool has_value() const noexcept { return message_.has_value(); }
+  [[nodiscard]] bool has_value() const noexcept { return has_message_; }
   /// Returns true if there is a message.
   explicit operator bool() const noexcept { return has_value(); }
   /// Returns true if the deadline passed; the call can be repeated.
-  [[nodiscard]] bool timed_out() const noexcept { return !message_ && !failure_; }
+  [[nodiscard]] bool timed_out() const noexcept { return !has_message_ && !failure_; }
 
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message& operator*() & noexcept { return *message_; }
+  [[nodiscard]] received_message& operator*() & noexcept { return message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] const received_message& operator*() const& noexcept { return *message_; }
+  [[nodiscard]] const received_message& operator*() const& noexcept { return message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message operator*() && noexcept { return *std::move(message_); }
+  [[nodiscard]] received_message operator*() && noexcept { return std::move(message_); }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] received_message* operator->() noexcept { return &*message_; }
+  [[nodiscard]] received_message* operator->() noexcept { return &message_; }
   /// Returns the message. Precondition: has_value().
-  [[nodiscard]] const received_message* operator->() const noexcept { return &*message_; }
+  [[nodiscard]] const received_message* operator->() const noexcept { return &message_; }
 
   /// Returns the message, or raises error().
   [[nodiscard]] received_message value() && {
-    if (!message_) raise(error());
-    return *std::move(message_);
+    if (!has_message_) raise(error());
+    return std::move(message_);
   }
   /// Returns `timed_out`, or the failure of the channel in words.
   /// Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const;
 
  private:
-  std::optional<received_message> message_;
+  received_message message_{buffer(), 0, 0};  // empty without a message
+  bool has_message_ = false;
   std::optional<verbena::error> failure_;
 };
 

@@ -71,32 +71,28 @@ class reconnection {
 class [[nodiscard]] prepared_reconnection {
  public:
   /// Takes the state of `other`, which must not be used afterwards.
-  prepared_reconnection(prepared_reconnection&& other) noexcept
-      : core_(std::exchange(other.core_, nullptr)),
-        queue_(std::move(other.queue_)),
-        resume_token_(other.resume_token_) {}
+  prepared_reconnection(prepared_reconnection&& other) noexcept;
   prepared_reconnection& operator=(prepared_reconnection&&) = delete;
   prepared_reconnection(const prepared_reconnection&) = delete;
   prepared_reconnection& operator=(const prepared_reconnection&) = delete;
-  ~prepared_reconnection() { detail::channel_core::release(core_); }
+  ~prepared_reconnection();
 
   /// Returns the endpoint of this side, for the peer.
-  [[nodiscard]] verbena::endpoint endpoint() const { return queue_.endpoint(); }
+  [[nodiscard]] verbena::endpoint endpoint() const;
   /// Returns the identity of this channel and its count of received messages, for the peer.
   [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
   /// Connects the channel to an endpoint that the program has exchanged; `peer_token` is the resume
   /// token of the peer, if there is one. Errors: those of prepared_queue_pair::handshake().
+  /// @{
   [[nodiscard]] result<reconnection> handshake(
-      const verbena::endpoint& remote,
-      const std::optional<verbena::resume_token>& peer_token = {}) &&;
+      const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) &&;
+  [[nodiscard]] result<reconnection> handshake(const verbena::endpoint& remote) &&;
+  /// @}
 
  private:
   friend class channel;
-  prepared_reconnection(detail::channel_core& core, prepared_queue_pair<rc> queue)
-      : core_(&core), queue_(std::move(queue)), resume_token_(core.book().next()) {
-    core.hold();
-  }
+  prepared_reconnection(detail::channel_core& core, prepared_queue_pair<rc> queue);
   [[nodiscard]] reconnection with(queue_pair<rc> connected,
                                   const std::optional<verbena::resume_token>& peer_token) &&;
 

@@ -76,11 +76,11 @@ class outgoing {
   outgoing(std::span<const source> list) noexcept : sources_(list) {}
   /// Refers to several sources, gathered in order.
   // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
-  outgoing(const std::vector<source>& list) noexcept : sources_(list) {}
+  outgoing(const std::vector<source>& list) noexcept : sources_(list.data(), list.size()) {}
   /// Refers to several sources, gathered in order.
   template <std::size_t Count>
   // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
-  outgoing(const std::array<source, Count>& list) noexcept : sources_(list) {}
+  outgoing(const std::array<source, Count>& list) noexcept : sources_(list.data(), Count) {}
   /// Refers to bytes of any memory, copied when posted; at most `max_inline_data`.
   // NOLINTNEXTLINE(google-explicit-constructor): a parameter type converts implicitly
   outgoing(const inline_data& bytes) noexcept : bytes_(&bytes) {}

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/ids.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/memory/memory_owner.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/local_slice.hpp"
@@ -91,10 +91,10 @@ class [[nodiscard]] buffer {
   /// in flight owns its buffer, so this is after its completion, also if the channel is flushed or
   /// destroyed. If deregistration is refused, `owner` is leaked, with a line of log.
   ///
-  /// Preconditions: `owner` is not null; the region is not zero-based; length() <=
+  /// Preconditions: `owner` is not empty; the region is not zero-based; length() <=
   /// local_slice::max_length; `memory` has that length or is empty. Allocates.
   [[nodiscard]] static buffer adopt(memory_region&& region, std::span<std::byte> memory,
-                                    std::shared_ptr<const void> owner);
+                                    memory_owner owner);
 
   /// Returns true if the buffer has no memory.
   [[nodiscard]] bool empty() const noexcept { return home_ == nullptr; }
@@ -171,7 +171,7 @@ class [[nodiscard]] buffer {
 
  private:
   friend class buffer_pool;
-  [[nodiscard]] static buffer whole(memory_region&& region, std::shared_ptr<const void> owner,
+  [[nodiscard]] static buffer whole(memory_region&& region, memory_owner owner,
                                     std::span<std::byte> memory);
   struct parts {
     detail::buffer_home* home;

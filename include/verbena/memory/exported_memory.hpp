@@ -7,12 +7,12 @@
 #include <bit>
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/memory/detail/sole_owner.hpp"
 #include "verbena/memory/remote_view.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/protection_domain.hpp"
@@ -28,14 +28,25 @@ concept window_word =
 namespace detail {
 
 class window_state;
+void destroy(window_state& state) noexcept;
 
 /// The part of exported_memory that does not depend on the type.
 /// Threads: one thread at a time, except at() and check_index().
 class window_base {
  public:
-  window_base(window_base&&) noexcept;
-  window_base& operator=(window_base&&) noexcept;
-  ~window_base();
+  window_base(window_base&& other) noexcept
+      : state_(std::move(other.state_)),
+        memory_(std::exchange(other.memory_, nullptr)),
+        count_(std::exchange(other.count_, 0)) {}
+  window_base& operator=(window_base&& other) noexcept {
+    state_ = std::move(other.state_);
+    memory_ = std::exchange(other.memory_, nullptr);
+    count_ = std::exchange(other.count_, 0);
+    return *this;
+  }
+  window_base(const window_base&) = delete;
+  window_base& operator=(const window_base&) = delete;
+  ~window_base() = default;
 
   /// Allocates `count` zeroed elements of `size` bytes.
   static result<window_base> create(const protection_domain& pd, std::size_t count,
@@ -55,10 +66,11 @@ class window_base {
   static constexpr const char* moved_from = "a moved-from exported_memory was used";
 
  private:
-  window_base(std::unique_ptr<window_state> state, std::byte* memory, std::size_t count) noexcept;
+  window_base(window_state* state, std::byte* memory, std::size_t count) noexcept
+      : state_(state), memory_(memory), count_(count) {}
   [[nodiscard]] window_state& state() const;
 
-  std::unique_ptr<window_state> state_;
+  sole_owner<window_state> state_;
   std::byte* memory_;
   std::size_t count_;  // 0 when moved from
 };

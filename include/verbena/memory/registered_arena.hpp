@@ -11,6 +11,7 @@
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/result.hpp"
+#include "verbena/memory/memory_owner.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/memory_region.hpp"
@@ -117,9 +118,8 @@ class registered_arena {
   ///
   /// `owner`, for example `std::shared_ptr<void>(address, deleter)`, is destroyed once, after the
   /// returned object and its last registration. If a deregistration is refused, it is leaked, with
-  /// a line of log. Preconditions: `memory` is not empty; `owner` is not null. Allocates.
-  [[nodiscard]] cached_memory adopt(std::span<std::byte> memory,
-                                    std::shared_ptr<const void> owner) const;
+  /// a line of log. Preconditions: `memory` is not empty; `owner` is not empty. Allocates.
+  [[nodiscard]] cached_memory adopt(std::span<std::byte> memory, memory_owner owner) const;
 
   /// Returns a registration of `length` bytes at `offset` of `memory`, cached or new.
   ///

@@ -58,12 +58,10 @@ template <class T, class Field, class Class>
   return static_cast<std::uint64_t>(std::bit_cast<std::ptrdiff_t>(own));
 }
 
-/// Returns `bytes` bytes at `offset`, or nullopt if they do not lie inside.
-[[nodiscard]] constexpr std::optional<remote_region> part_of(const remote_region& whole,
-                                                             std::uint64_t offset,
-                                                             std::uint64_t bytes) {
-  if (offset > whole.length() || bytes > whole.length() - offset) return std::nullopt;
-  return whole.slice(offset, bytes);
+/// Returns true if `bytes` bytes at `offset` lie inside `whole`.
+[[nodiscard]] constexpr bool has_part(const remote_region& whole, std::uint64_t offset,
+                                      std::uint64_t bytes) {
+  return offset <= whole.length() && bytes <= whole.length() - offset;
 }
 
 }  // namespace detail
@@ -86,9 +84,8 @@ class remote_view {
   /// alignment, which only atomics need.
   [[nodiscard]] static constexpr std::optional<remote_view> of(const remote_region& whole,
                                                                std::uint64_t offset = 0) {
-    const auto part = detail::part_of(whole, offset, size_bytes);
-    if (!part) return std::nullopt;
-    return remote_view(*part);
+    if (!detail::has_part(whole, offset, size_bytes)) return std::nullopt;
+    return remote_view(whole.slice(offset, size_bytes));
   }
 
   /// Returns the remote region, for requests.
@@ -129,9 +126,8 @@ class remote_array {
                                                                 std::uint64_t offset,
                                                                 std::uint64_t count) {
     if (count > std::numeric_limits<std::uint64_t>::max() / sizeof(T)) return std::nullopt;
-    const auto part = detail::part_of(whole, offset, count * sizeof(T));
-    if (!part) return std::nullopt;
-    return remote_array(*part);
+    if (!detail::has_part(whole, offset, count * sizeof(T))) return std::nullopt;
+    return remote_array(whole.slice(offset, count * sizeof(T)));
   }
 
   /// Returns the remote region, for requests.

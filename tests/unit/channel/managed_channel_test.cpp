@@ -37,14 +37,14 @@ class managed_channel : public ::testing::Test {
   }
   [[nodiscard]] buffer memory() const { return std::move(*pool_.take(1)); }
   // Posts a receive and stores its handle in `kept`.
-  [[nodiscard]] channel_preparation receives_into(std::optional<pending_operation>& kept) const {
+  [[nodiscard]] auto receives_into(std::optional<pending_operation>& kept) const {
     return [this, &kept](channel& made) -> result<void> {
       kept.emplace(made.post_receive(memory()));
       return {};
     };
   }
-  [[nodiscard]] connected_channels connect(const channel_preparation& asking = {},
-                                           const channel_preparation& answering = {}) {
+  [[nodiscard]] connected_channels connect(channel_preparation asking = {},
+                                           channel_preparation answering = {}) {
     auto asked = std::async(std::launch::async, [&] {
       return prepare().connect(peer_, both_may_send, patiently(), asking);
     });
@@ -74,9 +74,9 @@ class managed_channel : public ::testing::Test {
     return delivery::unknown;
   }
   // Both sides post a receive and reconnect.
-  [[nodiscard]] std::pair<reconnection, reconnection> reconnect(
-      connected_channels& ends, const channel_preparation& asking,
-      const channel_preparation& answering) {
+  [[nodiscard]] std::pair<reconnection, reconnection> reconnect(connected_channels& ends,
+                                                                channel_preparation asking,
+                                                                channel_preparation answering) {
     auto again = manager_.find(listener_.port());
     auto asked = std::async(std::launch::async, [&] {
       return ends.asking.reconnect(again, both_may_send, patiently(), asking);

@@ -67,7 +67,7 @@ struct connected_channels {
 inline connected_channels connect_by_manager(cm::connector& peer, cm::listener& listener,
                                              const protection_domain& pd,
                                              const channel_options& options,
-                                             const channel_preparation& prepare = {}) {
+                                             channel_preparation prepare = {}) {
   const cm::connection_options both{.first = cm::first_sender::passive};
   const auto until = deadline::after(std::chrono::seconds(20));
   auto asking = std::async(std::launch::async, [&] {

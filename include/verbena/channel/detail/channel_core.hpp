@@ -15,13 +15,12 @@
 #include "verbena/base/deadline.hpp"
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
-#include "verbena/channel/detail/connection_book.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
 #include "verbena/channel/detail/operation_table.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
-#include "verbena/verbs/gid_table.hpp"
+#include "verbena/memory/detail/sole_owner.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"
@@ -42,6 +41,9 @@ struct operation_options {
 };
 
 namespace detail {
+
+struct connection_record;
+void destroy(connection_record& record) noexcept;
 
 /// An operation to post. `out` or `in` names its memory.
 struct operation_description {
@@ -97,9 +99,7 @@ class channel_core {
     protection_domain domain;
     channel_options options;
     std::uint32_t max_read_sge;  ///< slices that one read fills
-    connection_book book;
-    /// The entry of the GID table that the options chose by index, if they did.
-    std::optional<gid_entry> chosen_gid = {};
+    sole_owner<connection_record> record;
   };
   explicit channel_core(parts of);
   channel_core(const channel_core&) = delete;
@@ -165,10 +165,9 @@ class channel_core {
   /// Destroys the queue pair, if there is one, and ends all operations as lost with errno `code`.
   void lose(int code) noexcept;
   /// Keeps the connection of the connection manager until after the queue pair is destroyed.
-  void keep(std::shared_ptr<cm::connection> connection) noexcept {
-    connection_ = std::move(connection);
-  }
-  [[nodiscard]] cm::connection* connection() const noexcept { return connection_.get(); }
+  void keep(std::shared_ptr<cm::connection> connection) noexcept;
+  /// Returns that connection; nullptr without a connection manager.
+  [[nodiscard]] cm::connection* connection() const noexcept;
   /// Flushes, destroys the queue pair, and records the end of the connection in the book.
   void disconnect();
   /// Installs a new queue pair. Precondition: disconnect() was called.
@@ -196,12 +195,9 @@ class channel_core {
   [[nodiscard]] std::uint32_t free_sends() const noexcept { return free_[0]; }
   [[nodiscard]] std::uint32_t free_receives() const noexcept { return free_[1]; }
   /// Returns why the connection ended; nullptr if no failure is known.
-  [[nodiscard]] const channel_failure* failure() const noexcept {
-    return failure_ ? &*failure_ : nullptr;
-  }
-  /// Returns the identities of the two sides and the record of the last connection.
-  [[nodiscard]] connection_book& book() noexcept { return book_; }
-  [[nodiscard]] const std::optional<gid_entry>& chosen_gid() const noexcept { return chosen_gid_; }
+  [[nodiscard]] const channel_failure* failure() const noexcept;
+  /// Returns the state that no operation needs unless it fails.
+  [[nodiscard]] connection_record& record() const noexcept { return *record_; }
   /// Returns the number of operations that failed after their handles were destroyed.
   [[nodiscard]] std::uint64_t unseen_failures() const noexcept { return unseen_failures_; }
   [[nodiscard]] const operation_result* first_unseen_failure() const noexcept {
@@ -243,7 +239,7 @@ class channel_core {
   void end_all(int code) noexcept;
   void deliver_the_rest() noexcept;
 
-  std::shared_ptr<cm::connection> connection_;  // nullptr without a connection manager
+  sole_owner<connection_record> record_;
   std::optional<queue_pair<rc>> queue_;
   slot_reservation slots_;
   protection_domain domain_;
@@ -257,9 +253,6 @@ class channel_core {
   std::uint64_t unseen_failures_ = 0;
   operation_result first_unseen_failure_;  // valid if there are any
   kind_counts posted_{};                   // over this connection, if they are counted
-  connection_book book_;
-  std::optional<gid_entry> chosen_gid_;
-  std::optional<channel_failure> failure_;
 };
 
 int operation_table::progress() noexcept {

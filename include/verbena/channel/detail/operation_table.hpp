@@ -97,7 +97,9 @@ class operation_table {
   /// Delivers one completion.
   inline void deliver(const completion& done) noexcept;
   /// Returns all slots.
-  [[nodiscard]] std::span<operation_slot> slots() noexcept { return slots_; }
+  [[nodiscard]] std::span<operation_slot> slots() noexcept {
+    return {slots_.data(), slots_.size()};
+  }
 
  private:
   static constexpr std::uint64_t one_use = std::uint64_t{1} << 32U;

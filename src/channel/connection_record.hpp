@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "src/channel/connection_book.hpp"
+#include "verbena/channel/channel_failure.hpp"
+#include "verbena/verbs/gid_table.hpp"
+
+namespace verbena::inline VERBENA_ABI::cm {
+class connection;
+}
+
+namespace verbena::inline VERBENA_ABI::detail {
+
+/// The state of a channel that no operation needs unless it fails.
+/// Threads: one thread at a time.
+struct connection_record {
+  std::shared_ptr<cm::connection> connection = {};  ///< nullptr without a connection manager
+  connection_book book;  ///< the identities of the two sides and the last connection
+  /// The entry of the GID table that the options chose by index, if they did.
+  std::optional<gid_entry> chosen_gid = {};
+  std::optional<channel_failure> failure = {};  ///< why the connection ended, if it is known
+};
+
+}  // namespace verbena::inline VERBENA_ABI::detail

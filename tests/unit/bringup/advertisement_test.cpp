@@ -49,7 +49,7 @@ TEST(advertisement_table, buffers_are_returned_in_order_and_by_name) {
 TEST(advertisement_table, copy_is_independent_of_the_original) {
   advertisement_table here;
   advertisement_table there;
-  const auto number = lend(here, there, "lent");
+  const auto number = advertise_to(here, there, "lent");
   const advertisement_table copy = here;
   EXPECT_TRUE(here.take(there.release(number).value()));
   EXPECT_FALSE(here.is_advertised(number));
@@ -61,7 +61,7 @@ TEST(advertisement_table, copy_is_independent_of_the_original) {
 TEST(advertisement_table, move_transfers_the_buffers) {
   advertisement_table here;
   advertisement_table there;
-  const auto number = lend(here, there, "lent");
+  const auto number = advertise_to(here, there, "lent");
   advertisement_table moved = std::move(here);
   EXPECT_TRUE(moved.is_advertised(number));
   advertisement_table assigned;

@@ -229,7 +229,7 @@ TEST(listener, move_transfers_the_socket) {
   EXPECT_EQ(moved.port(), port);
   moved = bringup::listener::open({"127.0.0.1", 0}).value();
   EXPECT_NE(moved.port(), 0);
-  expect_service(moved);
+  expect_client_is_served(moved);
 }
 
 TEST(listener_death, use_of_a_moved_from_listener_stops_the_program) {

@@ -72,11 +72,11 @@ TEST(cm_manager, connection_attempt_without_answer_ends_at_its_deadline) {
   scripted_peer silent(passive.where);
   silent.expect_end();
   scripted_peer peer(passive.where);
-  peer.say(frame_kind::request);
+  peer.send_kind(frame_kind::request);
   const endpoint_ptr accepted = passive.request();
   EXPECT_EQ(passive.all.accept(accepted, {}), 0);
   peer.expect(frame_kind::reply);
-  peer.say(frame_kind::ready);
+  peer.send_kind(frame_kind::ready);
   passive.expect(event_kind::established);
   EXPECT_EQ(passive.all.disconnect(accepted), 0);
   peer.expect(frame_kind::disconnect);
@@ -214,7 +214,7 @@ TEST(cm_manager, malformed_messages_end_only_their_own_connection) {
   }
   {
     scripted_peer hasty(passive.where);  // confirms a connection without a reply
-    hasty.say(frame_kind::ready);
+    hasty.send_kind(frame_kind::ready);
     hasty.expect_end();
   }
   // Random frames may be valid requests. The established connection is unchanged.

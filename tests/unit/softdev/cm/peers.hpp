@@ -87,22 +87,22 @@ class scripted_peer {
     out.destination = where_;
     return out;
   }
-  void say(frame_kind kind) { EXPECT_EQ(send_frame(fd(), of(kind)), send_outcome::sent); }
+  void send_kind(frame_kind kind) { EXPECT_EQ(send_frame(fd(), of(kind)), send_outcome::sent); }
   /// Returns the next frame, or the end of the connection.
-  [[nodiscard]] receive_outcome hear(frame& out) const {
+  [[nodiscard]] receive_outcome receive_next(frame& out) const {
     pollfd wanted{fd(), POLLIN, 0};
-    if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("silence");
+    if (::poll(&wanted, 1, 20'000) != 1) throw std::runtime_error("no frame arrived");
     return receive_frame(fd(), out);
   }
   void expect(frame_kind kind, std::uint32_t reason = 0) const {
     frame heard;
-    ASSERT_EQ(hear(heard), receive_outcome::received);
+    ASSERT_EQ(receive_next(heard), receive_outcome::received);
     EXPECT_EQ(heard.kind, kind);
     EXPECT_EQ(heard.reason, reason);
   }
   void expect_end() const {
     frame heard;
-    EXPECT_EQ(hear(heard), receive_outcome::ended);
+    EXPECT_EQ(receive_next(heard), receive_outcome::ended);
   }
 
  private:

@@ -16,7 +16,7 @@ TEST(generation, generation_differs_in_each_forked_child) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    // 1: the child has the generation of its parent; 2: the number was used before.
+    // 1: the child has the generation of its parent; 2: the generation of the child is invalid.
     if (is_current_generation(mine)) _exit(1);
     const std::uint32_t own = current_generation();
     if (own == mine || own == 0 || !is_current_generation(own)) _exit(2);

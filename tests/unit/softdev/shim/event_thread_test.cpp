@@ -33,7 +33,7 @@ class device_with_event_thread {
         device_, requested_queue_pair{.send_cq = queue_, .recv_cq = queue_});
     memory_ = std::make_unique<buffer>(device_.pd, 128);
     other.put(qp_->get()->qp_num);
-    // The largest timeout, so that retransmission does not hide a lost wake-up.
+    // Timeout 0 is infinite: retransmission cannot hide a lost wake-up.
     qp_->connect(other.take<std::uint32_t>(), {.timeout = 0});
     for (int i = 0; i < 4; ++i) EXPECT_EQ(qp_->receive(2, {memory_->slice(0, 64)}), 0);
     other.meet();

@@ -66,7 +66,10 @@ protection_domain memory_region::domain() const {
   return detail::internals::make<protection_domain>(state().parents().pd);
 }
 
-close_result<memory_region> memory_region::close_region() {
+close_result<memory_region> memory_region::close([[maybe_unused]] call_site where) && {
+#ifdef VERBENA_CHECKED
+  const detail::closing_place place(where);
+#endif
   auto outcome = close_handle(std::move(*this));
   view_ = {};
   return outcome;

@@ -48,7 +48,7 @@ class byte_reader {
     if (rest_.size() < sizeof(T)) return std::nullopt;
     T value;
     std::memcpy(&value, rest_.data(), sizeof value);
-    rest_ = rest_.last(rest_.size() - sizeof(T));
+    rest_ = {rest_.data() + sizeof(T), rest_.size() - sizeof(T)};
     return network_order(value);
   }
   /// Returns the next `count` bytes, or nullopt if fewer are left.

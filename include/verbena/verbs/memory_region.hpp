@@ -165,19 +165,12 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
 
   /// Deregisters the memory, then frees memory of the library: ibv_dereg_mr(3). If the verb fails,
   /// returns the region with the error. Blocks while an access of a peer is in progress.
-  close_result<memory_region> close([[maybe_unused]] call_site where = call_site::here()) && {
-#ifdef VERBENA_CHECKED
-    const detail::closing_place place(where);
-#endif
-    return close_region();
-  }
+  close_result<memory_region> close(call_site where = call_site::here()) &&;
 
  private:
   friend struct detail::internals;
   memory_region(std::shared_ptr<detail::memory_region_state> state,
                 const detail::region_attributes& how) noexcept;
-
-  close_result<memory_region> close_region();
 
   static constexpr const char* outside = "slice [{}, {}) exceeds the region of {} bytes";
 

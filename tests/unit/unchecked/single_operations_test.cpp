@@ -41,11 +41,11 @@ namespace soft = softdev::testing;
 
 /// A queue pair of the C interface that is connected to itself, and its memory.
 struct self_connected {
-  explicit self_connected(ibv_qp_type type) : queue(device, wishes(type)) {
+  explicit self_connected(ibv_qp_type type) : queue(device, request(type)) {
     queue.connect(queue.get()->qp_num, {.rnr_retry = 7});
   }
-  static soft::queue_pair_wishes wishes(ibv_qp_type type) {
-    soft::queue_pair_wishes out;
+  static soft::requested_queue_pair request(ibv_qp_type type) {
+    soft::requested_queue_pair out;
     out.extended = true;
     out.type = type;
     return out;

@@ -59,7 +59,7 @@ error peer_is_something_else() {
   std::thread client(
       [&] { failed = connecting({.host = "127.0.0.1", .port = network_order(here.sin_port)}); });
   const unique_fd accepted(::accept4(server.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  peers::say(accepted, std::as_bytes(std::span("220 ftp.example.org ready\r\n")));
+  peers::send_bytes(accepted, std::as_bytes(std::span("220 ftp.example.org ready\r\n")));
   client.join();
   return *std::move(failed);
 }

@@ -22,6 +22,20 @@ error from_failures(std::span<const operation_result> failures) {
   return with_failures(failures.front().error(), failures.subspan(1));
 }
 
+held_sinks& held_sinks::operator=(held_sinks&& other) noexcept {
+  if (this == &other) return *this;
+  std::destroy_at(this);
+  switch (other.kind_) {
+    case kind::none:
+      return *std::construct_at(this);
+    case kind::one:
+      return *std::construct_at(this, std::move(other.one_));
+    case kind::list:
+      return *std::construct_at(this, std::move(other.list_));
+  }
+  __builtin_unreachable();
+}
+
 }  // namespace detail
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): link() sets before_ and behind_
@@ -43,15 +57,15 @@ scoped_operation::scoped_operation(operation_scope& scope,
 
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    sink&& into, std::source_location posted)
-    : scope_(&scope), sinks_(std::in_place_type<sink>, std::move(into)) {
-  what.in = std::span(&std::get<sink>(sinks_), 1);
+    : scope_(&scope), sinks_(std::move(into)) {
+  what.in = std::span(sinks_.one(), 1);
   post(what, posted);
 }
 
 scoped_operation::scoped_operation(operation_scope& scope, detail::operation_description what,
                                    std::vector<sink>&& into, std::source_location posted)
-    : scope_(&scope), sinks_(std::in_place_type<std::vector<sink>>, std::move(into)) {
-  what.in = std::get<std::vector<sink>>(sinks_);
+    : scope_(&scope), sinks_(std::move(into)) {
+  what.in = *sinks_.list();
   post(what, posted);
 }
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
@@ -144,7 +158,7 @@ std::vector<sink> scoped_operation::take_sinks() {
   VERBENA_ASSERT(ended,
                  "take_sinks() of an operation in flight: call it after poll() or wait() has "
                  "returned a result");
-  auto* const several = std::get_if<std::vector<sink>>(&sinks_);
+  std::vector<sink>* const several = sinks_.list();
   return several != nullptr ? std::move(*several) : std::vector<sink>();
 }
 

@@ -9,13 +9,13 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/channel/abort_at.hpp"
 #include "verbena/channel/detail/channel_core.hpp"
+#include "verbena/channel/detail/held_sinks.hpp"
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
@@ -171,7 +171,7 @@ class [[nodiscard(
   // Neighbours in the list of completed operations that were not inspected; valid only inside it.
   scoped_operation* before_;
   scoped_operation* behind_;
-  std::variant<std::monostate, sink, std::vector<sink>> sinks_;
+  detail::held_sinks sinks_;
 };
 
 /// Posts operations that complete before the scope ends. channel::scope() and
@@ -299,7 +299,7 @@ scoped_operation::scoped_operation(operation_scope& scope, detail::operation_kin
                                    place_of_post posted) noexcept
     : operation_waiter{.result = detail::channel_core::hope(posted.at())},
       scope_(&scope),
-      sinks_(std::in_place_type<sink>, std::move(into)) {
+      sinks_(std::move(into)) {
   begin(kind, posted);
 }
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
@@ -376,7 +376,7 @@ void scoped_operation::begin(detail::operation_kind kind, place_of_post posted) 
   VERBENA_ASSERT(ended,
                  "take_sink() of an operation in flight: call it after poll() or wait() has "
                  "returned a result");
-  auto* const one = std::get_if<sink>(&sinks_);
+  sink* const one = sinks_.one();
   return one != nullptr ? std::move(*one) : sink();
 }
 

@@ -141,6 +141,16 @@ result<address_vector> protection_domain::sender_address(
   return way_back(*this, from, port, header);
 }
 
+result<address_vector> protection_domain::sender_address(const completion& received,
+                                                         port_number port) const {
+  return sender_address(received, port, std::nullopt);
+}
+
+result<address_vector> protection_domain::sender_address(const lazy_completion& received,
+                                                         port_number port) const {
+  return sender_address(received, port, std::nullopt);
+}
+
 address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd, ownership owner) {
   VERBENA_ASSERT(native != nullptr, "address_handle::adopt() was called with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),

@@ -109,8 +109,13 @@ std::string_view describe(async_event_kind kind) noexcept {
 
 async_event::async_event(const ibv_async_event& pending, std::string_view device)
     : native_(pending), object_(object_of(pending, kind(), device)) {
-  if (is_about_a(subject::queue_pair, kind()) && pending.element.qp != nullptr)
+  has_queue_pair_ = is_about_a(subject::queue_pair, kind()) && pending.element.qp != nullptr;
+  if (has_queue_pair_)
     queue_pair_ = queue_pair_number(pending.element.qp->qp_num & queue_pair_number::max);
+}
+
+std::optional<queue_pair_number> async_event::queue_pair() const noexcept {
+  return has_queue_pair_ ? std::optional(queue_pair_) : std::nullopt;
 }
 
 std::optional<port_number> async_event::port() const noexcept {

@@ -83,7 +83,7 @@ class async_event {
   /// CLIENT_REREGISTER; `nullopt` for other kinds.
   [[nodiscard]] std::optional<port_number> port() const noexcept;
   /// Returns the number of the queue pair; `nullopt` for events of other objects.
-  [[nodiscard]] std::optional<queue_pair_number> queue_pair() const noexcept { return queue_pair_; }
+  [[nodiscard]] std::optional<queue_pair_number> queue_pair() const noexcept;
   /// Returns the name of the object: `queue pair 0x11 on soft0`, `port 1 of soft0`, `soft0`.
   [[nodiscard]] const std::string& object() const noexcept { return object_; }
 
@@ -103,7 +103,8 @@ class async_event {
   [[nodiscard]] bool is_about(const ibv_srq* queue) const noexcept;
 
   ibv_async_event native_;
-  std::optional<queue_pair_number> queue_pair_;
+  queue_pair_number queue_pair_;
+  bool has_queue_pair_ = false;
   std::string object_;
 };
 

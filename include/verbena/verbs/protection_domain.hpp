@@ -193,14 +193,21 @@ class protection_domain : public handle<detail::protection_domain_state> {
   /// GID of the port; otherwise those of context::gid_table().
   [[nodiscard]] result<address_vector> sender_address(
       const completion& received, port_number port,
-      const std::optional<global_route_header>& header = {}) const;
+      const std::optional<global_route_header>& header) const;
+  /// Returns the address for a reply to a datagram without a GRH. Errors: as with a header.
+  [[nodiscard]] result<address_vector> sender_address(const completion& received,
+                                                      port_number port) const;
   /// Returns the address for a reply to the datagram of the current completion of a lazy_poll.
   ///
   /// On InfiniBand the completion queue needs the fields source_lid, service_level and
   /// destination_path_bits. Errors: those for a completion, and those of context::query_port().
   [[nodiscard]] result<address_vector> sender_address(
       const lazy_completion& received, port_number port,
-      const std::optional<global_route_header>& header = {}) const;
+      const std::optional<global_route_header>& header) const;
+  /// Returns the address for a reply to the datagram of the current completion of a lazy_poll,
+  /// which has no GRH. Errors: as with a header.
+  [[nodiscard]] result<address_vector> sender_address(const lazy_completion& received,
+                                                      port_number port) const;
 
   /// Deallocates the domain: ibv_dealloc_pd(3). If copies or objects made from it exist, or if the
   /// verb fails, returns the domain with the error.

@@ -39,7 +39,7 @@ struct reliability {
 
   /// Returns `rnr_retry_count`, or `default_rnr_retry_count` if it is not set.
   [[nodiscard]] constexpr std::uint8_t rnr_retries() const noexcept {
-    return rnr_retry_count.value_or(default_rnr_retry_count);
+    return rnr_retry_count ? *rnr_retry_count : default_rnr_retry_count;
   }
 
   friend bool operator==(const reliability&, const reliability&) noexcept = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// XXH3 of a file while it passes.
+// The XXH3 checksum of a file, computed chunk by chunk.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace rcopy {
 
-/// XXH3, 128 bits: finds every accident, not a forger. Threads: one thread at a time.
+/// Computes XXH3 with 128 bits, which detects errors, not deliberate changes. Threads: one thread
+/// at a time.
 class running_checksum {
  public:
   running_checksum();
@@ -20,7 +21,7 @@ class running_checksum {
   running_checksum& operator=(const running_checksum&) = delete;
 
   void add(std::span<const std::byte> bytes) noexcept;
-  /// Of all that was added, in the canonical order of bytes (as `xxhsum -H2` prints it).
+  /// Returns the checksum of all added bytes in canonical byte order, as printed by `xxhsum -H2`.
   [[nodiscard]] checksum value() const noexcept;
 
  private:

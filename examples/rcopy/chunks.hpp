@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How chunks of a file cross, by whatever means: chunks_rdma.hpp, chunks_tcp.hpp.
+// The interface for the transfer of chunks, implemented by chunks_rdma.hpp and chunks_tcp.hpp.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rcopy {
 
-/// The sending end. Threads: one thread at a time.
+/// Sends the chunks of a file. Threads: one thread at a time.
 class chunk_sender {
  public:
   chunk_sender() = default;
@@ -17,15 +17,15 @@ class chunk_sender {
   chunk_sender& operator=(const chunk_sender&) = delete;
   virtual ~chunk_sender() = default;
 
-  /// Room for one chunk; waits until there is some. Valid until send().
-  [[nodiscard]] virtual verbena::result<std::span<std::byte>> room() = 0;
-  /// Sends the first `bytes` of the room.
+  /// Waits for a free buffer for one chunk. The buffer is valid until send().
+  [[nodiscard]] virtual verbena::result<std::span<std::byte>> next_buffer() = 0;
+  /// Sends the first `bytes` of the buffer.
   [[nodiscard]] virtual verbena::result<void> send(std::size_t bytes) = 0;
-  /// Waits until all of it has crossed.
+  /// Waits until the receiver has received all chunks.
   [[nodiscard]] virtual verbena::result<void> finish() = 0;
 };
 
-/// The receiving end. Threads: one thread at a time.
+/// Receives the chunks of a file. Threads: one thread at a time.
 class chunk_receiver {
  public:
   chunk_receiver() = default;
@@ -33,11 +33,11 @@ class chunk_receiver {
   chunk_receiver& operator=(const chunk_receiver&) = delete;
   virtual ~chunk_receiver() = default;
 
-  /// Waits for the next chunk, which must have `bytes` bytes. Valid until give_back().
+  /// Waits for the next chunk, which must have `bytes` bytes. The chunk is valid until release().
   [[nodiscard]] virtual verbena::result<std::span<const std::byte>> next(std::size_t bytes) = 0;
-  /// Lets the sender use the chunk's room again, now or a few chunks later.
-  [[nodiscard]] virtual verbena::result<void> give_back() = 0;
-  /// Acknowledges the whole file to the sender, after the last chunk.
+  /// Releases the chunk. The sender may be informed only after several chunks.
+  [[nodiscard]] virtual verbena::result<void> release() = 0;
+  /// Acknowledges all chunks to the sender. Call it after the last chunk.
   [[nodiscard]] virtual verbena::result<void> finish() = 0;
 };
 

@@ -10,13 +10,13 @@ namespace {
 using verbena::error;
 using verbena::result;
 
-error out_of_turn(const conversation& with, std::string_view what) {
+error protocol_error(const conversation& with, std::string_view what) {
   return error::protocol("copy", with.peer.peer(), std::string("the peer sent ").append(what));
 }
 
 }  // namespace
 
-result<std::span<std::byte>> rdma_sender::room() {
+result<std::span<std::byte>> rdma_sender::next_buffer() {
   while (sent_ - std::min(completed_, credited_) >= flow_.window) VERBENA_TRY_VOID(take_next());
   return side_.bytes(sent_);
 }
@@ -40,10 +40,10 @@ result<void> rdma_sender::take_next() {
   return {};
 }
 
-result<void> rdma_sender::take_credit(note received) {
+result<void> rdma_sender::take_credit(control_message received) {
   const std::uint32_t more = received.number - static_cast<std::uint32_t>(credited_);
   if (more == 0 || more > sent_ - credited_)
-    return out_of_turn(with_, "a credit for chunks that were not sent");
+    return protocol_error(with_, "a credit for chunks that were not sent");
   credited_ += more;
   return {};
 }
@@ -53,27 +53,27 @@ result<std::span<const std::byte>> rdma_receiver::next(std::size_t bytes) {
   const auto [number, length] = arrived_.front();
   arrived_.pop_front();
   if (number != static_cast<std::uint32_t>(received_) || length != bytes)
-    return out_of_turn(with_, "a chunk out of turn or of the wrong length");
+    return protocol_error(with_, "a chunk with an unexpected number or length");
   return std::span<const std::byte>(side_.bytes(received_).first(bytes));
 }
 
-result<void> rdma_receiver::give_back() {
+result<void> rdma_receiver::release() {
   ++received_;
-  // Each credit wakes the sender: one for a quarter of the ring keeps it just as busy.
-  if (received_ - announced_ < std::max<std::uint64_t>(1, flow_.window / 4U)) return {};
+  // Each credit wakes the sender. One credit per quarter of the ring does not reduce throughput.
+  if (received_ - last_credit_ < std::max<std::uint64_t>(1, flow_.window / 4U)) return {};
   return send_credit();
 }
 
 result<void> rdma_receiver::finish() {
-  if (announced_ == received_) return {};
+  if (last_credit_ == received_) return {};
   return send_credit();
 }
 
 result<void> rdma_receiver::send_credit() {
   while (credits_in_flight_ >= flow_.window) VERBENA_TRY_VOID(take_next());
-  if (auto posted = side_.send_note({.number = static_cast<std::uint32_t>(received_)}); !posted)
+  if (auto posted = side_.send_message({.number = static_cast<std::uint32_t>(received_)}); !posted)
     return cause_of(std::move(posted).error(), with_);
-  announced_ = received_;
+  last_credit_ = received_;
   ++credits_in_flight_;
   return {};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Chunks by RDMA: the sender writes each chunk into the receiver's registered memory, and sends a
-// note behind it that it is there. The receiver gives room back with a note of how many chunks it
-// has taken so far. Both sides keep a ring of `window` chunks.
+// Transfer of chunks by RDMA. The sender writes each chunk to the receiver's registered memory and
+// then sends a control message with its number and length. The receiver returns credits in a
+// control message with the number of chunks that it has processed. Each side has a ring of `window`
+// chunks.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +22,18 @@ class rdma_sender final : public chunk_sender {
   rdma_sender(rdma_side side, flow flow, const conversation& with)
       : side_(std::move(side)), flow_(flow), with_(with) {}
 
-  verbena::result<std::span<std::byte>> room() override;
+  verbena::result<std::span<std::byte>> next_buffer() override;
   verbena::result<void> send(std::size_t bytes) override;
   verbena::result<void> finish() override;
 
  private:
   verbena::result<void> take_next();
-  verbena::result<void> take_credit(note received);
+  verbena::result<void> take_credit(control_message received);
 
   rdma_side side_;
   flow flow_;
   conversation with_;
-  // Chunks posted, completed here, and taken by the receiver.
+  // Numbers of chunks: posted, completed on this side, and processed by the receiver.
   std::uint64_t sent_ = 0;
   std::uint64_t completed_ = 0;
   std::uint64_t credited_ = 0;
@@ -44,7 +45,7 @@ class rdma_receiver final : public chunk_receiver {
       : side_(std::move(side)), flow_(flow), with_(with) {}
 
   verbena::result<std::span<const std::byte>> next(std::size_t bytes) override;
-  verbena::result<void> give_back() override;
+  verbena::result<void> release() override;
   verbena::result<void> finish() override;
 
  private:
@@ -54,9 +55,9 @@ class rdma_receiver final : public chunk_receiver {
   rdma_side side_;
   flow flow_;
   conversation with_;
-  std::deque<note> arrived_;
+  std::deque<control_message> arrived_;
   std::uint64_t received_ = 0;
-  std::uint64_t announced_ = 0;  // what the last credit said of received_
+  std::uint64_t last_credit_ = 0;  // value of received_ in the last credit
   std::uint64_t credits_in_flight_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 using verbena::error;
 using verbena::result;
 
-error broken(int code, const char* call, const conversation& with) {
+error socket_error(int code, const char* call, const conversation& with) {
   return cause_of(error::from_errno(code, call, with.peer.peer()), with);
 }
 
@@ -25,9 +25,9 @@ result<void> tcp_sender::send(std::size_t bytes) {
     if (count > 0) {
       left = left.subspan(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      VERBENA_TRY_VOID(wait_for(with_, with_.peer.fd(), POLLOUT, with_.patience()));
+      VERBENA_TRY_VOID(wait_for(with_, with_.peer.fd(), POLLOUT, with_.timeout_from_now()));
     } else if (errno != EINTR) {
-      return broken(errno, "send", with_);
+      return socket_error(errno, "send", with_);
     }
   }
   return {};
@@ -41,12 +41,13 @@ result<std::span<const std::byte>> tcp_receiver::next(std::size_t bytes) {
     if (count > 0) {
       left = left.subspan(static_cast<std::size_t>(count));
     } else if (count == 0) {
-      return error::from_errno(ECONNRESET, "recv", with_.peer.peer(),
-                               "the peer closed the connection: it ended, was killed or gave up");
+      return error::from_errno(
+          ECONNRESET, "recv", with_.peer.peer(),
+          "the peer closed the connection: its process exited or cancelled the copy");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      VERBENA_TRY_VOID(wait_for(with_, with_.peer.fd(), POLLIN, with_.patience()));
+      VERBENA_TRY_VOID(wait_for(with_, with_.peer.fd(), POLLIN, with_.timeout_from_now()));
     } else if (errno != EINTR) {
-      return broken(errno, "recv", with_);
+      return socket_error(errno, "recv", with_);
     }
   }
   return std::span<const std::byte>(chunk);

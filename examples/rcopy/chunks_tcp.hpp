@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Chunks as plain bytes of the stream's socket, between its frames. For comparison.
+// Transfer of chunks as bytes of the bring-up stream's socket, between its frames, for comparison.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class tcp_sender final : public chunk_sender {
   tcp_sender(const conversation& with, std::size_t chunk_bytes)
       : with_(with), chunk_(chunk_bytes) {}
 
-  verbena::result<std::span<std::byte>> room() override { return std::span(chunk_); }
+  verbena::result<std::span<std::byte>> next_buffer() override { return std::span(chunk_); }
   verbena::result<void> send(std::size_t bytes) override;
   verbena::result<void> finish() override { return {}; }
 
@@ -31,7 +31,7 @@ class tcp_receiver final : public chunk_receiver {
       : with_(with), chunk_(chunk_bytes) {}
 
   verbena::result<std::span<const std::byte>> next(std::size_t bytes) override;
-  verbena::result<void> give_back() override { return {}; }
+  verbena::result<void> release() override { return {}; }
   verbena::result<void> finish() override { return {}; }
 
  private:

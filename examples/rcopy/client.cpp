@@ -20,7 +20,7 @@ using verbena::error;
 using verbena::result;
 using verbena::bringup::stream;
 
-/// The final message for the user.
+/// The values of the final message other than the result.
 struct report {
   const char* command;
   const copy_options& options;
@@ -48,7 +48,7 @@ void print_json(const report& about, const result<outcome>& made) {
   } else {
     json["error"] = one_line(made.error());
   }
-  // A name need not be UTF-8.
+  // A file name can contain bytes that are not UTF-8.
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
@@ -75,14 +75,14 @@ result<std::optional<verbena::context>> open_device(const copy_options& options)
   return std::optional(*std::move(opened));
 }
 
-/// A server that consented, and to what.
+/// The connection to a server that accepted the request, and its reply.
 struct agreement {
   stream server;
   rcopy::reply reply;
 };
 
-/// Connects, sends `wanted` and waits for the server's consent.
-result<agreement> ask(const copy_options& options, const request& wanted) {
+/// Connects, sends the request and waits for the server's reply.
+result<agreement> send_request(const copy_options& options, const request& wanted) {
   const auto until = verbena::deadline::after(options.timeout);
   VERBENA_TRY(auto server, stream::connect(options.server, until));
   VERBENA_TRY(const auto answer, server.exchange(encode(wanted), until));
@@ -90,7 +90,8 @@ result<agreement> ask(const copy_options& options, const request& wanted) {
   const bool within = agreed.flow.chunk_bytes <= wanted.flow.chunk_bytes &&
                       agreed.flow.window <= wanted.flow.window;
   if (!within)
-    return error::protocol("copy", server.peer(), "the server wants more at once than was offered");
+    return error::protocol("copy", server.peer(),
+                           "the server's chunk size or window exceeds the requested value");
   return agreement{.server = std::move(server), .reply = agreed};
 }
 
@@ -101,8 +102,8 @@ request request_for(operation what, const copy_options& options, std::string nam
           .name = std::move(name)};
 }
 
-way way_for(const copy_options& options, const reply& agreed,
-            const std::optional<verbena::context>& device) {
+transfer_parameters parameters_for(const copy_options& options, const reply& agreed,
+                                   const std::optional<verbena::context>& device) {
   return {.over = options.over,
           .side = side::client,
           .flow = agreed.flow,
@@ -123,14 +124,14 @@ result<outcome> put(const put_options& options, report& about) {
   if (device) about.device = device->name();
   auto wanted = request_for(operation::put, options.copy, about.name);
   wanted.file_bytes = file.size();
-  VERBENA_TRY(auto agreed, ask(options.copy, wanted));
+  VERBENA_TRY(auto agreed, send_request(options.copy, wanted));
 
   const interruption interrupted;
   const conversation with{
       .peer = agreed.server, .timeout = options.copy.timeout, .interrupted_fd = interrupted.fd()};
   progress shown(about.name, file.size(), display_of(options.copy));
-  const way by = way_for(options.copy, agreed.reply, device);
-  return send_file(file, by, with, shown);
+  const transfer_parameters parameters = parameters_for(options.copy, agreed.reply, device);
+  return send_file(file, parameters, with, shown);
 }
 
 result<outcome> get(const get_options& options, report& about) {
@@ -145,7 +146,7 @@ result<outcome> get(const get_options& options, report& about) {
   VERBENA_TRY(const auto device, open_device(options.copy));
   if (device) about.device = device->name();
   VERBENA_TRY(auto agreed,
-              ask(options.copy, request_for(operation::get, options.copy, about.name)));
+              send_request(options.copy, request_for(operation::get, options.copy, about.name)));
 
   const interruption interrupted;
   const conversation with{
@@ -156,8 +157,8 @@ result<outcome> get(const get_options& options, report& about) {
     return std::move(file).error();
   }
   progress shown(about.name, agreed.reply.file_bytes, display_of(options.copy));
-  const way by = way_for(options.copy, agreed.reply, device);
-  return receive_file(*std::move(file), agreed.reply.file_bytes, by, with, shown);
+  const transfer_parameters parameters = parameters_for(options.copy, agreed.reply, device);
+  return receive_file(*std::move(file), agreed.reply.file_bytes, parameters, with, shown);
 }
 
 }  // namespace

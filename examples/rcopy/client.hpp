@@ -6,7 +6,7 @@
 
 namespace rcopy {
 
-/// Each prints its outcome and returns the exit status.
+/// Runs the command, prints its result and returns the exit status.
 [[nodiscard]] int run(const put_options& options);
 [[nodiscard]] int run(const get_options& options);
 

@@ -14,19 +14,19 @@ using verbena::deadline;
 using verbena::error;
 using verbena::result;
 
-/// How long the rest of a peer's last words may take.
-constexpr auto last_words_timeout = std::chrono::seconds(1);
+/// The longest wait for the reason of a failure from the peer.
+constexpr auto reason_timeout = std::chrono::seconds(1);
 
-error what_the_peer_said(verbena::bringup::stream& peer) {
-  const auto said = peer.receive(deadline::after(last_words_timeout));
-  if (!said) return said.error();
-  return error::protocol("receive", peer.peer(), "the peer spoke before its turn");
+error error_from_peer(verbena::bringup::stream& peer) {
+  const auto received = peer.receive(deadline::after(reason_timeout));
+  if (!received) return received.error();
+  return error::protocol("receive", peer.peer(), "the peer sent an unexpected message");
 }
 
 }  // namespace
 
 result<void> wait_for(const conversation& with, int fd, short events, deadline until) {
-  // The peer is silent while data crosses, unless the data itself comes from its stream.
+  // The peer sends no message during the transfer, except data if `fd` is the stream.
   const bool data_from_peer = fd == with.peer.fd() && (events & POLLIN) != 0;
   while (true) {
     std::array<pollfd, 3> entries{pollfd{with.interrupted_fd, POLLIN, 0},
@@ -36,21 +36,21 @@ result<void> wait_for(const conversation& with, int fd, short events, deadline u
     if (ready < 0 && errno != EINTR) return error::from_errno(errno, "poll", with.peer.peer());
     if (ready == 0 && until.expired())
       return error::timed_out("copy", with.peer.peer(),
-                              "nothing moved for " + std::to_string(with.timeout.count()) +
-                                  " ms: the peer hangs, or --timeout is too short");
+                              "no progress for " + std::to_string(with.timeout.count()) +
+                                  " ms: check the peer, or raise --timeout");
     if (ready <= 0) continue;
-    // Received messages come first: a complete copy was not interrupted.
+    // The events of `fd` have priority, so that a complete copy is not reported as interrupted.
     if (entries[2].revents != 0) return {};
     if (entries[0].revents != 0)
-      return error::from_errno(EINTR, "copy", with.peer.peer(), "it was interrupted");
-    return what_the_peer_said(with.peer);
+      return error::from_errno(EINTR, "copy", with.peer.peer(), "a signal interrupted the copy");
+    return error_from_peer(with.peer);
   }
 }
 
 error cause_of(error symptom, const conversation& with) {
   pollfd entry{with.peer.fd(), POLLIN, 0};
-  const auto milliseconds = std::chrono::milliseconds(last_words_timeout).count();
-  if (::poll(&entry, 1, static_cast<int>(milliseconds)) > 0) return what_the_peer_said(with.peer);
+  const auto milliseconds = std::chrono::milliseconds(reason_timeout).count();
+  if (::poll(&entry, 1, static_cast<int>(milliseconds)) > 0) return error_from_peer(with.peer);
   return symptom;
 }
 
@@ -61,9 +61,9 @@ result<std::vector<std::byte>> next_message(const conversation& with, deadline u
 
 void refuse(const conversation& with, std::string_view reason) {
   with.peer.refuse(reason);
-  // Closing while bytes are on their way here would turn the close into a reset, which can overtake
-  // the reason: wait for the peer to close first, but not for long.
-  const auto until = deadline::after(last_words_timeout);
+  // If unread bytes arrive after the close, TCP resets the connection and the peer can lose the
+  // reason. The call therefore waits until the peer closes, for a limited time.
+  const auto until = deadline::after(reason_timeout);
   std::array<std::byte, 4096> unread;
   while (verbena::wait_for_fd(with.peer.fd(), POLLIN, until).value_or(false))
     if (::recv(with.peer.fd(), unread.data(), unread.size(), 0) <= 0) break;

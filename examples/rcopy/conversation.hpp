@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The stream to the peer while data crosses: silent, unless the peer gives up or ends.
+// The bring-up stream during the transfer of data. A message or the end of the stream is an error
+// of the peer, unless the data itself is sent on the stream.
 #pragma once
 
 #include <chrono>
@@ -13,26 +14,28 @@
 
 namespace rcopy {
 
-/// The events that a transfer waits for besides its data. Does not own the stream. Threads: one
-/// thread at a time.
+/// The stream, timeout and interruption of one copy. Does not own the stream. Threads: one thread
+/// at a time.
 struct conversation {
   verbena::bringup::stream& peer;
   std::chrono::milliseconds timeout;
-  int interrupted_fd = -1;  ///< readable when the user wants to stop; -1: not interruptible
+  int interrupted_fd = -1;  ///< readable after SIGINT or SIGTERM; -1: not interruptible
 
-  [[nodiscard]] verbena::deadline patience() const { return verbena::deadline::after(timeout); }
+  [[nodiscard]] verbena::deadline timeout_from_now() const {
+    return verbena::deadline::after(timeout);
+  }
 };
 
-/// Waits until `fd` has one of `events`. Errors: the peer gave up (its words), ended, or broke the
-/// protocol; the user interrupted; nothing happened until `until`.
+/// Waits until `fd` has one of `events`. Errors: the peer cancelled the copy (with its reason),
+/// closed the stream or violated the protocol; the user interrupted the copy; `until` has expired.
 [[nodiscard]] verbena::result<void> wait_for(const conversation& with, int fd, short events,
                                              verbena::deadline until);
 
-/// Why the data stopped with `symptom`: what the peer has said about it if it did so, or that it
-/// ended; otherwise the symptom itself.
+/// Returns the cause of a failed transfer. If the peer sent a reason or closed the stream, returns
+/// an error with this cause. Otherwise returns `symptom`. Blocks for a second at most.
 [[nodiscard]] verbena::error cause_of(verbena::error symptom, const conversation& with);
 
-/// The peer's next blob. Errors: as wait_for() and stream::receive().
+/// Receives the peer's next blob. Errors: those of wait_for() and stream::receive().
 [[nodiscard]] verbena::result<std::vector<std::byte>> next_message(const conversation& with,
                                                                    verbena::deadline until);
 

@@ -23,27 +23,27 @@ using verbena::error;
 using verbena::result;
 using verbena::unique_fd;
 
-constexpr mode_t new_file_mode = 0666;  // as the umask has it
+constexpr mode_t new_file_mode = 0666;  // reduced by the umask
 
 std::string remedy_of(int code) {
   switch (code) {
     case ENOENT:
-      return "there is no such file: check the name";
+      return "the file or directory does not exist: check the name";
     case ELOOP:
-      return "it is a symbolic link, which is not followed: name the file itself";
+      return "it is a symbolic link, which rcopy does not follow: use the name of its target";
     case ENOTDIR:
       return "it is not a directory";
     case EISDIR:
       return "it is a directory: rename it, or copy under another name";
     case EACCES:
     case EPERM:
-      return "this user may not: check the permissions";
+      return "the user lacks the permission: check owner and mode";
     case ENOSPC:
       return "the disk is full: free some space and try again";
     case EDQUOT:
       return "the disk quota is used up: free some space and try again";
     case EFBIG:
-      return "the file is larger than is allowed here (ulimit -f, or the file system)";
+      return "the file exceeds the size limit of the process (ulimit -f) or of the file system";
     case EROFS:
       return "the file system is mounted read-only";
     case EMFILE:
@@ -68,7 +68,7 @@ struct close_listing {
   void operator()(DIR* listing) const noexcept { ::closedir(listing); }
 };
 
-/// Returns whether the lock is free. The lock ends with the process that holds it.
+/// Returns whether no process holds the lock. The kernel releases the lock when a process ends.
 bool is_stale(int directory, const char* name) {
   const unique_fd file(::openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
@@ -87,7 +87,7 @@ void directory::remove_stale_temporaries() const {
   if (!again) return;
   const std::unique_ptr<DIR, close_listing> listing(::fdopendir(again.get()));
   if (!listing) return;
-  static_cast<void>(again.release());  // the listing closes it
+  static_cast<void>(again.release());  // closed by closedir()
   std::vector<std::string> stale;
   while (const dirent* entry = ::readdir(listing.get())) {
     const std::string_view name(entry->d_name);
@@ -113,10 +113,10 @@ result<outgoing_file> outgoing_file::from(unique_fd fd, std::string path) {
   struct stat status{};
   if (::fstat(fd.get(), &status) != 0) return file_error(errno, "fstat", path);
   if (!S_ISREG(status.st_mode))
-    return error::invalid_argument("open", path,
-                                   S_ISDIR(status.st_mode)
-                                       ? "it is a directory: copy its files one by one"
-                                       : "it is not a regular file, which is all that is copied");
+    return error::invalid_argument(
+        "open", path,
+        S_ISDIR(status.st_mode) ? "it is a directory: copy its files individually"
+                                : "it is not a regular file: rcopy copies only regular files");
   ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // advice only
   return outgoing_file(std::move(fd), std::move(path), static_cast<std::uint64_t>(status.st_size));
 }
@@ -127,8 +127,9 @@ result<void> outgoing_file::read(std::span<std::byte> into) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return file_error(errno, "read", path_);
     if (count == 0)
-      return error::from_errno(EIO, "read", path_,
-                               "it became shorter while it was copied: copy it when it is at rest");
+      return error::from_errno(
+          EIO, "read", path_,
+          "the file became shorter during the copy: copy it while no process changes it");
     into = into.subspan(static_cast<std::size_t>(count));
   }
   return {};
@@ -140,7 +141,7 @@ result<incoming_file> incoming_file::create(const directory& where, std::string 
   struct stat there{};
   if (::fstatat(where.fd(), made.name_.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
       S_ISDIR(there.st_mode))
-    return made.failed(EISDIR, "create");  // better now than after the whole copy
+    return made.failed(EISDIR, "create");  // rename(2) would fail only after the whole copy
   VERBENA_TRY_VOID(made.open_temporary());
   VERBENA_TRY_VOID(made.reserve(size));
   return made;
@@ -164,8 +165,8 @@ error incoming_file::failed(int code, const char* call) const {
 result<void> incoming_file::open_temporary() {
   fd_.reset(::openat(where_->fd(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, new_file_mode));
   if (!fd_ && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    // A file system without nameless files: the temporary one has a name, and goes with us, or is
-    // removed by remove_stale_temporaries() at the next start.
+    // The file system does not support O_TMPFILE. The temporary file has a name. The destructor or,
+    // if the process is killed, remove_stale_temporaries() removes it.
     temporary_ = new_temporary_name();
     fd_.reset(::openat(where_->fd(), temporary_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC,
                        new_file_mode));
@@ -182,7 +183,7 @@ result<void> incoming_file::reserve(std::uint64_t size) {
   do {
     code = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size)) == 0 ? 0 : errno;
   } while (code == EINTR);
-  // Without reservation a full disk is noticed by write().
+  // If the file system cannot reserve space, write() reports a full disk.
   if (code != 0 && code != EOPNOTSUPP && code != ENOSYS) return failed(code, "fallocate");
   return {};
 }
@@ -201,7 +202,7 @@ result<void> incoming_file::write(std::span<const std::byte> bytes) {
 result<void> incoming_file::link_temporary() {
   if (!temporary_.empty()) return {};
   auto name = new_temporary_name();
-  // By /proc as open(2) has it; without /proc by the descriptor, which needs a capability.
+  // open(2) describes the link by /proc. Without /proc, AT_EMPTY_PATH requires CAP_DAC_READ_SEARCH.
   const auto link = "/proc/self/fd/" + std::to_string(fd_.get());
   if (::linkat(AT_FDCWD, link.c_str(), where_->fd(), name.c_str(), AT_SYMLINK_FOLLOW) != 0 &&
       ::linkat(fd_.get(), "", where_->fd(), name.c_str(), AT_EMPTY_PATH) != 0)

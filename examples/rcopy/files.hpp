@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files at both ends of a copy. A file that is received gets its name only when it is complete:
-// until then it has none (O_TMPFILE), so that whatever ends the process, nothing is left behind.
+// The files of a copy. A received file has no name (O_TMPFILE) until it is complete. If the process
+// ends before, the kernel removes the file.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class directory {
  public:
   [[nodiscard]] static verbena::result<directory> open(const std::string& path);
 
-  /// Removes temporary files that a killed process left between completing a file and giving it its
-  /// name. Those of living processes are locked, and are left alone.
+  /// Removes the temporary files of processes that were killed before they renamed the file.
+  /// Temporary files of running processes are locked and remain.
   void remove_stale_temporaries() const;
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
@@ -34,12 +34,12 @@ class directory {
   std::string path_;
 };
 
-/// A file that is being sent. Threads: one thread at a time.
+/// A regular file that is read sequentially. Threads: one thread at a time.
 class outgoing_file {
  public:
-  /// Opens a path of the user's.
+  /// Opens a path from the command line.
   [[nodiscard]] static verbena::result<outgoing_file> open(const std::string& path);
-  /// Opens a plain name in `where`; symbolic links are not followed.
+  /// Opens a file of the directory `where`. Does not follow symbolic links.
   [[nodiscard]] static verbena::result<outgoing_file> open_in(const directory& where,
                                                               const std::string& name);
 
@@ -57,22 +57,22 @@ class outgoing_file {
   std::uint64_t size_;
 };
 
-/// A file that is being received. Dropped before store() it leaves nothing behind, and a file that
-/// has the name already stays as it was. Threads: one thread at a time.
+/// A new file that gets its name by store(). If it is destroyed before store(), no file remains,
+/// and an existing file of the name is unchanged. Threads: one thread at a time.
 class incoming_file {
  public:
-  /// Reserves `size` bytes for a file that is to be called `name` in `where`, which must outlive
-  /// it. Errors: ENOSPC and the like, with a remedy.
+  /// Creates a file of `size` reserved bytes for the name `name` in `where`, which must outlive the
+  /// file. Errors: those of open(2) and fallocate(2), for example ENOSPC.
   [[nodiscard]] static verbena::result<incoming_file> create(const directory& where,
                                                              std::string name, std::uint64_t size);
   incoming_file(incoming_file&& other) noexcept;
   incoming_file& operator=(incoming_file&&) = delete;
   ~incoming_file();
 
-  /// Appends.
+  /// Appends the bytes.
   [[nodiscard]] verbena::result<void> write(std::span<const std::byte> bytes);
-  /// Makes the content durable and puts the file in its place, over whatever file is there. Blocks
-  /// until the disk has it.
+  /// Flushes the content to disk and gives the file its name. Replaces an existing file. Blocks
+  /// until both are on disk.
   [[nodiscard]] verbena::result<void> store();
 
  private:
@@ -86,7 +86,7 @@ class incoming_file {
   const directory* where_;
   std::string name_;
   verbena::unique_fd fd_;
-  std::string temporary_;  // the name that is to be removed; empty: it has none
+  std::string temporary_;  // removed by the destructor; empty: the file has no name
   std::uint64_t written_ = 0;
 };
 

@@ -15,11 +15,10 @@ namespace {
 
 constexpr std::array<int, 2> signals = {SIGINT, SIGTERM};
 
-// Written before the handler is installed and after it is removed; a handler has no other way to
-// reach anything.
+// Changed only while no handler is installed. A signal handler can access only global variables.
 volatile int event = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-void remember(int /*signal*/) {
+void write_event(int /*signal*/) {
   const int saved = errno;
   const std::uint64_t one = 1;
   static_cast<void>(!::write(event, &one, sizeof one));
@@ -30,10 +29,10 @@ void remember(int /*signal*/) {
 
 interruption::interruption() {
   event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (event < 0) return;  // then the signals end the program at once, as they do by default
+  if (event < 0) return;  // the signals keep their default action, which ends the program
   for (const int signal : signals) {
     struct sigaction action{};
-    action.sa_handler = remember;
+    action.sa_handler = write_event;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(signal, &action, nullptr);
   }

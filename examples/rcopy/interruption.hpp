@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// SIGINT and SIGTERM as something that can be waited for.
+// SIGINT and SIGTERM as a file descriptor for poll(2).
 #pragma once
 
 namespace rcopy {
 
-/// While it lives, the first SIGINT or SIGTERM makes fd() readable, for good; the second ends the
-/// program. At most one lives at a time. Threads: fd() may be waited on by all.
+/// Makes fd() readable after the first SIGINT or SIGTERM. The descriptor remains readable. The
+/// second signal ends the program. At most one object may exist at a time. Threads: several threads
+/// may wait for fd().
 class interruption {
  public:
   interruption();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// rcopy: copies files between two processes by RDMA. `rcopy --help` says how.
+// rcopy: copies files between two processes by RDMA. `rcopy --help` describes the commands.
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -10,11 +10,11 @@
 #include "examples/rcopy/server.hpp"
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error value
+  std::signal(SIGXFSZ, SIG_IGN);  // write(2) then returns EFBIG at the limit of the file size
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const auto asked = rcopy::read_command_line(argc, argv);
-    return std::visit([](const auto& options) { return rcopy::run(options); }, asked);
+    const auto command = rcopy::read_command_line(argc, argv);
+    return std::visit([](const auto& options) { return rcopy::run(options); }, command);
   } catch (const std::exception& problem) {
     std::cerr << "rcopy: " << problem.what() << '\n';
     return 1;

@@ -20,7 +20,7 @@ std::string check_address(const std::string& text) {
 }
 
 void add_timeout(CLI::App& app, raw_options& raw) {
-  app.add_option("--timeout", raw.timeout_seconds, "Give up when nothing has moved for so long")
+  app.add_option("--timeout", raw.timeout_seconds, "Fail after this time without progress")
       ->check(CLI::Range(0.1, 86400.0).description(""))
       ->type_name("SECONDS")
       ->capture_default_str();
@@ -29,51 +29,51 @@ void add_timeout(CLI::App& app, raw_options& raw) {
 void add_copy_options(CLI::App& app, copy_options& copy, raw_options& raw) {
   static const std::map<std::string, transport> transports = {
       {"rdma", transport::rdma}, {"cm", transport::cm}, {"tcp", transport::tcp}};
-  app.add_option("SERVER", raw.server, "Where `rcopy serve` runs: HOST or HOST:PORT")
+  app.add_option("SERVER", raw.server, "Address of `rcopy serve`: HOST or HOST:PORT")
       ->required()
       ->type_name("")
       ->check(CLI::Validator(check_address, "", "address"));
   app.add_option("--over", copy.over,
-                 "rdma (default); cm: rdma that is connected by rdma_cm,\n"
-                 "as iWARP needs it; tcp: without RDMA, to compare")
+                 "rdma (default); cm: RDMA, connected by rdma_cm, required\n"
+                 "for iWARP; tcp: without RDMA, for comparison")
       ->transform(CLI::CheckedTransformer(transports, CLI::ignore_case).description(""))
-      ->type_name("WAY");
-  app.add_option("--device", copy.device, "RDMA device (default: hardware, else soft0)")
+      ->type_name("TRANSPORT");
+  app.add_option("--device", copy.device, "RDMA device (default: an adapter, else soft0)")
       ->type_name("NAME");
   app.add_option("--chunk", copy.chunk_bytes, "Bytes per RDMA write, 4K to 16M (default 1M)")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->check(CLI::Range(smallest_chunk, largest_chunk).description(""))
       ->type_name("BYTES");
-  app.add_option("--window", copy.window, "Chunks under way at once, 1 to 64")
+  app.add_option("--window", copy.window, "Chunks in flight, 1 to 64")
       ->check(CLI::Range(std::uint16_t{1}, largest_window).description(""))
       ->type_name("N")
       ->capture_default_str();
   add_timeout(app, raw);
   app.add_flag("--quiet,-q", copy.quiet, "Show no progress");
-  app.add_flag("--json", copy.json, "Print the outcome as one JSON object");
+  app.add_flag("--json", copy.json, "Print the result as one JSON object");
 }
 
 void add_serve(CLI::App& app, serve_options& serve, raw_options& raw) {
   app.add_option("DIR", serve.directory, "The directory to copy from and to")
       ->required()
       ->type_name("");
-  app.add_option("--port", serve.at.port, "TCP port to meet clients at; 0: any free one")
+  app.add_option("--port", serve.at.port, "TCP port to listen at; 0: any free port")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--bind", serve.at.host,
-                 "Address to listen at. 0.0.0.0 or :: lets other hosts in;\n"
-                 "whoever gets in can read and replace the files in DIR")
+                 "Address to listen at. With 0.0.0.0 or ::, each host that\n"
+                 "reaches the port can read and replace the files in DIR")
       ->type_name("ADDR")
       ->capture_default_str();
-  app.add_option("--device", serve.device, "RDMA device (default: hardware, else soft0)")
+  app.add_option("--device", serve.device, "RDMA device (default: an adapter, else soft0)")
       ->type_name("NAME");
   app.add_option("--max-clients", serve.max_clients,
-                 "Clients served at once; others wait half of --timeout")
+                 "Concurrent clients; others wait half of --timeout")
       ->check(CLI::Range(1, 1000).description(""))
       ->type_name("N")
       ->capture_default_str();
   add_timeout(app, raw);
-  app.add_flag("--quiet,-q", serve.quiet, "Print failures only");
+  app.add_flag("--quiet,-q", serve.quiet, "Print only errors");
 }
 
 std::chrono::milliseconds to_timeout(const raw_options& raw) {
@@ -111,7 +111,7 @@ command read_command_line(int argc, char** argv) {
       "Example, in two terminals:\n"
       "  rcopy serve /tmp/inbox\n"
       "  rcopy put big.iso localhost\n"
-      "Exit status: 0 done, 1 failed, 2 wrong usage.");
+      "Exit status: 0 success, 1 failure, 2 invalid command line.");
   app.require_subcommand(1);
   app.get_formatter()->column_width(24);
 
@@ -124,12 +124,12 @@ command read_command_line(int argc, char** argv) {
   auto& putting = *app.add_subcommand("put", "Copy a file to a server");
   putting.add_option("FILE", put.file, "The file to copy")->required()->type_name("");
   add_copy_options(putting, put.copy, raw);
-  putting.add_option("--name", put.name, "Its name on the server (default: that of FILE)")
+  putting.add_option("--name", put.name, "Name on the server (default: the name of FILE)")
       ->type_name("NAME");
   auto& getting = *app.add_subcommand("get", "Copy a file from a server");
   getting.add_option("NAME", get.name, "The file's name on the server")->required()->type_name("");
   add_copy_options(getting, get.copy, raw);
-  getting.add_option("--output,-o", get.output, "Where to put it (default: ./NAME)")
+  getting.add_option("--output,-o", get.output, "Path of the copy (default: ./NAME)")
       ->type_name("FILE");
 
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the command line asks for.
+// The options of the command line.
 #pragma once
 
 #include <chrono>
@@ -16,23 +16,23 @@ inline constexpr std::uint16_t default_port = 7470;
 inline constexpr std::uint32_t smallest_chunk = 4096;
 inline constexpr std::uint32_t largest_chunk = 16U << 20;
 inline constexpr std::uint16_t largest_window = 64;
-/// Limit of the memory that one transfer registers on each side: window times chunk.
+/// Limit of the memory that each side registers for one copy: window times chunk size.
 inline constexpr std::size_t largest_buffer = std::size_t{64} << 20;
 
-/// How the data crosses: by RDMA, whose queue pairs meet by the conversation (`rdma`) or in the
-/// connection manager (`cm`); plainly by the conversation's socket (`tcp`).
+/// The transport of the data. `rdma`: RDMA, connected by a handshake on the bring-up stream. `cm`:
+/// RDMA, connected by the connection manager. `tcp`: the socket of the bring-up stream.
 enum class transport : std::uint8_t { rdma = 1, tcp = 2, cm = 3 };
 
-/// As the command line has it.
+/// Returns the name of the transport on the command line.
 [[nodiscard]] const char* name_of(transport over);
 
-/// Options of both commands that copy.
+/// Options of `put` and `get`.
 struct copy_options {
   verbena::bringup::address server;
   transport over = transport::rdma;
-  std::string device;  ///< empty: hardware if there is any, else soft0; over cm what the route says
+  std::string device;  ///< empty: an adapter if present, else soft0; with cm: any
   std::uint32_t chunk_bytes = 1U << 20;
-  std::uint16_t window = 8;  ///< chunks that may be under way at once
+  std::uint16_t window = 8;  ///< largest number of chunks in flight
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   bool quiet = false;
   bool json = false;
@@ -61,8 +61,8 @@ struct serve_options {
 
 using command = std::variant<serve_options, put_options, get_options>;
 
-/// Reads the command line. If no work remains (--help) or the command line is wrong, prints the
-/// text that is to be said and ends the program, with status 0 or 2.
+/// Parses the command line. With --help, prints the help and ends the program with status 0. If the
+/// command line is invalid, prints an error and ends the program with status 2.
 [[nodiscard]] command read_command_line(int argc, char** argv);
 
 }  // namespace rcopy

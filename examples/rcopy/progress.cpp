@@ -23,7 +23,7 @@ std::string format(const char* pattern, Values... values) {
   return text.data();
 }
 
-/// A name as it may stand in a line: without control characters, cut in the middle.
+/// Replaces control characters by `?` and shortens long names in the middle.
 std::string shown(std::string name) {
   std::ranges::replace_if(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   if (name.size() > name_columns)
@@ -63,7 +63,7 @@ progress::progress(std::string name, std::uint64_t total_bytes, display show)
 
 progress::~progress() {
   if (!bar_ || !drawn_) return;
-  std::fputs("\r\033[K", stderr);  // what follows is the outcome
+  std::fputs("\r\033[K", stderr);  // erases the bar before the result is printed
 }
 
 void progress::add(std::uint64_t bytes) {

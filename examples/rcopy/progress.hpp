@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the user sees while a file crosses.
+// The display of the progress of a copy.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 
 namespace rcopy {
 
-/// A bar with rate and time left on a terminal; elsewhere a plain line every few seconds. Writes to
-/// standard error, at most 80 columns. Threads: one thread at a time.
+/// Shows progress on standard error in at most 80 columns. On a terminal, shows a bar with rate and
+/// remaining time. Otherwise prints a line every five seconds. Threads: one thread at a time.
 class progress {
  public:
   enum class display : std::uint8_t { none, as_fits };
@@ -36,9 +36,9 @@ class progress {
   clock::time_point next_draw_;
 };
 
-/// `1.50 GiB`, `512 B`.
+/// Formats a number of bytes: `1.50 GiB`, `512 B`.
 [[nodiscard]] std::string bytes_text(double bytes);
-/// `1.2 s`, `3:07 min`.
+/// Formats a duration: `12.3 s`, `3:07 min`.
 [[nodiscard]] std::string seconds_text(double seconds);
 
 }  // namespace rcopy

@@ -36,11 +36,11 @@ result<void> check_version(byte_reader& reader, std::uint32_t magic) {
   const auto their_magic = reader.take<std::uint32_t>();
   const auto version = reader.take<std::uint16_t>();
   if (!their_magic || !version || *their_magic != magic)
-    return malformed("something that is not rcopy's: check host and port");
+    return malformed("a message that is not from rcopy: check host and port");
   if (*version != protocol_version)
     return malformed("version " + std::to_string(*version) +
-                     " of rcopy's protocol, but this side " + "speaks " +
-                     std::to_string(protocol_version) + ": update the older one");
+                     " of rcopy's protocol, but this side uses version " +
+                     std::to_string(protocol_version) + ": update the older program");
   return {};
 }
 
@@ -68,9 +68,9 @@ result<request> decode_request(std::span<const std::byte> bytes) {
   const auto window = reader.take<std::uint16_t>();
   const auto file_bytes = reader.take<std::uint64_t>();
   if (!what || !over || !chunk_bytes || !window || !file_bytes)
-    return malformed("a request that is cut short");
+    return malformed("a request that is too short");
   if (*what < 1 || *what > 2 || *over < 1 || *over > 3)
-    return malformed("a request for something that this side does not know");
+    return malformed("a request with an unknown operation or transport");
   request made{.what = static_cast<operation>(*what),
                .over = static_cast<transport>(*over),
                .flow = {.chunk_bytes = *chunk_bytes, .window = *window},
@@ -137,12 +137,12 @@ result<void> check_name(std::string_view name) {
   };
   if (name.empty()) return refuse("is empty");
   if (name.size() > longest_name) return refuse("is longer than 255 bytes");
-  if (name == "." || name == "..") return refuse("means a directory");
+  if (name == "." || name == "..") return refuse("is a directory");
   if (name.find('/') != std::string_view::npos) return refuse("contains a `/`");
   if (std::ranges::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
     return refuse("contains control characters");
   if (name.starts_with(temporary_prefix))
-    return refuse("begins with .rcopy-, as only temporary files do");
+    return refuse("begins with .rcopy-, the prefix of temporary files");
   return {};
 }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What client and server say to each other over the bring-up stream, apart from the data. Each is
-// one blob; integers are big-endian.
+// The messages on the bring-up stream. Each message is one blob; integers are big-endian.
 //
-//   client  request    what, which file, over what, how much at once
-//   server  reply      how much at once it agrees to, and the file's size; or it refuses in words
-//   both    bring-up   queue pairs and the receiver's buffer (rdma)
-//   server  place      its port in the connection manager, and a token for the client (cm)
-//   both    nothing    their queue pairs are connected (cm)
-//   sender  data       chunks by RDMA write (rdma, cm), or plainly behind the frames (tcp)
-//   sender  summary    size and checksum of what it read
-//   receiver  stored   the file is complete under its name; or it refuses in words
+//   client    request     operation, file name, transport, chunk size and window
+//   server    reply       accepted chunk size and window, size of the file; or a refusal with a
+//   reason both      bring-up    endpoints, and the receiver's ring (rdma) server    rendezvous
+//   port in the connection manager, and a token for the client (cm) both      ready       an empty
+//   blob: the queue pair of this side is connected (cm) sender    data        chunks by RDMA WRITE
+//   (rdma, cm), or as bytes of the socket (tcp) sender    summary     size and checksum of the sent
+//   bytes receiver  stored      an empty blob: the file is on disk; or a refusal with a reason
 #pragma once
 
 #include <array>
@@ -26,12 +24,12 @@
 namespace rcopy {
 
 inline constexpr std::uint16_t protocol_version = 2;
-/// The largest file: what a signed 64-bit file offset reaches.
+/// The largest size of a file: the maximum of a signed 64-bit file offset.
 inline constexpr std::uint64_t largest_file = INT64_MAX;
 
 enum class operation : std::uint8_t { put = 1, get = 2 };
 
-/// How data crosses: chunks of one size (the last may be shorter), so many at once.
+/// Chunk size and window. The last chunk of a file may be shorter.
 struct flow {
   std::uint32_t chunk_bytes = 0;
   std::uint16_t window = 0;
@@ -65,16 +63,16 @@ struct summary {
 [[nodiscard]] std::vector<std::byte> encode(const reply& what);
 [[nodiscard]] std::vector<std::byte> encode(const summary& what);
 
-/// Errors of all three: `protocol`, in words that can be sent to the peer.
+/// Error of the three functions: `protocol`, with a text that may be sent to the peer.
 [[nodiscard]] verbena::result<request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<reply> decode_reply(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<summary> decode_summary(std::span<const std::byte> bytes);
 
-/// Refuses names that are no plain file name: empty, longer than 255 bytes, `.`, `..`, with `/` or
-/// control characters, or beginning as our temporary files do.
+/// Checks that the name is a plain file name. Invalid are: an empty name, a name of more than 255
+/// bytes, `.`, `..`, and names with `/`, control characters or the prefix of temporary files.
 [[nodiscard]] verbena::result<void> check_name(std::string_view name);
 
-/// How temporary files begin; no other file of that name is read or written.
+/// Prefix of the names of temporary files. rcopy copies no file with this prefix.
 inline constexpr std::string_view temporary_prefix = ".rcopy-";
 
 }  // namespace rcopy

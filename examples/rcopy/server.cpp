@@ -33,14 +33,14 @@ using verbena::result;
 using verbena::bringup::listener;
 using verbena::bringup::stream;
 
-/// Interval at which the idle listener checks greeting timeouts.
-constexpr auto look_interval = std::chrono::seconds(1);
+/// Interval at which the idle server checks greeting timeouts.
+constexpr auto check_interval = std::chrono::seconds(1);
 
-/// The number of clients that may wait for a place.
-constexpr std::size_t most_waiting = 64;
+/// The largest number of clients that wait to be served.
+constexpr std::size_t max_waiting = 64;
 
 /// Serves each client in a thread. Clients beyond `max_clients` wait for half of the timeout, so
-/// that a refusal arrives before they give up.
+/// that they receive a refusal before their own timeout.
 class server {
  public:
   server(listener listening, verbena::unique_fd finished, directory files, verbena::context device,
@@ -56,11 +56,11 @@ class server {
     for (auto& each : clients_) each.thread.join();
   }
 
-  /// Until the user interrupts. Error: the listener is broken.
+  /// Serves clients until SIGINT or SIGTERM. Blocks.
   result<void> run();
 
  private:
-  struct place {
+  struct served_client {
     std::thread thread;
     std::atomic<bool> finished = false;
   };
@@ -71,26 +71,26 @@ class server {
   [[nodiscard]] int poll_timeout_ms() const;
   void admit(stream peer);
   void admit_waiting();
-  void turn_away(stream& peer);
+  void refuse_client(stream& peer);
   void start(stream peer);
   void serve(stream peer, const verbena::context& device, std::atomic<bool>& finished);
   void join_finished();
-  void say(std::FILE* where, const std::string& line);
+  void print_line(std::FILE* where, const std::string& line);
 
   interruption interrupted_;
-  verbena::unique_fd finished_;  // an eventfd: a client's thread ended
+  verbena::unique_fd finished_;  // an eventfd, written when a client's thread ends
   listener listener_;
   directory files_;
   verbena::context device_;
   const serve_options& options_;
   std::mutex output_;
-  std::list<place> clients_;
-  std::list<waiting_client> waiting_;  // in order of their deadlines
+  std::list<served_client> clients_;
+  std::list<waiting_client> waiting_;  // in the order of their deadlines
 };
 
 int server::poll_timeout_ms() const {
-  const auto look = deadline::after(look_interval).poll_timeout_ms();
-  return waiting_.empty() ? look : std::min(look, waiting_.front().until.poll_timeout_ms());
+  const auto check = deadline::after(check_interval).poll_timeout_ms();
+  return waiting_.empty() ? check : std::min(check, waiting_.front().until.poll_timeout_ms());
 }
 
 result<void> server::run() {
@@ -109,8 +109,8 @@ result<void> server::run() {
     if (peer) {
       admit(*std::move(peer));
     } else if (peer.error().kind() != verbena::error_kind::timed_out) {
-      say(stderr, "rcopy: serve: " + peer.error().message());
-      // Too many open files: clients that end make room. Until then, no connection is accepted.
+      print_line(stderr, "rcopy: serve: " + peer.error().message());
+      // For example EMFILE, which lasts until a client ends. The listener is not polled meanwhile.
       static_cast<void>(::poll(entries.data(), 2, poll_timeout_ms()));
     }
   }
@@ -118,7 +118,7 @@ result<void> server::run() {
 
 void server::admit(stream peer) {
   if (waiting_.empty() && clients_.size() < options_.max_clients) return start(std::move(peer));
-  if (waiting_.size() >= most_waiting) return turn_away(peer);
+  if (waiting_.size() >= max_waiting) return refuse_client(peer);
   waiting_.push_back({std::move(peer), deadline::after(options_.timeout / 2)});
 }
 
@@ -129,16 +129,15 @@ void server::admit_waiting() {
     start(std::move(peer));
   }
   while (!waiting_.empty() && waiting_.front().until.expired()) {
-    turn_away(waiting_.front().peer);
+    refuse_client(waiting_.front().peer);
     waiting_.pop_front();
   }
 }
 
-void server::turn_away(stream& peer) {
-  say(stderr, "rcopy: serve: refused " + peer.peer() + ": all places are taken");
-  peer.refuse("all " + std::to_string(options_.max_clients) +
-              " places for clients are taken: try again later, or raise --max-clients of the "
-              "server");
+void server::refuse_client(stream& peer) {
+  print_line(stderr, "rcopy: serve: refused " + peer.peer() + ": too many clients");
+  peer.refuse("the server is already serving " + std::to_string(options_.max_clients) +
+              " clients: try again later, or raise --max-clients of the server");
 }
 
 void server::start(stream peer) {
@@ -149,7 +148,8 @@ void server::start(stream peer) {
     });
   } catch (const std::exception& problem) {
     clients_.pop_back();
-    say(stderr, std::string("rcopy: serve: no thread for a client: ") + problem.what());
+    print_line(stderr, std::string("rcopy: serve: cannot create the thread of a client: ") +
+                           problem.what());
   }
 }
 
@@ -157,11 +157,11 @@ void server::serve(stream peer, const verbena::context& device, std::atomic<bool
   try {
     const auto report = serve_client(peer, files_, device, options_, interrupted_.fd());
     if (!report.ok)
-      say(stderr, "rcopy: serve: " + report.line);
+      print_line(stderr, "rcopy: serve: " + report.line);
     else if (!options_.quiet)
-      say(stdout, report.line);
+      print_line(stdout, report.line);
   } catch (const std::exception& problem) {  // out of memory
-    say(stderr, "rcopy: serve: " + peer.peer() + ": " + problem.what());
+    print_line(stderr, "rcopy: serve: " + peer.peer() + ": " + problem.what());
   }
   finished = true;
   const std::uint64_t one = 1;
@@ -169,14 +169,14 @@ void server::serve(stream peer, const verbena::context& device, std::atomic<bool
 }
 
 void server::join_finished() {
-  std::erase_if(clients_, [](place& each) {
+  std::erase_if(clients_, [](served_client& each) {
     if (!each.finished) return false;
     each.thread.join();
     return true;
   });
 }
 
-void server::say(std::FILE* where, const std::string& line) {
+void server::print_line(std::FILE* where, const std::string& line) {
   const std::lock_guard lock(output_);
   std::fprintf(where, "%s\n", line.c_str());
   std::fflush(where);
@@ -192,12 +192,14 @@ result<void> serve(const serve_options& options) {
   VERBENA_TRY(auto listener, listener::open(options.at, listening));
   verbena::unique_fd finished(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!finished) return verbena::error::from_errno(errno, "eventfd", "rcopy serve");
-  const std::string place = to_string(listener.local_address()) + " (" + device.name() + ")";
+  const std::string address = to_string(listener.local_address()) + " (" + device.name() + ")";
   server running(std::move(listener), std::move(finished), std::move(files), std::move(device),
                  options);
-  // The signal handlers are installed, so the reader of this line may end the server.
+  // The line is printed after the signal handlers are installed, so that its reader may send
+  // SIGTERM.
   if (!options.quiet) {
-    std::printf("serving %s at %s; Ctrl-C ends\n", options.directory.c_str(), place.c_str());
+    std::printf("serving %s at %s; Ctrl-C stops the server\n", options.directory.c_str(),
+                address.c_str());
     std::fflush(stdout);
   }
   return running.run();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the server does for one client.
+// The server's side of one copy.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace rcopy {
 
-/// A description of the client's actions for the server's log.
+/// The result of one client's request.
 struct session_report {
-  std::string line;
+  std::string line;  ///< for the server's log
   bool ok = false;
 };
 
-/// Serves one client to its end, good or bad. Blocks. `interrupted_fd` ends it early.
+/// Serves one client. Blocks until the copy has ended or `interrupted_fd` is readable.
 [[nodiscard]] session_report serve_client(verbena::bringup::stream& client, const directory& files,
                                           const verbena::context& device,
                                           const serve_options& options, int interrupted_fd);

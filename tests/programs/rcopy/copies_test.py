@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""rcopy copies files whole, whatever their size and however they cross."""
+"""rcopy copies files of all sizes over all transports."""
 import json
 import os
 import subprocess
@@ -23,7 +23,7 @@ class Copies(Case):
         self.assertEqual(self.names(), [original.name])
         (self.served / original.name).unlink()
 
-    def test_files_of_all_sizes_go_and_come_back(self):
+    def test_round_trip_of_all_sizes_over_rdma(self):
         server = self.serve()
         for size in SIZES:
             with self.subTest(size=size):
@@ -31,13 +31,13 @@ class Copies(Case):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(server.errors(), "")
 
-    def test_files_go_and_come_back_over_tcp(self):
+    def test_round_trip_over_tcp(self):
         server = self.serve()
         for size in (0, 1, MIB + 1):
             with self.subTest(size=size):
                 self.round_trip(server, size, "--over", "tcp")
 
-    def test_files_go_and_come_back_by_the_connection_manager(self):
+    def test_round_trip_over_cm(self):
         server = self.serve()
         for size in (0, 1, 10 * MIB + 1):
             with self.subTest(size=size):
@@ -46,13 +46,13 @@ class Copies(Case):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(server.errors(), "")
 
-    def test_any_chunk_and_window_will_do(self):
+    def test_round_trip_with_all_chunk_sizes_and_windows(self):
         server = self.serve()
         for chunk, window in (("4096", 1), ("4097", 2), ("64K", 64), ("16M", 4)):
             with self.subTest(chunk=chunk, window=window):
                 self.round_trip(server, 3 * MIB + 17, "--chunk", chunk, "--window", window)
 
-    def test_a_file_that_is_there_is_replaced(self):
+    def test_put_replaces_an_existing_file(self):
         server = self.serve()
         (self.served / "same.bin").write_bytes(b"old")
         new = self.file("same.bin", 5000)
@@ -62,7 +62,7 @@ class Copies(Case):
         self.assert_done(rcopy("put", shorter, server.place, "--name", "same.bin"))
         self.assertEqual((self.served / "same.bin").read_bytes(), shorter.read_bytes())
 
-    def test_a_link_that_is_there_is_replaced_and_not_followed(self):
+    def test_put_replaces_a_symbolic_link(self):
         server = self.serve()
         outside = self.file("outside.bin", 10)
         (self.served / "link").symlink_to(outside)
@@ -72,7 +72,7 @@ class Copies(Case):
         self.assertEqual(outside.read_bytes(), before)
         self.assertFalse((self.served / "link").is_symlink())
 
-    def test_clients_are_served_at_once(self):
+    def test_clients_are_served_concurrently(self):
         server = self.serve()
         files = [self.file(f"many{i}.bin", 4 * MIB + i) for i in range(4)]
         clients = [subprocess.Popen([RCOPY, "put", str(file), server.place], stdin=subprocess.DEVNULL,
@@ -81,7 +81,7 @@ class Copies(Case):
         for file in files:
             self.assertEqual((self.served / file.name).read_bytes(), file.read_bytes())
 
-    def test_the_outcome_can_be_read_by_programs(self):
+    def test_json_output_contains_the_result(self):
         server = self.serve()
         file = self.file("json.bin", 70_000)
         put = rcopy("put", file, server.place, "--json")
@@ -89,31 +89,31 @@ class Copies(Case):
         got = rcopy("get", "json.bin", server.place, "--json", "-o", self.work / "out.bin")
         sums = set()
         for finished, command in ((put, "put"), (got, "get")):
-            told = json.loads(finished.stdout)
-            self.assertEqual((told["command"], told["ok"], told["bytes"]), (command, True, 70_000))
-            self.assertGreater(told["copy_seconds"], 0)
-            self.assertGreater(told["bytes_per_second"], 0)
-            sums.add(told["xxh3_128"])
+            printed = json.loads(finished.stdout)
+            self.assertEqual((printed["command"], printed["ok"], printed["bytes"]), (command, True, 70_000))
+            self.assertGreater(printed["copy_seconds"], 0)
+            self.assertGreater(printed["bytes_per_second"], 0)
+            sums.add(printed["xxh3_128"])
         self.assertEqual(len(sums), 1)
         failed = rcopy("get", "missing", server.place, "--json")
         self.assertEqual(failed.returncode, 1)
-        told = json.loads(failed.stdout)
-        self.assertFalse(told["ok"])
-        self.assertIn("no such file", told["error"])
+        printed = json.loads(failed.stdout)
+        self.assertFalse(printed["ok"])
+        self.assertIn("does not exist", printed["error"])
 
-    def test_the_file_gets_the_rights_of_the_users_umask(self):
+    def test_file_mode_follows_the_umask(self):
         server = self.serve(preexec_fn=lambda: os.umask(0o027))
         self.assert_done(rcopy("put", self.file("rights.bin", 1), server.place))
         self.assertEqual((self.served / "rights.bin").stat().st_mode & 0o777, 0o640)
 
-    def test_help_fits_the_terminal(self):
+    def test_help_fits_80_columns(self):
         for words in (["--help"], ["serve", "--help"], ["put", "--help"], ["get", "--help"]):
             finished = rcopy(*words)
             self.assertEqual(finished.returncode, 0)
             for line in finished.stdout.decode().splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
-    def test_seeded_content_differs(self):
+    def test_content_depends_on_the_seed(self):
         self.assertNotEqual(content(100, 1), content(100, 2))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Places that are really too small: a file system that is full, a /dev/shm of 64 MiB, 64 KiB of locked memory."""
+"""rcopy with small resources: a full file system, a /dev/shm of 64 MiB, 64 KiB of locked memory."""
 import pathlib
 import resource
 import sys
@@ -14,7 +14,7 @@ MOUNT = 'mount -t tmpfs -o size=$0 tmpfs "$1" || exit 99; shift; exec "$@"'
 
 
 def inside(size, place):
-    """Put before a command: it then sees an empty file system of `size` at `place`."""
+    """Returns a command prefix that mounts an empty file system of `size` at `place` for the command."""
     return [*UNSHARE, "sh", "-c", MOUNT, size, str(place)]
 
 
@@ -23,7 +23,7 @@ UNSHARE = places.own_mounts()
 
 @unittest.skipIf(UNSHARE is None, "mount namespaces are not allowed here")
 class Cramped(Case):
-    def test_a_full_file_system_refuses_and_keeps_what_was_there(self):
+    def test_put_to_full_file_system_fails_and_keeps_the_old_file(self):
         small = self.file("small.bin", 3 * MIB)
         large = self.file("large.bin", 8 * MIB)
         server = self.serve(before=inside("6m", self.served))
@@ -34,9 +34,9 @@ class Cramped(Case):
         self.assert_done(rcopy("get", "target", server.place, "-o", again))
         self.assertEqual(again.read_bytes(), small.read_bytes())
         self.assert_refused(rcopy("get", "other", server.place, "-o", again), "No such file")
-        self.assert_done(rcopy("put", small, server.place, "--name", "target"))  # the refused parts are gone
+        self.assert_done(rcopy("put", small, server.place, "--name", "target"))  # no partial file uses the space
 
-    def test_a_client_on_a_full_file_system_gets_nothing(self):
+    def test_get_to_full_file_system_fails(self):
         large = self.served / "large.bin"
         large.write_bytes(self.file("large.bin", 8 * MIB).read_bytes())
         server = self.serve()
@@ -46,7 +46,7 @@ class Cramped(Case):
         self.assert_refused(got, "No space left on device")
         self.assert_serves(server)
 
-    def test_a_small_dev_shm_and_little_locked_memory_are_enough(self):
+    def test_put_succeeds_with_small_dev_shm_and_locked_memory(self):
         new = self.file("new.bin", 100 * MIB)
         server = self.serve(before=inside("64m", "/dev/shm"), preexec_fn=little_locked_memory)
         done = rcopy("put", new, server.place, before=inside("64m", "/dev/shm"), preexec_fn=little_locked_memory)

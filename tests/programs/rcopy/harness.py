@@ -14,23 +14,23 @@ import tempfile
 import unittest
 
 RCOPY = os.environ["RCOPY"]
-BOUND = 60  # seconds; nothing waits that long unless it fails
+BOUND = 60  # seconds; a wait of this length is a failure
 MIB = 1 << 20
 
 
 def content(size, seed):
-    """`size` bytes that nothing else has."""
+    """Returns `size` random bytes, the same for each call with this seed."""
     return random.Random(f"{seed}/{size}").randbytes(size)
 
 
 def rcopy(*words, before=(), **options):
-    """Runs a client to its end; `before` is a command that runs commands."""
+    """Runs a client until it exits. `before` is a command that executes its arguments, for example `unshare`."""
     return subprocess.run([*before, RCOPY, *map(str, words)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=BOUND, check=False, **options)
 
 
 def leftovers():
-    """Returns the objects that processes could leave on this machine."""
+    """Returns the names of the shared memory objects of soft0 on this machine."""
     return {name for name in os.listdir("/dev/shm") if "verbena" in name or "soft" in name}
 
 
@@ -58,11 +58,11 @@ class Server:
         return self.log.read().decode(errors="replace")
 
     def limit_file_size(self, size):
-        """From now on, no file of its may grow beyond `size`."""
+        """Limits the size of the files that the server writes."""
         resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, size))
 
     def stop(self):
-        """Ends it as a user does; returns its status."""
+        """Sends SIGTERM and returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.end()
 
@@ -77,7 +77,7 @@ class Server:
 
 
 class Case(unittest.TestCase):
-    """A test with a directory to serve, a directory to work in, and a server on demand."""
+    """A test with a working directory, a directory for a server, and functions that start servers."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="rcopy-test-")
@@ -98,7 +98,7 @@ class Case(unittest.TestCase):
         return path
 
     def names(self):
-        """All names in the served directory, temporary ones included."""
+        """Returns all names in the served directory, including temporary files."""
         return sorted(os.listdir(self.served))
 
     def assert_done(self, finished):
@@ -106,7 +106,7 @@ class Case(unittest.TestCase):
         self.assertEqual(finished.stderr, b"")
 
     def assert_refused(self, finished, words, status=1):
-        """It failed with one line, which has `words`."""
+        """Asserts that the client failed with one line of error that contains `words`."""
         text = finished.stderr.decode(errors="replace")
         self.assertEqual(finished.returncode, status, text)
         self.assertEqual(text.count("\n"), 1, text)
@@ -114,7 +114,7 @@ class Case(unittest.TestCase):
         self.assertIn(words, text)
 
     def assert_serves(self, server):
-        """A proper client is served, whatever happened before."""
+        """Asserts that the server still serves a valid client."""
         path = self.file("after.bin", 100_000, seed="after")
         self.assert_done(rcopy("put", path, server.place))
         self.assertEqual((self.served / "after.bin").read_bytes(), path.read_bytes())
@@ -122,7 +122,7 @@ class Case(unittest.TestCase):
 
 
 SERVER_GREETING = struct.pack(">IHH", 0x56425550, 1, 3)
-# A version before the server's, whose frames are the same for what is said here.
+# The previous version of the bring-up protocol; the frames of these tests are equal in both versions.
 GREETING = struct.pack(">IHH", 0x56425550, 1, 2)
 OLD_GREETING = struct.pack(">IHH", 0x56425550, 1, 1)
 BLOB, ENDPOINT, READY, REFUSAL, OFFER = 1, 2, 3, 4, 5
@@ -143,7 +143,7 @@ def summary(size, checksum):
 
 
 class RawClient:
-    """A client that says what it likes."""
+    """A client that sends any bytes."""
 
     def __init__(self, server, greeting=GREETING):
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=BOUND)
@@ -155,36 +155,36 @@ class RawClient:
     def __exit__(self, *_):
         self.socket.close()
 
-    def say(self, *pieces):
+    def send(self, *pieces):
         self.socket.sendall(b"".join(pieces))
 
-    def hear(self, count):
-        heard = b""
-        while len(heard) < count:
-            piece = self.socket.recv(count - len(heard))
+    def receive(self, count):
+        received = b""
+        while len(received) < count:
+            piece = self.socket.recv(count - len(received))
             if not piece:
-                raise EOFError(heard)
-            heard += piece
-        return heard
+                raise EOFError(received)
+            received += piece
+        return received
 
-    def hear_frame(self):
-        kind, _, _, length = struct.unpack(">BBHI", self.hear(8))
-        return kind, self.hear(length)
+    def receive_frame(self):
+        kind, _, _, length = struct.unpack(">BBHI", self.receive(8))
+        return kind, self.receive(length)
 
-    def hear_end(self):
+    def receive_rest(self):
         """Returns the bytes that arrive until the other side closes."""
-        heard = b""
+        received = b""
         with contextlib.suppress(ConnectionResetError):
             while piece := self.socket.recv(4096):
-                heard += piece
-        return heard
+                received += piece
+        return received
 
     def greeted(self):
-        if self.hear(8) != SERVER_GREETING:
-            raise AssertionError("the server did not greet")
+        if self.receive(8) != SERVER_GREETING:
+            raise AssertionError("the server sent no greeting")
         return self
 
 
 def limit_file_size(size):
-    """For preexec_fn: no file may grow beyond `size`."""
+    """Returns a preexec_fn that limits the size of written files."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whoever is killed, whenever: the file is what it was or complete, the other side ends, nothing is left."""
+"""If a client or server is killed at any time, the file is old or complete, the peer exits and no object remains."""
 import itertools
 import os
 import random
@@ -14,10 +14,10 @@ from harness import BOUND, MIB, RCOPY, Case, leftovers, rcopy  # noqa: E402
 
 ROUNDS = int(os.environ.get("RCOPY_KILLS", "12"))
 SEED = int(os.environ.get("RCOPY_SEED", "20240229"))
-OLD = b"what was there before"
+OLD = b"old content"
 
 
-WAYS = ("rdma", "cm")  # in turns: each leaves something else behind
+TRANSPORTS = ("rdma", "cm")  # alternate: a killed process leaves different objects with each
 
 
 class Kills(Case):
@@ -28,16 +28,16 @@ class Kills(Case):
         self.addCleanup(lambda: self.assertEqual(leftovers() - self.before, set()))
         self.size = 24 * MIB
         self.new = self.file("new.bin", self.size)
-        self.usual = None  # seconds that a whole copy takes here
-        self.ways = itertools.cycle(WAYS)
+        self.usual = None  # seconds of a complete copy on this machine
+        self.transports = itertools.cycle(TRANSPORTS)
 
     def client(self, *words):
-        words = (*words, "--over", next(self.ways))
+        words = (*words, "--over", next(self.transports))
         return subprocess.Popen([RCOPY, *map(str, words), "--quiet"], stdin=subprocess.DEVNULL,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def moment(self, server):
-        """Waits for a random part of the time that a copy takes."""
+        """Returns a random delay of at most 1.2 times the duration of a copy."""
         if self.usual is None:
             started = time.monotonic()
             self.assert_done(rcopy("put", self.new, server.place, "--name", "usual"))
@@ -46,7 +46,7 @@ class Kills(Case):
         return self.random.uniform(0, 1.2 * self.usual)
 
     def wait_for_moment(self, process, seconds):
-        """The kill is meant to hit a running copy: the clock decides where, and any point will do."""
+        """Waits for `seconds` or until the process exits, so that the signal arrives at a random point of the copy."""
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -56,7 +56,7 @@ class Kills(Case):
         self.assertIn(path.read_bytes() if path.exists() else None, (None, OLD, self.new.read_bytes()))
         return path.exists() and path.stat().st_size == self.size
 
-    def test_clients_that_are_killed_while_they_put(self):
+    def test_killed_put_leaves_old_or_complete_file(self):
         server = self.serve()
         target = self.served / "target"
         complete = 0
@@ -73,10 +73,10 @@ class Kills(Case):
             target.unlink(missing_ok=True)
         self.assert_serves(server)
         self.assertEqual(server.stop(), 0)
-        self.assertLess(complete, ROUNDS, "no kill came in time: the file is too small for this machine")
+        self.assertLess(complete, ROUNDS, "each copy ended before its kill: the file is too small for this machine")
         self.assertEqual([name for name in self.names() if name != "target"], [])
 
-    def test_clients_that_are_killed_while_they_get(self):
+    def test_killed_get_leaves_old_or_complete_file(self):
         server = self.serve()
         (self.served / "new.bin").write_bytes(self.new.read_bytes())
         target = self.work / "got.bin"
@@ -94,7 +94,7 @@ class Kills(Case):
         self.assert_done(rcopy("get", "new.bin", server.place, "-o", target))
         self.assertEqual([name for name in os.listdir(self.work) if name.startswith(".rcopy-")], [])
 
-    def test_servers_that_are_killed_while_they_receive(self):
+    def test_server_killed_during_put_leaves_old_or_complete_file(self):
         target = self.served / "target"
         for _ in range(ROUNDS):
             target.write_bytes(OLD)
@@ -111,11 +111,11 @@ class Kills(Case):
                 self.assertTrue(complete)
             else:
                 self.assertEqual(words.count("\n"), 1, words)
-        server = self.serve()  # it clears away what a kill has left
+        server = self.serve()  # removes the temporary file of a killed server
         self.assertEqual(self.names(), ["target"])
         self.assert_serves(server)
 
-    def test_servers_that_are_killed_while_they_send(self):
+    def test_server_killed_during_get_ends_the_client(self):
         target = self.work / "got.bin"
         (self.served / "new.bin").write_bytes(self.new.read_bytes())
         for _ in range(ROUNDS):
@@ -131,7 +131,7 @@ class Kills(Case):
             self.assertEqual(status == 0, complete)
             self.assertEqual([name for name in os.listdir(self.work) if name.startswith(".rcopy-")], [])
 
-    def test_clients_that_are_interrupted(self):
+    def test_interrupted_put_leaves_old_or_complete_file(self):
         server = self.serve()
         interrupted = 0
         for kind in (signal.SIGINT, signal.SIGTERM) * 4:
@@ -151,7 +151,7 @@ class Kills(Case):
         self.assertEqual([name for name in self.names() if name != "target"], [])
         self.assert_serves(server)
 
-    def test_a_server_that_is_interrupted_ends_its_clients(self):
+    def test_interrupted_server_ends_its_clients(self):
         for _ in range(4):
             server = self.serve()
             delay = self.moment(server)

@@ -12,14 +12,14 @@ from harness import (BLOB, BOUND, CM, ENDPOINT, GET, GREETING, MIB, OFFER, OLD_G
 
 
 class Refusals(Case):
-    def test_missing_files(self):
+    def test_missing_file_is_refused(self):
         server = self.serve()
-        self.assert_refused(rcopy("put", self.work / "missing", server.place), "there is no such file")
-        self.assert_refused(rcopy("get", "missing", server.place, "-o", self.work / "x"), "there is no such file")
+        self.assert_refused(rcopy("put", self.work / "missing", server.place), "does not exist")
+        self.assert_refused(rcopy("get", "missing", server.place, "-o", self.work / "x"), "does not exist")
         self.assertFalse((self.work / "x").exists())
         self.assert_serves(server)
 
-    def test_what_is_no_regular_file(self):
+    def test_irregular_file_is_refused(self):
         server = self.serve()
         (self.served / "folder").mkdir()
         os.mkfifo(self.served / "fifo")
@@ -31,7 +31,7 @@ class Refusals(Case):
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--name", "folder"), "is a directory")
         self.assertEqual(self.names(), ["fifo", "folder", "link"])
 
-    def test_names_that_leave_the_directory(self):
+    def test_name_outside_the_directory_is_refused_by_the_client(self):
         server = self.serve()
         file = self.file("f", 1)
         for name in ("../up", "/etc/absolute", "a/b", "..", ".", "x\n", ".rcopy-1.part", "n" * 256):
@@ -39,86 +39,86 @@ class Refusals(Case):
             self.assert_refused(rcopy("get", name, server.place, "-o", self.work / "x"), "use a plain name")
         self.assertEqual(self.names(), [])
 
-    def test_names_that_leave_the_directory_from_a_client_that_does_not_check(self):
+    def test_name_outside_the_directory_is_refused_by_the_server(self):
         server = self.serve()
         for name in (b"../up", b"/etc/absolute", b"a/b", b"..", b".", b"", b"nul\0nul", b"x\n", b".rcopy-x",
                      b"n" * 256):
             for what in (1, GET):
                 with RawClient(server) as client:
-                    client.greeted().say(frame(BLOB, request(what=what, name=name)))
-                    kind, words = client.hear_frame()
+                    client.greeted().send(frame(BLOB, request(what=what, name=name)))
+                    kind, words = client.receive_frame()
                     self.assertEqual(kind, REFUSAL, name)
                     self.assertIn(b"use a plain name", words)
         self.assertEqual(self.names(), [])
         self.assertEqual(sorted(os.listdir(self.work)), ["served"])
         self.assert_serves(server)
 
-    def test_a_file_beyond_the_limit_of_the_receiver(self):
+    def test_put_beyond_the_file_size_limit_of_the_server_is_refused(self):
         server = self.serve()
-        server.limit_file_size(64 * MIB)  # enough for the device's own memory
+        server.limit_file_size(64 * MIB)  # enough for the memory of the software device
         (self.served / "large.bin").write_bytes(b"old")
         large = self.work / "large.bin"
         with large.open("wb") as file:
             file.truncate(65 * MIB)
         for over in ("rdma", "tcp"):
-            self.assert_refused(rcopy("put", large, server.place, "--over", over), "larger than is allowed")
+            self.assert_refused(rcopy("put", large, server.place, "--over", over), "exceeds the size limit")
         self.assertEqual(self.names(), ["large.bin"])
         self.assertEqual((self.served / "large.bin").read_bytes(), b"old")
         self.assert_serves(server)
 
-    def test_a_file_beyond_the_limit_of_the_client(self):
+    def test_get_beyond_the_file_size_limit_of_the_client_is_refused(self):
         server = self.serve()
         (self.served / "big.bin").write_bytes(bytes(2 * MIB))
         self.assert_refused(rcopy("get", "big.bin", server.place, "-o", self.work / "got.bin", "--over", "tcp",
-                                  preexec_fn=limit_file_size(MIB)), "larger than is allowed")
+                                  preexec_fn=limit_file_size(MIB)), "exceeds the size limit")
         self.assertEqual(sorted(os.listdir(self.work)), ["served"])
         self.assert_serves(server)
 
-    def test_a_file_that_no_disk_has_room_for(self):
+    def test_file_larger_than_the_disk_is_refused(self):
         server = self.serve()
         with RawClient(server) as client:
-            client.greeted().say(frame(BLOB, request(size=1 << 62)))
-            kind, words = client.hear_frame()
+            client.greeted().send(frame(BLOB, request(size=1 << 62)))
+            kind, words = client.receive_frame()
         self.assertEqual(kind, REFUSAL)
-        self.assertRegex(words.decode(), "disk is full|larger than is allowed")
+        self.assertRegex(words.decode(), "disk is full|exceeds the size limit")
         self.assertEqual(self.names(), [])
 
-    def test_a_server_that_is_not_there(self):
+    def test_put_without_server_fails(self):
         server = self.serve()
         server.stop()
         self.assert_refused(rcopy("put", self.file("f", 1), server.place), "start the peer first")
 
-    def test_a_server_that_is_something_else(self):
+    def test_put_to_another_service_fails(self):
         with socket.create_server(("127.0.0.1", 0)) as other:
             place = f"127.0.0.1:{other.getsockname()[1]}"
             self.assert_refused(rcopy("put", self.file("f", 1), place, "--timeout", "0.5"), "sent no greeting in time")
 
-    def test_a_device_that_is_not_there(self):
+    def test_missing_device_is_refused(self):
         server = self.serve()
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9"), "mlx5_9")
         self.assert_refused(rcopy("put", self.file("f", 1), server.place, "--device", "mlx5_9", "--over", "cm"),
-                            "is reached by soft0")
+                            "uses soft0")
         self.assert_serves(server)
 
-    def test_a_port_that_is_taken(self):
+    def test_used_port_is_refused(self):
         server = self.serve()
         self.assert_refused(rcopy("serve", self.served, "--port", server.port), "another process uses this port")
 
-    def test_a_directory_that_is_not_there(self):
-        self.assert_refused(rcopy("serve", self.work / "missing"), "there is no such file")
+    def test_missing_directory_is_refused(self):
+        self.assert_refused(rcopy("serve", self.work / "missing"), "does not exist")
 
-    def test_wrong_usage(self):
+    def test_invalid_command_line_exits_with_2(self):
         for words in ((), ("copy",), ("put", "f"), ("put", "f", "host:notaport"), ("put", "f", "h", "--over", "ip"),
                       ("put", "f", "h", "--chunk", "1"), ("put", "f", "h", "--window", "65"), ("serve",)):
             self.assert_refused(rcopy(*words), "rcopy", status=2)
 
-    def test_more_clients_than_there_are_places(self):
+    def test_client_above_max_clients_is_refused_after_half_of_the_timeout(self):
         server = self.serve("--max-clients", 1, "--timeout", "2")
         with RawClient(server) as first:
-            first.greeted()  # has the only place until the timeout of the server
-            self.assert_refused(rcopy("put", self.file("f", 1), server.place), "places for clients are taken")
+            first.greeted()  # is the only client until the timeout of the server
+            self.assert_refused(rcopy("put", self.file("f", 1), server.place), "the server is already serving 1 clients")
 
-    def test_a_client_beyond_the_places_waits_for_one(self):
+    def test_client_above_max_clients_waits(self):
         server = self.serve("--max-clients", 1)
         with RawClient(server) as first:
             first.greeted()
@@ -129,114 +129,114 @@ class Refusals(Case):
         self.assertEqual(self.names(), ["f"])
 
 
-class Nonsense(Case):
-    """A client that speaks nonsense is told so where it can be, and harms nobody else."""
+class InvalidClients(Case):
+    """A client that violates the protocol is refused and does not affect other clients."""
 
-    def test_bytes_of_another_protocol(self):
+    def test_greeting_of_another_protocol_closes_the_connection(self):
         server = self.serve()
         with RawClient(server, greeting=b"GET / HTTP/1.1\r\n\r\n") as client:
-            self.assertEqual(client.hear_end(), b"")
+            self.assertEqual(client.receive_rest(), b"")
         self.assert_serves(server)
 
-    def test_another_version_of_the_bring_up(self):
+    def test_unknown_bring_up_version_closes_the_connection(self):
         server = self.serve()
         with RawClient(server, greeting=bytes.fromhex("56425550 0009 000a")) as client:
-            self.assertEqual(client.hear_end(), SERVER_GREETING)
+            self.assertEqual(client.receive_rest(), SERVER_GREETING)
         self.assert_serves(server)
 
-    def test_another_version_of_the_request(self):
+    def test_unknown_request_version_is_refused(self):
         server = self.serve()
         with RawClient(server) as client:
-            client.greeted().say(frame(BLOB, request(version=1)))
-            kind, words = client.hear_frame()
+            client.greeted().send(frame(BLOB, request(version=1)))
+            kind, words = client.receive_frame()
         self.assertEqual(kind, REFUSAL)
         self.assertIn(b"version 1 of rcopy's protocol", words)
         self.assert_serves(server)
 
-    def test_requests_beyond_the_limits(self):
+    def test_request_beyond_the_limits_is_refused(self):
         server = self.serve()
         for bad in (request(what=3), request(over=0), request(over=4), request(chunk=1), request(chunk=1 << 31), request(window=0),
                     request(window=65535), request(chunk=16 * MIB, window=64), request(size=(1 << 64) - 1),
                     request()[:10], b"", b"x" * 1000):
             with RawClient(server) as client:
-                client.greeted().say(frame(BLOB, bad))
-                kind, _ = client.hear_frame()
+                client.greeted().send(frame(BLOB, bad))
+                kind, _ = client.receive_frame()
                 self.assertEqual(kind, REFUSAL, bad)
         self.assert_serves(server)
 
-    def test_frames_that_do_not_exist(self):
+    def test_invalid_frame_closes_the_connection(self):
         server = self.serve()
         for bad in (b"\xff" * 64, frame(9), frame(BLOB, b"")[:4] + b"\xff\xff\xff\xff", frame(ENDPOINT, b"x" * 30),
                     frame(READY)):
             with RawClient(server) as client:
-                client.greeted().say(bad)
-                client.hear_end()
+                client.greeted().send(bad)
+                client.receive_rest()
         self.assert_serves(server)
 
-    def test_nonsense_where_the_queue_pair_was_due(self):
+    def test_invalid_endpoint_closes_the_connection(self):
         server = self.serve()
         (self.served / "f").write_bytes(b"x" * 100)
         for what in (1, GET):
-            for greeting, due in ((OLD_GREETING, ENDPOINT), (GREETING, OFFER)):
-                for bad in (frame(BLOB) + frame(due, b"\xff" * 30), frame(BLOB, b"\xff" * 21) + frame(BLOB),
+            for greeting, expected in ((OLD_GREETING, ENDPOINT), (GREETING, OFFER)):
+                for bad in (frame(BLOB) + frame(expected, b"\xff" * 30), frame(BLOB, b"\xff" * 21) + frame(BLOB),
                             frame(READY), b"\xff" * 100):
                     with RawClient(server, greeting=greeting) as client:
-                        client.greeted().say(frame(BLOB, request(what=what, over=RDMA, name=b"f")))
-                        self.assertEqual(client.hear_frame()[0], BLOB)
-                        client.say(bad)
-                        client.hear_end()
+                        client.greeted().send(frame(BLOB, request(what=what, over=RDMA, name=b"f")))
+                        self.assertEqual(client.receive_frame()[0], BLOB)
+                        client.send(bad)
+                        client.receive_rest()
         self.assertEqual((self.served / "f").read_bytes(), b"x" * 100)
         self.assertEqual(self.names(), ["f"])
         self.assert_serves(server)
 
-    def test_nonsense_where_the_connection_manager_was_due(self):
+    def test_invalid_message_before_cm_connection_closes_the_connection(self):
         server = self.serve()
         (self.served / "f").write_bytes(b"x" * 100)
         for what, bad in ((PUT, frame(BLOB)), (GET, b"\xff" * 100)):
             with RawClient(server) as client:
-                client.greeted().say(frame(BLOB, request(what=what, over=CM, name=b"f")))
-                self.assertEqual(client.hear_frame()[0], BLOB)
-                kind, place = client.hear_frame()
-                self.assertEqual((kind, len(place)), (BLOB, 18))
-                client.say(bad)
-                client.hear_end()
+                client.greeted().send(frame(BLOB, request(what=what, over=CM, name=b"f")))
+                self.assertEqual(client.receive_frame()[0], BLOB)
+                kind, rendezvous = client.receive_frame()
+                self.assertEqual((kind, len(rendezvous)), (BLOB, 18))
+                client.send(bad)
+                client.receive_rest()
         self.assertEqual((self.served / "f").read_bytes(), b"x" * 100)
         self.assert_serves(server)
 
-    def test_content_that_is_not_what_was_announced(self):
+    def test_content_with_wrong_summary_is_refused(self):
         server = self.serve()
         (self.served / "raw.bin").write_bytes(b"old")
         for size, checksum in ((10, b"\0" * 16), (11, b"\0" * 16)):
             with RawClient(server) as client:
-                client.greeted().say(frame(BLOB, request()))
-                self.assertEqual(client.hear_frame()[0], BLOB)
-                client.say(b"0123456789", frame(BLOB, summary(size, checksum)))
-                kind, words = client.hear_frame()
+                client.greeted().send(frame(BLOB, request()))
+                self.assertEqual(client.receive_frame()[0], BLOB)
+                client.send(b"0123456789", frame(BLOB, summary(size, checksum)))
+                kind, words = client.receive_frame()
                 self.assertEqual(kind, REFUSAL)
-                self.assertIn(b"what arrived is not what was sent", words)
+                self.assertIn(b"the received data differ from the sent data", words)
         self.assertEqual((self.served / "raw.bin").read_bytes(), b"old")
         self.assertEqual(self.names(), ["raw.bin"])
 
-    def test_clients_that_stop_half_way(self):
+    def test_idle_clients_do_not_stop_other_clients(self):
         server = self.serve()
         idle = [RawClient(server, greeting=b"VB") for _ in range(5)]
         idle += [RawClient(server).greeted() for _ in range(2)]
         idle.append(RawClient(server).greeted())
-        idle[-1].say(frame(BLOB, request(size=MIB)), b"half")
+        idle[-1].send(frame(BLOB, request(size=MIB)), b"half")
         self.assert_serves(server)
         for client in idle:
             client.socket.close()
         self.assert_serves(server)
         self.assertEqual(self.names(), [])
 
-    def test_a_client_that_hangs_is_given_up(self):
+    def test_hanging_client_is_refused_after_the_timeout(self):
         server = self.serve("--timeout", "0.2")
         with RawClient(server) as client:
-            client.greeted().say(frame(BLOB, request(size=MIB)), b"half")
-            client.hear_frame()
-            self.assertIn(b"nothing moved", client.hear_end())
+            client.greeted().send(frame(BLOB, request(size=MIB)), b"half")
+            client.receive_frame()
+            self.assertIn(b"no progress for", client.receive_rest())
         self.assertEqual(server.stop(), 0)
-        self.assertIn("nothing moved", server.errors())
+        self.assertIn("no progress for", server.errors())
         self.assertEqual(self.names(), [])
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the data of one copy crosses.
+// The parameters of the transfer of one copy.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace rcopy {
 
-/// The side that requested the copy, or the side that received the request.
+/// The side of this process in a copy.
 enum class side : std::uint8_t { client, server };
 
 /// The agreed parameters, and the objects of this side.
-struct way {
+struct transfer_parameters {
   transport over = transport::rdma;
   rcopy::side side = side::client;
   rcopy::flow flow;
   /// For `rdma`: the device. Borrowed.
   const verbena::context* device = nullptr;
-  /// For `cm`, where the route decides: the device that it has to be; empty: any.
+  /// For `cm`: the name of the device that the route must use; empty: any.
   std::string device_name = {};
 };
 

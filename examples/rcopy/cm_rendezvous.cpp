@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "examples/rcopy/meeting.hpp"
+#include "examples/rcopy/cm_rendezvous.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -21,11 +21,11 @@ using verbena::deadline;
 using verbena::error;
 using verbena::result;
 
-/// The address that the client has reached this side by.
-result<std::string> reached_address(const verbena::bringup::stream& client) {
+/// Returns the local address to which the client has connected.
+result<std::string> local_address(const verbena::bringup::stream& client) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
-  auto* const address = reinterpret_cast<sockaddr*>(&local);  // NOLINT: what sockets take
+  auto* const address = reinterpret_cast<sockaddr*>(&local);  // NOLINT: type of the sockets API
   if (::getsockname(client.fd(), address, &length) != 0)
     return error::from_errno(errno, "getsockname", client.peer());
   VERBENA_TRY(const auto here, verbena::cm::socket_address::from_native(*address));
@@ -50,38 +50,39 @@ std::vector<std::byte> encode(std::uint16_t port, const token& from) {
 
 }  // namespace
 
-result<invitation> find_server(const conversation& with, deadline until) {
-  VERBENA_TRY(const auto said, next_message(with, until));
-  verbena::byte_reader reader(said);
+result<resolved_server> find_server(const conversation& with, deadline until) {
+  VERBENA_TRY(const auto message, next_message(with, until));
+  verbena::byte_reader reader(message);
   const auto port = reader.take<std::uint16_t>();
   const auto shown = reader.take_bytes(std::tuple_size_v<token>);
   if (!port || !shown || !reader.rest().empty())
-    return error::protocol("decode", with.peer.peer(), "the peer sent no place to connect to");
-  // By the address that answered: a name may have others, where nobody listens.
+    return error::protocol("decode", with.peer.peer(), "the peer sent no valid port and token");
+  // The address of the TCP connection is used. A host name may have other addresses, at which the
+  // server does not listen.
   VERBENA_TRY(auto at, verbena::bringup::parse_address(with.peer.peer()));
   at.port = *port;
   auto found = verbena::cm::connector::resolve(at, until);
   if (!found) return cause_of(std::move(found).error(), with);
-  invitation made{.peer = *std::move(found), .token = {}};
+  resolved_server made{.peer = *std::move(found), .token = {}};
   std::ranges::copy(*shown, made.token.begin());
   return made;
 }
 
 result<verbena::cm::connection_request> await_client(const conversation& with, deadline until) {
-  VERBENA_TRY(auto here, reached_address(with.peer));
+  VERBENA_TRY(auto here, local_address(with.peer));
   const bool is_loopback = here.starts_with("127.") || here == "::1";
   auto opened = verbena::cm::listener::open({.host = std::move(here), .port = 0});
   if (!opened && is_loopback)
     return std::move(opened).error().with_diagnosis(
-        "adapters listen at addresses of their own only: use such a one, with `rcopy serve "
+        "an adapter listens only at its own addresses: select one of them with `rcopy serve "
         "--bind`");
   if (!opened) return std::move(opened).error();
-  auto door = *std::move(opened);
+  auto listener = *std::move(opened);
   const auto expected = new_token();
-  VERBENA_TRY_VOID(with.peer.send(encode(door.port(), expected), until));
+  VERBENA_TRY_VOID(with.peer.send(encode(listener.port(), expected), until));
   while (!until.expired()) {
-    VERBENA_TRY_VOID(wait_for(with, door.fd(), POLLIN, until));
-    auto request = door.accept(deadline::after(std::chrono::nanoseconds::zero()));
+    VERBENA_TRY_VOID(wait_for(with, listener.fd(), POLLIN, until));
+    auto request = listener.accept(deadline::after(std::chrono::nanoseconds::zero()));
     if (!request && request.error().kind() != verbena::error_kind::timed_out)
       return std::move(request).error();
     if (!request) continue;
@@ -90,7 +91,7 @@ result<verbena::cm::connection_request> await_client(const conversation& with, d
         std::ranges::equal(shown.first(expected.size()), expected))
       return request;
   }
-  return error::timed_out("copy", with.peer.peer(), "strangers came instead");
+  return error::timed_out("copy", with.peer.peer(), "no connection request had the expected token");
 }
 
 }  // namespace rcopy

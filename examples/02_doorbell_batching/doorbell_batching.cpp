@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Many small writes, handed over one by one and in batches: a batch costs one call and one
-// doorbell, and only its last request reports a completion.
+// Many small writes, posted individually and in batches. A batch requires one call and one
+// doorbell, and only its last request is signaled.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ table set_up() {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   auto cq = context.create_cq(batch_size).value();
-  // The peer, here ourselves, may write into our memory.
+  // The peer, here the queue pair itself, may write to the memory.
   auto prepared = pd.create_qp<verbena::rc>(
                         cq, cq,
                         {.queues = {.max_send_wr = batch_size},
@@ -40,7 +40,7 @@ table set_up() {
           .value()};
 }
 
-// Waits for one completion: it stands for its request and for all earlier ones of the queue.
+// Waits for one completion. All earlier requests of the send queue have then completed.
 void wait(const verbena::completion_queue& cq) {
   std::array<verbena::completion, 1> done;
   while (cq.poll(done).value().empty()) {
@@ -48,7 +48,7 @@ void wait(const verbena::completion_queue& cq) {
   done[0].result().value();
 }
 
-// Writes all rows, `together` of them in each batch; gives the time per row.
+// Writes all rows in batches of `together` rows. Returns the time per row.
 double write_rows(table& t, std::size_t together) {
   const auto began = std::chrono::steady_clock::now();
   for (std::size_t row = 0; row < rows; row += together) {

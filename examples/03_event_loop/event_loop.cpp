@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Four connections, each with a completion queue of its own, report to one completion channel; an
-// epoll loop sleeps until one has something, beside any other descriptor that the program has.
+// Four connections, each with a separate completion queue, share one completion channel. An epoll
+// loop waits for their completion events, together with other descriptors of the program.
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 namespace {
 
 constexpr std::size_t connections = 4;
-constexpr int messages = 25;  // on each
+constexpr int messages = 25;  // per connection
 
 // A queue pair connected to itself.
 struct connection {
@@ -35,11 +35,11 @@ struct connection {
   void send_next() {
     qp.post_receive({}, memory.slice(0, 8)).value();
     auto batch = qp.start_send();
-    batch.send({}, memory.slice(8, 8));  // not signaled: its arrival says enough
+    batch.send({}, memory.slice(8, 8));  // not signaled: the receive completes
     batch.submit().value();
   }
 
-  // Takes what is there, and lets the next message follow each one that arrived.
+  // Polls all completions and sends the next message for each received one.
   void drain() {
     std::array<verbena::completion, 4> room;
     while (true) {
@@ -53,12 +53,12 @@ struct connection {
   }
 
   verbena::completion_queue cq;
-  verbena::memory_region memory;  // outlives the queue pair that works on it
+  verbena::memory_region memory;  // must outlive the queue pair that accesses it
   verbena::queue_pair<verbena::rc> qp;
   int arrived = 0;
 };
 
-// An epoll instance that watches `fd`.
+// Creates an epoll instance that waits for `fd`.
 verbena::unique_fd watch(int fd) {
   verbena::unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event interest{.events = EPOLLIN, .data = {.fd = fd}};
@@ -88,7 +88,7 @@ int main() {
     while (const auto event = channel.poll_event().value())
       for (connection& each : all)
         if (event->is_from(each.cq)) {
-          // Arm first, then drain: what arrives in between makes another event.
+          // Arm first, then drain: a completion in between generates another event.
           each.cq.request_notification(verbena::notify::any_completion).value();
           const bool had_finished = each.arrived == messages;
           each.drain();

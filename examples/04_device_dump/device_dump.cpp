@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All that can be asked about every device, its ports and its GIDs.
+// Prints the attributes of all devices, their ports and their GIDs.
 #include <verbena/verbena.hpp>
 
 #include <cstdio>
@@ -14,7 +14,7 @@ void dump(const verbena::device& device) {
   const auto context = device.open().value();
   const auto attributes = context.query().value();
   print(to_string(attributes));
-  // Devices without the extended query answer with an error that says so.
+  // Devices without the extended query return an error.
   if (const auto extended = context.query_extended())
     print(to_string(*extended));
   else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ping-pong with datagrams: who answers learns from the message itself where to send.
+// Ping-pong with datagrams. The responder takes the sender's address from the received message.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using verbena::global_route_header;
 constexpr verbena::queue_key key(0x1234);  // the Q_Key of both sides
 constexpr std::size_t room = 4096;
 
-// One side: a queue pair, what it completes into, and memory for one message each way.
+// One side: a queue pair, its completion queue, and memory for one message in each direction.
 struct player {
   explicit player(const verbena::protection_domain& pd)
       : cq(pd.context().create_cq(16).value()),
@@ -23,21 +23,21 @@ struct player {
         inbox(pd.allocate(room, verbena::access::local_write).value()),
         outbox(pd.allocate(room, verbena::access::local_write).value()) {}
 
-  // Says `text` and waits until it was sent.
+  // Sends `text` and waits for the completion.
   void say(verbena::queue_pair<verbena::ud>& qp, std::string_view text,
            const verbena::destination& to) {
     std::ranges::copy(verbena::bytes_of(text), outbox.bytes().begin());
     qp.post_send({.signaled = true}, outbox.slice(0, text.size()), to).value();
     static_cast<void>(wait());
   }
-  // The next completion.
+  // Waits for the next completion.
   verbena::completion wait() {
     std::array<verbena::completion, 1> room_for_one;
     static_cast<void>(cq.wait(room_for_one, verbena::deadline::never()).value());
     room_for_one[0].result().value();
     return room_for_one[0];
   }
-  // The message is behind the header.
+  // Returns the message, which follows the GRH.
   [[nodiscard]] bool heard(std::string_view text) const {
     const auto message = inbox.bytes().subspan(global_route_header::encoded_size, text.size());
     return std::ranges::equal(message, verbena::bytes_of(text));
@@ -45,7 +45,7 @@ struct player {
 
   verbena::completion_queue cq;
   verbena::prepared_queue_pair<verbena::ud> prepared;
-  verbena::endpoint endpoint;  // bytes for whoever wants to send here
+  verbena::endpoint endpoint;  // for the peers that send to this side
   verbena::memory_region inbox;
   verbena::memory_region outbox;
 };
@@ -58,7 +58,7 @@ int main() {
   player alice(pd);
   player bob(pd);
 
-  // Alice knows Bob's endpoint; Bob knows nothing of Alice.
+  // Alice has Bob's endpoint. Bob does not have Alice's endpoint.
   auto to_bob = pd.create_ah(alice.prepared.address_of(bob.endpoint).value()).value();
   auto alice_qp = std::move(alice.prepared).activate(key).value();
   auto bob_qp = std::move(bob.prepared).activate(key).value();

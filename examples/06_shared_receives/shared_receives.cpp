@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A server with many clients and memory for a few messages: its connections share their receives.
+// A server with more clients than message buffers. Its connections share one receive queue (SRQ).
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace {
 
 constexpr std::size_t clients = 8;
-constexpr std::size_t receives = 4;  // fewer than clients: nobody has one of its own
+constexpr std::size_t receives = 4;  // fewer than clients
 constexpr std::size_t message_bytes = 64;
 
 struct connection {
@@ -41,7 +41,7 @@ int main() {
   auto pd = context.allocate_pd().value();
   auto client_cq = context.create_cq(clients).value();
   auto server_cq = context.create_cq(2 * clients).value();
-  // Memory outlives the queues that work on it.
+  // The memory must outlive the queue pairs that access it.
   auto inbox = pd.allocate(receives * message_bytes, verbena::access::local_write).value();
   auto outbox = pd.allocate(clients, verbena::access::local_write).value();
   auto shared = pd.create_srq({.max_wr = receives}).value();
@@ -62,7 +62,8 @@ int main() {
     sends.submit().value();
   }
 
-  // The server: each message says by which connection it came, and its slot is used again.
+  // The server. The completion contains the number of the connection's queue pair. The slot is
+  // posted again.
   std::size_t served = 0;
   std::size_t sum = 0;
   std::array<verbena::completion, 8> completions;

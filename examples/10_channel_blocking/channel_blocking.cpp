@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The blocking level of a channel: each call returns when its operation has completed. Two threads,
-// each with one side of a connection, exchange messages; then one reads the memory of the other.
+// each with one side of a connection, exchange messages. Then one side reads memory of the other.
 #include <verbena/verbena.hpp>
 
 #include <cstdio>

@@ -11,7 +11,7 @@ int main() {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
   auto prepared = pd.create_channel().value();
-  const auto endpoint = prepared.endpoint();  // for the peer; here the peer is ourselves
+  const auto endpoint = prepared.endpoint();  // for the peer; here the channel is its own peer
   auto channel = std::move(prepared).handshake(endpoint).value();
 
   const auto pool =

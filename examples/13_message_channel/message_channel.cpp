@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two sides that send each other messages as fast as they can, with windows of four: nobody counts
-// places, completions or buffers, and no message comes before there is a receive for it.
+// Two sides send messages to each other at full rate, with windows of four messages. The channels
+// manage receives, completions, buffers and credits.
 #include <verbena/verbena.hpp>
 
 #include <array>
@@ -52,7 +52,7 @@ int main() {
                                                  .reliability = {.rnr_retry_count = 0}};
   auto first = verbena::message_channel::prepare(pd, options).value();
   auto second = verbena::message_channel::prepare(pd, options).value();
-  const auto to_first = first.endpoint();  // for the peer; here both sides are ours
+  const auto to_first = first.endpoint();  // for the peer; here both sides are one process
   const auto to_second = second.endpoint();
   auto a = std::move(first).handshake(to_second).value();
   auto b = std::move(second).handshake(to_first).value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A connection ends with messages on their way. Both sides connect again, the sender learns which
-// of them have arrived, and sends the others: each arrives once.
+// A connection fails with messages in flight. Both sides reconnect. The sender learns which
+// messages have arrived, and sends the others again. Each message arrives once.
 #include <verbena/verbena.hpp>
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr unsigned messages = 5;
-constexpr unsigned before_the_end = 2;  // what arrives over the first connection
+constexpr unsigned before_the_end = 2;  // messages over the first connection
 
 verbena::buffer_pool make_pool(const verbena::protection_domain& pd) {
   return verbena::buffer_pool::create(pd, {.classes = {{.bytes = 4096, .count = 16}}}).value();
@@ -36,7 +36,7 @@ unsigned receive(verbena::channel& from, const verbena::buffer_pool& pool, unsig
   return sum;
 }
 
-// The other side: two messages arrive, then the connection ends.
+// The receiver. The first connection fails after two messages.
 unsigned be_the_receiver(verbena::bringup::listener& listening, verbena::deadline until) {
   auto context = verbena::open_device().value();
   auto pd = context.allocate_pd().value();
@@ -75,7 +75,7 @@ int main() {
   for (unsigned i = 0; i < messages; ++i) sends.push_back(send(i + 1));
   for (unsigned i = 0; i < before_the_end; ++i)
     if (sends[i].wait(until) == nullptr) return 1;
-  channel.flush();  // as when the network fails
+  channel.flush();  // has the effect of a network failure
   std::printf("%s\n", channel.describe_failure().message().c_str());
 
   // [reconnect]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // RDMA over a connection that the program already has: both sides exchange lines of text over a
-// socket, negotiate queue pairs over the same socket, and go on with text. The program does all I/O
-// itself; the library produces and consumes the bytes.
+// socket, negotiate queue pairs over the same socket, and then exchange text again. The program
+// does all I/O itself; the library produces and consumes the bytes.
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ std::string receive_line(int socket) {
 }
 
 // [carry]
-// Sends what the negotiation has to send and reads what it wants, until `until`.
+// Sends and receives the bytes of the negotiation, until `until`.
 void carry(bringup::negotiation<rc>& steps, int socket, clock::time_point until) {
   pollfd entry{.fd = socket, .events = 0, .revents = 0};
   if (steps.bytes_wanted() != 0) entry.events |= POLLIN;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How long it takes two processes of this host to connect, until the client knows that the server
-// has accepted: by TCP, or by librdmacm with a queue pair on each side. One connection after the
-// other; prints the median in nanoseconds. Arguments: tcp or rdma, the number of connections.
+// Measures the time in which two processes of this host connect, until the client has received the
+// server's acceptance: by TCP, or by librdmacm with a queue pair on each side. Connections are made
+// sequentially. Prints the median in nanoseconds. Arguments: tcp or rdma, the number of
+// connections.
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
@@ -64,7 +65,7 @@ static double connect_tcp(uint16_t port) {
   return end - start;
 }
 
-// The objects that all queue pairs of a process share.
+// The objects shared by all queue pairs of a process.
 static struct ibv_pd* pd;
 static struct ibv_cq* cq;
 
@@ -84,7 +85,7 @@ static void create_qp(struct rdma_cm_id* id) {
   check(rdma_create_qp(id, pd, &wanted) == 0, "rdma_create_qp");
 }
 
-// The next event, which has to be this one; its identifier.
+// Waits for an event of the expected type and returns its identifier.
 static struct rdma_cm_id* expect(struct rdma_event_channel* events, enum rdma_cm_event_type kind) {
   struct rdma_cm_event* event;
   check(rdma_get_cm_event(events, &event) == 0, "rdma_get_cm_event");

@@ -42,7 +42,7 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """One program of ours and its peers; they take turns."""
+    """A program of this project and its peers, which run alternately."""
 
     name: str
     device: tuple[str, ...]  # arguments of local_device

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ratios of two programs that take turns, so that both see the same machine.
+"""Ratios of two programs that run alternately, so that both run under the same conditions.
 
 A round is one run of each. The machine is shared: a round in which the peer deviates from its own
 median says nothing about us and is dropped. With too few rounds left there is no result, which is

@@ -43,7 +43,7 @@ def free_port() -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Looks it up: a connection made to find out would be taken for the client."""
+    """Reads the state of the port without a connection, which the server would accept as the client."""
     suffix = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         path = pathlib.Path(table)

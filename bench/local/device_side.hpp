@@ -12,22 +12,21 @@
 
 namespace bench {
 
-/// Whose memory is registered.
+/// The allocator of the registered memory.
 enum class memory_kind : std::uint8_t {
   shareable,  ///< the library's, which peers on the host map
   ordinary,   ///< the program's own
 };
 
-/// A queue pair on soft0 that is connected to the other process's, and memory on both sides.
-/// Both processes make it at the same time; afterwards both can send and write.
-/// Threads: one thread at a time.
+/// A queue pair on soft0 connected to the queue pair of the other process, and memory on both
+/// sides. Both processes construct the object at the same time. Threads: one thread at a time.
 class device_side {
  public:
-  /// Queue sizes: more than any figure has outstanding.
+  /// Queue sizes, larger than the number of outstanding requests of each measurement.
   static constexpr std::uint32_t depth = 1024;
 
   /// Connects. `bytes` is the size of the inbox, which the peer may write, and of the outbox.
-  /// Blocks until the other process did the same. Raises what verbs report.
+  /// Blocks until the other process has connected. Throws the errors of the verbs.
   device_side(const process_pair& pair, memory_kind kind, std::size_t bytes);
 
   [[nodiscard]] verbena::queue_pair<verbena::rc>& qp() noexcept { return qp_; }
@@ -46,7 +45,7 @@ class device_side {
 
  private:
   struct memory {
-    std::vector<std::byte> own;  // empty when the library allocated
+    std::vector<std::byte> own;  // empty if the library allocated the memory
     verbena::memory_region region;
     std::span<std::byte> bytes;
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the machine itself can do between two processes, as a yardstick for the device:
+// Measures the limits of the machine between two processes, for comparison with the device:
 //   limits ping_pong           one-way nanoseconds of a message of one cache line, two lines in use
 //   limits memcpy SIZE         bytes per second into memory that two processes share
 //   limits tcp_latency         one-way nanoseconds of 8 bytes over TCP loopback, both sides

@@ -3,7 +3,7 @@
 //   write_latency, send_latency      one-way nanoseconds of a message
 //   write_rate, send_rate            messages per second, posted in lists of 16
 //   write_bandwidth                  bytes per second, eight messages in flight
-// Prints one number. The peer checks what arrived before it is printed.
+// Prints one number, after the peer has checked the received bytes.
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -31,8 +31,8 @@ struct settings {
   std::size_t size;
 };
 
-// Polls until `wanted` completions came, and returns how many did; a failed request ends the
-// program.
+// Polls until `wanted` completions have been received, and returns their number. A failed request
+// ends the program.
 std::size_t drain(const verbena::completion_queue& from, std::size_t wanted) {
   std::array<verbena::completion, 64> completions;
   std::size_t seen = 0;
@@ -50,7 +50,7 @@ std::atomic_ref<std::uint64_t> last_word(std::span<std::byte> message) {
   return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(&message[message.size() - 8]));
 }
 
-// Writes the message with number `round` to the peer; every 16th reports its completion, so that
+// Writes the message with number `round` to the peer; every 16th is signaled, so that
 // the send queue never fills.
 void write_message(device_side& side, std::size_t size, std::uint64_t round) {
   last_word(side.outbox().first(size)).store(round, std::memory_order_relaxed);

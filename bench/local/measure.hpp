@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time of a repeated operation, robust against a pause in the middle.
+// Time of a repeated operation. The median excludes single interruptions.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace bench {
 
-/// How often an operation is repeated: `chunks` times are taken, of `per_chunk` repetitions each.
+/// The number of repetitions: `chunks` measurements of `per_chunk` repetitions each.
 struct repetitions {
   std::size_t chunks;
   std::size_t per_chunk;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two processes on two processors, joined by a socket: how both sides of a figure run.
+// Two processes on two processors, connected by a socket, for the two sides of a measurement.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace bench {
 
 /// This process and a child made by fork, each pinned to a processor of its own. A failure of the
-/// pair itself (no second processor, a peer that died) ends the program with a message: a benchmark
-/// has nothing to go on with. Threads: one thread at a time.
+/// pair itself (no second processor, exit of the peer) ends the program with a message. Threads:
+/// one thread at a time.
 class process_pair {
  public:
   /// Forks. Both processes return from it; the child is pinned to the second allowed processor.
@@ -23,9 +23,9 @@ class process_pair {
 
   /// Sends bytes to the other process. Blocks.
   void send(std::span<const std::byte> bytes) const;
-  /// Receives exactly as many bytes as `bytes` has. Blocks.
+  /// Receives exactly `bytes.size()` bytes. Blocks.
   void receive(std::span<std::byte> bytes) const;
-  /// Returns when the other process called it as often as this one. Blocks.
+  /// Waits until the other process has called meet() as often as this process. Blocks.
   void meet() const;
 
   /// In the parent: waits for the child and returns the program's exit status. In the child: 0.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Makes and frees the null provider's objects. Cold: nothing here is measured.
+ * Creates and destroys the null provider's objects. These functions are not measured.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The data-path operations of the null provider. Nothing else may be in this file: what stands here
- * is what the benchmark subtracts from an inclusive count.
+ * The data-path operations of the null provider. This file must contain no other functions:
+ * the benchmark subtracts the instructions of this file from an inclusive count.
  */
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A provider whose data-path operations do next to nothing: each adds one to a counter. The
+ * A provider whose data-path operations only add one to a counter. The
  * remaining cost of a post or a poll is that of the caller's side. The operations sit behind
  * the same function pointers as a real provider's, in a translation unit of their own
  * (null_operations.c), and are built without link-time optimisation.
@@ -42,7 +42,7 @@ struct ibv_context* null_open(void);
 void null_close(struct ibv_context* context);
 struct ibv_pd* null_create_pd(struct ibv_context* context);
 void null_destroy_pd(struct ibv_pd* pd);
-/* Every region has the same keys. */
+/* The keys of all regions. */
 enum { null_local_key = 0x1111, null_remote_key = 0x2222 };
 struct ibv_mr* null_create_mr(struct ibv_pd* pd, void* address, size_t length);
 void null_destroy_mr(struct ibv_mr* mr);

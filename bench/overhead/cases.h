@@ -85,7 +85,7 @@ extern "C" {
   X(single_write_1_ex, 1)           \
   X(single_write_loop_ex, 16)
 
-/* The objects that a case works on; each side defines its own. */
+/* The objects of a case. Each side has its own definition. */
 struct overhead_objects;
 
 typedef uint64_t overhead_function(struct overhead_objects* objects);

@@ -83,7 +83,7 @@ overhead_objects* overhead_set_up(overhead_queues* queues) {
   auto region = pd.register_memory(bytes, verbena::access::local_write).value();
   const auto local = make_slices(region, overhead_slot_bytes, slots);
   const auto words = make_slices(region, 8, slots);
-  // Lives until the program ends.
+  // Exists until the program ends.
   return new overhead_objects{
       .qp = std::move(qp),
       .qp_with_extended = std::move(qp_with_extended),

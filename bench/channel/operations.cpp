@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The operations of a channel compared with the same operations in C, on a device without data
-// path: a context of the software device whose data-path functions are replaced by empty ones. Each
-// case is a function named case_*:
+// The operations of a channel compared with the same operations in C, on a context of the software
+// device whose data-path functions are replaced: posting records the identifiers of the requests,
+// and polling returns them. Each case is a function named case_*:
 //   --count N   calls every case N times (callgrind counts inside them), and prints its name
 //   --allocations   prints how often a case allocates when it is called; also of message channels,
 //                   on the software device as it is

@@ -12,6 +12,8 @@ deadline deadline::after(std::chrono::nanoseconds duration) noexcept {
   return at(now + duration);
 }
 
+bool deadline::expired() const noexcept { return !is_never() && clock::now() >= when_; }
+
 int deadline::poll_timeout_ms() const noexcept {
   if (is_never()) return -1;
   const auto left = when_ - clock::now();

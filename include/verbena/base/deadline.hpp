@@ -25,7 +25,7 @@ class deadline {
   /// Returns whether the deadline never passes.
   [[nodiscard]] bool is_never() const noexcept { return when_ == clock::time_point::max(); }
   /// Returns whether the deadline has passed. Reads the clock.
-  [[nodiscard]] bool expired() const noexcept { return !is_never() && clock::now() >= when_; }
+  [[nodiscard]] bool expired() const noexcept;
   /// Returns the point in time; time_point::max() for never.
   [[nodiscard]] clock::time_point when() const noexcept { return when_; }
   /// Returns the timeout for poll(2): the milliseconds left, rounded up; 0 if expired, -1 for

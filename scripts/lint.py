@@ -5,6 +5,7 @@ finding per line and fails if there is one."""
 import argparse
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -70,6 +71,16 @@ def run(command):
     return done.returncode, done.stdout
 
 
+def configure():
+    """Configures the build folder of the checks. Returns whether it succeeded, and the output."""
+    if shutil.which("clang++-19") is None:
+        return False, "clang++-19 is missing; scripts/dev/setup.sh test installs it\n"
+    code, text = run(CONFIGURE)
+    if code != 0:  # the cache of a failed run makes later runs fail
+        (BUILD / "CMakeCache.txt").unlink(missing_ok=True)
+    return code == 0, text
+
+
 def main(arguments):
     options = parse(arguments)
     if options.list:
@@ -80,8 +91,7 @@ def main(arguments):
     results = {"passed": [], "failed": []}
     configured = True
     if any(check[2] for check in chosen):
-        code, text = run(CONFIGURE)
-        configured = code == 0
+        configured, text = configure()
         if not configured:
             print(text)
     for name, what, needs_build, command in chosen:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Draws stored benchmark results: one SVG per file of bench/results, with goals and limits.
 
-`./dev bench --plot` and the site call it, with the Python that Debian's matplotlib belongs to. The same results give
-the same bytes.
+`./dev bench --plot` and the build of the site run this script with the system Python, which has Debian's matplotlib.
+The output is reproducible: equal results produce equal bytes.
 """
 import argparse
 import json
@@ -25,7 +25,7 @@ from matplotlib.patches import Patch  # noqa: E402
 from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: E402
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results"
-# Okabe and Ito's colours, which readers with any colour vision tell apart; marks differ in shape as well.
+# The colours of Okabe and Ito are distinguishable with any colour vision. The marks also differ in shape.
 OURS, OTHER, GOAL, LIMIT, BEYOND, INK, GRID = "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#222222", "#dddddd"
 COMPILER_MARKS = {"gcc": ("o", OURS), "clang": ("^", "#E69F00")}
 WIDTH = 8.6
@@ -42,14 +42,14 @@ TITLES = {
 
 
 def bound(text):
-    """The number of a bound such as `<=1.6x` or `>=0.9x`, and whether it is a ratio."""
+    """Returns the number of a bound such as `<=1.6x` or `>=0.9x`; None if there is no bound."""
     if not text:
         return None
     return float(re.search(r"[-\d.]+", text.replace("<=", "").replace(">=", "")).group(0))
 
 
 class Row:
-    """One figure: what it is called, its number, and its bounds."""
+    """One figure: its label, its number, its goal and its limit."""
 
     def __init__(self, figure):
         self.figure = figure
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def label(self):
-        # "UCX tag 177 ns" and "UCX tag 14.60 M/s" are one peer, named without its own value.
+        # The label omits the value of the peer: "UCX tag" for "UCX tag 177 ns" and "UCX tag 14.60 M/s".
         peer = re.sub(r"\s+[\d.]+ ?(ns|us|M/s|GB/s|s|lines|ms|M)?$", "", self.figure["peer"]).strip(" -")
         named = peer and not re.fullmatch(r"[\d./]+( [\d.]+ns)?", peer)
         return self.figure["figure"] + (f"  ÷ {peer}" if named else "")
@@ -85,7 +85,7 @@ def wrapped_caption(document):
 
 
 def panels_of(rows):
-    """Rows that share an axis: ratios where less is better, ratios where more is, and extra instructions."""
+    """Returns the rows of each axis: ratios (less is better), ratios (more is better), extra instructions."""
     titles = {
         ("ratio", "less"): "ratio to the peer (1 = equal): less is better",
         ("ratio", "more"): "ratio to the peer (1 = equal): more is better",
@@ -96,7 +96,7 @@ def panels_of(rows):
 
 
 def marks(axis, row, y, height):
-    """Goal and limit of a row, as short lines across it."""
+    """Draws goal and limit of a row as short lines across the row."""
     for value, colour, style in ((row.goal, GOAL, "-"), (row.limit, LIMIT, "-")):
         if value is not None:
             axis.plot([value, value], [y - height, y + height], color=colour, linestyle=style, linewidth=2.4,
@@ -114,7 +114,7 @@ def number_text(number, what):
 
 
 def bars(axis, rows):
-    """One bar per row, with its number; on a logarithmic axis a bar begins at 1, the peer."""
+    """Draws one bar per row, with its number. On a logarithmic axis, bars start at 1, the value of the peer."""
     numbers = [row.number for row in rows]
     wide = max(numbers) / max(min(numbers), 1e-9) > 12
     if wide:
@@ -139,7 +139,7 @@ def bars(axis, rows):
 
 
 def dots(axis, rows):
-    """Many rows, two compilers: one line per case, a mark per compiler."""
+    """Draws one line per case with one mark per compiler; used if there are many rows."""
     names = list(dict.fromkeys(row.figure["figure"] for row in rows))
     for y, name in enumerate(names):
         same = [row for row in rows if row.figure["figure"] == name]
@@ -177,7 +177,7 @@ def legend_items(rows, dotted):
 
 
 def counted_text(rows, missing):
-    """One line about figures that are counts, which no axis shows, and about those without a result."""
+    """Returns the text about counts, which have no axis, and about figures without a result."""
     counts = [row for row in rows if row.what in ("count", "allocations")]
     parts = []
     if counts:
@@ -194,7 +194,7 @@ def counted_text(rows, missing):
 def draw(path, target):
     document = json.loads(path.read_text())
     rows, missing = rows_of(document)
-    if any(row.compiler for row in rows):  # what two compilers made of one case, side by side
+    if any(row.compiler for row in rows):  # place the results of all compilers for a case next to each other
         names = list(dict.fromkeys(row.label for row in rows))
         rows.sort(key=lambda row: names.index(row.label))
     panels = panels_of(rows)
@@ -230,7 +230,7 @@ def draw(path, target):
 
 
 def draw_all(results, folder):
-    """The SVG of every result, by the name of its file without the suffix."""
+    """Draws every result and returns the SVG paths by the name of the result file without suffix."""
     made = {}
     for path in sorted(results.glob("*.json")):
         made[path.stem] = folder / f"{path.stem}.svg"

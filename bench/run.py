@@ -52,7 +52,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 def chosen_compilers(options: argparse.Namespace, bench) -> list[str]:
-    """Returns the compilers to measure with: those of the options, or gcc. A gate on generated code uses all compilers."""
+    """Returns the compilers to use: the one in the options, all installed ones for a gate on code, otherwise gcc."""
     if options.compiler:
         return [options.compiler]
     if not (options.gate and bench.DEPENDS_ON_COMPILER):
@@ -62,7 +62,7 @@ def chosen_compilers(options: argparse.Namespace, bench) -> list[str]:
 
 
 def draw(folder: str) -> int:
-    """Runs bench/plot.py with the Python that Debian's matplotlib belongs to."""
+    """Runs bench/plot.py with the system Python, which has Debian's matplotlib."""
     python = "/usr/bin/python3" if pathlib.Path("/usr/bin/python3").exists() else sys.executable
     script = pathlib.Path(__file__).resolve().parent / "plot.py"
     return subprocess.run([python, str(script), folder], check=False).returncode

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The operations of a channel compared with the same operations in C, on a context of the software
-// device whose data-path functions are replaced: posting records the identifiers of the requests,
-// and polling returns them. Each case is a function named case_*:
-//   --count N   calls every case N times (callgrind counts inside them), and prints its name
-//   --allocations   prints how often a case allocates when it is called; also of message channels,
-//                   on the software device as it is
-// Lines are `name number`, for bench/harness/channel.py.
+// Compares channel operations with equivalent C code. Both use a soft0 context with replaced
+// data-path functions: post functions record the identifiers of the requests, and ibv_poll_cq
+// returns them as successful completions. Each case is a function named case_*:
+//   --count N       calls every case N times and prints its name; callgrind counts the instructions
+//                   of the cases
+//   --allocations   prints the number of allocations of one call of every case, and of an exchange
+//                   of messages over message channels with the unmodified data path
+// bench/harness/channel.py reads the output lines, `name number`.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -20,7 +21,7 @@
 
 namespace {
 
-// The requests that are posted and not polled, for both sides.
+// The outstanding requests. The C++ and the C cases share the queue.
 struct device {
   std::array<std::uint64_t, 64> ids;
   unsigned posted = 0;
@@ -87,7 +88,7 @@ objects make() {
   auto pool = verbena::buffer_pool::create(pd, {}).value();
   auto buffer = pool.take(64);
   auto* const queue = channel.qp();
-  if (queue == nullptr) std::abort();  // a channel that was just made has one
+  if (queue == nullptr) std::abort();  // a new channel has a queue pair
   ibv_qp* const qp = queue->native();
   const auto remote = region.remote();
   const auto slot = region.slice(0, 64).native();
@@ -193,7 +194,7 @@ CASE(unpolled_write) {
 
 namespace {
 
-// Two sides of a message channel in one process.
+// Both sides of a message connection, in one process.
 struct message_pair {
   verbena::context context;
   verbena::protection_domain pd;
@@ -215,7 +216,8 @@ message_pair make_messages() {
   return {std::move(context), std::move(pd), std::move(left), std::move(right)};
 }
 
-// More messages than there are places, copied and in buffers, there and back.
+// Sends more messages in each direction than the receive queue holds. Every other message is sent
+// by copy, the others from channel buffers. Returns the number of received messages.
 std::uint64_t exchange(message_pair& with) {
   constexpr std::uint64_t messages = 1000;
   const std::array<std::byte, 200> bytes{};
@@ -279,5 +281,5 @@ int main(int argc, char** argv) {
   }
   std::fprintf(stderr, "checksum %llu\n", static_cast<unsigned long long>(sum));
   std::fflush(stdout);
-  std::_Exit(0);  // the device can no longer answer teardown
+  std::_Exit(0);  // skips destructors, which need the original data path
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A message of 8 bytes there and back between two processes, on the software device, each send
-// waited for: `channel_ping_pong raw|scoped`. `raw` is C on the queues of a channel: ibv_post_send,
-// ibv_post_recv, ibv_poll_cq. Prints nanoseconds of a round trip. Checks the received bytes.
+// Measures the round trip of an 8-byte message between two processes on the software device:
+// `channel_ping_pong raw|scoped`. Both variants wait for the completion of each send. `raw` calls
+// ibv_post_send, ibv_post_recv and ibv_poll_cq on the queues of a channel. Checks the received
+// bytes and prints the time of a round trip in nanoseconds.
 #include <infiniband/verbs.h>
 
 #include <array>
@@ -54,12 +55,12 @@ struct side {
   }
 };
 
-// Sends each number and receives it back in the parent, which measures; the other way round in the
-// child.
+// Exchanges the numbers 1, 2, … with the other process. The parent sends each number, receives it
+// back, and returns the median time in nanoseconds. The child receives first and returns 0.
 template <class Send, class Receive>
 double run(const process_pair& pair, Send&& send, Receive&& receive) {
   std::uint64_t number = 0;
-  pair.meet();  // both have posted their first receive
+  pair.meet();  // both processes have posted their first receive
   if (pair.is_child()) {
     while (number < times.total()) {
       receive(++number);

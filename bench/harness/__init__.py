@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Shared code of the benchmarks of ./dev bench: rounds, figures, tables, building and counting."""
+"""Shared code of the ./dev bench benchmarks: builds, rounds, instruction counts, figures, tables."""

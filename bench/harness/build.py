@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds the programs that a benchmark runs: optimised, unchecked, in a folder of their own."""
+"""Builds the programs of a benchmark with the release preset, in a separate build folder."""
 from __future__ import annotations
 
 import pathlib
@@ -34,7 +34,7 @@ def configure_command(compiler: str) -> list[str]:
 
 
 def build(compiler: str, targets: list[str]) -> pathlib.Path:
-    """Builds `targets` and returns the folder that holds them."""
+    """Builds `targets` and returns the folder that contains the programs."""
     log = folder(compiler) / "bench_build.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
@@ -51,6 +51,6 @@ def build(compiler: str, targets: list[str]) -> pathlib.Path:
 
 
 def version(command: str) -> str:
-    """The first line of `COMMAND --version`."""
+    """Returns the first line of `COMMAND --version`."""
     done = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
     return (done.stdout.splitlines() or ["unknown"])[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Instructions per function, from valgrind's callgrind, and the reader of its output format."""
+"""Runs valgrind's callgrind and parses its output: instructions per function."""
 from __future__ import annotations
 
 import collections
@@ -12,7 +12,7 @@ import tempfile
 
 @dataclasses.dataclass
 class Function:
-    """Costs of one function, in instructions, over the whole run."""
+    """The cost of one function in instructions, summed over the whole run."""
 
     name: str
     file: str = ""
@@ -28,7 +28,7 @@ class Function:
 
 
 def parse(text: str) -> dict[str, Function]:
-    """Functions by name. Names may be compressed: `fn=(3) name` first, then `fn=(3)`."""
+    """Returns functions by name. A compressed name is `fn=(3) name` once, then `fn=(3)`."""
     names: dict[tuple[str, str], str] = {}
 
     def resolve(kind: str, value: str) -> str:
@@ -74,7 +74,7 @@ def parse(text: str) -> dict[str, Function]:
 
 
 def run(command: list[str], toggle: str) -> dict[str, Function]:
-    """Runs `command` and counts inside functions whose names match `toggle` (a shell pattern)."""
+    """Runs `command` and counts instructions in functions whose names match the pattern `toggle`."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         valgrind = [

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """compile: the cost of including a public header, compared with <infiniband/verbs.h>, <vector>, <string> and <span>.
 
-Each file contains only includes. All files are compiled in turns with `-O2 -c`, without a compiler cache. The cost covers the
-compiler driver and its children: instructions if perf counts them, otherwise processor time in user mode.
+Each file contains only includes. The files are compiled alternately with `-O2 -c`, without a compiler cache. The
+cost covers the compiler driver and its children: instructions if perf counts them, otherwise processor time in user
+mode.
 """
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DEPENDS_ON_COMPILER = False
 NOTES = "x is ours / peer, the median of the rounds kept; lines are counted after preprocessing"
 PEER = "verbs.h"
 PEER_INCLUDES = ("infiniband/verbs.h", "vector", "string", "span")
-# Goal and limit of the ratio; the other headers are shown.
+# Goal and limit of the ratio. Headers without an entry are reported but not judged.
 BOUNDS = {"verbena.hpp": (3.0, 4.0), "message_channel.hpp": (1.5, 2.0)}
 HEADERS = (
     "verbena.hpp",
@@ -40,7 +41,7 @@ HEADERS = (
 
 
 def flags() -> list[str]:
-    """Those of the library's users: its headers, and rdma-core's."""
+    """Returns the compiler flags of a user of the library, with the include paths of verbena and rdma-core."""
     done = subprocess.run(["pkg-config", "--cflags", "libibverbs"], capture_output=True, text=True, check=False)
     return ["-std=c++20", "-O2", f"-I{build.ROOT / 'include'}", *shlex.split(done.stdout)]
 
@@ -72,7 +73,7 @@ def instructions(command: list[str]) -> float:
 
 
 def lines_of(command: list[str]) -> int:
-    """Lines that the compiler reads: not empty, and no line markers."""
+    """Returns the number of preprocessed lines, without empty lines and line markers."""
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return sum(1 for line in done.stdout.splitlines() if line.strip() and not line.startswith("#"))
 
@@ -101,7 +102,7 @@ def measure(options) -> list[Figure]:
     includes = {PEER: PEER_INCLUDES} | {pathlib.Path(one).name: (f"verbena/{one}",) for one in present}
     unit = "instructions" if can_count_instructions() else "s"
     cost = instructions if unit == "instructions" else user_seconds
-    # With ccache in front of the compiler, only the first round would measure it.
+    # With ccache, only the first round would run the compiler.
     os.environ["CCACHE_DISABLE"] = "1"
     with tempfile.TemporaryDirectory(prefix="verbena_compile_") as name:
         folder = pathlib.Path(name)
@@ -112,7 +113,7 @@ def measure(options) -> list[Figure]:
             compile_commands[one] = [compiler, *flags(), "-c", str(source), "-o", str(source.with_suffix(".o"))]
             lines[one] = lines_of([compiler, *flags(), "-E", str(source)])
         programs = {one: (lambda command=command: cost(command)) for one, command in compile_commands.items()}
-        # The peer alone decides which rounds count.
+        # Whether more rounds are needed depends on the time of the peer only.
         samples = rounds.interleave(programs, next(one for one in programs if one != PEER), options.rounds, judged=(PEER,))
     return [figure(one, unit, rounds.outcome(samples, PEER, one), lines[one], lines[PEER]) for one in programs if one != PEER]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""connect: connections by librdmacm on soft0 beside TCP's, between two processes of this host."""
+"""connect: connection set-up with librdmacm on soft0, compared with TCP, between two processes."""
 from __future__ import annotations
 
 import pathlib

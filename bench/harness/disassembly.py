@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finds locked instructions and calls in loops in the machine code of a function. x86-64 only."""
+"""Finds locked instructions and direct calls in loops in machine code. Supports x86-64 only."""
 from __future__ import annotations
 
 import dataclasses
@@ -7,7 +7,7 @@ import re
 import subprocess
 
 JUMP = re.compile(r"^j\w+$")
-# Cold calls after which nothing follows: broken rules, raised errors, the C++ runtime's own.
+# Functions that do not return: failed checks, thrown errors, functions of the C++ runtime.
 NEVER_RETURNS = re.compile(
     r"stop_on_broken_rule|raise|abort|terminate|__throw|__cxa_throw|_Unwind_Resume|__stack_chk_fail"
 )
@@ -23,7 +23,7 @@ class Instruction:
 
     @property
     def is_locked(self) -> bool:
-        """A lock prefix, or xchg with memory, which locks by itself."""
+        """Whether the instruction has a lock prefix or is xchg with memory, which implies lock."""
         if self.operation.startswith("lock"):
             return True
         return self.operation.startswith("xchg") and "(" in self.operands
@@ -43,7 +43,7 @@ class Instruction:
 
 
 def parse(text: str) -> dict[str, list[Instruction]]:
-    """Functions by name, from `objdump -d --no-show-raw-insn` (AT&T syntax)."""
+    """Returns functions by name from `objdump -d --no-show-raw-insn` (AT&T syntax)."""
     functions: dict[str, list[Instruction]] = {}
     current: list[Instruction] | None = None
     for line in text.splitlines():
@@ -66,7 +66,7 @@ def parse(text: str) -> dict[str, list[Instruction]]:
 
 
 def successors(function: list[Instruction]) -> list[list[int]]:
-    """Where control goes from each instruction, as indices; out of the function is nowhere."""
+    """Returns the successors of each instruction inside the function, as indices."""
     index_of = {one.address: index for index, one in enumerate(function)}
     result = []
     for index, one in enumerate(function):
@@ -84,7 +84,7 @@ def successors(function: list[Instruction]) -> list[list[int]]:
 
 
 def indices_in_loops(function: list[Instruction]) -> set[int]:
-    """Instructions that can be executed again after themselves."""
+    """Returns the indices of the instructions that are part of a loop."""
     after = successors(function)
     inside = set()
     for start in range(len(function)):
@@ -105,7 +105,7 @@ def locked(function: list[Instruction]) -> list[Instruction]:
 
 
 def direct_calls_in_loops(function: list[Instruction]) -> list[Instruction]:
-    """Calls by name inside a loop; a provider's operation is called through a pointer."""
+    """Returns the direct calls in loops. Calls of the provider are indirect, so they do not count."""
     return [
         function[index]
         for index in sorted(indices_in_loops(function))

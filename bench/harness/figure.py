@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One line of a table: what was measured, beside what, and whether it is within its limit."""
+"""A figure: one line of the table, with a measured value, its peer, its goal and its limit."""
 from __future__ import annotations
 
 import dataclasses
@@ -7,8 +7,8 @@ import enum
 
 
 class Verdict(enum.Enum):
-    SHOWN = "shown"  # no limit is stated
-    WITHIN = "within"  # the limit is kept
+    SHOWN = "shown"  # the figure has no limit
+    WITHIN = "within"  # the value is within the limit
     BEYOND = "beyond limit"
     NO_RESULT = "no result"
 
@@ -20,14 +20,14 @@ class Better(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """A goal or a limit. `what` names the number that is compared: "ratio" or "extra"."""
+    """A goal or a limit. `what` is the key in Figure.numbers: "ratio", "extra", "count" …"""
 
     what: str
     value: float
     better: Better = Better.LESS
 
     def holds(self, number: float) -> bool:
-        # Ratios are medians of floating-point quotients: equal means equal to nine digits.
+        # Ratios are quotients of floating-point numbers, so the comparison has a relative tolerance of 1e-9.
         tolerance = 1e-9 * max(1.0, abs(self.value))
         if self.better is Better.LESS:
             return number <= self.value + tolerance
@@ -42,9 +42,11 @@ class Bound:
 
 @dataclasses.dataclass
 class Figure:
-    """`numbers` holds what bounds compare; a figure without numbers has no result, for `reason`.
+    """One measured figure.
 
-    `value` and `peer` are texts for the table; `details` goes into the JSON file only.
+    Goal and limit apply to an entry of `numbers`. If `numbers` is empty, the figure has no result
+    and `reason` is the cause. `value` and `peer` are texts for the table. `details` is written
+    only to the JSON file.
     """
 
     name: str
@@ -88,6 +90,6 @@ class Figure:
 
 
 def gate(figures: list[Figure]) -> int:
-    """The status of --gate: 1 if a figure is beyond its limit or has no result, or none exists."""
+    """Returns 1 if there are no figures, or one is beyond its limit or has no result; otherwise 0."""
     bad = (Verdict.BEYOND, Verdict.NO_RESULT)
     return 1 if not figures or any(figure.verdict in bad for figure in figures) else 0

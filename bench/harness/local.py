@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""local: soft0 between two processes of this host, beside UCX, the cache line, memcpy and TCP."""
+"""local: soft0 between two processes, compared with UCX, a cache-line ping-pong, memcpy and TCP."""
 from __future__ import annotations
 
 import dataclasses
@@ -29,9 +29,9 @@ def at_least(value: float) -> Bound:
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A program to stand beside, by the name in PROGRAMS. Without bounds it is shown only."""
+    """A program to compare with, a key of peer_programs(). A peer without bounds is not judged."""
 
-    program: str  # its part before a comma is its name in the table
+    program: str  # the part before the comma is the label in the table
     goal: Bound | None = None
     limit: Bound | None = None
 
@@ -42,7 +42,7 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """A program of this project and its peers, which run alternately."""
+    """A measurement on soft0 and its peers. Their programs run alternately."""
 
     name: str
     device: tuple[str, ...]  # arguments of local_device
@@ -61,7 +61,7 @@ def bandwidth(size: int, label: str) -> tuple[Group, Group]:
     )  # fmt: skip
 
 
-# Goals and limits are ratios; where they come from: docs/benchmarks.md.
+# Goals and limits are ratios. docs/benchmarks.md explains their values.
 GROUPS = (
     Group("write 8 B latency", ("write_latency", "shareable", "8"), "ns",
           (Peer("ping-pong", at_most(2.0), at_most(4.0)), Peer("UCX put"), Peer("TCP"))),
@@ -100,7 +100,7 @@ def last_number(program: pathlib.Path, *arguments: str) -> float:
 
 
 def peer_programs(limits: pathlib.Path) -> dict[str, Callable[[], float]]:
-    """How each peer is run; a call returns one number, in the unit of the groups that name it."""
+    """Returns functions that run a peer and return its value, in the unit of the groups that use it."""
     programs: dict[str, Callable[[], float]] = {
         "ping-pong": lambda: last_number(limits, "ping_pong"),
         "TCP": lambda: last_number(limits, "tcp_latency"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""overhead: public functions beside the same in C, in instructions, on a null provider.
+"""overhead: instructions of public functions and of equivalent C code, on a null provider.
 
-Two programs, overhead_twin (C) and overhead_typed (C++), hold the same cases under the same names.
-Callgrind counts the instructions of each: `self` is the caller's side, everything but the
-provider's operations; `inclusive` contains them.
+The programs overhead_twin (C) and overhead_typed (C++) contain cases with equal names. Callgrind
+counts the instructions of each case: `inclusive` counts all of them, `self` excludes the
+operations of the provider.
 """
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DEPENDS_ON_COMPILER = True
 CALLS = 64
 PREFIX = "case_"
 PROVIDER_FILE = "null_operations.c"
-# The function that the benchmark's cases call on both sides if a request is refused, which never happens while counting.
+# The cases call this function if a post fails. It is not called while instructions are counted.
 ON_REFUSAL = "<overhead_failed>"
 ALLOCATORS = ("malloc", "calloc", "realloc", "operator new", "operator delete", "free")
 
-# Extra instructions are per request, or per block of with_poster, in cases of one or two.
+# For cases of one or two operations, extra instructions count per request or per with_poster call.
 STRAIGHT = (Bound("extra", 0), Bound("extra", 1))
 LOOP = (Bound("ratio", 1.0), Bound("ratio", 1.05))
 POSTER = (Bound("extra", 0), Bound("extra", 4))
@@ -34,7 +34,7 @@ MOST_STRAIGHT = 2
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Instructions per call of a case, and what it called besides the provider's operations."""
+    """Instructions per call of a case, and the called functions that are not provider operations."""
 
     own: float
     inclusive: float
@@ -42,11 +42,11 @@ class Cost:
 
 
 def costs(functions: dict[str, callgrind.Function], calls: int) -> dict[str, Cost]:
-    """Per case, with and without the provider's operations, which call only inside their file."""
+    """Returns the cost of each case. Provider operations call only functions of their own file."""
     provider = {one.name for one in functions.values() if one.file.endswith(PROVIDER_FILE)}
 
     def spent_in_provider(one: callgrind.Function) -> float:
-        """A callee of several cases is shared out by what each of them spent in it."""
+        """Returns the instructions of `one` in the provider. Callers share a callee by their cost in it."""
         spent = 0.0
         for name, cost in one.callees.items():
             callee = functions[name]
@@ -67,7 +67,7 @@ def costs(functions: dict[str, callgrind.Function], calls: int) -> dict[str, Cos
 
 
 def base_name(name: str) -> str:
-    """Callgrind appends ' (file)' or a recursion level 'name'2 to some names."""
+    """Returns `name` without the recursion level that callgrind appends, such as '2."""
     return name.split("'")[0]
 
 
@@ -76,7 +76,7 @@ def twin_of(case: str) -> str:
 
 
 def bounds(case: str, operations: int) -> tuple[Bound, Bound]:
-    """Goal and limit."""
+    """Returns the goal and the limit of a case."""
     if operations > MOST_STRAIGHT:
         return LOOP
     return POSTER if case.startswith("poster_") else STRAIGHT
@@ -115,7 +115,7 @@ def case_figure(
 
 
 def none_of(name: str, found: list[str]) -> Figure:
-    """A figure that counts what must not be there."""
+    """Returns a figure that counts `found`; its goal and limit are 0."""
     return Figure(
         name,
         value=str(len(found)),
@@ -128,7 +128,7 @@ def none_of(name: str, found: list[str]) -> Figure:
 
 
 def counting_figures(ours: dict[str, Cost], code: dict[str, list], functions: dict) -> list[Figure]:
-    """Returns the forbidden operations of the data path, in the executed and in the compiled code."""
+    """Returns figures that count allocations, locked instructions and foreign calls in the cases."""
     allocations, foreign = [], []
     for case, cost in sorted(ours.items()):
         foreign += [f"{case} calls {name}" for name in cost.foreign_callees]
@@ -171,7 +171,7 @@ def lines_of(program: pathlib.Path, *arguments: str) -> list[list[str]]:
 
 
 def differences(twin: list[list[str]], typed: list[list[str]]) -> list[str]:
-    """Cases whose work requests differ in a field, as the provider sees them."""
+    """Returns the C++ cases whose work requests at the provider differ from those of the C case."""
 
     def by_case(lines: list[list[str]]) -> dict[str, list[list[str]]]:
         result: dict[str, list[list[str]]] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table on the terminal, at most 80 columns wide, and the JSON file."""
+"""Formats the table for the terminal, at most 80 columns wide, and writes the JSON file."""
 from __future__ import annotations
 
 import datetime
@@ -15,7 +15,7 @@ MARKS = {Verdict.SHOWN: " ", Verdict.WITHIN: " ", Verdict.BEYOND: "!", Verdict.N
 
 
 def table(figures: list[Figure]) -> str:
-    """Columns: figure, value, goal, limit, peer; `!` marks beyond its limit, `?` no result."""
+    """Returns the table. `!` marks a figure beyond its limit, `?` a figure without a result."""
     rows = [("figure", "value", "goal", "limit", "peer")]
     for one in figures:
         value = one.value if one.numbers else "no result"
@@ -50,7 +50,7 @@ def summary(figures: list[Figure]) -> str:
 
 
 def machine() -> dict:
-    """Returns the facts that a reader needs to judge the numbers, without the name of the machine."""
+    """Returns hardware, system and load of the machine, without its host name."""
     model = "unknown"
     try:
         for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Ratios of two programs that run alternately, so that both run under the same conditions.
+"""Ratios of programs that run alternately, so that load of the machine affects all of them.
 
-A round is one run of each. The machine is shared: a round in which the peer deviates from its own
-median says nothing about us and is dropped. With too few rounds left there is no result, which is
-never a pass.
+A round is one run of each program. If the peer deviates from its median in a round, other load
+disturbed the round, and the round is dropped. If too few rounds are left, there is no result, and
+the gate fails.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Round:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The summary of the rounds; `ratio` is the median of ours / peer, None without a result."""
+    """The summary of the rounds. `ratio` is the median of ours / peer; None if there is no result."""
 
     total: int
     kept: tuple[Round, ...]
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def keep(rounds: list[Round]) -> Outcome:
-    """Drops the rounds in which the peer is more than 15 % away from its own median."""
+    """Drops the rounds in which the peer deviates from its median by more than 15 %."""
     if not rounds:
         return Outcome(0, ())
     middle = statistics.median(one.peer for one in rounds)
@@ -59,7 +59,7 @@ def keep(rounds: list[Round]) -> Outcome:
 
 
 def outcome(samples: dict[str, list[float]], peer: str, ours: str) -> Outcome:
-    """The rounds of one peer, out of the samples that interleave() took."""
+    """Returns the rounds of one peer from the samples of interleave()."""
     return keep([Round(*pair) for pair in zip(samples[peer], samples[ours])])
 
 
@@ -70,10 +70,10 @@ def interleave(
     most: int = 21,
     judged: tuple[str, ...] | None = None,
 ) -> dict[str, list[float]]:
-    """Runs all programs once per round, every other round backwards; returns samples by name.
+    """Runs all programs once per round and returns samples by name. Every other round is reversed.
 
-    Adds rounds, up to `most`, while a peer has too few rounds left for a result. The peers are those of `judged`, or
-    all programs except ours.
+    If a peer has too few rounds for a result, adds rounds, at most until there are `most`. The peers are the programs
+    in `judged`; by default, all programs except `ours`.
     """
     peers = judged or tuple(name for name in programs if name != ours)
     samples: dict[str, list[float]] = {name: [] for name in programs}

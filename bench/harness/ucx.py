@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs ucx_perftest between two pinned processes, and reads its numbers."""
+"""Runs ucx_perftest between two pinned processes and parses its output."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """The last line of `ucx_perftest -f -v`: overall values."""
+    """The overall values, from the last line of `ucx_perftest -f -v`."""
 
     latency_ns: float
     bytes_per_second: float
@@ -23,7 +23,8 @@ class Numbers:
 
 
 def parse(text: str) -> Numbers:
-    """Fields: iterations; percentile, average, overall us; average, overall MiB/s; messages/s."""
+    """Parses the last line that has the fields: iterations; percentile, average and overall latency in
+    us; average and overall MiB/s; average and overall messages/s."""
     for line in reversed(text.splitlines()):
         fields = line.split(",")
         if len(fields) != 8:
@@ -43,7 +44,7 @@ def free_port() -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Reads the state of the port without a connection, which the server would accept as the client."""
+    """Reads the state of the port from /proc: the server would accept a test connection as its client."""
     suffix = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         path = pathlib.Path(table)
@@ -74,7 +75,7 @@ def two_processors() -> tuple[int, int]:
 
 
 def run(test: str, size: int, iterations: int, transports: str = "posix") -> Numbers:
-    """The server on the second processor, the client, whose numbers count, on the first."""
+    """Runs the client on the first processor and the server on the second. Returns the client's values."""
     client_cpu, server_cpu = two_processors()
     port = free_port()
     environment = dict(os.environ, UCX_TLS=transports, UCX_LOG_LEVEL="error")

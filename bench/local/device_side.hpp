@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One of two processes that are connected through the software device.
+// One side of a connection between two processes through the software device.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,19 @@ namespace bench {
 
 /// The allocator of the registered memory.
 enum class memory_kind : std::uint8_t {
-  shareable,  ///< the library's, which peers on the host map
-  ordinary,   ///< the program's own
+  shareable,  ///< the library; processes on the host can map the memory
+  ordinary,   ///< the program; other processes cannot map the memory
 };
 
-/// A queue pair on soft0 connected to the queue pair of the other process, and memory on both
-/// sides. Both processes construct the object at the same time. Threads: one thread at a time.
+/// A queue pair on soft0 that is connected to the queue pair of the other process, with registered
+/// memory. Both processes construct the object at the same time. Threads: one thread at a time.
 class device_side {
  public:
   /// Queue sizes, larger than the number of outstanding requests of each measurement.
   static constexpr std::uint32_t depth = 1024;
 
-  /// Connects. `bytes` is the size of the inbox, which the peer may write, and of the outbox.
+  /// Connects to the other process. `bytes` is the size of the inbox and of the outbox. The peer
+  /// has write access to the inbox.
   /// Blocks until the other process has connected. Throws the errors of the verbs.
   device_side(const process_pair& pair, memory_kind kind, std::size_t bytes);
 
@@ -40,7 +41,7 @@ class device_side {
   [[nodiscard]] verbena::local_slice outbox_slice(std::size_t offset, std::size_t length) const {
     return outbox_.region.slice(offset, length);
   }
-  /// The peer's inbox.
+  /// Returns the inbox of the peer.
   [[nodiscard]] const verbena::remote_region& peer() const noexcept { return peer_; }
 
  private:

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The measured functions. Each exists twice under the same name: in twin.c as a C programmer writes
- * it, in typed.cpp with this library's public functions. One call posts or polls `operations` times
- * and returns a number that depends on the outcome: a refused post is handled elsewhere. Cases
- * whose name starts with poster_ or single_ exist only in C++; their twin is the case without the
- * prefix.
+ * The measured functions. Each case has two implementations with one name: idiomatic C in twin*.c,
+ * and public functions of the library in typed*.cpp. One call posts or polls `operations` requests
+ * and returns a number that depends on the result, so that the compiler keeps the code. A failed
+ * post calls overhead_failed(). Cases whose name starts with poster_ or single_ exist only in C++.
+ * They are compared with the C case whose name has no prefix.
  *
- * _1 is one request, _2 two that are posted one by one, _16 one list of sixteen, _loop one request
- * posted sixteen times; _span names slices where they lie instead of copying them; _ex goes
- * through ibv_wr_*. Datagrams are all addressed to one queue pair. lazy_fields reads what the
- * device is asked for with each field.
+ * Suffixes: _1 posts one request, _2 posts two requests separately, _16 posts one list of 16
+ * requests, _loop posts 16 requests separately. _span posts scatter/gather elements in place,
+ * without a copy. _ex uses ibv_wr_*. All datagrams have one destination. lazy_fields reads each
+ * completion field with a function of the extended completion queue.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
 #define BENCH_OVERHEAD_CASES_H
@@ -69,7 +69,7 @@ extern "C" {
   X(poster_write_2_ex, 2)        \
   X(poster_write_loop_ex, 16)
 
-/* One request, posted by a function of its own: single_NAME does what NAME does. */
+/* single_NAME posts the requests of NAME with functions that post one request, without a batch. */
 #define OVERHEAD_SINGLE_CASES(X)    \
   X(single_send_1, 1)               \
   X(single_send_immediate_1, 1)     \
@@ -85,7 +85,7 @@ extern "C" {
   X(single_write_1_ex, 1)           \
   X(single_write_loop_ex, 16)
 
-/* The objects of a case. Each side has its own definition. */
+/* The verbs objects of the cases. The C program and the C++ program define the structure. */
 struct overhead_objects;
 
 typedef uint64_t overhead_function(struct overhead_objects* objects);
@@ -96,7 +96,7 @@ struct overhead_case {
   overhead_function* function;
 };
 
-/* Of the side that is linked into the program. */
+/* The cases of the program: either the C or the C++ cases. */
 extern const struct overhead_case overhead_cases[];
 extern const size_t overhead_case_count;
 struct ibv_qp;
@@ -105,16 +105,16 @@ struct ibv_srq;
 struct overhead_queues {
   struct ibv_qp* classic;
   struct ibv_qp* extended;
-  struct ibv_qp* datagram; /* has both interfaces */
+  struct ibv_qp* datagram; /* supports both interfaces */
   struct ibv_srq* shared;
 };
-/* Makes the objects on the null provider and hands out the queues, so that posts can be recorded.
- */
+/* Creates the objects on the null provider. Stores the queues in `queues`, so that the driver can
+ * record posts. */
 struct overhead_objects* overhead_set_up(struct overhead_queues* queues);
 
-/* The request that both sides post: 64 bytes at slot i of a region. Slots follow each other. */
+/* Request i of a list uses slot i of a region: 64 bytes. The slots are contiguous. */
 enum { overhead_slot_bytes = 64, overhead_slots = 16 };
-/* Where datagrams go, and the number that comes with some messages. */
+/* The destination of the datagrams, and the immediate data. */
 enum {
   overhead_remote_number = 0x123456,
   overhead_remote_qkey = 0x11112222,
@@ -124,7 +124,7 @@ enum {
 /* The identifier of the first request of a call. */
 #define OVERHEAD_FIRST_ID UINT64_C(7)
 
-/* Handles a refused post, for both sides. */
+/* Called by the C and the C++ cases if a post fails. */
 uint64_t overhead_failed(int code);
 
 #define OVERHEAD_DECLARE(name, operations) overhead_function case_##name;

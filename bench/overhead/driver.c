@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * The program around either side's cases:
- *   --count N   calls every case N times (under callgrind, which counts inside functions named
- * case_*)
+ * The main program, linked with either the C or the C++ cases:
+ *   --count N   calls every case N times; callgrind counts the instructions of the case_* functions
  *   --time      prints nanoseconds per operation of every case
- *   --record    prints what the provider sees of one call of every case that posts
- * Lines are `name number…`, for bench/harness/overhead.py.
+ *   --record    calls every case once and prints the requests that the provider receives
+ * bench/harness/overhead.py reads the output lines, `name number…`.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@
 #include "bench/null_provider/null_provider.h"
 #include "bench/overhead/cases.h"
 
-static uint64_t sink; /* keeps results alive */
+static uint64_t sink; /* prevents the compiler from removing the calls */
 
 uint64_t overhead_failed(int code) { return (uint64_t)code; }
 
@@ -35,7 +34,7 @@ static int compare(const void* left, const void* right) {
   return (a > b) - (a < b);
 }
 
-/* The median of several chunks, per operation. */
+/* Returns the time of one operation in nanoseconds: the median of several chunks of calls. */
 static double nanoseconds(const struct overhead_case* one, struct overhead_objects* objects) {
   enum { chunks = 21 };
   const long calls = 200000 / one->operations;
@@ -50,7 +49,7 @@ static double nanoseconds(const struct overhead_case* one, struct overhead_objec
   return samples[chunks / 2];
 }
 
-static const uint64_t* region_start; /* the first address posted: records print offsets */
+static const uint64_t* region_start; /* the first posted address; records contain offsets from it */
 
 static void print_record(const struct null_record* record, void* argument) {
   static uint64_t first;

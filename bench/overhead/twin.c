@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The cases as a C programmer writes them: objects in a structure held by reference, every field
- * that the operation needs assigned and no other, nothing initialised twice.
+ * The cases in idiomatic C: the objects are reached through a pointer to a structure, only the
+ * fields that an operation needs are assigned, and no field is assigned twice.
  */
 #include "bench/overhead/twin.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The objects of the C side.
+ * The verbs objects of the C cases.
  */
 #ifndef BENCH_OVERHEAD_TWIN_H
 #define BENCH_OVERHEAD_TWIN_H

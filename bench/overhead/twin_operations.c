@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Further operations as a C programmer writes them: one request, and one list of sixteen, by both
- * interfaces.
+ * More cases in idiomatic C: one request and one list of 16 requests, through ibv_post_send and
+ * ibv_wr_*.
  */
 #include <arpa/inet.h>
 
@@ -8,7 +8,7 @@
 
 #define CASE(name) __attribute__((noinline)) uint64_t case_##name(struct overhead_objects* objects)
 
-/* set_NAME fills request i for ibv_post_send, add_NAME adds it with ibv_wr_*. */
+/* set_NAME fills request i for ibv_post_send; add_NAME adds request i with ibv_wr_*. */
 #define POSTED_CASES(name, queue, queue_ex)                                   \
   CASE(name##_1) {                                                            \
     struct ibv_sge sge;                                                       \
@@ -140,8 +140,8 @@ static inline void add_fetch_add(struct ibv_qp_ex* qp, const struct overhead_obj
 }
 POSTED_CASES(fetch_add, qp, qp_ex)
 
-/* Bytes in the request need no key. Some devices take a slice of length 0 for 2^31 bytes, so one
- * without bytes has no slice. */
+/* Inline data needs no lkey. Some devices read the length 0 of a scatter/gather element as 2^31
+ * bytes, so a request without data has no scatter/gather element. */
 static inline void set_inline(struct ibv_send_wr* wr, struct ibv_sge* sge,
                               const struct overhead_objects* objects, unsigned i) {
   const struct ibv_data_buf* bytes = &objects->inlined[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Makes the C side's objects, at run time and in a unit of their own, so that nothing about them is
- * known to twin.c.
+ * Creates the objects of the C cases. A separate translation unit prevents the compiler from
+ * optimising the cases for particular objects.
  */
 #include <stdlib.h>
 

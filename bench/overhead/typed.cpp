@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cases with this library's public functions. Nothing about the objects is known here: they are
-// made in another translation unit, at run time.
+// The cases with public functions of the library. typed_setup.cpp creates the objects: a separate
+// translation unit prevents the compiler from optimising the cases for particular objects.
 #include "bench/overhead/typed.hpp"
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// The body of every case that posts one or sixteen, for both interfaces.
+// The bodies of the cases. `Queue` is a queue pair, an extended queue or a poster.
 template <class Queue>
 [[gnu::always_inline]] inline std::uint64_t write_one(Queue& queue, const overhead_objects& objects,
                                                       unsigned slot = 0) {
@@ -92,7 +92,7 @@ CASE(write_2_ex) {
 }
 CASE(write_loop) { return write_loop(objects->qp, *objects); }
 CASE(write_loop_ex) {
-  auto queue = objects->extended;  // a view, as the twin's pointer is
+  auto queue = objects->extended;  // a view, like the pointer of the C case
   return write_loop(queue, *objects);
 }
 
@@ -173,14 +173,15 @@ CASE(lazy_poll_16) {
   return pass.result() ? sum : UINT64_MAX;
 }
 
-// The interface is chosen once per block, by the object; its twin is the case of that interface.
+// with_poster() selects the interface at run time, once per call. The C case uses the interface
+// that with_poster() selects.
 CASE(poster_write_1) {
   return objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects); });
 }
 CASE(poster_write_16) {
   return objects->qp.with_poster([&](auto& poster) { return write_sixteen(poster, *objects); });
 }
-// Two blocks, each with a choice of its own: what one more block costs.
+// Two calls of with_poster(), to measure the cost of one more call.
 CASE(poster_write_2) {
   std::uint64_t codes =
       objects->qp.with_poster([&](auto& poster) { return write_one(poster, *objects, 0); });

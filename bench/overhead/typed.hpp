@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The objects of the C++ side, in the same layout as in the C side's structure.
+// The objects of the C++ cases, in the order of the structure of the C cases.
 #pragma once
 
 #include <array>

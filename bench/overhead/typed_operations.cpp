@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Further operations with this library's public functions: one request, and one batch of sixteen,
-// by both interfaces.
+// More cases with public functions of the library: one request and one batch of 16 requests,
+// through both interfaces.
 #include "bench/overhead/typed.hpp"
 
 #define CASE(name) [[gnu::noinline]] std::uint64_t case_##name(overhead_objects* objects)
@@ -127,7 +127,7 @@ CASE(single_write_1_ex) {
       objects->extended.post_write(request(0), objects->local[0], objects->remote[0]));
 }
 CASE(single_write_loop_ex) {
-  auto queue = objects->extended;  // a view, like the pointer of the twin
+  auto queue = objects->extended;  // a view, like the pointer of the C case
   std::uint64_t codes = 0;
   for (unsigned i = 0; i < overhead_slots; ++i)
     codes |= outcome_of(queue.post_write(request(i), objects->local[i], objects->remote[i]));

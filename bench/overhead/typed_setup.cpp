@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes the C++ side's objects: native ones of the null provider, adopted. Cold.
+// Creates the objects of the C++ cases: adopts native objects of the null provider. Not measured.
 #include <span>
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Functions that adopt() and destructors call.
+// Returns a provider with the functions that adopt() and destructors call.
 verbena::provider make_null_provider() {
   verbena::provider made;
   auto& verbs = made.verbs;
@@ -83,7 +83,7 @@ overhead_objects* overhead_set_up(overhead_queues* queues) {
   auto region = pd.register_memory(bytes, verbena::access::local_write).value();
   const auto local = make_slices(region, overhead_slot_bytes, slots);
   const auto words = make_slices(region, 8, slots);
-  // Exists until the program ends.
+  // Never freed: the driver uses the objects until the program ends.
   return new overhead_objects{
       .qp = std::move(qp),
       .qp_with_extended = std::move(qp_with_extended),

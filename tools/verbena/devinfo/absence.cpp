@@ -11,7 +11,7 @@
 namespace verbena::tool {
 namespace {
 
-// Returns why the list of a provider is empty, or that it is not.
+// Returns the reason why a provider lists no devices, or "devices are listed".
 std::string explain_list(result<const provider*> from, std::string_view empty) {
   if (!from) return from.error().message();
   const auto devices = list_devices(**from);

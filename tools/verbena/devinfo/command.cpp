@@ -35,7 +35,7 @@ std::string names_of(const std::vector<device>& devices) {
   return names;
 }
 
-// Fails if a pipe was closed or a disk is full.
+// Prints `text`. Fails if the output is a closed pipe or a full disk.
 int flush(const std::string& text) {
   std::cout << text << std::flush;
   return std::cout ? done : complain("writing to standard output failed");
@@ -45,7 +45,7 @@ int flush(const std::string& text) {
 
 int execute(const devinfo_options& options) {
   auto listed = list_devices();
-  // Missing devices are explained below for both providers.
+  // For other errors, explain_absence() prints one reason per provider.
   if (!listed && listed.error().kind() == error_kind::invalid_argument)
     return complain(text_of(listed.error()));
   auto devices = listed ? *std::move(listed) : std::vector<device>();

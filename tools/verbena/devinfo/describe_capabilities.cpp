@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys are the names of the fields in verbs.h, so that they can be looked up there.
+// Keys are the field names in verbs.h, so that users can look them up.
 #include <chrono>
 #include <cstdint>
 

@@ -20,7 +20,7 @@ coded packet_size(mtu of) {
           .amount = bytes != 0 ? std::optional<double>(bytes) : std::nullopt};
 }
 
-// A time as InfiniBand encodes it: 4.096 µs · 2^n, with n of five bits.
+// Decodes an InfiniBand time: 4.096 µs · 2^n, where n has five bits.
 coded encoded_time(std::uint8_t exponent) {
   return {.code = exponent,
           .amount = exponent < 32 ? std::optional(std::ldexp(4.096e-6, exponent)) : std::nullopt};
@@ -47,7 +47,7 @@ result<std::vector<section>> describe_pkeys(const context& opened, const port_at
   std::vector<section> pkeys;
   for (std::uint16_t index = 0; index < port.pkey_table_length(); ++index) {
     VERBENA_TRY(const auto pkey, opened.query_pkey(port.number(), index));
-    if (pkey.value() == 0) continue;  // an empty place
+    if (pkey.value() == 0) continue;  // an empty entry
     pkeys.push_back({{"index", std::uint64_t{index}}, {"pkey", hexadecimal{pkey.value()}}});
   }
   return pkeys;

@@ -15,7 +15,7 @@
 
 namespace verbena::tool {
 
-/// The unit of a number. In JSON, the unit is part of the key: `hca_core_clock_hz`.
+/// The unit of a number. JSON keys end with the unit: `hca_core_clock_hz`.
 enum class unit : std::uint8_t { none, bytes, hertz, bits_per_second, seconds, lanes };
 
 /// Returns the suffix of keys with this unit: `bytes`, `hz`, …

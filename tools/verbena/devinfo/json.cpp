@@ -20,7 +20,7 @@ std::string key_of(const field& of) {
   return of.unit == unit::none ? of.key : of.key + '_' + std::string(suffix(of.unit));
 }
 
-// Whole numbers are printed as such.
+// Prints whole numbers without a fraction: 2, not 2.0.
 json render(double number) {
   const auto whole = static_cast<std::int64_t>(number);
   return static_cast<double>(whole) == number ? json(whole) : json(number);

@@ -14,7 +14,7 @@ constexpr std::size_t columns = 80;
 constexpr std::size_t indentation = 2;
 constexpr std::size_t value_column = 36;
 
-// `1.5 GHz`: three digits and a prefix of the SI.
+// Returns up to four significant digits and a unit with an SI prefix: `1.5 GHz`.
 std::string scaled(double amount, std::string_view unit_text) {
   struct prefix {
     double factor;
@@ -58,7 +58,7 @@ std::string amount_text(double amount, unit of) {
   return fmt::format("{}", amount);
 }
 
-// Values of one line; sections and lists have their own way.
+// Formats values that occupy one line. append() formats sections and lists.
 struct text_renderer {
   unit of = unit::none;
 
@@ -93,7 +93,7 @@ bool is_small(const section& entry) {
   });
 }
 
-// The names of bits, below their number, as many on a line as fit.
+// Appends the names of the bits in lines of at most 80 columns, below the mask.
 void append_names(std::string& text, const std::vector<std::string>& names) {
   std::string line(value_column, ' ');
   for (const auto& name : names) {
@@ -137,7 +137,7 @@ void append_list(std::string& text, const field& of, std::size_t depth) {
     text += fmt::format("{}{}:\n", margin, of.key);
     append_columns(text, list, depth + 1);
   } else {
-    for (const auto& entry : list) {  // its first field names it
+    for (const auto& entry : list) {  // the first field is the heading of the entry
       text += fmt::format("{}{} {}\n", margin, entry.front().key, text_of(entry.front()));
       append(text, {entry.begin() + 1, entry.end()}, depth + 1);
     }

@@ -14,7 +14,7 @@ namespace verbena::tool {
 /// The findings and the verdict.
 struct doctor_report {
   std::vector<diagnose::finding> findings;
-  std::optional<diagnose::usable_port> usable;  ///< the best port that works
+  std::optional<diagnose::usable_port> usable;  ///< the best usable port
   bool enough = false;                          ///< `usable` is of the required kind
   std::string verdict;                          ///< one sentence
 };

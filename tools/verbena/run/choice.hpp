@@ -15,8 +15,8 @@ struct choice {
   std::string reason;
 };
 
-/// Returns the method that the user asked for, or else chooses one. May run the loader of the
-/// program.
+/// Returns the method in `asked`. If `asked` is `automatic`, chooses a method; this may run the
+/// loader of the program.
 [[nodiscard]] choice choose_way(const program& found, way asked);
 
 }  // namespace verbena::tool

@@ -39,7 +39,7 @@ std::optional<T> read_at(std::span<const std::byte> image, std::uint64_t offset)
   return value;
 }
 
-// The path in a PT_INTERP header: it ends with a zero byte inside its own bytes.
+// Returns the path in a PT_INTERP segment. The segment must contain the terminating zero byte.
 std::optional<std::string> read_path(std::span<const std::byte> image, std::uint64_t offset,
                                      std::uint64_t size) {
   if (offset > image.size() || size > image.size() - offset || size > longest_path)

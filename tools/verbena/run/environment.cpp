@@ -23,8 +23,8 @@ std::string put_first(const std::string& entry, std::string_view list) {
 settings environment_for(way chosen, const artefacts& from) {
   if (chosen == way::preload)
     return {{"LD_PRELOAD", put_first(from.preload, environment("LD_PRELOAD"))}};
-  // LD_PRELOAD for programs with an RPATH, which precedes LD_LIBRARY_PATH; the latter for all
-  // others.
+  // LD_PRELOAD is for programs with an RPATH, which precedes LD_LIBRARY_PATH. LD_LIBRARY_PATH is
+  // for all other programs.
   const auto folder = std::filesystem::path(from.dropin).parent_path().string();
   const auto both = from.dropin + ':' + from.connecting_dropin;
   return {{"LD_PRELOAD", put_first(both, environment("LD_PRELOAD"))},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The environment of the program.
+// The environment of the program that `verbena run` starts.
 #pragma once
 
 #include <string>

@@ -83,7 +83,7 @@ dependence ask_loader(const std::string& loader, const std::string& executable) 
   const bool complete = ended_well(*child);
   if (!list) return dependence::not_known;
   const auto found = read_loader_list(*list);
-  // An incomplete list proves that a library is needed, but not that it is not.
+  // If the loader failed, the list is incomplete: the absence of libibverbs proves nothing.
   return complete || found != dependence::not_linked ? found : dependence::not_known;
 }
 

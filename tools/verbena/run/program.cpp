@@ -129,8 +129,9 @@ std::optional<std::vector<std::string>> interpreter_of(std::string_view beginnin
   return split_words(beginning.substr(2, beginning.find('\n') - 2));
 }
 
-// Returns how the kernel would change the privileges of the user for this file, in which case the
-// loader ignores LD_PRELOAD and LD_LIBRARY_PATH. Considers nosuid mounts and no_new_privs.
+// Returns the way in which the kernel changes privileges when it executes the file; nullopt if it
+// does not. With changed privileges, the loader ignores LD_PRELOAD and LD_LIBRARY_PATH. Considers
+// nosuid mounts and no_new_privs.
 std::optional<std::string> changed_rights(const std::string& path) {
   struct stat status{};
   struct statvfs mount{};

@@ -20,7 +20,7 @@ struct program {
 
 /// Finds `name` as a shell does, in PATH unless it has a slash, and follows `#!` to an executable.
 /// Refuses files that do not exist, cannot be executed, are for another machine, are statically
-/// linked, or would run with other privileges than those of the user. Reads files.
+/// linked, or would run with privileges that differ from those of the user. Reads files.
 [[nodiscard]] outcome<program> find_program(const std::string& name);
 
 }  // namespace verbena::tool

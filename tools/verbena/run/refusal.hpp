@@ -18,7 +18,7 @@ struct refusal {
 template <class T>
 class [[nodiscard]] outcome {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): both may be returned as they are
+  // NOLINTNEXTLINE(google-explicit-constructor): functions return T or refusal
   outcome(T value) : content_(std::move(value)) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
   outcome(refusal why) : content_(std::move(why)) {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Finds the headers of {fmt}, with which the library and the tools compose texts, and creates the target verbena_fmt. {fmt} is
-# used as headers only: programs need neither its headers nor its library. No installed header includes {fmt}.
+# Finds the headers of {fmt}, which the library and the tools use to format text, and creates the target verbena_fmt. The
+# library uses {fmt} header-only: programs need neither its headers nor its library. No installed header includes {fmt}.
 include_guard(GLOBAL)
 
 find_path(VERBENA_FMT_INCLUDE_DIR fmt/format.h)

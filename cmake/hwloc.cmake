@@ -5,7 +5,7 @@
 # This file is also installed: find_package(verbena) searches the same places.
 include_guard(GLOBAL)
 
-# verbena_find_hwloc(RESULT): sets RESULT to whether it is there, and makes verbena_hwloc.
+# verbena_find_hwloc(RESULT): sets RESULT to whether hwloc was found, and creates verbena_hwloc.
 function(verbena_find_hwloc result)
   find_package(PkgConfig QUIET)
   if(PKG_CONFIG_FOUND)

@@ -119,14 +119,14 @@ class Checker:
                 self.say(document, number, f"the link to {target} leads nowhere")
 
     def paths(self, document, number, line):
-        """Paths in code marks that begin with a folder of this tree; on docs/parity they are names of tests."""
+        """Paths in code marks that begin with a folder of this tree; in docs/parity these are names of tests."""
         if document.parent == self.root / "docs" / "parity":
             return
         for path in PATH.findall(line):
             first = path.removeprefix("./").split("/")[0]
             if not (self.root / first).is_dir() or first == "build":
                 continue
-            if re.search(r"[*{]|\b[A-Z]{4,}\b|STEM", path):  # a pattern, or with words to fill in like MODULE
+            if re.search(r"[*{]|\b[A-Z]{4,}\b|STEM", path):  # a pattern, or a path with placeholders such as MODULE
                 pattern = re.sub(r"\{[^}]*\}|\b[A-Z]{4,}\b|STEM|RULE", "*", path.removeprefix("./")).rstrip("/")
                 if not any(self.root.glob(pattern)):
                     self.say(document, number, f"nothing matches the path {path}")
@@ -135,7 +135,7 @@ class Checker:
 
 
 def renew(root):
-    """Replaces the body of every quotation by what it quotes."""
+    """Replaces the body of every quotation by the quoted text."""
     for document in documents(root):
         text = document.read_text()
 

@@ -64,7 +64,7 @@ class Checker:
         for path in sources.code_files(self.root):
             text = path.read_text()
             shown = str(path.relative_to(self.root))
-            # Comments may quote includes; the names in quotes must survive, so only comments are looked at.
+            # Comments may contain includes, so comments are blanked. Strings are kept: they contain the included names.
             plain = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group(0)), text, flags=re.DOTALL)
             for match in INCLUDE.finditer(plain):
                 complaint = self.complaint(shown, match.group(1), match.group(2))

@@ -7,7 +7,7 @@ diagnostics must match every `// expect: REGEX` line. `// expect-gcc:` and `// e
 
 `--prepare` compiles all given cases as one unit, each in its own namespace, and stores the diagnostics of each case in the
 folder of `--prepared`. A case passes if they show that its control compiles and that its code is refused as expected. Every
-other case is compiled alone, and only that decides.
+other case is compiled alone, and this second compilation decides.
 """
 import argparse
 import hashlib
@@ -66,7 +66,7 @@ def compile_unit(compiler, flags, cases, source, bad):
 def prepare(compiler, flags, cases, folder):
     """Compiles all cases as one unit and stores their diagnostics. Cases that do not compile inside a namespace, for example
     because they specialize a template of the library, are left out. g++ may give up after an error ("confused by earlier
-    errors"); the cases behind it are then compiled as another unit."""
+    errors"); the cases after the last error are then compiled as another unit."""
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "all_cases.cpp"
     code, controls = compile_unit(compiler, flags, cases, source, bad=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the table of docs/testing.md equals tests/conformance/results, and that the results are those that
-differences.txt expects. --fix rewrites the table."""
+"""Checks that the table of docs/testing.md equals tests/conformance/results, and that that the results match
+differences.txt. --fix rewrites the table."""
 import argparse
 import collections
 import json

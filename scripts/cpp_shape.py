@@ -17,8 +17,8 @@ QUALIFIER = ("noexcept", "decltype", "alignas", "requires", "explicit", "__attri
 @dataclasses.dataclass
 class Function:
     name: str
-    line: int        # of its name
-    first: int       # of its opening brace, or of the declaration's end
+    line: int        # line of the name
+    first: int       # line of the opening brace or of the declaration's end
     last: int
     parameters: int
     defined: bool
@@ -35,7 +35,7 @@ def strip_templates(chunk):
             chunk = chunk[chunk.find("]]") + 2:]
         elif re.match(r"template\s*<", chunk):
             chunk = chunk[end_of_angles(chunk, chunk.index("<")):]
-        elif re.match(r'extern\s*"[^"]*"\s*\S', chunk):  # of one function; a block has nothing behind it
+        elif re.match(r'extern\s*"[^"]*"\s*\S', chunk):  # linkage of a single function; the brace of a block ends the chunk
             chunk = chunk[re.match(r'extern\s*"[^"]*"', chunk).end():]
         elif re.match(r"requires\s*\(", chunk):
             chunk = chunk[end_of_group(chunk, chunk.index("(")):]

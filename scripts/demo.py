@@ -16,12 +16,12 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "demo" / "release"  # not build/release: the demo leaves the tests and the tool out
+BUILD = ROOT / "build" / "demo" / "release"  # not build/release: the demo builds neither the tests nor the tool
 LOG = ROOT / "build" / "logs" / "demo.log"
 GIB = 1 << 30
 CHUNK = 1 << 20
 SOURCES = ("/usr/lib", "/usr/share", "/usr/bin", "/usr/include", "/bin", "/lib")
-ROUNDS = 2  # copies over each transport, alternating so that both see the machine equally warm; the best one counts
+ROUNDS = 2  # copies over each transport, alternating so that both run with equally warm caches; the fastest counts
 LOG_TAIL_LINES = 60
 
 
@@ -53,9 +53,9 @@ class Progress:
 
 
 def run_logged(words, log, progress, text_of):
-    """Runs a command and appends its output to the log; `text_of(line)` is the progress that a line stands for, or None.
+    """Runs a command and appends its output to the log; `text_of(line)` is the progress that a line shows, or None.
 
-    The progress is shown at least once a period, also while the command prints nothing.
+    The progress is shown at least once a period, even if the command prints no output.
     """
     shown, pending = "starting", b""
     last = collections.deque(maxlen=LOG_TAIL_LINES)

@@ -47,7 +47,7 @@ def arguments(text, start, table=TABLE):
 
 
 def read_table(text, table=TABLE, values=7):
-    """[(title, [row])]; a row is [name, kind, wrong, call, number, object, words], or has another number of values."""
+    """Returns [(title, [row])]; a row is [name, kind, wrong, call, number, object, words]. Malformed rows are included."""
     groups = []
     for match in re.finditer(r"^(ROW|GROUP)\(", text, re.MULTILINE):
         found = arguments(text, match.end(), table)

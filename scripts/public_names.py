@@ -15,7 +15,7 @@ import sys
 import sources
 
 NOT_LISTED = ("verbena.hpp", "fwd.hpp")
-# Headers of other parts: for one vendor's adapters, for the diagnosis, and the tables of functions of other libraries.
+# Headers that the module does not export: adapters of one vendor, diagnosis, tables of functions of other libraries.
 NOT_EXPORTED = ("efa/", "diagnose/", "sys/", "base/soft_entry.hpp", "base/sanitizers.hpp")
 # Headers of the concepts that forward declarations of templates need.
 CONCEPTS = ("base/flags.hpp", "verbs/transport.hpp")
@@ -35,7 +35,7 @@ class Name:
 
 
 def declarations(text):
-    """The text of each declaration at namespace scope with its namespace; `head` is its part before a body."""
+    """Returns (namespace, head) of each declaration at namespace scope; the head is the text before a body."""
     text = sources.without_preprocessor(sources.blank(text))
     spaces, start, position, found = [], 0, 0, []
 
@@ -62,7 +62,7 @@ def declarations(text):
             end = skip_body(position)
             rest = re.match(r"\s*;", text[end:])
             if re.search(r"\b(?:requires|=)$", head) or re.search(r"\brequires [^;]*$", head) and "concept" in head:
-                position = end  # the body of an expression: the declaration goes on
+                position = end  # a braced expression, after which the declaration continues
                 continue
             if "=" in head and not re.search(r"\boperator\b", head) and not rest:
                 position = end
@@ -86,7 +86,7 @@ def declarations(text):
 
 
 def split_template(head):
-    """The `template <…>` in front, with what it requires, and the rest."""
+    """Returns the leading `template <…>` clauses and the rest of the declaration."""
     front = ""
     while match := re.match(r"template\s*<", head):
         depth, at = 0, match.end() - 1
@@ -105,7 +105,7 @@ def without_attributes(head):
 
 
 def without_defaults(front):
-    """Template parameters without their default arguments, which may be given once only."""
+    """Removes default template arguments, which C++ permits in only one declaration."""
     return re.sub(r"\s*=\s*[^,<>]+(?:<[^<>]*>)?(?=[,>])", "", front)
 
 
@@ -167,7 +167,7 @@ def by_space(names):
 
 
 def nested(space):
-    """How a header opens a namespace."""
+    """Returns the line that opens a namespace in a header."""
     inner = space.partition("::")[2]
     return "namespace verbena::inline VERBENA_ABI" + (f"::{inner}" if inner else "") + " {"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that every public name is documented, and that names in the documents exist. Makes the XML of the reference.
+"""Checks that every public name is documented and that names in the documents exist. Creates the XML of the reference.
 
 Doxygen reports undocumented functions, types, members and macros, and malformed comments. It does not report enumerators
 and concepts: this script looks for them in Doxygen's XML, and for the names `owner::member` of the documents.
@@ -19,7 +19,7 @@ QUALIFIED = re.compile(r"(?<![\w:])(?:\w+::)+\w+")
 
 
 def settings(root, output):
-    """The Doxyfile with what depends on the place and on what is wanted."""
+    """Returns the Doxyfile with the settings that depend on the folders."""
     inner = sorted((root / "include").rglob("detail/*.hpp"))
     added = {
         "OUTPUT_DIRECTORY": output,
@@ -36,14 +36,14 @@ def described(element):
 
 
 def compounds(xml):
-    """Classes, namespaces, concepts and files of Doxygen's XML."""
+    """Yields the classes, namespaces, concepts and files of Doxygen's XML."""
     for path in sorted(xml.glob("*.xml")):
         if not path.name.startswith(("dir_", "index")):
             yield from ElementTree.parse(path).getroot().iter("compounddef")
 
 
 def undocumented(all_compounds):
-    """One line for each enumerator and each concept without a description."""
+    """Returns one line for each enumerator and each concept without a description."""
     found = set()
     for compound in all_compounds:
         if compound.get("kind") == "concept" and not described(compound):
@@ -59,7 +59,7 @@ def undocumented(all_compounds):
 
 
 def members(all_compounds):
-    """The last names of classes, namespaces and enumerations, and what each has."""
+    """Returns the members of each class, namespace and enumeration, by its unqualified name."""
     found = collections.defaultdict(set)
     for compound in all_compounds:
         name = re.sub(r"<.*", "", compound.findtext("compoundname"))
@@ -78,14 +78,14 @@ def members(all_compounds):
 
 
 def dead_names(root, known):
-    """One line for each `owner::member` of a document whose owner has no such member."""
-    targets = set()  # of CMake; their names look the same
+    """Returns one line for each `owner::member` of a document if the owner has no such member."""
+    targets = set()  # CMake targets, which also have names of the form verbena::NAME
     for lists in [*root.glob("CMakeLists.txt"), *(root / "cmake").glob("*.cmake"),
                   *(root / "softdev").rglob("CMakeLists.txt")]:
         targets.update(re.findall(r"verbena::(\w+)", lists.read_text()))
     found = []
     for document in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
-        if document.parent == root / "docs/decisions":  # records tell of names that were given up
+        if document.parent == root / "docs/decisions":  # decision records may contain names that were removed
             continue
         for number, line in enumerate(document.read_text().splitlines(), 1):
             for name in QUALIFIED.findall(" ".join(CODE.findall(line))):
@@ -98,7 +98,7 @@ def dead_names(root, known):
 
 
 def run(root, output):
-    """Runs Doxygen, whose XML goes to output/xml. Returns the complaints, without repetitions."""
+    """Runs Doxygen, which writes XML to output/xml. Returns each complaint once."""
     output.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(["doxygen", "-"], input=settings(root, output), cwd=root, capture_output=True, text=True,
                           check=False)
@@ -114,7 +114,7 @@ def run(root, output):
 
 
 def check(root):
-    """The complaints about the comments of the public headers."""
+    """Returns the complaints about the comments of the public headers."""
     try:
         with tempfile.TemporaryDirectory(prefix="verbena_reference_") as folder:
             return run(root, pathlib.Path(folder))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Builds the site of the documents, the reference, the examples and the benchmarks: scripts/dev/help/docs.txt says how."""
+"""Builds the site: documents, reference, examples and benchmarks. scripts/dev/help/docs.txt describes it."""
 import argparse
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ import time
 import reference
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The interpreter that Debian's packages of Sphinx, matplotlib and Selenium belong to.
+# The interpreter for which Debian packages Sphinx, matplotlib and Selenium.
 PYTHON = "/usr/bin/python3" if pathlib.Path("/usr/bin/python3").exists() else sys.executable
 TOOLS = ("doxygen", "sphinx-build", "linkchecker")
 
@@ -29,10 +29,10 @@ def run(what, *words, cwd=ROOT):
 
 
 def lay_out(output):
-    """Everything that Sphinx reads, under output/pages."""
+    """Writes all input of Sphinx to output/pages."""
     complaints = reference.run(ROOT, output)
     run("drawing the benchmarks", PYTHON, ROOT / "bench/plot.py", output / "plots")
-    import site_pages  # here: it reads what the steps above made
+    import site_pages  # imported here because the module reads the results of the steps above
     pages = site_pages.Pages(ROOT)
     plots = {path.stem: path for path in (output / "plots").glob("*.svg") if (ROOT / f"bench/results/{path.stem}.json").exists()}
     pages.make(output / "xml", plots)
@@ -42,7 +42,7 @@ def lay_out(output):
 
 
 def build(output):
-    # From nothing: Sphinx leaves titles that have changed, and pages that are gone, in the sidebars of other pages.
+    # Built from an empty folder: otherwise Sphinx keeps old titles and removed pages in the sidebars of other pages.
     for old in ("doctrees", "html"):
         shutil.rmtree(output / old, ignore_errors=True)
     run("sphinx-build", "sphinx-build", "-b", "html", "-c", ROOT / "docs/site", "-d", output / "doctrees", "-j", "2", "-q", "-W",
@@ -74,7 +74,7 @@ def main(arguments):
     if options.browser:
         steps.append(("browser", lambda: print(run("the browser test", PYTHON, ROOT / "tests/site/browser_test.py", output / "html"), end="")))
     passed = True
-    for name, step in steps:  # all of them, so that one run shows every fault
+    for name, step in steps:  # a failed step does not stop the others, so that one run shows every fault
         started = time.monotonic()
         try:
             step()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Checks the built site: linkchecker follows every link; then anchors, and that no page needs the network.
+"""Checks the built site: every link (with linkchecker), every anchor, and that no page needs the network.
 
-linkchecker 10 does not check anchors, so the second half does.
+linkchecker 10 does not check anchors, so this script checks them itself.
 """
 import functools
 import html.parser
@@ -19,7 +19,7 @@ LOADED = {("img", "src"), ("script", "src"), ("link", "href"), ("iframe", "src")
 
 
 class Server:
-    """The folder over HTTP on 127.0.0.1, on a port that was free."""
+    """Serves the folder over HTTP on a free port of 127.0.0.1."""
 
     def __init__(self, folder):
         class Handler(http.server.SimpleHTTPRequestHandler):
@@ -28,7 +28,7 @@ class Server:
 
         class Quiet(http.server.ThreadingHTTPServer):
             def handle_error(self, request, client_address):
-                pass  # a client that closes before it has read everything is no fault
+                pass  # a client may close the connection before it has read the whole response
 
         self.server = Quiet(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
         self.address = f"http://127.0.0.1:{self.server.server_port}"
@@ -45,7 +45,7 @@ class Server:
 
 
 class Page(html.parser.HTMLParser):
-    """The anchors of a page, its links, and what it loads."""
+    """Collects the anchors and links of a page and the addresses that the page loads."""
 
     def __init__(self, text):
         super().__init__()
@@ -63,7 +63,7 @@ class Page(html.parser.HTMLParser):
 
 
 def anchors(folder):
-    """One line for each link to an anchor that its page does not have, and for each thing loaded from elsewhere."""
+    """Returns one line for each link to a missing anchor and for each resource loaded from another site."""
     pages = {path.relative_to(folder).as_posix(): Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
     found = []
     for name, page in pages.items():
@@ -84,7 +84,7 @@ def anchors(folder):
 
 
 def dead_links(folder):
-    """The links that linkchecker cannot follow within the site."""
+    """Returns the links within the site that linkchecker cannot follow."""
     with Server(folder) as address:
         done = subprocess.run(["linkchecker", "-f", str(SETTINGS), "--no-status", "--no-robots", "--output=csv", f"{address}/index.html"],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd="/")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Lays out the sources of the site: the Markdown of the repository under its own paths, sources as pages, the reference,
-the benchmarks' figures, and the tables of contents. Sphinx makes HTML of the result
-(docs/site/conf.py).
+"""Writes the input of Sphinx: the repository's Markdown files, source files as pages, the reference, the benchmarks' figures
+and the tables of contents. Sphinx converts the result to HTML (docs/site/conf.py).
 
 A page has the path of its file: docs/guide/memory.md becomes docs/guide/memory.html, examples/own_address.hpp becomes
 examples/own_address.hpp.html, a README becomes the index of its folder. Links are rewritten accordingly.
@@ -21,7 +20,7 @@ PICTURES = (".svg", ".png", ".jpg")
 
 
 def title_of(text):
-    """The first heading of a page."""
+    """Returns the first heading of a page."""
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     return found.group(1).strip() if found else None
 
@@ -46,9 +45,9 @@ class Pages:
         self.pages = {}  # docname: text
         self.files = {}  # pictures: path in the site: file
         self.docnames = {}  # path in the repository: docname
-        self.listed = set()  # docnames that a table of contents names
-        self.sources = set()  # files whose page shows their text: docs/site/verbena_site.py writes it
-        self.folders = []  # those whose page lists what is in them
+        self.listed = set()  # docnames that are in a table of contents
+        self.sources = set()  # source files with a page; docs/site/verbena_site.py inserts the text
+        self.folders = []  # folders whose page lists their files
         self.problems = []
         self.markdown = {}
         self.objects = []
@@ -60,10 +59,10 @@ class Pages:
             if docname.endswith("index"):
                 self.docnames[os.path.dirname(relative)] = docname
 
-    # Which page a path of the repository has.
+    # Pages of the paths of the repository.
 
     def page_of(self, path):
-        """The docname of a file or folder, or None. A source that has no page gets one."""
+        """Returns the docname of a file or folder, or None. Adds a page for a source or folder that has no page yet."""
         path = path.strip("/")
         if path not in self.docnames and (self.root / path).is_file() and not path.endswith(PICTURES):
             self.docnames[path] = path
@@ -74,7 +73,7 @@ class Pages:
         return self.docnames.get(path)
 
     def folder_page(self, path):
-        """A folder without a README: what is in it, and links to what has a page."""
+        """Adds the page of a folder without a README: a list of its files, with links to those that have pages."""
         entries = sorted(one for one in (self.root / path).iterdir() if not one.name.startswith((".", "__")))
         lines = ["---", "orphan: true", "nosearch: true", "---", "", f"# `{path}/`", ""]
         for one in entries:
@@ -93,7 +92,7 @@ class Pages:
     # Markdown.
 
     def rewritten(self, relative, text):
-        """The text with links to pages of the site; code is left alone."""
+        """Returns the text with links to pages of the site; code blocks are unchanged."""
         docname = self.docnames[relative]
         lines, fenced = [], False
         for number, line in enumerate(text.splitlines(), 1):
@@ -126,7 +125,7 @@ class Pages:
 
     def add_reference(self, xml):
         reference = site_reference.Reference(xml, self.page_of)
-        for header in reference.headers:  # a path of a header in a text leads to its reference
+        for header in reference.headers:  # links to a public header lead to its page of the reference
             self.docnames[header] = reference.page_of(header)
         lines = reference.write()
         self.pages.update(reference.pages)
@@ -136,7 +135,7 @@ class Pages:
         return lines
 
     def add_examples(self):
-        """One page per example: what its sources say of themselves, then the sources."""
+        """Adds one page per example: the head comments of its sources, then the sources."""
         folder = self.root / "examples"
         order = []
         for path in sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else []:
@@ -145,7 +144,7 @@ class Pages:
             if not files:
                 continue
             order.append(f"{path.name}/index")
-            if relative in self.docnames:  # it has a README, which add_markdown takes
+            if relative in self.docnames:  # the example has a README, from which add_markdown makes the page
                 links = "\n".join(f"- [`{one.name}`]({one.name})" for one in files)
                 self.markdown[f"{relative}/README.md"] += f"\n## Sources\n\n{links}\n"
                 continue
@@ -178,7 +177,7 @@ class Pages:
         return " ".join(head_comment(main.read_text())[0].split()) if main else "The code that the guide quotes."
 
     def add_results(self, plots):
-        """The benchmarks' results: a figure and a table of each file."""
+        """Adds the benchmarks' results: a figure and a table for each file."""
         lines = ["# Benchmark results", "", "One figure per stored result, drawn by `./dev bench --plot`. Every value is a ratio to a"
                  " peer that was measured in the same run; [](../../docs/benchmarks.md) explains them.", ""]
         for name, picture in sorted(plots.items(), reverse=True):
@@ -208,7 +207,7 @@ class Pages:
                 self.files[path.relative_to(self.root).as_posix()] = path
 
     def children(self, folder, order=()):
-        """Pages of a folder of docs, then the indexes of its folders; those named in `order` come first."""
+        """Returns the pages of a folder of docs, then the indexes of its folders; those in `order` come first."""
         found = [docname for docname in self.pages if docname.startswith(f"{folder}/") and docname != f"{folder}/index"
                  and (docname.count("/") == folder.count("/") + 1
                       or docname.endswith("/index") and docname.count("/") == folder.count("/") + 2)
@@ -217,7 +216,7 @@ class Pages:
         return sorted(found, key=lambda one: (ranks.get(one, len(ranks)), one))
 
     def add_index(self, folder, title="", words=""):
-        """The contents of a folder of docs, in the order of its README's links; a first page if it has no README."""
+        """Adds the contents of a folder of docs, ordered by the links in its README; without a README, adds a first page."""
         if f"{folder}/README.md" not in self.markdown and any(one.startswith(f"{folder}/") for one in self.pages):
             self.docnames[folder] = f"{folder}/index"
             self.pages.pop(f"{folder}/index", None)
@@ -235,7 +234,7 @@ class Pages:
                     self.add_index(os.path.dirname(inner))
 
     def add_contents(self):
-        """The table of contents of the site, which the sidebar shows: a part per caption, all pages in one of them."""
+        """Writes the table of contents that the sidebar shows. Each page is in one part, and each part has a caption."""
         parts = {
             "Learn": ["docs/guide/index", "examples/index"],
             "Look up": ["docs/reference/index", "docs/glossary", "docs/environment"],
@@ -250,7 +249,7 @@ class Pages:
         for caption, entries in parts.items():
             self.pages["index"] += "\n".join(toctree([one for one in entries if one in self.pages], caption))
 
-    # All together.
+    # The whole site.
 
     def make(self, xml, plots):
         appended = {"docs/reference/README.md": self.add_reference(xml)}
@@ -265,7 +264,7 @@ class Pages:
         self.add_contents()
 
     def write(self, folder):
-        """Writes what has changed, removes what is gone: Sphinx makes only changed pages again."""
+        """Writes changed files and removes obsolete files. Sphinx rebuilds only pages whose files have changed."""
         wanted = {f"{docname}.md": text.encode() for docname, text in self.pages.items()}
         wanted |= {path: file.read_bytes() for path, file in self.files.items()}
         paths = {path: docname for path, docname in self.docnames.items()

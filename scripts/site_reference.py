@@ -18,7 +18,7 @@ KEYWORDS = ("template class struct union enum concept requires static explicit c
             "typedef mutable").split()
 KEYWORD = re.compile(r"\b(" + "|".join(KEYWORDS) + r")\b(?![^<]*>)(?!;)")
 LONGEST_SIGNATURE = 84
-MODULES = {  # what a module holds, in the order of the pages
+MODULES = {  # the contents of each module, in the order of the pages
     "verbs": "devices, memory regions, queue pairs, completions",
     "memory": "buffers, pools, typed views of remote memory, NUMA placement",
     "channel": "channels: connections that own their queues and buffers",
@@ -30,7 +30,7 @@ MODULES = {  # what a module holds, in the order of the pages
     "base": "results, errors, numbers, deadlines",
     "sys": "the C functions that the library calls",
 }
-# How an element of a comment looks in HTML; the others have functions of their own, or are refused.
+# The HTML elements for simple elements of comments. Other elements have their own functions or raise UnknownMarkup.
 SIMPLE = {"para": "p", "computeroutput": "code", "emphasis": "em", "bold": "strong", "itemizedlist": "ul",
           "orderedlist": "ol", "listitem": "li", "table": "table", "row": "tr", "verbatim": "pre",
           "superscript": "sup", "subscript": "sub", "blockquote": "blockquote"}
@@ -44,7 +44,7 @@ ENTRY_KINDS = {"function": "function", "variable": "member", "typedef": "type", 
 
 
 class UnknownMarkup(Exception):
-    """The XML has an element that no page can show."""
+    """The XML contains an element that this script cannot convert."""
 
 
 def text_of(element):
@@ -52,7 +52,7 @@ def text_of(element):
 
 
 def slug(name):
-    """An anchor for a qualified name; `operator==` and the like keep their meaning."""
+    """Returns an anchor for a qualified name. The symbols of an operator become character codes."""
     name = re.sub(r"operator\s*(\W+)$", lambda match: "operator-" + "-".join(f"{ord(c):x}" for c in match.group(1)), name)
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")
 
@@ -84,7 +84,7 @@ class Entry:
 
 
 class Reference:
-    """All pages. `link_path` gives the page of a file of the repository, or None."""
+    """All pages. `link_path` returns the page of a file of the repository, or None."""
 
     def __init__(self, xml, link_path=lambda path: None):
         self.link_path = link_path
@@ -98,7 +98,7 @@ class Reference:
         self.headers = collections.defaultdict(list)  # header: its items, (line, kind, element)
         self.anchors = collections.defaultdict(set)
         self.docname = None
-        self.local = {}  # the members of the class whose text is being made: inherited ones have several places
+        self.local = {}  # places of the members of the current class: an inherited member has one place per class
         self.collect()
 
     # The location of each entity.
@@ -119,7 +119,7 @@ class Reference:
                     self.headers[file_of(compound)].append((line_of(compound), "compound", compound))
         for compound in self.compounds.values():
             if compound.get("kind") == "file" and file_of(compound).endswith(".hpp") and "/detail/" not in file_of(compound):
-                self.headers[file_of(compound)]  # a header that only includes others has a page, too
+                self.headers[file_of(compound)]  # a header that only includes others also has a page
         for header in sorted(self.headers):
             self.headers[header].sort(key=lambda item: item[0])
             self.docname = self.page_of(header)
@@ -143,7 +143,7 @@ class Reference:
         return sorted((one for one in found if one is not None), key=line_of)
 
     def members(self, compound):
-        """Public members, own and inherited from bases of this library, in the order of the source."""
+        """Returns the public members, including those inherited from bases of this library, in the order of the source."""
         own = sorted((member for member in compound.iter("memberdef") if self.shown(member)), key=line_of)
         names = {member.findtext("name") for member in own}
         for base in compound.findall("basecompoundref"):
@@ -240,7 +240,7 @@ class Reference:
         return "".join(self.markup(part) for part in parts if text_of(part))
 
     def type(self, element):
-        """A type as the headers write it: Doxygen spaces it out."""
+        """Returns a type as it is written in the headers, without the spaces that Doxygen adds."""
         if element is None:
             return ""
         found = self.inside(element).strip()
@@ -322,7 +322,7 @@ class Reference:
     # Pages.
 
     def block(self, anchor, signature, description, extra=""):
-        """The lines of one entry: MyST passes a raw directive through, empty lines and all."""
+        """Returns the lines of one entry. MyST copies a raw directive unchanged, including empty lines."""
         signature = KEYWORD.sub(r'<span class="keyword">\1</span>', signature)
         mark = f' id="{anchor}"' if anchor else ""
         return ["``````{raw} html", f'<div class="api"{mark}><pre class="signature">{signature}</pre>',
@@ -337,7 +337,7 @@ class Reference:
         return '<div class="table-wrapper"><table class="values">' + "".join(rows) + "</table></div>" if rows else ""
 
     def member_lines(self, members, level, owner):
-        """Functions under headings, overloads together; what else there is follows its own signature."""
+        """Returns the lines of the members. Each name has one heading for all overloads; variables of a class have none."""
         lines, groups = [], collections.OrderedDict()
         for member in members:
             groups.setdefault((member.get("kind") == "variable", member.findtext("name")), []).append(member)
@@ -395,7 +395,7 @@ class Reference:
         self.pages[self.docname] = "\n".join(lines)
 
     def first_words(self, header):
-        """One line about a header: its main type's, else its own."""
+        """Returns the brief description of the header's main type, otherwise that of the header."""
         stem = header.rpartition("/")[2].removesuffix(".hpp")
         elements = [element for _, _, element in self.headers[header]]
         named = [one for one in elements if (one.findtext("compoundname") or one.findtext("name")).rpartition("::")[2] == stem]
@@ -416,7 +416,7 @@ class Reference:
         self.pages[self.docname] = "\n".join(lines)
 
     def names_page(self):
-        """Every public name in one list."""
+        """Writes the page with the list of all public names."""
         self.docname = f"{FOLDER}/names"
         rows = "".join(f'<tr><td><a href="{self.url(one.docname, one.anchor)}"><code>{html.escape(one.name)}</code></a></td>'
                        f"<td>{html.escape(one.brief)}</td></tr>"
@@ -426,7 +426,7 @@ class Reference:
              f'<div class="table-wrapper"><table class="names">{rows}</table></div>', "``````", ""])
 
     def write(self):
-        """All pages, by docname, and the lines that the reference's first page gets."""
+        """Makes all pages. Returns the lines for the first page of the reference."""
         modules = collections.defaultdict(list)
         for header in sorted(self.headers):
             self.header_page(header)

@@ -16,7 +16,7 @@ import tokenize
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import sources  # noqa: E402
 
-# Words that codespell takes for mistakes, each with the reason why it is correct here.
+# Words that codespell reports although they are correct here, each with the reason.
 SPELLING = {
     "compiletime": "a class name",
     "crate": "a Rust package",
@@ -78,14 +78,14 @@ PHRASES = [
     (r"\bnothing (if|when|where|while|unless|otherwise)\b|\bor nothing\b|\breturns nothing\b|\bis nothing\b", (API,),
      "nullopt, nullptr, an empty span"),
 ]
-# The same for the beginning of a sentence.
+# Phrases to avoid at the beginning of a sentence.
 BEGINNINGS = [
     (r"(?-i:Who)\b", WRITTEN, "name the subject: the caller, the peer, the process"),
     (r"(?-i:What)\b", WRITTEN, "name the subject"),
     (r"(?-i:what)\b", (API,), "name the subject"),
     (r"that which\b", WRITTEN, "name the subject"),
 ]
-# The same for the beginning of a comment.
+# Phrases to avoid at the beginning of a comment.
 COMMENT_BEGINNINGS = [
     (r"(?-i:The same)\b", "repeat the noun"),
     (r"as above\b", "name the function or the rule"),
@@ -109,14 +109,14 @@ class Text:
 
 
 def without_code(text):
-    """Blanks what stands in backticks, in <angle brackets>, and addresses."""
+    """Blanks code in backticks, text in <angle brackets>, and addresses."""
     def empty(match):
         return re.sub(r"[^\n]", "x" if match.group(0)[0] == "`" else " ", match.group(0))
     return re.sub(r"`[^`]*`|<[\w/!][^<>\n]*>|https?://\S+|\]\([^)\s]*\)", empty, text)
 
 
 def cpp_texts(text, messages):
-    """Comments (neighbouring lines are one) and string literals of C and C++."""
+    """Yields the comments and string literals of C and C++. Comments on consecutive lines are one comment."""
     found, block, last = [], [], None
     plain = text.split("\n")
     for match in sources.TOKEN.finditer(text):
@@ -143,7 +143,7 @@ def cpp_texts(text, messages):
 
 
 def python_texts(text, messages):
-    """Comments, docstrings and string literals of Python."""
+    """Yields the comments, docstrings and string literals of Python."""
     found, block, last = [], [], None
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -172,7 +172,7 @@ def python_texts(text, messages):
 
 
 def hash_texts(text, messages):
-    """Comments and quoted strings of shell, CMake and their like."""
+    """Yields the comments and quoted strings of shell, CMake and similar files."""
     found, block, last = [], [], None
     for number, line in enumerate(text.split("\n"), 1):
         whole = re.match(r"\s*#+ ?(?!!)(.*)", line)
@@ -194,7 +194,7 @@ def hash_texts(text, messages):
 
 
 def document_texts(text):
-    """Paragraphs, headings, list items and table rows of Markdown, without code blocks and lists made by a script."""
+    """Yields the paragraphs, headings, list items and table rows of Markdown, without code blocks and generated lists."""
     text = re.sub(r"<!-- [\w :]*scripts/\w+\.py --fix -->.*?<!-- end of", lambda made: re.sub(r"[^\n]", "", made.group(0)), text,
                   flags=re.DOTALL)
     found, block, fenced = [], [], False
@@ -241,7 +241,7 @@ class Words:
         return str(path.relative_to(self.root))
 
     def reader(self, path):
-        """The function that finds the prose of this kind of file, or None."""
+        """Returns the function that finds the prose of this kind of file, or None."""
         if path.suffix in (*sources.CODE, ".inc"):
             return cpp_texts
         if path.suffix == ".py":
@@ -256,7 +256,7 @@ class Words:
     def file(self, path):
         shown, text = self.shown(path), path.read_text()
         if text.startswith("<!-- made by scripts/"):
-            return  # the words of a page made by a script are checked at their source
+            return  # the words of a generated page are checked in the source of the page
         lines = text.split("\n")
         exempt = any(shown.startswith(folder) for folder in EXEMPT_COMMENTS)
         for kind, block in self.reader(path)(text, shown.startswith(MESSAGE_FOLDERS)):

@@ -7,7 +7,7 @@ die() {
   printf '%s: %s\n' "${program:-dev}" "$*" >&2
   exit 1
 }
-# A wrong command line: says what is wrong and where help is.
+# Reports a wrong command line and how to get help, and exits.
 refuse() {
   printf '%s: %s (try --help)\n' "${program:-dev}" "$*" >&2
   exit 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Installs the missing packages of scripts/packages.txt. Touches the network only when one is missing.
+# Installs the missing packages of scripts/packages.txt. Uses the network only if a package is missing.
 set -euo pipefail
 program=setup
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -19,7 +19,7 @@ As root it calls apt-get itself, else through sudo when that needs no password; 
 TEXT
 }
 
-# The packages of the groups given that dpkg does not know as installed.
+# Prints the packages of the given groups that are not installed according to dpkg.
 missing_packages() {
   local group package rest installed
   installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package} ${Provides}\n' 2>/dev/null |

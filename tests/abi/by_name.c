@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A program that loads libibverbs by its name and asks for versions of its functions, as collective
-// libraries do; and then a vendor's library, whose constructor calls private functions.
+// A program that loads libibverbs with dlopen and looks up versioned functions, as libraries for
+// collective operations do. Then loads a vendor's library, whose constructor calls private
+// functions.
 #define _GNU_SOURCE  // dlvsym
 #include <dlfcn.h>
 #include <infiniband/verbs.h>

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares what the forwarders export with the installed libibverbs and with the list of a newer one.
+"""Compares the exports of the forwarders with the installed libibverbs and with the list of a newer version.
 
   exports_test.py --dropin FILE --preload FILE --ibverbs FILE --installed FILE --newer LIST
                --efa FILE --installed-efa FILE --rdmacm FILE --installed-rdmacm FILE --newer-rdmacm LIST
 
 The drop-in must have every name in every version node of the installed library, and every public name and node of the
-newer one; the two others every public name of both, without versions. The preload library may leave to the real
-library what no device is needed for. Each comparison is made again with a list that asks for one symbol too many, and
-must then complain.
+newer version. The two other libraries must have every public name of both, without versions. The preload library may omit
+functions that need no device. Each comparison is repeated with a list that has one additional symbol and must then fail.
 """
 import argparse
 import pathlib
@@ -16,20 +15,20 @@ import re
 import subprocess
 import sys
 
-# The preload library has the real one behind it, which does these without any device.
+# Functions that need no device: the preload library leaves them to the real library.
 WITHOUT_DEVICE = {
     "ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
     "ibv_copy_qp_attr_from_kern", "ibv_dofork_range", "ibv_dontfork_range", "ibv_event_type_str", "ibv_fork_init",
     "ibv_get_sysfs_path", "ibv_is_fork_initialized", "ibv_node_type_str", "ibv_port_state_str", "ibv_rate_to_mbps",
     "ibv_rate_to_mult", "ibv_read_sysfs_file", "ibv_wc_status_str", "mbps_to_ibv_rate", "mult_to_ibv_rate",
 }
-# Of drivers of 2006, which no library has to stand in front of: not in verbs.h, and the real library refuses it.
+# A function for drivers of 2006. It is not in verbs.h, and the real library does not support it.
 FOR_OLD_DRIVERS = {"ibv_register_driver"}
 PRIVATE_FUNCTIONS_THAT_PROGRAMS_CALL = {"ibv_query_gid_type"}
 
 
 def exports(library):
-    """(name, version node, is default) of everything that the library defines; no node: ''."""
+    """Returns (name, version node, is default) of each symbol of the library; the node is '' if there is no version."""
     table = subprocess.run(["readelf", "--dyn-syms", "-W", library], check=True, capture_output=True, text=True).stdout
     found = set()
     for line in table.splitlines():
@@ -42,7 +41,7 @@ def exports(library):
 
 
 def newer_list(path):
-    """(name, version node) of the newer library; the node of private symbols is PRIVATE."""
+    """Returns (name, version node) of the newer library; the node of private symbols is PRIVATE."""
     lines = [line for line in pathlib.Path(path).read_text().splitlines() if line and not line.startswith("#")]
     return {tuple(line.split("@")) for line in lines}
 
@@ -71,7 +70,7 @@ def missing_without_versions(library, installed, newer, leaves):
 
 
 def check_rdmacm(options):
-    """The drop-in librdmacm has both lists with their nodes, the two others have all its names."""
+    """Checks that the drop-in librdmacm has both lists with their nodes, and the two other libraries have all its names."""
     installed, newer = exports(options.installed_rdmacm), newer_list(options.newer_rdmacm)
     assert len(installed) > 60 and len(newer) > 60, "the lists to compare with are not complete"
     problems = [f"the drop-in librdmacm does not export {symbol}"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Adapters of the kernel and soft0 in one process, under each forwarder. For a machine that has adapters, such as
+# Tests adapters of the kernel and soft0 in one process, with each forwarder. Needs a machine with adapters, for example
 #   ./dev vm -- tests/abi/hardware_test.sh build/dev rxe0
-# Arguments: a build folder with the targets abi_transfer, abi_by_name, abi_mixed and abi_mixed_system; an adapter; with
-# a third one, the address of an adapter, connections by librdmacm (rping) as well.
+# Arguments: a build folder with the targets abi_transfer, abi_by_name, abi_mixed and abi_mixed_system; an adapter; an
+# optional address of the adapter, with which connections by librdmacm (rping) are also tested.
 build=$(cd "$1" && pwd) || exit 2
 adapter=${2:?"usage: $0 BUILD-FOLDER ADAPTER [ADDRESS]"}
 address=$3
@@ -13,7 +13,7 @@ dropin=LD_LIBRARY_PATH=$build/lib/dropin
 dropin_preloaded=LD_PRELOAD=$build/lib/dropin/libibverbs.so.1
 failures=0
 
-# expect WHAT WANTED COMMAND...: the command succeeds and prints just that.
+# expect WHAT WANTED COMMAND...: checks that the command succeeds and prints exactly WANTED.
 expect() {
   what=$1 wanted=$2
   shift 2

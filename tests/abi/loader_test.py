@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Lets the loader bind everything of rdma-core that refers to libibverbs against the drop-in, and reads what it says.
+"""Loads each library and driver of rdma-core that refers to libibverbs with the drop-in, and checks the loader's messages.
 
   loader_test.py DROPIN-DIRECTORY
 """
@@ -13,7 +13,7 @@ FOLDERS = [pathlib.Path(folder) for folder in ("/usr/lib", "/usr/lib64")]
 
 
 def libraries():
-    """rdma-core's other libraries and its drivers."""
+    """Returns rdma-core's other libraries and its drivers."""
     found = {}
     for folder in FOLDERS:
         for pattern in ("lib*.so.*", "*/lib*.so.*"):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program of the library that also calls verbs itself, on the handles that the library gives it.
+// A program of the library that also calls verbs on the native handles of the library's objects.
 // `--list` prints the devices of the library instead.
 #include <infiniband/verbs.h>
 
@@ -43,7 +43,7 @@ void use_raw_verbs() {
          "ibv_query_gid_table");
 
   std::array<std::byte, 256> memory{};
-  const int access = IBV_ACCESS_LOCAL_WRITE;  // the enumerator would meet another in a macro
+  const int access = IBV_ACCESS_LOCAL_WRITE;  // int: a macro combines it with another enum
   ibv_mr* const mr = ibv_reg_mr(pd.native(), memory.data(), memory.size(), access);
   expect(mr != nullptr, "ibv_reg_mr");
   ibv_qp_init_attr wanted{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Functions that need no device: ours must answer as the installed libibverbs or librdmacm does.
-// Arguments: our library, the installed one.
+// Functions that need no device: our library must return the values of the installed libibverbs or
+// librdmacm. Arguments: our library, the installed library.
 #include <dlfcn.h>
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
@@ -85,7 +85,7 @@ void compare_copies(const libraries& both, const char* name) {
     std::memset(static_cast<void*>(&theirs), round, sizeof theirs);
     copies.ours(&ours, &from);
     copies.theirs(&theirs, &from);
-    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding stays as it was, too
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): padding must also stay unchanged
     expect(std::memcmp(&ours, &theirs, sizeof ours) == 0, name, round);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A verbs program that knows nothing of Verbena: for each device named on the command line, an RC
+// A verbs program without any code of Verbena: for each device named on the command line, an RC
 // queue pair that is connected to itself sends, writes and waits for a completion event. All
 // devices are open at the same time. Prints `NAME: ok` for each; `--list` prints all names.
 #include <infiniband/verbs.h>
@@ -29,7 +29,7 @@ static void check(int good, const char* name, const char* what) {
   exit(1);
 }
 
-// How the queue pair reaches itself: by the port's first GID, or by its LID.
+// Fills in the route of the queue pair to itself: the port's first GID, or its LID.
 static void describe_self(struct endpoint* end) {
   struct ibv_port_attr attr;
   check(ibv_query_port(end->context, port, &attr) == 0, end->name, "ibv_query_port");
@@ -111,7 +111,7 @@ static void connect_to_self(struct endpoint* end) {
         end->name, "ibv_modify_qp to RTS");
 }
 
-// The memory is three messages: what is sent, where it is received, where it is written.
+// The memory has space for three messages: the source, the receive buffer, the target of the write.
 static void post(struct endpoint* end) {
   for (int i = 0; i < message_bytes; ++i) end->memory[i] = (char)(i * 3 + end->name[0]);
   struct ibv_sge inbox = {.addr = (uintptr_t)end->memory + message_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/check_c_verbs.py notices verbs without a row, rows without a verb, and names that the library lost."""
+"""scripts/check_c_verbs.py finds verbs without a row, rows without a verb, and names that are no longer in the library."""
 import unittest
 
 from lint_case import SPDX, LintCase

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/compile_fail.py believes a case only when control, refusal and message are all right."""
+"""scripts/compile_fail.py accepts a case only if control, refusal and message are correct."""
 import unittest
 
 from lint_case import LintCase
@@ -37,7 +37,7 @@ class CompileFail(LintCase):
         self.assert_finds(self.check("// expect: x\n"), "no code under")
 
     def check_together(self, *texts):
-        """Prepares all cases together and returns the runs of the single cases."""
+        """Prepares all cases as one unit and returns the run of each case."""
         cases = [self.write(f"case{number}.cpp", text) for number, text in enumerate(texts)]
         flags = self.write("flags.txt", "-std=c++20\n-Wall\n-Werror\n")
         folder = self.write("folder/marker", "").parent

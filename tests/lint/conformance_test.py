@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""scripts/conformance.py believes no outcome that nobody expected; scripts/conformance_table.py no table that was
-written by hand."""
+"""scripts/conformance.py rejects unexpected outcomes; scripts/conformance_table.py rejects a table that differs from the
+results."""
 import json
 import unittest
 
@@ -57,7 +57,7 @@ class Judgement(LintCase):
             self.judge("soft0", {}, "rxe0 | x | fail | weather | rain\n")
 
 
-# A program that behaves like a suite: it says what it is told to say, and dies where it is told to die.
+# A program that imitates a suite: it prints given lines and exits or crashes at given tests.
 PROGRAM = """#!/usr/bin/env python3
 import os, sys
 names = ["a", "b", "c"]

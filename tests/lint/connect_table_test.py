@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/connect_table.py believes no table that was written by hand."""
+"""scripts/connect_table.py rejects a table that differs from the tests."""
 import unittest
 
 from lint_case import LintCase

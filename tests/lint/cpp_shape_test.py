@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/cpp_shape.py finds functions and their parameters in the shapes that our code has."""
+"""scripts/cpp_shape.py finds functions and their parameters in each form of declaration that our code uses."""
 import unittest
 
 import lint_case  # noqa: F401  (puts scripts/ on the path)

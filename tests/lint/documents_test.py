@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/check_docs.py notices dead links, dead paths and snippets that are not what is compiled."""
+"""scripts/check_docs.py finds dead links, dead paths and snippets that differ from the compiled source."""
 import unittest
 
 from lint_case import SPDX, LintCase

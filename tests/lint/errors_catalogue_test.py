@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/errors_catalogue.py believes no page that was written by hand."""
+"""scripts/errors_catalogue.py rejects a page that differs from the table of the tests."""
 import unittest
 
 from lint_case import LintCase

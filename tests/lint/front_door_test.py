@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""./dev refuses what it does not know, helps with everything, and counts tests honestly."""
+"""./dev refuses unknown commands and options, has help for each command, and counts tests correctly."""
 import subprocess
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Installed headers: one outside the file set and one that does not compile alone are noticed, in a copy of the build."""
+"""The checks find installed headers outside the file set and headers that do not compile alone, in a copy of the build."""
 import json
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ class Headers(LintCase):
         self.assert_finds(self.run_script("check_header_set.py", *words), "would not be installed")
 
     def test_header_that_needs_another_one_before_it(self):
-        # One that is precompiled for others, and brings <vector> to them.
+        # A header that is precompiled for others and provides <vector> to them.
         self.write("include/verbena/base/result.hpp", SPDX + "#pragma once\n#include <vector>\n")
         behind = '#pragma once\n#include "verbena/base/result.hpp"\n'
         self.write("include/verbena/base/sated.hpp", SPDX + behind + "std::vector<int> f();\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/check_layers.py notices every kind of forbidden include."""
+"""scripts/check_layers.py finds every kind of forbidden include."""
 import unittest
 
 from lint_case import SPDX, LintCase

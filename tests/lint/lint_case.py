@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A temporary tree with just the files that a test of a lint script writes."""
+"""A temporary tree that contains only the files that a test of a lint script writes."""
 import pathlib
 import shutil
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/parity.py shows nothing that no test has shown: every line needs tests that exist, ran and passed."""
+"""scripts/parity.py accepts a line only if its tests exist, ran and passed."""
 import json
 import unittest
 

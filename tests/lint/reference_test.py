@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/reference.py notices every kind of public name that has no comment, and comments that make no sense."""
+"""scripts/reference.py finds every kind of public name without a comment, and malformed comments."""
 import unittest
 
 from lint_case import SPDX, LintCase

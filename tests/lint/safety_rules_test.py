@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""scripts/safety_rules.py finds the rules where they are held, and notices a page that does not list them."""
+"""scripts/safety_rules.py finds the rules where they are enforced, and rejects a page that does not list them."""
 import unittest
 
 from lint_case import SPDX, LintCase

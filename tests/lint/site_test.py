@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The pages of the site: names and their signatures in the reference, links between files, dead anchors."""
+"""Tests of the site: names and signatures in the reference, links between files, dead anchors."""
 import json
 import unittest
 

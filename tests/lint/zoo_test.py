@@ -19,7 +19,7 @@ def entry(**changes):
 
 class Zoo(LintCase):
     def visit(self, forms=None, **changes):
-        """Runs the zoo with one entry, whose forms are shell; returns its status and output."""
+        """Runs the zoo with one entry, whose forms are shell commands; returns its status and output."""
         known = {**GOOD, **(forms or {})}
         cases = "\n".join(f"{form}) {text};;" for form, text in known.items())
         listed = json.dumps([entry(**changes)])

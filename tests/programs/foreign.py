@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Shared code of the tests of third-party programs: how a program reaches the software device (the preload
-library or the drop-in libibverbs.so.1), as whom it runs, and pairs of a server and a client.
+library or the drop-in libibverbs.so.1), which user runs the program, and pairs of a server and a client.
 
 A test is called with --libraries FOLDER --way preload|drop-in --user root|other [--full]. `other` is a user without
-privileges and with the usual small limit of locked memory: nobody when we are root, else whoever runs the tests.
-`root` without being root is not run: exit status 77, which CTest shows as skipped.
+privileges and with the usual small limit of locked memory: `nobody` if root runs the tests, otherwise the current user.
+If another user runs the tests with `--user root`, the exit status is 77, which CTest shows as skipped.
 """
 import argparse
 import contextlib
@@ -18,7 +18,7 @@ import tempfile
 import time
 import unittest
 
-BOUND = 180  # seconds; nothing takes that long unless it hangs
+BOUND = 180  # seconds; only a program that hangs takes longer
 NOT_RUN = 77
 NOBODY = 65534
 LOCKED_MEMORY = 64 * 1024
@@ -26,23 +26,23 @@ COMBINATIONS = [(way, user) for way in ("preload", "drop-in") for user in ("root
 
 
 class Setting:
-    """How programs are run: filled by `main`."""
+    """How programs are run; set by `main`."""
     libraries = pathlib.Path()
     way = ""
     user = ""
     full = False
-    variables = {}  # more of the environment
-    preload = []  # more libraries in front
+    variables = {}  # additional environment variables
+    preload = []  # additional preloaded libraries
 
     @classmethod
     def number(cls):
-        """0 … 3: which combination of way and user this is."""
+        """Returns the number of the combination of way and user, 0 to 3."""
         return COMBINATIONS.index((cls.way, cls.user))
 
     @classmethod
     def runs(cls, index):
-        """The rule of the default run: the cases of a list go round the four combinations, so that each combination
-        has a quarter of them; with --full each combination has all."""
+        """Selects the cases of a list for this combination: every fourth case, so that the four combinations together
+        run all cases; with --full all cases."""
         return cls.full or index % len(COMBINATIONS) == cls.number()
 
     @classmethod
@@ -58,7 +58,7 @@ class Setting:
     @classmethod
     @contextlib.contextmanager
     def also(cls, preload=(), **variables):
-        """For programs that are started meanwhile."""
+        """Adds libraries and variables for programs that are started inside the `with` statement."""
         cls.variables, cls.preload = variables, list(preload)
         try:
             yield
@@ -67,7 +67,7 @@ class Setting:
 
 
 def command(*words):
-    """`words` as one has to say it at a prompt of ours."""
+    """Returns the command line that runs `words` with the way and user under test."""
     prefix = []
     if Setting.user == "other":
         if os.geteuid() == 0:
@@ -82,7 +82,7 @@ def uid():
 
 @contextlib.contextmanager
 def reserved_port():
-    """A TCP port that nobody gets by asking for any; a server that sets SO_REUSEADDR can listen on it."""
+    """Yields a TCP port that bind() to port 0 does not return; a server with SO_REUSEADDR can listen on it."""
     with socket.socket() as holder:
         holder.bind(("", 0))
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -100,7 +100,7 @@ def listens(port):
 
 
 def wait_until(condition, what, bound=BOUND):
-    """Looks until it is so; there is nothing to block on."""
+    """Polls until the condition is true, because no blocking wait is available."""
     end = time.monotonic() + bound
     while not condition():
         if time.monotonic() > end:
@@ -109,7 +109,7 @@ def wait_until(condition, what, bound=BOUND):
 
 
 class Finished:
-    """The end of a program: its exit status, what it wrote, and how to run it by hand."""
+    """The result of a program: exit status, output, and the command to run it by hand."""
 
     def __init__(self, words, status, output):
         self.words, self.status, self.output = words, status, output
@@ -119,7 +119,7 @@ class Finished:
 
 
 def run(*words, **options):
-    """Runs one program to its end."""
+    """Runs one program and waits for its exit."""
     words = command(*words)
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           timeout=BOUND, check=False, **options)
@@ -150,14 +150,14 @@ class Server:
             raise AssertionError(f"the server ended before its client came\n{self.end()}")
 
     def end(self):
-        """Waits for its own end."""
+        """Waits until the program exits."""
         status = self.process.wait(BOUND)
         self.log.seek(0)
         return Finished(self.words, status, self.log.read().decode(errors="replace"))
 
 
 def both_ends(server, *client_words):
-    """Runs the client of a server that listens. Returns (server, client) when both have ended."""
+    """Runs the client of a server that listens. Returns (server, client) after both have exited."""
     try:
         client = run(*client_words)
     except subprocess.TimeoutExpired as late:
@@ -169,7 +169,7 @@ def both_ends(server, *client_words):
 
 
 def pair(port, *words):
-    """Runs a server and, once it listens, a client of the same words with the server's address behind them."""
+    """Runs a server and, once it listens, a client with equal arguments followed by the server's address."""
     with Server(*words) as server:
         server.wait_for_port(port)
         return both_ends(server, *words, "127.0.0.1")
@@ -193,7 +193,7 @@ def main():
         print("NOT RUN: this half wants to be root")
         sys.exit(NOT_RUN)
     with tempfile.TemporaryDirectory(prefix="verbena-programs-") as folder:
-        # A copy, because the other user may not be let into the build folder.
+        # A copy, because the other user may lack access to the build folder.
         Setting.libraries = pathlib.Path(folder) / "lib"
         shutil.copytree(options.libraries, Setting.libraries, symlinks=True,
                         ignore=shutil.ignore_patterns("*.a", "*.map"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// in_flight CASE: touches memory while the adapter has it, or accesses it legally. The tests
+// in_flight CASE: accesses memory that is in flight, or accesses memory legally. The tests
 // check the report of the sanitizer; without a sanitizer the mistakes do no harm here.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ using namespace verbena;
 
 constexpr std::size_t bytes = 4096;
 
-// A queue pair that is connected to itself, and memory of the program's own.
+// A queue pair that is connected to itself, and registered memory of the program.
 struct adapter {
   context device = open_device("soft0").value();
   protection_domain pd = device.allocate_pd().value();
@@ -94,7 +94,7 @@ void read_during_receive() {
 
 void free_during_receive() {
   adapter with;
-  // ThreadSanitizer looks at the first kilobyte of what is freed.
+  // ThreadSanitizer checks only the first kilobyte of freed memory.
   with.queue.post_receive({.id = 2}, with.region.slice(0, 64)).value();
   with.memory.reset();
   with.queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();
@@ -107,7 +107,7 @@ void read_during_send() {
   adapter with;
   with.send();
   if (with.look(100) != 0) std::abort();
-  with.touch(1024);  // its neighbour
+  with.touch(1024);  // memory next to the slice in flight
   with.receive();
   with.take_both();
 }
@@ -124,7 +124,7 @@ void one_after_the_other() {
   }
 }
 
-// The completion is polled by another thread than the one that posts; joining orders the rest.
+// One thread posts and another thread polls the completion; join() orders the other accesses.
 void from_thread_to_thread() {
   adapter with;
   for (int round = 0; round < 10; ++round) {
@@ -158,7 +158,7 @@ void destroyed() {
   with.reset();
 }
 
-// The runtime hears less in a child of a process with threads.
+// The sanitizer's runtime observes fewer events in a child of a process with threads.
 void child_of_fork() {
   adapter parents;
   parents.receive();
@@ -170,7 +170,7 @@ void child_of_fork() {
     with.receive();
     with.send();
     with.take_both();
-    with.send();  // before its receive: the runtime reuses the record of the first one
+    with.send();  // posted before the receive: the runtime reuses the record of the first send
     with.receive();
     with.take_both();
     _exit(0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ibv_devices and ibv_devinfo show soft0 as it is, once."""
+"""ibv_devices and ibv_devinfo show soft0 once, with its attributes."""
 import ipaddress
 import pathlib
 import re
@@ -40,7 +40,7 @@ HAPPENINGS = [
 
 
 def fields(text):
-    """`name: value` lines; the first of a name counts."""
+    """Parses `name: value` lines; the first line of each name counts."""
     found = {}
     for line in text.splitlines():
         name, colon, value = line.strip().partition(":")

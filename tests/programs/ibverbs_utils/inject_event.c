@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Preloaded in front of a program that waits for asynchronous events: before its first wait, does
-// to the device what PROVOKE says (commands separated by semicolons); when it has taken an event
-// for each command, its next wait fails, which ends it.
+// A library to preload into a program that waits for asynchronous events. Before the first wait, it
+// injects the faults in PROVOKE (commands separated by semicolons). After the program has received
+// one event per command, the next wait fails, which ends the program.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

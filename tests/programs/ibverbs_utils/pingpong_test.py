@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ibv_rc_pingpong and those of SRQ, UC and UD: polling, events, the extended interface, checked data, sizes."""
+"""The ping-pong programs of RC, SRQ, UC and UD: polling, events, the extended interface, checked data, sizes."""
 import pathlib
 import re
 import sys
@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import foreign  # noqa: E402
 
-# Program, options, bytes of a message, messages in each direction. -c lets both sides check what they receive.
+# Program, options, bytes of a message, messages in each direction. With -c both sides check the received data.
 RC, SRQ = "ibv_rc_pingpong", "ibv_srq_pingpong"
 CASES = [
     (RC, (), 4096, 1000),
@@ -27,7 +27,7 @@ CASES = [
     (RC, ("-c", "-o"), 4096, 100),
     (RC, ("-c", "-O", "-P"), 65536, 100),
 ]
-# Without checks of the data: these programs have none. At most a datagram of one packet.
+# These programs cannot check the data. A message is at most one packet.
 UNRELIABLE = [
     ("ibv_uc_pingpong", (), 4096, 1000),
     ("ibv_ud_pingpong", (), 1024, 1000),

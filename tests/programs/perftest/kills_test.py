@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A server that is killed in the middle of a measurement: its client ends soon and says so, and nothing is left."""
+"""If a server is killed during a measurement, its client reports an error and exits soon, and no resource remains."""
 import os
 import pathlib
 import re
@@ -13,13 +13,13 @@ sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 import foreign  # noqa: E402
 
 PROGRAMS = ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_atomic_bw")
-# Far more than can be done before the kill.
+# More iterations than the programs can complete before the kill.
 ENDLESS = ("-n", 50_000_000)
-SOON = 30  # seconds, on a busy machine; in fact it is a matter of milliseconds
+SOON = 30  # seconds, for a busy machine; usually it takes milliseconds
 
 
 class Talker:
-    """A program that is heard line by line."""
+    """A program whose output is available while it runs."""
 
     def __init__(self, *words):
         self.words = foreign.command("stdbuf", "-oL", *words)
@@ -58,12 +58,12 @@ class Talker:
         return found
 
     def slot(self):
-        """The number of its process among those of the device: the top ten bits of its queue pairs' numbers."""
+        """Returns the index of the process within the device, which is in the top ten bits of its queue pair numbers."""
         return int(self.wait_for(r"local address:.* QPN 0x([0-9a-f]+)", "its address").group(1), 16) >> 14
 
 
 def socket_of(slot):
-    """The abstract socket of the process in a slot: its inode, or None."""
+    """Returns the inode of the abstract socket of the process with this index, or None."""
     name = f"@verbena-soft0.{foreign.uid()}.{slot}"
     for line in pathlib.Path("/proc/net/unix").read_text().splitlines():
         words = line.split()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""perftest over RC, UC, UD and SRD: what it measures is there, for the sizes and counts asked for, and without a complaint.
+"""perftest over RC, UC, UD and SRD: it prints plausible results for the requested sizes and counts, without errors.
 
-Every program runs plainly in each combination of way and user; the variants go round the combinations. Some variants
-take long, because perftest measures the processor's clock for 0.2 s at each of its sizes: these only with --full.
+Every program runs with default options in each combination of way and user; the variants are distributed over the
+combinations. Slow variants run only with --full: perftest measures the processor's clock for 0.2 s at each size.
 """
 import dataclasses
 import pathlib
@@ -27,11 +27,11 @@ UNRELIABLE = (("ib_send_lat", "UC", 2), ("ib_send_bw", "UC", 65536), ("ib_write_
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run and what its rows have to say."""
+    """A run and the expected values of its rows."""
     program: str
     options: tuple
     sizes: tuple
-    iterations: int  # as printed: of all queue pairs, in one direction
+    iterations: int  # the printed number: the sum of all queue pairs, in one direction
 
     def __str__(self):
         return " ".join((self.program, *map(str, self.options)))
@@ -51,7 +51,7 @@ def plain():
 
 
 def variants():
-    """Sorted by what is varied, so that the combinations share each kind."""
+    """Yields the variants sorted by kind, so that each kind is distributed over the combinations."""
     for program in (*LATENCY, *BANDWIDTH):
         if foreign.Setting.full or program in ALL_SIZES_BY_DEFAULT:
             yield Run(program, ("-a", "-n", 10), tuple(ALL_SIZES), 10)
@@ -64,8 +64,8 @@ def variants():
             yield Run(program, ("-e", "-n", 200, "-s", 64), (64,), 200)
         if program in WITH_INLINE:
             yield Run(program, ("-I", 64, "-s", 64, "-n", 200), (64,), 200)
-    # With events, both ways, on one queue pair only: perftest polls once for each event, and takes at most as many
-    # completions as one queue pair has receives. With four, the rest may stay behind without another event: 322 of 400.
+    # Bidirectional runs with events use one queue pair. perftest polls once for each event, and takes at most as many
+    # completions as one queue pair has receives. With four queue pairs, completions can remain without another event.
     yield Run("ib_send_bw", ("-e", "-b", "-n", 200), (65536,), 200)
     yield Run("ib_send_lat", ("-n", 5000), (2,), 5000)
     for operation in ATOMIC:
@@ -73,7 +73,7 @@ def variants():
         yield Run("ib_atomic_bw", ("-A", operation, "-q", 4, "-n", 100), (8,), 400)
         yield Run("ib_atomic_bw", ("-A", operation, "-b", "-n", 100), (8,), 100)
         yield Run("ib_atomic_bw", ("-A", operation, "-e", "-n", 100), (8,), 100)
-    # Fewer messages than the receiver has posted: what finds no receive is dropped, and perftest would wait for it.
+    # Fewer messages than posted receives: a message without a receive is dropped, and perftest would wait for it.
     for program, transport, size in UNRELIABLE:
         yield Run(program, ("-c", transport, "-n", 200), (size,), 200)
         if foreign.Setting.full and program not in WITHOUT_EVENTS:
@@ -89,7 +89,7 @@ def variants():
 
 
 def scalable():
-    """SRD, on soft0 as an Elastic Fabric Adapter, whose addresses are GIDs: -x. perftest has SRD for sends and reads."""
+    """Yields SRD runs on soft0 as an Elastic Fabric Adapter: sends and reads, which perftest supports. -x: the GID index."""
     srd = ("-c", "SRD", "-x", 0)
     yield Run("ib_send_lat", (*srd, "-n", 200), (2,), 200)
     yield Run("ib_send_bw", (*srd, "-n", 200, "-s", 4096), (4096,), 200)

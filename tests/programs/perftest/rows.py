@@ -4,7 +4,7 @@ import re
 
 MEBI = 1 << 20
 COMPLAINTS = re.compile(r"couldn't|can't|failed|failure|error|invalid|unable|not supported|warning", re.IGNORECASE)
-# perftest says so of every device that it does not know; it then asks for no inline data by itself.
+# perftest prints this for every device that it does not know, and then uses no inline data by default.
 HARMLESS = re.compile(r"Device not recognized to implement inline feature")
 
 
@@ -13,7 +13,7 @@ def complaints(text):
 
 
 def rows(text):
-    """The numbers of each line between the column heads and the closing rule."""
+    """Returns the numbers of each line between the column headings and the final rule."""
     found = []
     within = False
     for line in text.splitlines():
@@ -27,7 +27,7 @@ def rows(text):
 
 
 def doubt_latency(row):
-    """Why a row of latencies cannot be true; None if it can."""
+    """Returns the reason why a row of latencies is not plausible, or None."""
     if len(row) != 9:
         return "it has not nine columns"
     _, _, lowest, highest, typical, average, deviation, most, nearly_all = row
@@ -41,7 +41,7 @@ def doubt_latency(row):
 
 
 def doubt_bandwidth(row):
-    """Why a row of bandwidths cannot be true; None if it can."""
+    """Returns the reason why a row of bandwidths is not plausible, or None."""
     if len(row) != 5:
         return "it has not five columns"
     size, _, peak, average, million_per_second = row

@@ -12,7 +12,7 @@ import unittest
 
 
 class Outcomes(unittest.TextTestResult):
-    """Remembers one outcome and its reason for each test."""
+    """Records one outcome and its reason for each test."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -39,7 +39,7 @@ class Outcomes(unittest.TextTestResult):
 
 
 def give_addresses():
-    """Their tests of connections ask the kernel for the network interface of a device; for this one it is `lo`."""
+    """Replaces the function that asks the kernel for the network interface of a device: soft0 uses `lo`."""
     base = importlib.import_module("tests.base")
 
     def append(case, device, port, index):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""rdma-core's own Python tests (those that Debian ships), on soft0.
+"""Runs rdma-core's Python tests, as packaged by Debian, on soft0.
 
-pyverbs_expected.txt lists every test that does not pass, and why; a test that is not listed has to pass, and one that
-is listed must not, unless its outcome depends on the machine ("maybe": passes or is skipped).
+pyverbs_expected.txt lists every test that does not pass, with the reason. A test that is not listed must pass. A listed
+test must not pass, unless its outcome depends on the machine ("maybe": passes or is skipped).
 """
 import gzip
 import json
@@ -17,14 +17,14 @@ sys.path.insert(0, str(FOLDER.parent))
 import foreign  # noqa: E402
 
 SHIPPED = pathlib.Path("/usr/share/doc/rdma-core/tests")
-INTERPRETER = "/usr/bin/python3"  # the one that Debian's pyverbs is built for
+INTERPRETER = "/usr/bin/python3"  # the interpreter of Debian's pyverbs
 MODULES = ("addr", "atomic", "cq", "cq_events", "cqex", "device", "mr", "odp", "pd", "qp", "qpex")
 CM_MODULES = ("rdmacm",)
-EFA_MODULES = ("efa_srd", "efadv")  # of soft0 as an Elastic Fabric Adapter
+EFA_MODULES = ("efa_srd", "efadv")  # run with soft0 as an Elastic Fabric Adapter
 
 
 def unpack(folder):
-    """Debian compresses some of the tests."""
+    """Copies the tests and decompresses those that Debian compresses."""
     target = folder / "tests"
     target.mkdir()
     for path in SHIPPED.iterdir():
@@ -35,7 +35,7 @@ def unpack(folder):
 
 
 def expected():
-    """{test: (outcome, reason)} of pyverbs_expected.txt."""
+    """Returns {test: (outcome, reason)} of pyverbs_expected.txt."""
     table = {}
     for line in (FOLDER / "pyverbs_expected.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -45,7 +45,7 @@ def expected():
 
 
 def differences(outcomes, listed):
-    """How the outcomes differ from what is listed: lines that say what to do."""
+    """Returns a line with a remedy for each outcome that differs from the list."""
     lines = []
     for test, found in sorted(outcomes.items()):
         outcome = listed.get(test, ("pass", ""))[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""librdmacm's own programs: connections, datagrams, endpoints, timing, and what they say when nobody listens.
+"""librdmacm's own programs: connections, datagrams, endpoints, timing, and errors without a listening server.
 
 Lines with data are checked one by one, because some programs always exit with status 0.
 """
@@ -26,7 +26,7 @@ PINGS = [
     (("-S", 30), 30, 5, HERE),
 ]
 
-# ucmatose: options of both, of the client alone.
+# ucmatose: options of both sides, options of the client.
 CONNECTIONS = [
     (("-c", 1, "-C", 10, "-S", 100), ()),
     (("-c", 10, "-C", 5, "-S", 4096), ()),
@@ -38,7 +38,7 @@ CONNECTIONS = [
     (("-c", 2, "-C", 300, "-S", 65536), ()),
 ]
 
-# udaddy: options of both.
+# udaddy: options of both sides.
 DATAGRAMS = [
     ("-c", 1, "-C", 10, "-S", 100),
     ("-c", 5, "-C", 5, "-S", 1024),
@@ -46,7 +46,7 @@ DATAGRAMS = [
     ("-c", 2, "-C", 100, "-S", 16),
 ]
 
-# mckey: options of all, identifiers that join.
+# mckey: options of sender and receivers, number of identifiers that join.
 GROUPS = [
     (("-C", 10, "-S", 1000), 1),
     (("-C", 100, "-S", 4096, "-c", 2), 2),
@@ -55,11 +55,11 @@ GROUPS = [
 ENDPOINTS = [("rdma_server", "rdma_client", ()), ("rdma_xserver", "rdma_xclient", ()),
              ("rdma_xserver", "rdma_xclient", ("-c", "r"))]
 
-DATAGRAM_PORT = 7174  # udaddy's, which no option changes
+DATAGRAM_PORT = 7174  # fixed in udaddy
 
 
 def ping(number, size):
-    """The text of rping's message of that number: printable characters that begin one later each time."""
+    """Returns the text of rping's message `number`: consecutive printable characters, shifted by one per message."""
     text = f"rdma-ping-{number}: "
     first = number % 58
     letters = "".join(chr(65 + (first + index) % 58) for index in range(size - len(text) - 1))
@@ -81,7 +81,7 @@ class Connecting(foreign.Case):
                 port, ("rping", "-s", *words, *server_options), ("rping", "-c", *words, *options))
         self.assert_succeeded(server, client)
         for end, begin in ((server, "server ping data: "), (client, "ping data: ")):
-            # Its other output is in another stream, in the middle of long lines.
+            # rping writes messages to another stream, and they can be in the middle of a line.
             said = re.sub("(server|client) DISCONNECT EVENT...\n|wait for RDMA_READ_ADV state 10\n", "", end.output)
             wanted = [begin + ping(number, size) for number in range(count)]
             self.assertTrue(said.splitlines() == wanted, end)
@@ -130,14 +130,14 @@ class Connecting(foreign.Case):
         count = 100 if foreign.Setting.full else 20
         with connections.port() as port:
             words = ("cmtime", "-c", count, "-p", port)
-            client = connections.client_of(port, words, (*words, "-s", HERE))  # its server never exits
+            client = connections.client_of(port, words, (*words, "-s", HERE))  # the server never exits
         self.assert_succeeded(client)
         for step in ("create id", "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"):
             self.assertRegex(client.output, re.compile(rf"^{step} *:( +[\d.]+){{4}}$", re.MULTILINE))
         self.assertNotRegex(client.output, re.compile("fail|error|unexpected", re.IGNORECASE))
 
     def check_mckey(self, options, identifiers):
-        """A sender and two receivers. Each sleeps three seconds between joining and sending, which nobody can shorten."""
+        """Runs a sender and two receivers. mckey always sleeps three seconds between joining and sending."""
         group = f"239.77.{foreign.Setting.number()}.{len(options)}"
         words = ("mckey", "-m", group, "-b", HERE, *options)
         before = connections.group_users()

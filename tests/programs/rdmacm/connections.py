@@ -13,14 +13,14 @@ NAME = re.compile(r"@verbena-cm-port\.(\d+)\.[0-9a-f]+\.(\d+)")
 
 @contextlib.contextmanager
 def port():
-    """A number that no other test has: connection managers have ports of their own, but each is an IP port too."""
+    """Yields a port that no other test uses, by holding the TCP port with the number."""
     with socket.socket() as holder:
         holder.bind(("", 0))
         yield holder.getsockname()[1]
 
 
 def listens(number):
-    """Whether a program of the user under test listens on that port of the software device's connection manager."""
+    """Returns whether a program of the user under test listens on that port of the software device's connection manager."""
     for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
         fields = line.split()
         name = NAME.fullmatch(fields[-1])
@@ -30,26 +30,26 @@ def listens(number):
 
 
 def group_users():
-    """How many processes of the user under test use multicast groups of the software device."""
+    """Returns the number of processes of the user under test that use multicast groups of the software device."""
     names = (line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:])
     return sum(name.startswith(f"@verbena-groups.{foreign.uid()}.") for name in names)
 
 
 @contextlib.contextmanager
 def listening(number, words):
-    """The server, once it listens."""
+    """Yields the server, once it listens."""
     with foreign.Server(*words) as server:
         server.wait_for_port(number, listens)
         yield server
 
 
 def server_and_client(number, server_words, client_words):
-    """Runs both to their ends, the client as soon as the server listens. Returns (server, client)."""
+    """Runs the client as soon as the server listens, and waits for both. Returns (server, client)."""
     with listening(number, server_words) as server:
         return foreign.both_ends(server, *client_words)
 
 
 def client_of(number, server_words, client_words):
-    """Runs the client to its end; the server is stopped then."""
+    """Runs the client, waits for its exit, and stops the server."""
     with listening(number, server_words):
         return foreign.run(*client_words)

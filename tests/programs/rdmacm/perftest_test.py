@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""perftest whose queue pairs are connected by librdmacm: -R."""
+"""perftest with queue pairs that librdmacm connects (-R)."""
 import pathlib
 import sys
 
@@ -9,7 +9,7 @@ import connections  # noqa: E402
 import foreign  # noqa: E402
 import rows  # noqa: E402
 
-# Program, options, bytes, messages as printed. The default run has the first four, one in each combination.
+# Program, options, bytes, printed number of messages. By default each combination runs one of the first four.
 RUNS = [
     ("ib_write_bw", ("-n", 200), 65536, 200),
     ("ib_send_lat", ("-n", 100), 2, 100),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The promise of the guide: two terminals with `verbena run -- ib_write_bw` print a bandwidth."""
+"""The example of the guide: two processes `verbena run -- ib_write_bw` print a bandwidth."""
 import re
 import select
 import socket
@@ -17,7 +17,7 @@ def free_port():
 
 
 def listens(port):
-    """True when a process of this host listens at the port; asks the kernel, not the process."""
+    """Returns whether a process of this host listens on the port; reads this from the kernel and does not connect."""
     listening = "0A"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with open(table, encoding="ascii") as lines:

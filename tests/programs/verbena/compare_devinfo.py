@@ -4,9 +4,9 @@
 
   compare_devinfo.py --device rxe0 --ours "build/dev/bin/verbena" --theirs "ibv_devinfo"
 
-Both commands are split into words as a shell does and get their own arguments behind them. Every line that ibv_devinfo
-prints must be understood, every field that it always prints must be there, and every value must be the same. Prints
-each difference; exit status 0 if there is none, 1 otherwise.
+Both commands are split into words like shell commands, and this script appends their arguments. Every line of ibv_devinfo
+must be known, every mandatory field must be present, and every value must be equal. Prints each difference. The exit
+status is 0 if there is no difference, otherwise 1.
 """
 import argparse
 import collections
@@ -35,7 +35,7 @@ LIMITS = ("page_size_cap max_qp max_qp_wr max_sge max_sge_rd max_cq max_cqe max_
           "max_res_rd_atom max_qp_init_rd_atom max_ee_init_rd_atom max_ee max_rdd max_mw max_raw_ipv6_qp max_raw_ethy_qp "
           "max_mcast_grp max_mcast_qp_attach max_total_mcast_qp_attach max_ah max_fmr max_map_per_fmr max_srq max_srq_wr "
           "max_srq_sge max_pkeys local_ca_ack_delay").split()
-# Printed only if there is something to print, phys_state only for InfiniBand and RoCE. All else must be there.
+# Fields that ibv_devinfo omits if they are empty; phys_state only for InfiniBand and RoCE. All other fields are mandatory.
 CONDITIONAL = {"fw_ver", "board_id", "max_map_per_fmr", "max_srq_wr", "max_srq_sge", "raw packet caps",
                "tso_caps/supported_qp", "rss_caps/supported_qp", "packet_pacing_caps/supported_qp", "max_rndv_hdr_size",
                "max_num_tags", "max_ops", "tm/max_sge", "tm/flags", "max_cq_count", "max_cq_period",
@@ -185,7 +185,7 @@ class Theirs:
 
 
 def compare(what, ours, theirs):
-    """The differences between two sets of fields, as lines."""
+    """Returns the differences between two sets of fields, as lines."""
     lines = []
     for key, value in theirs.items():
         if key not in ours:
@@ -205,7 +205,7 @@ def without_gid_types(fields):
 
 
 def differences(ours, text):
-    """Lines, one for each thing that the JSON of one device and ibv_devinfo's text say differently."""
+    """Returns one line for each difference between the JSON of a device and ibv_devinfo's text."""
     theirs = Theirs(text)
     lines = [f"a line that is not understood: {line!r}" for line in theirs.strange]
     lines += compare("device", device_fields(ours), theirs.device)
@@ -214,7 +214,7 @@ def differences(ours, text):
     for our_port, their_port in zip(ours["ports"], theirs.ports):
         fields = port_fields(our_port)
         if ours["transport"]["name"] == "iWARP":
-            # sysfs, which they read, calls a GID of no type "IB/RoCE v1"; the verb that we use knows better.
+            # ibv_devinfo reads sysfs, which shows a GID without a type as "IB/RoCE v1"; verbena calls the verb.
             fields, their_port = without_gid_types(fields), without_gid_types(their_port)
         lines += compare(f"port {our_port['port']}", fields, their_port)
     return lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`verbena devinfo`: what it shows on soft0, in which form, and what it says without a device."""
+"""`verbena devinfo`: contents and format of the output on soft0, and messages without a device."""
 import copy
 import ipaddress
 import json
@@ -39,7 +39,7 @@ def theirs():
 
 
 def keys_of(schema):
-    """Every key that a schema names."""
+    """Yields every key of a schema."""
     for key, inner in schema.get("properties", {}).items():
         yield key
         yield from keys_of(inner)
@@ -48,7 +48,7 @@ def keys_of(schema):
 
 
 def change(value):
-    """Another value of the same type."""
+    """Returns a different value of equal type."""
     if isinstance(value, bool) or value is None:
         raise TypeError(value)
     if isinstance(value, str):
@@ -161,7 +161,7 @@ class Table(harness.Case):
     def test_has_every_key_of_the_json(self):
         for key in keys_of(SCHEMA["properties"]["devices"]["items"]):
             if key in ("name", "ipv4", "ndev_ifindex", "ports"):
-                continue  # the heading; for programs only; headings of their own
+                continue  # name: the heading; ipv4, ndev_ifindex: only in the JSON; ports: separate headings
             stem = key
             for unit in ("_bytes", "_hz", "_seconds", "_bits_per_second", "_lanes"):
                 stem = stem.removesuffix(unit)

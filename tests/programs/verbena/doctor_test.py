@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`verbena doctor`: what it finds here and in trees that stand for other hosts, in which form, and its exit status."""
+"""`verbena doctor`: findings on this host and in trees that represent other hosts, output format and exit status."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ import harness
 LIBRARIES = pathlib.Path(harness.VERBENA).resolve().parent.parent / "lib"
 SCHEMA = json.loads((harness.ROOT / "docs/guide/doctor.schema.json").read_text())
 HIDDEN = {"VERBENA_SOFTDEV": "off", "VERBENA_LIBIBVERBS": "/nonexistent/libibverbs.so.1"}
-# The ordinary user of these tests: nobody when root runs them, else whoever runs them.
+# The unprivileged user of these tests: `nobody` if root runs them, otherwise the current user.
 ORDINARY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
 # An endpoint as a peer sends it: queue pair 17, MTU 4096, read depth 16, ::ffff:ADDRESS.
 ENDPOINT = "01010510" "00000011" "00000000" "0000" "00000000000000000000ffff{}"
@@ -22,7 +22,7 @@ ENDPOINT = "01010510" "00000011" "00000000" "0000" "00000000000000000000ffff{}"
 
 class Case(harness.Case):
     def doctor(self, *words, status=0, env=None):
-        """The JSON of a run that ended with `status`."""
+        """Returns the JSON of a run and checks that its exit status is `status`."""
         done = harness.verbena("doctor", "--json", *words, env=env)
         self.assert_ended(done, status)
         found = json.loads(done.stdout)
@@ -46,7 +46,7 @@ class Case(harness.Case):
         return matching[0]
 
     def tree(self, **files):
-        """A folder with these files; `__` in a name stands for `/`."""
+        """Creates a folder with these files; `__` in a name means `/`."""
         root = self.work / "host"
         for name, text in files.items():
             path = root / name.replace("__", "/")
@@ -92,7 +92,7 @@ class Here(Case):
 
 
 class Trees(Case):
-    """Other hosts, as folders. Devices are those of this process all the same."""
+    """Folders that represent other hosts. The devices are still those of this process."""
 
     def test_limit_of_locked_memory(self):
         root = self.tree(proc__self__limits="Max locked memory         65536                65536                bytes\n",
@@ -161,7 +161,7 @@ class Form(Case):
         report = self.doctor()
         for each in report["findings"]:
             self.assertIn(f"{each['severity']} {each['topic']}", text)
-            if each["topic"] != "files":  # their number is not the same twice
+            if each["topic"] != "files":  # the number differs between runs
                 self.assertIn(" ".join(each["looked_at"].split()), text)
         self.assertTrue(text.endswith(report["verdict"]))
 

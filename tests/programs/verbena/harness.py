@@ -10,19 +10,19 @@ import unittest
 
 VERBENA = os.environ["VERBENA"]
 CC = os.environ["CC"]
-BOUND = 60  # seconds; nothing waits that long unless it fails
+BOUND = 60  # seconds; only a failing test waits that long
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 
 
 def environment(**changes):
-    """Today's environment with changes; None removes a variable."""
+    """Returns the current environment with changes; None removes a variable."""
     merged = {**os.environ, **{key: value for key, value in changes.items() if value is not None}}
     return {key: value for key, value in merged.items() if key not in changes or changes[key] is not None}
 
 
 def verbena(*words, env=None, tool=VERBENA, **options):
-    """Runs the tool to its end."""
+    """Runs the tool and waits for its exit."""
     return subprocess.run([str(tool), *map(str, words)], **{
         "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": BOUND,
         "check": False, "env": environment(**(env or {})), **options})
@@ -33,7 +33,7 @@ def text(stream):
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own."""
+    """A test with a temporary folder."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="verbena-test-")
@@ -48,7 +48,7 @@ class Case(unittest.TestCase):
         return path
 
     def compile(self, name, source, *flags):
-        """A C program of this machine."""
+        """Compiles a C program for this machine and returns its path."""
         path = self.work / name
         path.with_suffix(".c").write_text(source)
         subprocess.run([CC, "-o", str(path), str(path.with_suffix(".c")), *flags], check=True, timeout=BOUND)
@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
         self.assertEqual(finished.returncode, status, text(finished.stderr))
 
     def assert_refused(self, finished, status, words, command="verbena run"):
-        """It failed with this status and one line, which has `words`."""
+        """Checks that the run failed with this status and printed one line that contains `words`."""
         said = text(finished.stderr)
         self.assertEqual(finished.returncode, status, said)
         self.assertEqual(said.count("\n"), 1, said)
@@ -76,6 +76,6 @@ class Case(unittest.TestCase):
         self.assertEqual(finished.returncode, -which, text(finished.stderr))
 
     def assert_narrow(self, printed):
-        """It fits 80 columns."""
+        """Checks that the text fits in 80 columns."""
         for line in printed.splitlines():
             self.assertLessEqual(len(line), 80, line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An installation, at a place that the build did not know: bin/verbena finds its libraries there and nowhere else."""
+"""An installation in a folder that is not known at build time: bin/verbena finds its libraries only there."""
 import os
 import subprocess
 import unittest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`verbena run`: becomes the program, leaves everything else to it, and refuses what it cannot bring to soft0."""
+"""`verbena run`: replaces itself by the program, changes no other state, and refuses programs that cannot use soft0."""
 import os
 import pathlib
 import random
@@ -62,7 +62,7 @@ def run(*words, **options):
 
 
 def way(finished):
-    """Which way `verbena run -v` told, and the reason."""
+    """Returns the method that `verbena run -v` prints, and the reason."""
     found = re.search(r"^verbena run: method: (\S+), because (.*)$", harness.text(finished.stderr), re.MULTILINE)
     return found.groups() if found else None
 
@@ -116,7 +116,7 @@ class Program(harness.Case):
         self.assert_ended(done)
 
     def test_has_the_files_that_the_user_gave(self):
-        """Terminals too: what comes through is the open file itself."""
+        """The program inherits the open file itself, so terminals work too."""
         files = [self.enterContext(open(self.work / name, "w+b")) for name in ("in", "out", "error")]
         script = "import os; os.write(1, repr([os.fstat(i).st_ino for i in range(3)]).encode())"
         done = run("--", sys.executable, "-c", script, stdin=files[0], stdout=files[1], stderr=files[2])
@@ -236,7 +236,7 @@ class Choice(harness.Case):
             done = run("-v", program)
             self.assertIn(reason, way(done)[1], harness.text(done.stderr))
             self.assertEqual(way(done)[0], "preload" if reason == "it is linked" else "drop-in")
-            self.assertEqual(done.returncode, 126)  # no kernel takes this loader
+            self.assertEqual(done.returncode, 126)  # the kernel rejects this loader
         loader.unlink()
         self.assertIn("does not list its libraries", way(run("-v", program))[1])
 
@@ -255,10 +255,10 @@ class Choice(harness.Case):
 
 
 class RefusalOfFiles(harness.Case):
-    """Nothing is started here: these run under sanitizers, too."""
+    """These tests start no program, so they also run under sanitizers."""
 
     def doctored(self, name, offset, content):
-        """A copy of a program of this machine with other bytes in its headers."""
+        """Returns a program of this machine with changed bytes in its headers."""
         path = self.compile(name, QUIET)
         image = bytearray(path.read_bytes())
         image[offset:offset + len(content)] = content
@@ -279,7 +279,7 @@ class RefusalOfFiles(harness.Case):
         self.assert_refused(run("--", "/dev/null"), 126, "not executable")
 
     def test_of_names_that_only_closed_folders_could_have(self):
-        """As an ordinary user: a folder in PATH that nobody else may enter says nothing about the name."""
+        """Runs as an unprivileged user, who cannot search this folder in PATH: the name counts as not found."""
         closed = self.work / "closed"
         closed.mkdir()
         self.script("closed/tool", "#!/bin/sh\n")
@@ -354,7 +354,7 @@ class Refusal(harness.Case):
         self.assert_ended(done, 5)
 
     def test_of_programs_with_other_rights_only(self):
-        """A bit that changes nothing for this user is no reason."""
+        """Programs are not refused if their set-id bits change no rights of this user."""
         program = self.copy_of("/bin/true")
         program.chmod(0o4755)
         self.assert_ended(run("--", program))
@@ -374,10 +374,10 @@ class Refusal(harness.Case):
         installed = self.installation()
         done = run("--", program, tool=installed / "bin/verbena", **AS_NOBODY)
         self.assert_refused(done, 126, "with file capabilities")
-        self.assert_ended(run("--", program))  # root has them anyway
+        self.assert_ended(run("--", program))  # root already has these capabilities
 
     def installation(self):
-        """The tool and its libraries in another place."""
+        """Copies the tool and its libraries to another folder."""
         place = self.work / "installed"
         (place / "bin").mkdir(parents=True)
         shutil.copy(harness.VERBENA, place / "bin")

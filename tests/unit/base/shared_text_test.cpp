@@ -42,6 +42,7 @@ TEST(shared_text, text_of_a_buffer_is_a_copy_up_to_its_zero) {
 
 TEST(shared_text, copies_share_one_text) {
   const shared_text first(std::string(100, 'x'));
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): the test is about copies
   const shared_text second = first;
   const shared_text third{text_argument(first)};
   EXPECT_EQ(first.view().data(), second.view().data());
@@ -82,6 +83,7 @@ TEST(shared_text, text_exists_as_long_as_any_copy) {
 TEST(shared_text, copies_may_be_made_and_destroyed_by_several_threads) {
   const shared_text text(std::string(100, 'x'));
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread)
     threads.emplace_back([copy = text] {
       for (int i = 0; i < 10'000; ++i) EXPECT_EQ(shared_text(copy).view().size(), 100U);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks that the table of docs/testing.md equals tests/conformance/results, and that that the results match
+"""Checks that the table of docs/testing.md equals tests/conformance/results, and that the results match
 differences.txt. --fix rewrites the table."""
 import argparse
 import collections

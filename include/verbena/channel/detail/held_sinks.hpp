@@ -30,9 +30,9 @@ class held_sinks {
       std::destroy_at(&list_);
   }
 
-  /// Returns the sink, or nullptr if there is not exactly one.
+  /// Returns the sink, or nullptr if the operation does not hold exactly one.
   [[nodiscard]] sink* one() noexcept { return kind_ == kind::one ? &one_ : nullptr; }
-  /// Returns the list, or nullptr if there is none.
+  /// Returns the list, or nullptr if the operation holds no list.
   [[nodiscard]] std::vector<sink>* list() noexcept {
     return kind_ == kind::list ? &list_ : nullptr;
   }

@@ -62,7 +62,7 @@ class device_with_event_thread {
     return qp_->send(request) == 0;
   }
   bool has_received() { return received_.try_acquire_for(std::chrono::seconds(20)); }
-  // The received message that has not been answered.
+  // The received message that was not answered yet.
   bool was_last() const { return was_last_.load(); }
   bool has_failed() const { return failed_.load(); }
 

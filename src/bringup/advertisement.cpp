@@ -111,7 +111,9 @@ error unknown_buffer(std::string_view call, std::uint32_t number) {
 
 }  // namespace
 
-struct advertisement_table::content {
+namespace detail {
+
+struct known_buffers {
   struct own_buffer {
     std::string name;
     bool revoked = false;
@@ -128,33 +130,25 @@ struct advertisement_table::content {
   std::deque<std::uint32_t> arrived = {};
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(known_buffers& known) noexcept { delete &known; }
+
+}  // namespace detail
+
 advertisement_table::advertisement_table(advertisement_limits limits)
-    : content_(new content{.limits = limits}) {}
+    : known_(new detail::known_buffers{.limits = limits}) {}
 
 advertisement_table::advertisement_table(const advertisement_table& other)
-    : content_(new content(other.known())) {}
+    : known_(new detail::known_buffers(other.known())) {}
 
 advertisement_table& advertisement_table::operator=(const advertisement_table& other) {
   if (this != &other) *this = advertisement_table(other);
   return *this;
 }
 
-advertisement_table::advertisement_table(advertisement_table&& other) noexcept
-    : content_(std::exchange(other.content_, nullptr)) {}
-
-advertisement_table& advertisement_table::operator=(advertisement_table&& other) noexcept {
-  if (this != &other) {
-    delete content_;
-    content_ = std::exchange(other.content_, nullptr);
-  }
-  return *this;
-}
-
-advertisement_table::~advertisement_table() { delete content_; }
-
-advertisement_table::content& advertisement_table::known() const {
-  VERBENA_ASSERT(content_ != nullptr, "a moved-from advertisement_table was used");
-  return *content_;
+detail::known_buffers& advertisement_table::known() const {
+  VERBENA_ASSERT(known_.get() != nullptr, "a moved-from advertisement_table was used");
+  return *known_;
 }
 
 bool advertisement_table::is_advertised(std::uint32_t number) const noexcept {
@@ -197,7 +191,7 @@ result<std::uint32_t> advertisement_table::advertise(const remote_region& region
     return error::from_errno(EOVERFLOW, "advertise", "buffer '" + what.name + "'",
                              "all buffer numbers of this connection are used; reconnect");
   known().last_number = what.number;
-  known().own.emplace(what.number, content::own_buffer{.name = what.name});
+  known().own.emplace(what.number, detail::known_buffers::own_buffer{.name = what.name});
   out = encode(advertisement_kind::advertised, what);
   return what.number;
 }
@@ -223,7 +217,7 @@ result<void> advertisement_table::note_arrival(advertised_buffer what) {
   if (twice) return broken("advertises a number or a name that is in use");
   const auto number = what.number;
   known().arrived.push_back(number);
-  known().peers.emplace(number, content::peer_buffer{.what = std::move(what)});
+  known().peers.emplace(number, detail::known_buffers::peer_buffer{.what = std::move(what)});
   return {};
 }
 

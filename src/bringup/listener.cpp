@@ -219,6 +219,9 @@ deadline greeter::next_deadline(deadline until) const noexcept {
   return until;
 }
 
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void destroy(greeter& state) noexcept { delete &state; }
+
 }  // namespace detail
 
 result<listener> listener::open(const address& at, listener_options options) {
@@ -236,20 +239,8 @@ result<listener> listener::open(const address& at, listener_options options) {
       new detail::greeter(std::move(socket), std::move(epoll), std::move(local), options));
 }
 
-listener::listener(listener&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-
-listener& listener::operator=(listener&& other) noexcept {
-  if (this != &other) {
-    delete state_;
-    state_ = std::exchange(other.state_, nullptr);
-  }
-  return *this;
-}
-
-listener::~listener() { delete state_; }
-
 detail::greeter& listener::state() const {
-  VERBENA_ASSERT(state_ != nullptr, "a moved-from listener was used");
+  VERBENA_ASSERT(state_.get() != nullptr, "a moved-from listener was used");
   return *state_;
 }
 

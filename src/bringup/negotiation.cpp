@@ -8,28 +8,16 @@
 
 namespace verbena::inline VERBENA_ABI::bringup {
 
-negotiation_base::negotiation_base(negotiation_base&& other) noexcept
-    : core_(std::exchange(other.core_, nullptr)) {}
-
-negotiation_base& negotiation_base::operator=(negotiation_base&& other) noexcept {
-  if (this != &other) {
-    end();
-    core_ = std::exchange(other.core_, nullptr);
-  }
-  return *this;
-}
-
-negotiation_base::~negotiation_base() { end(); }
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void detail::destroy(negotiation_core& core) noexcept { delete &core; }
 
 void negotiation_base::begin(const detail::negotiating_side& side,
                              const negotiation_options& options, negotiation_peer peer) {
-  core_ = new detail::negotiation_core(side, options, std::move(peer));
+  core_ = verbena::detail::sole_owner(new detail::negotiation_core(side, options, std::move(peer)));
 }
 
-void negotiation_base::end() noexcept { delete std::exchange(core_, nullptr); }
-
 detail::negotiation_core& negotiation_base::core() const noexcept {
-  VERBENA_ASSERT(core_ != nullptr, "a moved-from negotiation was used");
+  VERBENA_ASSERT(core_.get() != nullptr, "a moved-from negotiation was used");
   return *core_;
 }
 

@@ -7,27 +7,13 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-session_base::session_base(std::unique_ptr<detail::session_core> core) noexcept
-    : core_(core.release()) {}
-session_base::session_base(session_base&& other) noexcept
-    : core_(std::exchange(other.core_, nullptr)) {}
-session_base& session_base::operator=(session_base&& other) noexcept {
-  if (this != &other) {
-    take_core().reset();
-    core_ = std::exchange(other.core_, nullptr);
-  }
-  return *this;
-}
-session_base::~session_base() { take_core().reset(); }
+// NOLINTNEXTLINE(cppcoreguidelines-owning-memory): the sole_owner calls it
+void detail::destroy(session_core& core) noexcept { delete &core; }
 
 detail::session_core& session_base::core() const {
-  VERBENA_ASSERT(core_ != nullptr,
+  VERBENA_ASSERT(core_.get() != nullptr,
                  "a moved-from session, session_connector or session_request was used");
   return *core_;
-}
-
-std::unique_ptr<detail::session_core> session_base::take_core() noexcept {
-  return std::unique_ptr<detail::session_core>(std::exchange(core_, nullptr));
 }
 
 const protection_domain& session_base::domain() const { return core().domain(); }

@@ -8,8 +8,7 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-session_connector::session_connector(std::unique_ptr<detail::session_core> core,
-                                     connector way) noexcept
+session_connector::session_connector(detail::session_core_owner core, connector way) noexcept
     : session_base(std::move(core)), connector_(std::move(way)) {}
 
 result<session_connector> session_connector::resolve(const bringup::address& to,

@@ -96,10 +96,10 @@ result<session_core::parts> session_core::make(pending_connection& side, role wh
 session_core::session_core(parts made, const std::string& name)
     : objects_(std::move(made)), name_(name), queue_(objects_.prepared.native()) {}
 
-result<std::unique_ptr<session_core>> session_core::create(pending_connection& side, role which,
-                                                           const session_options& options) {
+result<session_core_owner> session_core::create(pending_connection& side, role which,
+                                                const session_options& options) {
   VERBENA_TRY(auto made, make(side, which, options));
-  std::unique_ptr<session_core> core(new session_core(std::move(made), side.id().name()));
+  session_core_owner core(new session_core(std::move(made), side.id().name()));
   if (core->objects_.iwarp) {
     // It precedes all receives of the program.
     const auto slot = core->objects_.incoming.take().value_or(0);

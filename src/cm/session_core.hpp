@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -30,9 +29,8 @@ enum class role : std::uint8_t { active, passive };
 /// time before.
 class session_core {
  public:
-  [[nodiscard]] static result<std::unique_ptr<session_core>> create(pending_connection& side,
-                                                                    role which,
-                                                                    const session_options& options);
+  [[nodiscard]] static result<session_core_owner> create(pending_connection& side, role which,
+                                                         const session_options& options);
   session_core(const session_core&) = delete;
   session_core& operator=(const session_core&) = delete;
   ~session_core() = default;

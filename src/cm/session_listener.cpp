@@ -7,7 +7,7 @@
 
 namespace verbena::inline VERBENA_ABI::cm {
 
-session_request::session_request(std::unique_ptr<detail::session_core> core,
+session_request::session_request(detail::session_core_owner core,
                                  connection_request request) noexcept
     : session_base(std::move(core)), request_(std::move(request)) {}
 
@@ -18,7 +18,8 @@ std::optional<socket_address> session_request::peer_address() const {
 result<session> session_request::accept(std::span<const std::byte> private_data,
                                         deadline until) && {
   auto made = take_core();
-  VERBENA_ASSERT(made != nullptr, "accept() of a session_request that was answered or moved from");
+  VERBENA_ASSERT(made.get() != nullptr,
+                 "accept() of a session_request that was answered or moved from");
   VERBENA_TRY(auto link, std::move(request_).accept(made->take_prepared(),
                                                     {.private_data = private_data}, until));
   VERBENA_TRY_VOID(made->begin(std::move(link), until));

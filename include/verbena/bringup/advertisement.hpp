@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/remote_region.hpp"
@@ -66,6 +67,11 @@ struct advertisement_limits {
   std::size_t own_buffers = 256;
 };
 
+namespace detail {
+struct known_buffers;
+void destroy(known_buffers& known) noexcept;
+}  // namespace detail
+
 /// Records the advertised buffers of both sides of a connection. A buffer is advertised, may be
 /// revoked, and leaves the table when the other side releases it.
 /// Threads: one thread at a time. Allocates when it is created or copied and when buffers are
@@ -81,10 +87,9 @@ class advertisement_table {
   /// @}
   /// Moves the table; the other object must not be used afterwards.
   /// @{
-  advertisement_table(advertisement_table&& other) noexcept;
-  advertisement_table& operator=(advertisement_table&& other) noexcept;
+  advertisement_table(advertisement_table&& other) noexcept = default;
+  advertisement_table& operator=(advertisement_table&& other) noexcept = default;
   /// @}
-  ~advertisement_table();
 
   /// Advertises a buffer of this side. Returns its number, and in `out` the message to send.
   /// Errors: `invalid_argument` for an empty region, for access flags that are empty or not remote,
@@ -114,13 +119,11 @@ class advertisement_table {
   [[nodiscard]] result<advertisement_message> release(std::uint32_t number);
 
  private:
-  struct content;
-
-  [[nodiscard]] content& known() const;
+  [[nodiscard]] detail::known_buffers& known() const;
   result<void> check_new(const advertised_buffer& what) const;
   result<void> note_arrival(advertised_buffer what);
 
-  content* content_;  // owned
+  verbena::detail::sole_owner<detail::known_buffers> known_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

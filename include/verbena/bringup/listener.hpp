@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/address.hpp"
 #include "verbena/bringup/stream.hpp"
@@ -15,6 +16,7 @@ namespace verbena::inline VERBENA_ABI::bringup {
 
 namespace detail {
 class greeter;
+void destroy(greeter& state) noexcept;
 }  // namespace detail
 
 /// How to listen. Threads: immutable value.
@@ -43,10 +45,9 @@ struct listener_statistics {
 class listener {
  public:
   /// Moves the listener; the other object must not be used afterwards.
-  listener(listener&& other) noexcept;
+  listener(listener&& other) noexcept = default;
   /// Closes this listener and moves the other one.
-  listener& operator=(listener&& other) noexcept;
-  ~listener();
+  listener& operator=(listener&& other) noexcept = default;
 
   /// Listens at `at`. An empty host means all addresses of the host, port 0 any free port.
   /// Errors: the errno of the system call, for example EADDRINUSE, EADDRNOTAVAIL or EACCES.
@@ -72,7 +73,7 @@ class listener {
   explicit listener(detail::greeter* state) noexcept : state_(state) {}
   [[nodiscard]] detail::greeter& state() const;
 
-  detail::greeter* state_;  // owned
+  verbena::detail::sole_owner<detail::greeter> state_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::bringup

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/bringup/detail/negotiating_side.hpp"
 #include "verbena/bringup/negotiation_options.hpp"
@@ -47,6 +48,7 @@ class stream;
 namespace detail {
 
 class negotiation_core;
+void destroy(negotiation_core& core) noexcept;
 
 /// Carries the bytes of a negotiation over a stream, until the negotiation waits for the program's
 /// receives or is finished. Blocks.
@@ -150,14 +152,14 @@ class negotiation_base {
 
  protected:
   negotiation_base() noexcept = default;
-  negotiation_base(negotiation_base&& other) noexcept;
-  negotiation_base& operator=(negotiation_base&& other) noexcept;
-  ~negotiation_base();
+  negotiation_base(negotiation_base&& other) noexcept = default;
+  negotiation_base& operator=(negotiation_base&& other) noexcept = default;
+  ~negotiation_base() = default;
 
   void begin(const detail::negotiating_side& side, const negotiation_options& options,
              negotiation_peer peer);
   // Destroys everything except the queue pair, to which the negotiation no longer refers.
-  void end() noexcept;
+  void end() noexcept { core_ = {}; }
   void check_waiting_for_receives() const;
   void check_finished() const;
   [[nodiscard]] const std::optional<negotiated>& terms() const noexcept;
@@ -167,7 +169,7 @@ class negotiation_base {
   friend result<void> detail::run(negotiation_base& steps, stream& peer, deadline until);
   [[nodiscard]] detail::negotiation_core& core() const noexcept;
 
-  detail::negotiation_core* core_ = nullptr;  // owned
+  verbena::detail::sole_owner<detail::negotiation_core> core_;
 };
 
 /// Connects a queue pair with the peer's: offers cross, both sides decide by one rule, connect, and

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/channel/buffer_slice.hpp"
 #include "verbena/channel/message_counters.hpp"
@@ -25,7 +26,6 @@
 #include "verbena/channel/received_message.hpp"
 #include "verbena/channel/send_result.hpp"
 #include "verbena/memory/buffer.hpp"
-#include "verbena/memory/detail/sole_owner.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 

@@ -4,10 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
 #include "verbena/cm/local_buffer.hpp"
 #include "verbena/verbs/access.hpp"
@@ -19,6 +20,8 @@ namespace verbena::inline VERBENA_ABI::cm {
 namespace detail {
 
 class session_core;
+void destroy(session_core& core) noexcept;
+using session_core_owner = verbena::detail::sole_owner<session_core>;
 
 // A slice is a list of one.
 inline std::span<const local_slice> as_list(const local_slice& slice) noexcept {
@@ -35,9 +38,9 @@ inline std::span<const local_slice> as_list(std::span<const local_slice> slices)
 class session_base {
  public:
   /// Moves the session; the other object must not be used afterwards.
-  session_base(session_base&&) noexcept;
+  session_base(session_base&&) noexcept = default;
   /// Closes this session and moves the other one.
-  session_base& operator=(session_base&&) noexcept;
+  session_base& operator=(session_base&&) noexcept = default;
 
   /// The default access flags of buffers: the peer has no access.
   static constexpr access_flags private_buffer = access::local_write;
@@ -76,16 +79,16 @@ class session_base {
   [[nodiscard]] result<void> expect_advertisement();
 
  protected:
-  explicit session_base(std::unique_ptr<detail::session_core> core) noexcept;
-  ~session_base();
+  explicit session_base(detail::session_core_owner core) noexcept : core_(std::move(core)) {}
+  ~session_base() = default;
   [[nodiscard]] detail::session_core& core() const;
-  [[nodiscard]] std::unique_ptr<detail::session_core> take_core() noexcept;
+  [[nodiscard]] detail::session_core_owner take_core() noexcept { return std::move(core_); }
 
  private:
   [[nodiscard]] result<void> post_receive(receive_request request,
                                           std::span<const local_slice> into);
 
-  detail::session_core* core_;  // owned
+  detail::session_core_owner core_;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::cm

@@ -36,7 +36,7 @@ class [[nodiscard]] session_connector : public session_base {
   }
 
  private:
-  session_connector(std::unique_ptr<detail::session_core> core, connector way) noexcept;
+  session_connector(detail::session_core_owner core, connector way) noexcept;
 
   connector connector_;
 };

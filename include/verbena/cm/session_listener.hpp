@@ -48,7 +48,7 @@ class [[nodiscard]] session_request : public session_base {
 
  private:
   friend class session_listener;
-  session_request(std::unique_ptr<detail::session_core> core, connection_request request) noexcept;
+  session_request(detail::session_core_owner core, connection_request request) noexcept;
 
   connection_request request_;
 };

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "verbena/base/assert.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/base/result.hpp"
-#include "verbena/memory/detail/sole_owner.hpp"
 #include "verbena/memory/remote_view.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/protection_domain.hpp"

@@ -2,7 +2,6 @@
 // One C function of a provider: name, error convention and pointer.
 #pragma once
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -32,9 +31,10 @@ struct fixed_text {
   }
   /// Returns the text without the terminating zero.
   [[nodiscard]] constexpr std::string_view view() const noexcept {
-    return {characters.data(), Size - 1};
+    return {characters, Size - 1};
   }
-  std::array<char, Size> characters{};  ///< with the terminating zero
+  // NOLINTNEXTLINE(modernize-avoid-c-arrays): std::array would be compiled for each length
+  char characters[Size]{};  ///< with the terminating zero
 };
 
 template <fixed_text Name, failure Convention, class Signature>

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <type_traits>
-#include <utility>
 
 #include "verbena/base/assert.hpp"
 #include "verbena/base/call_site.hpp"
@@ -64,11 +63,15 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
  public:
   /// Takes the region of `other`, which must not be used afterwards.
   memory_region(memory_region&& other) noexcept
-      : handle(static_cast<handle&&>(other)), view_(std::exchange(other.view_, {})) {}
+      : handle(static_cast<handle&&>(other)), view_(other.view_) {
+    other.view_ = {};
+  }
   /// Destroys its own region and takes that of `other`, which must not be used afterwards.
   memory_region& operator=(memory_region&& other) noexcept {
     handle::operator=(static_cast<handle&&>(other));
-    view_ = std::exchange(other.view_, {});
+    const view taken = other.view_;
+    other.view_ = {};
+    view_ = taken;
     return *this;
   }
   memory_region(const memory_region&) = delete;

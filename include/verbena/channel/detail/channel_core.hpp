@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "verbena/base/deadline.hpp"
+#include "verbena/base/detail/sole_owner.hpp"
 #include "verbena/channel/channel_failure.hpp"
 #include "verbena/channel/channel_options.hpp"
 #include "verbena/channel/detail/operation_kind.hpp"
@@ -20,7 +21,6 @@
 #include "verbena/channel/operation_result.hpp"
 #include "verbena/channel/sink.hpp"
 #include "verbena/channel/source.hpp"
-#include "verbena/memory/detail/sole_owner.hpp"
 #include "verbena/verbs/queue_pair.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/work_request.hpp"

@@ -13,6 +13,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 template <class Object>
 class sole_owner {
  public:
+  sole_owner() noexcept = default;
   explicit sole_owner(Object* object) noexcept : object_(object) {}
   sole_owner(sole_owner&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   sole_owner& operator=(sole_owner&& other) noexcept {
@@ -25,13 +26,14 @@ class sole_owner {
     if (object_ != nullptr) destroy(*object_);
   }
 
-  /// Returns the object; nullptr if it was moved from.
+  /// Returns the object; nullptr if there is none: it was default-constructed or moved
+  /// from.
   [[nodiscard]] Object* get() const noexcept { return object_; }
   [[nodiscard]] Object& operator*() const noexcept { return *object_; }
   [[nodiscard]] Object* operator->() const noexcept { return object_; }
 
  private:
-  Object* object_;
+  Object* object_ = nullptr;
 };
 
 }  // namespace verbena::inline VERBENA_ABI::detail

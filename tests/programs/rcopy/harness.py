@@ -29,6 +29,14 @@ def rcopy(*words, before=(), **options):
                           stderr=subprocess.PIPE, timeout=BOUND, check=False, **options)
 
 
+PROGRESS = re.compile(r"^\S+ +\d{1,3}% .*/s(, .* left)?\n", re.MULTILINE)
+
+
+def errors_of(stderr):
+    """Returns what a client wrote to stderr, without the progress lines that a slow copy prints at intervals."""
+    return PROGRESS.sub("", stderr.decode(errors="replace"))
+
+
 def leftovers():
     """Returns the names of the shared memory objects of soft0 on this machine."""
     return {name for name in os.listdir("/dev/shm") if "verbena" in name or "soft" in name}
@@ -103,11 +111,11 @@ class Case(unittest.TestCase):
 
     def assert_done(self, finished):
         self.assertEqual(finished.returncode, 0, finished.stderr.decode(errors="replace"))
-        self.assertEqual(finished.stderr, b"")
+        self.assertEqual(errors_of(finished.stderr), "")
 
     def assert_refused(self, finished, words, status=1):
         """Asserts that the client failed with one line of error that contains `words`."""
-        text = finished.stderr.decode(errors="replace")
+        text = errors_of(finished.stderr)
         self.assertEqual(finished.returncode, status, text)
         self.assertEqual(text.count("\n"), 1, text)
         self.assertTrue(text.startswith("rcopy: "), text)

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "softdev/ipc/eventfd.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "verbena/base/random.hpp"
 
@@ -25,8 +26,9 @@ result<std::unique_ptr<manager>> manager::open(const manager_options& options) {
 int manager::start() {
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return errno;
-  wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_) return errno;
+  auto made = create_eventfd();
+  if (!made) return made.error().code();
+  wake_ = std::move(made).value();
   if (const int failed = watch(wake_.get(), source_kind::wake, 0)) return failed;
   if (const int failed =
           verbena::detail::start_quiet_thread(thread_, &manager::enter, this, "verbena-cm"))

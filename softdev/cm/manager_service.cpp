@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "softdev/cm/manager.hpp"
+#include "softdev/ipc/eventfd.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev::cm {
@@ -42,11 +43,7 @@ void manager::set_deadline(endpoint& which, time_point when) {
   wake();
 }
 
-void manager::wake() const noexcept {
-  const std::uint64_t one = 1;
-  const ssize_t written = ::write(wake_.get(), &one, sizeof one);
-  static_cast<void>(written);
-}
+void manager::wake() const noexcept { signal_eventfd(wake_.get()); }
 
 void* manager::enter(void* self) noexcept {
   static_cast<manager*>(self)->loop();
@@ -85,12 +82,8 @@ void manager::dispatch(std::uint64_t tag, time_point now) {
   const auto kind = static_cast<source_kind>(tag >> kind_shift);
   const std::uint64_t number = tag & ((std::uint64_t{1} << kind_shift) - 1);
   switch (kind) {
-    case source_kind::wake: {
-      std::uint64_t count = 0;
-      const ssize_t got = ::read(wake_.get(), &count, sizeof count);
-      static_cast<void>(got);
-      return;
-    }
+    case source_kind::wake:
+      return drain_eventfd(wake_.get());
     case source_kind::port:
       return accept_newcomers(number, now);
     case source_kind::newcomer:

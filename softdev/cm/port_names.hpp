@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "softdev/cm/frame.hpp"
-#include "softdev/path/local_socket.hpp"
+#include "softdev/ipc/local_socket.hpp"
 
 namespace verbena::softdev::cm {
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/ipc/eventfd.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -76,7 +77,7 @@ result<host*> host::make() {
   parts made;
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
-  VERBENA_TRY(made.wake_fd, progress_thread::make_wake_fd());
+  VERBENA_TRY(made.wake_fd, create_eventfd());
   const persona_kind looks = current_settings().looks;
   if (looks == persona_kind::roce) made.addresses = address_watch::open();
   return new host(std::move(made), describe_host(looks));

@@ -10,14 +10,14 @@
 #include <mutex>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/fabric/host_path.hpp"
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
 #include "softdev/host/generation.hpp"
 #include "softdev/host/gid_table.hpp"
 #include "softdev/host/persona.hpp"
 #include "softdev/host/progress_thread.hpp"
-#include "softdev/path/host_path.hpp"
-#include "softdev/path/link.hpp"
+#include "softdev/peers/link.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {

@@ -3,12 +3,11 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <ctime>
 
+#include "softdev/ipc/eventfd.hpp"
 #include "src/base/quiet_thread.hpp"
 
 namespace verbena::softdev {
@@ -30,25 +29,7 @@ timespec to_timespec(time_ns duration) noexcept {
           static_cast<long>(duration % 1'000'000'000U)};
 }
 
-void signal(int fd) noexcept {
-  const std::uint64_t one = 1;
-  const ssize_t written = write(fd, &one, sizeof one);  // EAGAIN: it is readable already
-  static_cast<void>(written);
-}
-
-void drain(int fd) noexcept {
-  std::uint64_t count = 0;
-  const ssize_t got = read(fd, &count, sizeof count);
-  static_cast<void>(got);
-}
-
 }  // namespace
-
-result<unique_fd> progress_thread::make_wake_fd() {
-  unique_fd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return error::from_errno(errno, "eventfd");
-  return fd;
-}
 
 int progress_thread::start() noexcept {
   if (starting_.exchange(true)) return 0;
@@ -70,12 +51,12 @@ void* progress_thread::enter(void* self) noexcept {
 
 void progress_thread::wake() noexcept {
   if (called_.exchange(true, std::memory_order_seq_cst)) return;
-  if (waiting_.load(std::memory_order_seq_cst)) signal(wake_fd_.get());
+  if (waiting_.load(std::memory_order_seq_cst)) signal_eventfd(wake_fd_.get());
 }
 
 void progress_thread::expect_sleep() noexcept {
   attentive_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst)) signal(wake_fd_.get());
+  if (parked_.load(std::memory_order_seq_cst)) signal_eventfd(wake_fd_.get());
 }
 
 void progress_thread::loop() noexcept {
@@ -111,7 +92,7 @@ void progress_thread::wait(time_ns until) noexcept {
 }
 
 void progress_thread::attend(const pollfd& wake, const pollfd& watch) noexcept {
-  if (wake.revents != 0) drain(wake_fd_.get());
+  if (wake.revents != 0) drain_eventfd(wake_fd_.get());
   if (watch.revents != 0) work_.watched(work_.context);
 }
 

@@ -39,9 +39,7 @@ struct progress_work {
 /// as the process.
 class progress_thread {
  public:
-  /// Errors: the errno of eventfd(2).
-  [[nodiscard]] static result<unique_fd> make_wake_fd();
-
+  /// `wake_fd` is an eventfd of create_eventfd().
   progress_thread(const progress_work& work, unique_fd wake_fd) noexcept
       : work_(work), wake_fd_(std::move(wake_fd)) {}
   progress_thread(const progress_thread&) = delete;

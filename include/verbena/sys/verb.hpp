@@ -30,9 +30,7 @@ struct fixed_text {
     for (std::size_t at = 0; at < Size; ++at) characters[at] = text[at];
   }
   /// Returns the text without the terminating zero.
-  [[nodiscard]] constexpr std::string_view view() const noexcept {
-    return {characters, Size - 1};
-  }
+  [[nodiscard]] constexpr std::string_view view() const noexcept { return {characters, Size - 1}; }
   // NOLINTNEXTLINE(modernize-avoid-c-arrays): std::array would be compiled for each length
   char characters[Size]{};  ///< with the terminating zero
 };

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "softdev/host/host.hpp"
+#include "softdev/ipc/eventfd.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -68,8 +69,8 @@ class driven {
     ASSERT_EQ(write(fd, &one, sizeof one), static_cast<ssize_t>(sizeof one));
   }
 
-  unique_fd run_fd = progress_thread::make_wake_fd().value();
-  unique_fd tend_fd = progress_thread::make_wake_fd().value();
+  unique_fd run_fd = create_eventfd().value();
+  unique_fd tend_fd = create_eventfd().value();
 
  private:
   template <class Change>
@@ -134,7 +135,7 @@ class driven {
   inputs inputs_;
 
  public:
-  progress_thread thread{work_of(*this), progress_thread::make_wake_fd().value()};
+  progress_thread thread{work_of(*this), create_eventfd().value()};
 };
 
 TEST(progress_thread, thread_starts_once_and_sleeps_when_idle) {

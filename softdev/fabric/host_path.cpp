@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/host_path.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/queue_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+using namespace host_records;
+
+response silence(reason why, const message& what) noexcept {
+  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
+}
+
+}  // namespace
+
+response host_path::from_dead(const peer& to, const message& what) noexcept {
+  if (is_out_of_reach(to.end())) return silence(reason::no_acknowledgement, what);
+  return {.outcome = verdict::peer_gone,
+          .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+}
+
+host_path::host_path(engine& home, link& neighbours)
+    : home_(home),
+      link_(neighbours),
+      connections_(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
+
+host_path::~host_path() = default;
+
+host_path_counters host_path::counters() const noexcept {
+  return {mapped_.load(), copied_.load(), by_ring_.load(), dropped_.load()};
+}
+
+response host_path::submit(queue_pair& sender, const message& what, std::span<const segment> local,
+                           bool earlier_done) noexcept {
+  connection* by = connection_of(sender.number());
+  if (by == nullptr) return silence(reason::peer_unreachable, what);
+  if (is_addressed(what.transport)) {
+    if (is_reliable(what.transport)) return submit_delivery(sender, *by, what, local);
+    if (what.destination_qpn == multicast_qpn) return submit_to_group(sender, *by, what, local);
+    find_peer(sender, *by, what);
+  }
+  peer& to = *by->to;
+  if (to.state() == peer_state::connecting) wait_for_room(sender);
+  switch (to.state()) {
+    case peer_state::connecting:
+      return {.outcome = verdict::blocked};
+    case peer_state::dead:
+      return from_dead(to, what);
+    case peer_state::paired:
+      break;
+  }
+  flush_acknowledgement();
+  if (by->reading) return {.outcome = verdict::blocked};
+  if (what.transport == transport::uc) earlier_done = to.has_handled(by->handled_at);
+  const bool begun = by->sending && by->sending_psn == what.psn;
+  response out;
+  if (earlier_done && !begun && execute_directly(sender, to, what, local, out)) return out;
+  return send_by_ring(sender, *by, what, local);
+}
+
+/// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
+void host_path::find_peer(const queue_pair& sender, connection& by, const message& what) noexcept {
+  const std::uint32_t slot = what.destination_qpn / limits::queue_pair_indices;
+  const bool same = by.to != nullptr && by.to->slot() == slot;
+  if (same && by.to->state() != peer_state::dead) return;
+  if (same && by.looking && by.looking_psn == what.psn) return;
+  by.looking = true;
+  by.looking_psn = what.psn;
+  by.to = link_.connect(slot);
+  by.sending = false;
+  if (by.to->state() == peer_state::connecting) home_.ring(sender);  // wakes who services the link
+}
+
+response host_path::send_by_ring(queue_pair& sender, connection& by, const message& what,
+                                 std::span<const segment> local) noexcept {
+  if (!by.sending || by.sending_psn != what.psn) {
+    by.sending = false;
+    by.sending_psn = what.psn;
+    by.sent = 0;
+  }
+  if (!push_parts(by, what, local)) {
+    // Room that came back before it was known that we wait is found by trying once more.
+    wait_for_room(sender);
+    if (!push_parts(by, what, local))
+      return {.outcome = by.sending ? verdict::partial : verdict::blocked};
+  }
+  by.sending = false;
+  if (what.opcode == opcode::rdma_read) {
+    by.reading = true;
+    by.reading_psn = what.psn;
+  }
+  if (consumes_receive(what.opcode)) signal_receiver(*by.to, by, what);
+  count(by_ring_);
+  return {.outcome = is_reliable(what.transport) ? verdict::pending : verdict::done};
+}
+
+/// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
+/// was announced before: either we see the arming, or who armed sees the request.
+void host_path::signal_receiver(peer& to, connection& by, const message& what) noexcept {
+  const queue_pair_line& line = to.segment().line(what.destination_qpn);
+  const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
+  const arm_state armed = arm_state_of(word);
+  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
+  if (!wanted || (word == by.signalled && what.destination_qpn == by.signalled_qpn)) return;
+  const std::uint32_t channel = line.channel.load(std::memory_order_relaxed);
+  if (channel != 0 && to.signal_channel(channel)) {
+    by.signalled = word;
+    by.signalled_qpn = what.destination_qpn;
+  }
+}
+
+/// Pushes what is left of a request; false when the ring has no room for it all.
+bool host_path::push_parts(connection& by, const message& what,
+                           std::span<const segment> local) noexcept {
+  const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
+  const auto lock = by.to->lock_sends();
+  const std::uint32_t spare = link_.options().ring_bytes / 2;
+  const std::uint32_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  bool complete = false;
+  while (!complete) {
+    const std::uint32_t header = by.sending ? static_cast<std::uint32_t>(sizeof(fragment_header))
+                                            : request_bytes(what.opcode);
+    const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(total - by.sent, chunk));
+    const auto record =
+        by.to->try_reserve(by.sending ? type::fragment : type::request, header + part, spare);
+    if (record.status != ring_status::ok) break;
+    std::span<std::byte> room = record.payload;
+    if (by.sending) {
+      put(room,
+          fragment_header{what.destination_qpn, what.source_qpn, what.psn, what.attempt, by.sent});
+    } else {
+      put_request(room, what);
+    }
+    put_payload(room.first(part), local, by.sent);
+    by.to->commit();
+    by.sending = true;
+    by.sent += part;
+    complete = by.sent == total;
+  }
+  by.handled_at = by.to->position();
+  by.to->announce();
+  return complete;
+}
+
+void host_path::wait_for_room(const queue_pair& which) noexcept {
+  blocked_.insert(index_of(which));
+}
+
+void host_path::changed(queue_pair& which, bool gone) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  const queue_pair_state state = which.state();
+  auto& mine = connections_[index_of(which)];
+  if (gone) {
+    link_.segment().withdraw_queue_pair(which.number());
+    mine.reset();
+    return;
+  }
+  if (state == queue_pair_state::reset) mine.reset();
+  if (state == queue_pair_state::rtr && mine == nullptr && is_addressed(which.transport())) {
+    mine = std::make_unique<connection>();
+  } else if (state == queue_pair_state::rtr && mine == nullptr &&
+             attributes.destination_is_this_host && !home_.is_local(attributes.destination_qpn)) {
+    mine = std::make_unique<connection>();
+    mine->to = link_.connect(attributes.destination_qpn / limits::queue_pair_indices);
+    home_.ring(which);  // wakes the thread that services the link
+  }
+  publish(which);
+}
+
+/// The notes say what an initiator needs besides: about the sequence, and how many reads are
+/// allowed (of SRD the Q_Key); whether the port is up, its LID and the P_Key.
+void host_path::publish(queue_pair& which) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  const std::uint32_t sequence = sequence_note(which.transport(), attributes.receive_psn);
+  const std::uint64_t more =
+      which.transport() == transport::srd ? attributes.qkey : attributes.max_dest_rd_atomic;
+  link_.segment().line(which.number()).notes[0].store(more << 32U | sequence);
+  const port_state& port = home_.port();
+  link_.segment()
+      .line(which.number())
+      .notes[1]
+      .store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
+             port.partition(attributes.pkey_index));
+  link_.segment().publish_queue_pair({.qpn = which.number(),
+                                      .state = static_cast<std::uint32_t>(which.state()),
+                                      .pd = static_cast<std::uint32_t>(which.domain()),
+                                      .access = attributes.rights.mask(),
+                                      .peer_qpn = attributes.destination_qpn});
+}
+
+void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
+
+bool host_path::progress() noexcept {
+  const std::unique_lock lock(progress_, std::try_to_lock);
+  if (!lock) {
+    // Who is inside may have passed what we were called for.
+    restless_.store(true, std::memory_order_release);
+    return false;
+  }
+  restless_.store(false, std::memory_order_relaxed);
+  constexpr std::size_t budget = 256;
+  const std::size_t received = link_.receive(
+      [this](peer& from, const ring_record& record) { return receive_one(from, record); }, budget);
+  flush_acknowledgement();
+  if (received == budget) restless_.store(true, std::memory_order_release);
+  if (!answering_.empty()) run_answering();
+  if (!blocked_.empty()) run_blocked();
+  if (some_lost_.load(std::memory_order_relaxed)) tell_lost();
+  return received > 0;
+}
+
+void host_path::run_blocked() noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  blocked_.drain([&](std::uint32_t index) {
+    queue_pair* which = own(index);
+    if (which == nullptr || which->run()) return;
+    blocked_.insert(index);
+    restless_.store(true, std::memory_order_release);
+  });
+}
+
+void host_path::after_service() noexcept {
+  some_lost_.store(true, std::memory_order_release);
+  progress();
+}
+
+/// Ends the requests of queue pairs whose peers died.
+void host_path::tell_lost() noexcept {
+  some_lost_.store(false, std::memory_order_release);
+  const access_epoch::guard inside(home_.epoch());
+  for (std::uint32_t index = 0; index < limits::queue_pair_indices; ++index) {
+    queue_pair* which = own(index);
+    if (which == nullptr || tell_lost(*which)) continue;
+    some_lost_.store(true, std::memory_order_release);
+    restless_.store(true, std::memory_order_release);
+  }
+}
+
+/// False when a lock was taken.
+bool host_path::tell_lost(queue_pair& which) noexcept {
+  const std::unique_lock send(which.send_lock(), std::try_to_lock);
+  if (!send) return false;
+  const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
+  if (!receive) return false;
+  connection* mine = connection_of(which.number());
+  if (mine != nullptr) tell_deliveries_lost(which, *mine);
+  if (mine == nullptr || mine->to == nullptr || mine->to->state() != peer_state::dead) return true;
+  if (is_out_of_reach(mine->to->end())) {
+    // It may only have been busy. The requests' own timeouts say when it is enough.
+    mine->to = link_.connect(mine->to->slot());
+  } else if (is_reliable(which.transport())) {
+    which.sender().peer_lost(
+        {.why = reason::peer_gone, .detail = which.attributes().destination_qpn});
+  }
+  mine->sending = mine->reading = mine->answering = false;
+  mine->handled_at = 0;
+  home_.ring(which);
+  return true;
+}
+
+}  // namespace verbena::softdev

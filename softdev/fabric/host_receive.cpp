@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// The receiving side of the path: requests and their fragments to responders, answers and data to
+// requesters. Runs in link::receive. Nothing here waits: a record whose queue pair is in use, or
+// whose answer has no room, is kept at the head of its ring.
+#include <algorithm>
+#include <mutex>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/fabric/host_path.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+using namespace host_records;
+
+/// Takes a lock that is held for long only by somebody who should not be waited for.
+std::unique_lock<spin_lock> try_for_a_while(spin_lock& lock) noexcept {
+  for (int attempt = 0; attempt < 200; ++attempt)
+    if (lock.try_lock()) return {lock, std::adopt_lock};
+  return {};
+}
+
+}  // namespace
+
+handled host_path::keep() noexcept {
+  restless_.store(true, std::memory_order_release);
+  return handled::keep;
+}
+
+handled host_path::drop() noexcept {
+  count(dropped_);
+  return handled::consumed;
+}
+
+bool host_path::comes_from(const peer& from, std::uint32_t qpn) noexcept {
+  return qpn / limits::queue_pair_indices == from.slot();
+}
+
+handled host_path::receive_one(peer& from, const ring_record& record) noexcept {
+  switch (record.type) {
+    case type::request:
+      return receive_request(from, record.payload);
+    case type::fragment:
+      return receive_fragment(from, record.payload);
+    case type::answer:
+      return receive_answer(from, record.payload);
+    case type::data:
+      return receive_data(from, record.payload);
+    default:
+      return handled::broken;
+  }
+}
+
+handled host_path::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto what = take_request(bytes);
+  if (!what || !comes_from(from, what->source_qpn)) return handled::broken;
+  if (is_reliable(what->transport) && !room_for_answer(from)) return handled::keep;
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* target = home_.find(what->destination_qpn);
+  const auto silence = [&](reason why, std::uint32_t extra) {
+    if (!is_reliable(what->transport))
+      (target != nullptr ? target->drops() : home_.drops())
+          .note({.why = why, .detail = what->destination_qpn, .extra = extra});
+    answer(from, *what,
+           {.outcome = verdict::no_answer,
+            .why = {.why = why, .detail = what->destination_qpn, .extra = extra}});
+    return handled::consumed;
+  };
+  if (target == nullptr) {
+    if (what->destination_qpn == multicast_qpn && what->transport == transport::ud)
+      return receive_for_group(from, *what, bytes);
+    return silence(reason::peer_unknown, 0);
+  }
+  const auto lock = try_for_a_while(target->receive_lock());
+  if (!lock) return keep();
+  const connection* by = connection_of(target->number());
+  if (!is_addressed(target->transport())) {
+    if (by == nullptr || by->to.get() != &from)
+      return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
+    if (by->answering) return keep();
+  } else if (what->transport == transport::srd) {
+    receive_delivery(*target, from, *what, bytes);
+    return handled::consumed;
+  }
+  begin_request(*target, from, *what, bytes);
+  return handled::consumed;
+}
+
+void host_path::begin_request(queue_pair& target, peer& from, const message& what,
+                              std::span<const std::byte> payload) noexcept {
+  responder& receiver = target.receiver();
+  response outcome = receiver.begin(what);
+  if (outcome.outcome != verdict::done) return answer(from, what, outcome);
+  if (what.opcode == opcode::rdma_read) return begin_answering(target);
+  if (!is_atomic(what.opcode)) return go_on(target, from, payload);
+  outcome = receiver.finish();
+  answer(from, what, outcome);
+}
+
+/// Places the next part of the current message; the last one ends it. Success is due before a
+/// program can see the completion, or its reply could come first.
+void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept {
+  responder& receiver = target.receiver();
+  const message what = receiver.current();
+  response outcome = receiver.place(payload);
+  if (outcome.outcome == verdict::done) {
+    if (receiver.placed() < what.length) return;
+    if (is_reliable(what.transport)) acknowledge(*connection_of(target.number()), what);
+    outcome = receiver.finish();
+  }
+  if (outcome.outcome != verdict::done) answer(from, what, outcome);
+}
+
+handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto header = take<fragment_header>(bytes);
+  if (!header || !comes_from(from, header->source_qpn) || bytes.empty()) return handled::broken;
+  if (!room_for_answer(from)) return handled::keep;
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* target = home_.find(header->destination_qpn);
+  if (target == nullptr) return drop();
+  const auto lock = try_for_a_while(target->receive_lock());
+  if (!lock) return keep();
+  const connection* by = connection_of(target->number());
+  const responder& receiver = target->receiver();
+  const message& current = receiver.current();
+  const bool connected = by != nullptr && by->to.get() == &from && !by->answering;
+  const bool fits = (connected || is_addressed(target->transport())) && receiver.busy() &&
+                    current.source_qpn == header->source_qpn && current.psn == header->psn &&
+                    current.attempt == header->attempt && receiver.placed() == header->offset;
+  if (!fits) return drop();  // the rest of a message that was refused
+  go_on(*target, from, bytes);
+  return handled::consumed;
+}
+
+void host_path::begin_answering(queue_pair& target) noexcept {
+  connection& by = *connection_of(target.number());
+  by.answering = true;
+  by.answered = 0;
+  go_on_answering(target);
+}
+
+/// Goes on with the answer of a read. If it has to wait for room, `run_answering` goes on with it.
+void host_path::go_on_answering(queue_pair& target) noexcept {
+  // Before it is tried, or room that comes back meanwhile would be missed.
+  answering_.insert(index_of(target));
+  connection& by = *connection_of(target.number());
+  responder& receiver = target.receiver();
+  if (!receiver.busy()) {
+    by.answering = false;
+    return;
+  }
+  const message what = receiver.current();
+  if (!room_for_answer(*by.to)) return;
+  switch (push_data(target, by)) {
+    case pushed::no_room:
+      return;
+    case pushed::refused:
+      break;
+    case pushed::all:
+      answer(*by.to, what, receiver.finish());
+  }
+  by.answering = false;
+}
+
+host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexcept {
+  responder& receiver = target.receiver();
+  const message what = receiver.current();
+  const std::uint32_t spare = link_.options().ring_bytes / 2;
+  const std::uint64_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  pushed result = pushed::all;
+  while (by.answered < what.length && result == pushed::all) {
+    const std::uint64_t part = std::min<std::uint64_t>(what.length - by.answered, chunk);
+    segment source;
+    const response outcome = receiver.read(by.answered, part, source);
+    if (outcome.outcome != verdict::done) {
+      answer(*by.to, what, outcome);
+      return pushed::refused;
+    }
+    const auto lock = by.to->lock_sends();
+    const auto record = by.to->try_reserve(
+        type::data, static_cast<std::uint32_t>(sizeof(fragment_header) + part), spare);
+    if (record.status == ring_status::ok) {
+      std::span<std::byte> room = record.payload;
+      put(room, fragment_header{what.source_qpn, what.destination_qpn, what.psn, what.attempt,
+                                by.answered});
+      copy_payload(room.data(), source.data, part);
+      by.to->commit();
+      by.answered += part;
+    } else {
+      result = pushed::no_room;
+    }
+    by.to->announce();
+  }
+  return result;
+}
+
+void host_path::run_answering() noexcept {
+  const access_epoch::guard inside(home_.epoch());
+  answering_.drain([&](std::uint32_t index) {
+    queue_pair* target = own(index);
+    if (target == nullptr) return;
+    const auto lock = try_for_a_while(target->receive_lock());
+    if (!lock) {
+      restless_.store(true, std::memory_order_release);
+      answering_.insert(index);
+      return;
+    }
+    const connection* by = connection_of(target->number());
+    if (by != nullptr && by->answering) go_on_answering(*target);
+  });
+}
+
+handled host_path::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto taken = take_answer(bytes);
+  if (!taken || !comes_from(from, taken->to.source_qpn)) return handled::broken;
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* asked = home_.find(taken->to.destination_qpn);
+  if (asked == nullptr) return drop();
+  const auto lock = try_for_a_while(asked->send_lock());
+  if (!lock) return keep();
+  connection* by = connection_of(asked->number());
+  if (by == nullptr || by->to.get() != &from ||
+      asked->attributes().destination_qpn != taken->to.source_qpn)
+    return receive_delivery_answer(*asked, *taken);
+  const auto attempt = static_cast<std::uint16_t>(taken->to.attempt);
+  if (!asked->sender().answer(taken->to.psn, attempt, taken->what)) return drop();
+  // Anything but success ends or begins anew what was under way after it, too.
+  if (taken->what.outcome != verdict::done) by->sending = by->reading = false;
+  if (by->reading && by->reading_psn == taken->to.psn) by->reading = false;
+  asked->sender().run();
+  return handled::consumed;
+}
+
+handled host_path::receive_data(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto header = take<fragment_header>(bytes);
+  if (!header || !comes_from(from, header->source_qpn)) return handled::broken;
+  const access_epoch::guard inside(home_.epoch());
+  queue_pair* asked = home_.find(header->destination_qpn);
+  if (asked == nullptr) return drop();
+  const auto lock = try_for_a_while(asked->send_lock());
+  if (!lock) return keep();
+  const connection* by = connection_of(asked->number());
+  if (by == nullptr || by->to.get() != &from || !by->reading || by->reading_psn != header->psn ||
+      asked->attributes().destination_qpn != header->source_qpn)
+    return receive_delivery_data(*asked, *header, bytes);
+  const auto attempt = static_cast<std::uint16_t>(header->attempt);
+  if (!asked->sender().place(header->psn, attempt, header->offset, bytes)) return drop();
+  return handled::consumed;
+}
+
+}  // namespace verbena::softdev

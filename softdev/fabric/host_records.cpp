@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/host_records.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+
+namespace verbena::softdev::host_records {
+namespace {
+
+// Above the path bits.
+constexpr std::uint64_t route_bit = 1U << 8U;
+constexpr unsigned service_level_at = 16;
+constexpr unsigned lid_at = 32;
+constexpr std::uint8_t solicited_bit = 0x80;
+
+std::uint64_t origin_word(const datagram_origin& from) noexcept {
+  return from.path_bits | (from.has_route ? route_bit : 0) |
+         std::uint64_t{from.service_level} << service_level_at | std::uint64_t{from.lid} << lid_at;
+}
+
+datagram_origin to_origin(std::uint64_t word) noexcept {
+  return {.lid = static_cast<std::uint16_t>(word >> lid_at),
+          .service_level = static_cast<std::uint8_t>(word >> service_level_at),
+          .path_bits = static_cast<std::uint8_t>(word),
+          .has_route = (word & route_bit) != 0};
+}
+
+std::uint8_t kind_of(const message& what) noexcept {
+  return static_cast<std::uint8_t>(static_cast<unsigned>(what.transport) |
+                                   (what.solicited ? solicited_bit : 0U));
+}
+
+std::uint8_t transport_of(const request_header& header) noexcept {
+  return header.kind & static_cast<std::uint8_t>(~solicited_bit);
+}
+
+bool makes_sense(const request_header& header) noexcept {
+  const std::uint8_t number = transport_of(header);
+  const bool exists = (number >= static_cast<std::uint8_t>(transport::rc) &&
+                       number <= static_cast<std::uint8_t>(transport::ud)) ||
+                      number == static_cast<std::uint8_t>(transport::srd);
+  if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) || !exists) return false;
+  const auto kind = static_cast<transport>(number);
+  const auto op = static_cast<opcode>(header.opcode);
+  if (!carries(kind, op)) return false;
+  if (!is_addressed(kind)) return header.length <= limits::max_message_bytes;
+  if (kind == transport::srd)
+    return header.length <=
+           (is_send(op) ? limits::max_reliable_datagram_bytes : limits::max_message_bytes);
+  return header.length >= route_header_bytes &&
+         header.length <= route_header_bytes + limits::max_datagram_bytes;
+}
+
+request_header header_of(const message& what) noexcept {
+  return {.destination_qpn = what.destination_qpn,
+          .source_qpn = what.source_qpn,
+          .psn = what.psn,
+          .attempt = what.attempt,
+          .opcode = static_cast<std::uint8_t>(what.opcode),
+          .kind = kind_of(what),
+          .length = what.length,
+          .immediate = what.immediate,
+          .remote_address =
+              what.transport == transport::ud ? origin_word(what.origin) : what.remote_address,
+          .remote_key = what.remote_key,
+          .partition = what.partition,
+          .destination_lid = what.destination_lid};
+}
+
+/// What only datagrams have; false when it is not there.
+bool take_address(const request_header& header, std::span<const std::byte>& bytes,
+                  message& what) noexcept {
+  if (what.transport == transport::ud) {
+    what.origin = to_origin(header.remote_address);
+    return true;
+  }
+  const auto more = take<delivery_header>(bytes);
+  if (!more) return false;
+  what.qkey = more->qkey;
+  // In parts, but each of them whole.
+  return bytes.size() == (is_read_or_atomic(what.opcode) ? 0 : what.length);
+}
+
+}  // namespace
+
+void put_payload(std::span<std::byte> room, std::span<const segment> pieces,
+                 std::uint64_t offset) noexcept {
+  for (const auto& [data, size] : pieces) {
+    if (room.empty()) return;
+    if (offset >= size) {
+      offset -= size;
+      continue;
+    }
+    const std::size_t part = std::min<std::uint64_t>(size - offset, room.size());
+    copy_payload(room.data(), data + offset, part);
+    room = room.subspan(part);
+    offset = 0;
+  }
+}
+
+std::uint32_t request_bytes(opcode op) noexcept {
+  return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0);
+}
+
+void put_request(std::span<std::byte>& room, const message& what) noexcept {
+  put(room, header_of(what));
+  if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
+}
+
+void put_delivery(std::span<std::byte>& room, const message& what) noexcept {
+  put(room, header_of(what));
+  put(room, delivery_header{what.qkey, 0});
+}
+
+std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept {
+  const auto header = take<request_header>(bytes);
+  if (!header || !makes_sense(*header)) return std::nullopt;
+  message what{.opcode = static_cast<opcode>(header->opcode),
+               .solicited = (header->kind & solicited_bit) != 0,
+               .attempt = header->attempt,
+               .partition = header->partition,
+               .destination_lid = header->destination_lid,
+               .source_qpn = header->source_qpn,
+               .destination_qpn = header->destination_qpn,
+               .psn = header->psn,
+               .immediate = header->immediate,
+               .length = header->length,
+               .remote_key = header->remote_key,
+               .transport = static_cast<transport>(transport_of(*header)),
+               .remote_address = header->remote_address};
+  if (is_addressed(what.transport) && !take_address(*header, bytes, what)) return std::nullopt;
+  if (is_atomic(what.opcode)) {
+    const auto values = take<operands>(bytes);
+    if (!values || what.length != 8) return std::nullopt;
+    what.compare_or_add = values->compare_or_add;
+    what.swap = values->swap;
+  }
+  const std::size_t most = is_read_or_atomic(what.opcode) ? 0 : what.length;
+  if (bytes.size() > most || (bytes.empty() && most > 0)) return std::nullopt;
+  return what;
+}
+
+std::uint32_t answer_bytes(const response& what) noexcept {
+  const failure& why = what.why;
+  const bool numbers = why.address != 0 || why.length != 0 || why.base != 0 || why.limit != 0;
+  return sizeof(answer_header) + (numbers ? sizeof(failure_numbers) : 0);
+}
+
+void put_answer(std::span<std::byte>& room, const fragment_header& to,
+                const response& what) noexcept {
+  const failure& why = what.why;
+  const bool numbers = answer_bytes(what) > sizeof(answer_header);
+  put(room, answer_header{.destination_qpn = to.destination_qpn,
+                          .source_qpn = to.source_qpn,
+                          .psn = to.psn,
+                          .attempt = static_cast<std::uint16_t>(to.attempt),
+                          .outcome = static_cast<std::uint8_t>(what.outcome),
+                          .rnr_timer = what.rnr_timer,
+                          .original = what.original,
+                          .why = static_cast<std::uint32_t>(why.why),
+                          .detail = why.detail,
+                          .extra = why.extra,
+                          .key = why.key});
+  if (numbers && room.size() >= sizeof(failure_numbers))
+    put(room, failure_numbers{why.address, why.length, why.base, why.limit});
+}
+
+std::optional<taken_answer> take_answer(std::span<const std::byte>& bytes) noexcept {
+  const auto header = take<answer_header>(bytes);
+  if (!header || header->outcome > static_cast<std::uint8_t>(verdict::operation_error) ||
+      header->rnr_timer > 31)
+    return std::nullopt;
+  taken_answer taken{
+      .to = {header->destination_qpn, header->source_qpn, header->psn, header->attempt, 0},
+      .what = {.outcome = static_cast<verdict>(header->outcome),
+               .rnr_timer = header->rnr_timer,
+               .original = header->original,
+               .why = {.why = static_cast<reason>(header->why),
+                       .key = header->key,
+                       .detail = header->detail,
+                       .extra = header->extra}}};
+  if (const auto numbers = take<failure_numbers>(bytes)) {
+    taken.what.why.address = numbers->address;
+    taken.what.why.length = numbers->length;
+    taken.what.why.base = numbers->base;
+    taken.what.why.limit = numbers->limit;
+  }
+  return taken;
+}
+
+}  // namespace verbena::softdev::host_records

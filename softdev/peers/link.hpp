@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT
+// This process among the processes of its user on this host: finds them, pairs with them without
+// blocking, moves records between them, notices their death and waits for their accesses to end.
+//
+// It has no thread of its own. Whoever drives the device calls `service` when service_fd() is
+// readable or `service_due` says so, and `receive` when it polls. Typical use:
+//
+//   auto process = link::open(options).value();
+//   auto other = process->connect(slot);              // never blocks; state() tells
+//   process->service(now);                            // drives pairing, grants, deaths
+//   { auto lock = other->lock_sends();                // a record to the peer
+//     auto record = other->try_reserve(type, bytes);
+//     if (record.status == ring_status::ok) { …fill record.payload…; other->commit(); }
+//     other->announce(); }
+//   process->receive([&](peer& from, const ring_record& r) { …; return handled::consumed; }, 64);
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "softdev/ipc/fork_guard.hpp"
+#include "softdev/peers/link_options.hpp"
+#include "softdev/peers/peer.hpp"
+#include "softdev/peers/slot_claim.hpp"
+#include "softdev/peers/wake_channels.hpp"
+#include "softdev/shm/arena.hpp"
+#include "softdev/shm/segment.hpp"
+
+namespace verbena::softdev {
+
+/// What a receiver did with a record.
+enum class handled : std::uint8_t {
+  consumed,
+  keep,    ///< leave it at the head and go on with the next peer (back-pressure); receive again
+           ///< when it can be handled: nothing else will ask for that
+  broken,  ///< it is nonsense: count it and end the pairing
+};
+
+/// Numbers for diagnosis. Snapshot.
+struct link_counters {
+  std::uint64_t broken_records = 0;
+  std::uint64_t broken_messages = 0;
+  std::uint64_t refused_connections = 0;
+  std::uint64_t peers_lost = 0;
+};
+
+enum class fence_outcome : std::uint8_t {
+  clear,
+  timed_out,  ///< some peer is still inside a section that began before the call
+};
+
+/// This process. Thread-safe; only `receive` is exclusive (a second caller returns 0 at once).
+/// In a forked child nothing but usable() may be called; the child never destroys it.
+class link {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// Claims a slot and creates the public segment. Errors: `unavailable` when all slots are taken,
+  /// otherwise the errno of the failed call. Allocates; does not block.
+  static result<std::unique_ptr<link>> open(const link_options& options);
+  ~link();
+  link(const link&) = delete;
+  link& operator=(const link&) = delete;
+
+  /// False in a child of fork. No system call.
+  [[nodiscard]] bool usable() const noexcept { return fork_guard_.same_process(); }
+  /// 0..1023: the top 10 bits of this process's queue pair numbers.
+  [[nodiscard]] std::uint32_t slot() const noexcept { return claim_.slot(); }
+  [[nodiscard]] const link_options& options() const noexcept { return options_; }
+
+  /// This process's public words.
+  [[nodiscard]] public_segment& segment() noexcept { return *segment_; }
+  /// This process's shareable memory.
+  [[nodiscard]] arena_registry& arenas() noexcept { return arenas_; }
+
+  // ---- Peers ----
+
+  /// The process in `slot`; begins to pair when it is new. Never blocks and makes no system call:
+  /// the next service() does the work (service_due() is true until then). Precondition: slot is
+  /// < 1024. Our own slot is refused: the peer is dead with nobody_there.
+  [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
+  /// The living or connecting peer in `slot`, if any.
+  [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
+
+  // ---- Multicast groups; link_groups.cpp ----
+
+  /// Makes this process known, by a name, to all that use multicast groups from now on, and begins
+  /// to pair with those that do: them. Of two such processes the later one finds the other, so
+  /// that all are paired. About a thousand system calls; does not block. Errors: the errno of
+  /// socket(2), bind(2) or listen(2).
+  [[nodiscard]] result<std::vector<std::shared_ptr<peer>>> meet_group_users();
+  /// Puts the paired processes that may have a queue pair in the group into `out`, as far as there
+  /// is room; returns how many. No system call, no allocation.
+  [[nodiscard]] std::size_t find_group(const gid_bytes& group,
+                                       std::span<std::shared_ptr<peer>> out) const noexcept;
+
+  struct serviced {
+    std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
+    std::optional<time_point> next;  ///< when to call again at the latest, if nothing arrives
+  };
+  /// Accepts, pairs, answers peers, notices deaths, drops mappings. Never blocks; returns at once
+  /// when another thread is in it. Do not call it from a receive handler. When it reports events,
+  /// call receive(): a process that exited becomes `dead` only after its last records were
+  /// received (or kept for a second).
+  serviced service(time_point now);
+  /// Readable when service() has something to do (an epoll descriptor).
+  [[nodiscard]] int service_fd() const noexcept { return epoll_.get(); }
+  /// Makes service_due() true, e.g. after arenas().free(), so that peers drop their mappings soon.
+  void request_service() noexcept { service_due_.store(true, std::memory_order_release); }
+  /// True when service() should be called without waiting for service_fd. No system call.
+  [[nodiscard]] bool service_due() const noexcept {
+    return service_due_.load(std::memory_order_acquire);
+  }
+
+  // ---- Receiving ----
+
+  /// Hands up to `budget` records to `handler(peer&, const ring_record&) -> handled`, oldest first
+  /// per peer. Returns how many were consumed; 0 at once when another thread receives. No system
+  /// call unless a peer waits for room. The handler must not call service() or receive().
+  template <class Handler>
+  std::size_t receive(Handler&& handler, std::size_t budget);
+  /// True when some peer announced records that were neither consumed nor kept, or room came back
+  /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
+  /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
+  [[nodiscard]] bool anything_published();
+
+  // ---- Sleeping of the progress thread ----
+
+  /// Readable when a peer woke us (an eventfd).
+  [[nodiscard]] int wake_fd() const noexcept { return wake_.get(); }
+  /// Publishes that the progress thread sleeps. False when there is something to receive: then do
+  /// not sleep, and publish nothing. One thread at a time, the same that calls announce_awake.
+  [[nodiscard]] bool announce_sleep();
+  /// Publishes that it is awake, and resets wake_fd.
+  void announce_awake();
+  /// Makes wake_fd readable, from any thread of this process.
+  void wake_self() noexcept;
+
+  // ---- Completion channels ----
+
+  [[nodiscard]] result<wake_channels::created> create_wake_channel() { return channels_.create(); }
+  bool destroy_wake_channel(wake_channel_id id) { return channels_.destroy(id); }
+
+  // ---- Fence ----
+
+  /// Call after words were invalidated (withdraw_region, publish_queue_pair …): waits until no peer
+  /// is inside an active section that began before. Dead peers do not count. Blocks until then or
+  /// until the deadline; logs a peer that takes more than one second. Do not call it while holding
+  /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
+  /// an active section.
+  [[nodiscard]] fence_outcome fence(deadline until);
+  /// The same for the end of a region at `memory`: when a stopped peer is inside and the memory is
+  /// shareable, its pages are replaced and all regions that lie there are corrected; ordinary
+  /// memory is waited for without limit. Such a peer, once continued, must find that its region
+  /// changed (peer_segment::is_current) and do its access again by another route.
+  void fence_memory(const void* memory);
+
+  [[nodiscard]] link_counters counters() const noexcept;
+
+  /// In the child after fork: closes all descriptors, touches nothing else. Async-signal-safe.
+  /// Installed by pthread_atfork when the first link opens; public for programs that use clone.
+  void abandon_after_fork() noexcept;
+
+ private:
+  struct pending_socket;
+  /// Remembers which thread is in receive(), to catch calls that handlers must not make.
+  class receiver_mark {
+   public:
+    explicit receiver_mark(std::atomic<pthread_t>& who) noexcept : who_(who) {
+      who_.store(::pthread_self(), std::memory_order_relaxed);
+    }
+    ~receiver_mark() { who_.store({}, std::memory_order_relaxed); }
+    receiver_mark(const receiver_mark&) = delete;
+    receiver_mark& operator=(const receiver_mark&) = delete;
+
+   private:
+    std::atomic<pthread_t>& who_;
+  };
+
+  link(const link_options& options, slot_claim claim);
+  result<void> set_up();
+
+  // Receiving (under receive_mutex_)
+  template <class Handler>
+  std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
+  void end_batch(peer& from);
+  void collect_doorbells();
+  bool published_by(peer& from);
+  void break_off(peer& from, std::atomic<std::uint64_t>& counter);
+  void start_receiving(const std::shared_ptr<peer>& from);
+  void stop_receiving(const std::shared_ptr<peer>& from);
+
+  // Service (under service_mutex_); link_service.cpp and link_pairing.cpp
+  void start_connections(time_point now);
+  void start_connection(const std::shared_ptr<peer>& to);
+  void accept_connections(time_point now);
+  void read_pending(pending_socket& from, time_point now);
+  struct table_entry {
+    std::shared_ptr<peer> of;
+    bool is_new;
+  };
+  [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
+  /// The live peer of the slot, else a new one in its place. With table_mutex_ held.
+  [[nodiscard]] table_entry find_or_make(std::uint32_t other);
+  void adopt(pending_socket& from, received_message& hello, time_point now);
+  void lost_before_hello(peer& from);
+  void read_peer(const std::shared_ptr<peer>& from, time_point now);
+  bool handle(peer& from, received_message& got);
+  bool give_arena(peer& to, std::uint64_t arena);
+  [[nodiscard]] bool prepare_pair(peer& with);
+  [[nodiscard]] bool send_hello(peer& to);
+  bool answered(const std::shared_ptr<peer>& from, received_message& got);
+  void finish_pairing(const std::shared_ptr<peer>& with, peer_end why);
+  [[nodiscard]] peer_end pair_with(peer& with, received_message& hello);
+  void watch_socket(peer& of, std::uint32_t events, int operation);
+  void dispatch(std::uint64_t tag, time_point now);
+  void expire(time_point now);
+  void end_peer(peer& which, peer_end why);
+  void close_down(const std::shared_ptr<peer>& from, time_point now);
+  void end_closing(time_point now);
+  void stop_watching(peer& which);
+  void bury_dead();
+  void sweep_departed();
+  void finish_hellos();
+  void forbid_in_handler() const;
+  void tell_retired_arenas();
+  void drop_retired_mappings(peer& of);
+  [[nodiscard]] std::vector<std::shared_ptr<peer>> all_peers() const;
+  [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
+
+  // Fence; link_fence.cpp
+  struct lane_mark;
+  [[nodiscard]] std::vector<lane_mark> marks() const;
+  bool replace_under_stopped(const void* memory);
+
+  link_options options_;
+  fork_guard fork_guard_;
+  slot_claim claim_;
+  std::uint64_t generation_ = 0;
+  std::unique_ptr<public_segment> segment_;
+  sealed_memory doorbell_;
+  unique_fd wake_;
+  unique_fd epoll_;
+  arena_registry arenas_;
+  wake_channels channels_;
+  std::mutex groups_mutex_;
+  unique_fd groups_name_;                       ///< held while the process uses multicast groups
+  volatile std::uint64_t probe_words_[2] = {};  ///< read and written by peers that try their routes
+
+  mutable std::mutex table_mutex_;  ///< leaf lock
+  std::array<std::shared_ptr<peer>, slot_count> table_;
+  std::vector<std::shared_ptr<peer>> to_connect_;
+  std::vector<std::shared_ptr<peer>> departed_;  ///< dead, but maybe inside an active section
+
+  std::mutex service_mutex_;
+  std::atomic<bool> service_due_ = false;
+  std::atomic<bool> some_died_ = false;
+  std::atomic<bool> hellos_out_ = false;  ///< some peer has our hello, and we wait for its own
+  std::vector<std::shared_ptr<peer>> connecting_;
+  std::vector<std::shared_ptr<peer>> closing_;
+  std::vector<std::unique_ptr<pending_socket>> pending_;
+  std::uint32_t next_pending_ = 0;
+  std::uint32_t events_ = 0;
+  bool watch_departed_ = false;
+  time_point next_full_scan_{};
+
+  std::mutex receive_mutex_;           ///< taken after service_mutex_
+  std::atomic<pthread_t> receiver_{};  ///< who is in receive()
+  std::vector<std::shared_ptr<peer>> receiving_;
+  std::array<peer*, slot_count> receiving_by_slot_{};
+  std::array<std::uint64_t, slot_count / 64> ready_{};
+  std::size_t first_ = 0;
+  std::atomic<bool> scan_all_ = false;
+
+  std::atomic<std::uint64_t> broken_records_ = 0;
+  std::atomic<std::uint64_t> broken_messages_ = 0;
+  std::atomic<std::uint64_t> refused_connections_ = 0;
+  std::atomic<std::uint64_t> peers_lost_ = 0;
+};
+
+template <class Handler>
+std::size_t link::receive(Handler&& handler, std::size_t budget) {
+  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
+  if (!lock) return 0;
+  const receiver_mark mark(receiver_);
+  std::size_t done = 0;
+  const std::size_t count = receiving_.size();
+  const bool all = count <= options_.scan_limit || scan_all_.load(std::memory_order_relaxed);
+  if (all) {
+    if (count > options_.scan_limit) scan_all_.store(false, std::memory_order_relaxed);
+    for (std::size_t step = 0; step < count && done < budget; ++step) {
+      first_ = first_ + 1 < count ? first_ + 1 : 0;
+      done += receive_from(*receiving_[first_], handler, budget - done);
+    }
+    return done;
+  }
+  collect_doorbells();
+  for (std::size_t word = 0; word < ready_.size(); ++word) {
+    for (std::uint64_t left = ready_[word]; left != 0 && done < budget; left &= left - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+      ready_[word] &= ~(std::uint64_t{1} << bit);
+      peer* from = receiving_by_slot_[word * 64 + bit];
+      if (from == nullptr) continue;
+      done += receive_from(*from, handler, budget - done);
+      // Its ring may hold more, and it need not ring again for that.
+      const bool more = done == budget || from->kept_at_ != peer::no_position;
+      if (more) ready_[word] |= std::uint64_t{1} << bit;
+    }
+  }
+  return done;
+}
+
+template <class Handler>
+std::size_t link::receive_from(peer& from, Handler& handler, std::size_t budget) {
+  if (from.state() != peer_state::paired) return 0;
+  std::size_t done = 0;
+  ring_record record;
+  while (done < budget) {
+    const ring_status status = from.consumer_.peek(record);
+    if (status == ring_status::empty) break;
+    const handled what =
+        status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;
+    if (what == handled::broken) {
+      break_off(from, broken_records_);
+      break;
+    }
+    if (what == handled::keep) {
+      from.kept_at_ = from.consumer_.announced();
+      break;
+    }
+    from.consumer_.consume();
+    from.kept_at_ = peer::no_position;
+    ++done;
+  }
+  if (done != 0) end_batch(from);
+  return done;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Waiting until peers have left the active sections in which they may still use what was just made
+// invalid. The caller's invalidation and the peers' marks are sequentially consistent: a peer that
+// is not seen inside will see the invalidation.
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+
+#include "softdev/peers/link.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev {
+
+using namespace std::chrono_literals;
+
+/// A lane that was odd.
+struct link::lane_mark {
+  std::shared_ptr<peer> of;
+  std::uint32_t lane = 0;
+  std::uint64_t value = 0;
+
+  [[nodiscard]] bool moved_on() const noexcept {
+    return of->their_lane(lane).load(std::memory_order_seq_cst) != value;
+  }
+  /// True when nobody is there any more to be inside, or its word means nothing: costs a system
+  /// call.
+  [[nodiscard]] bool abandoned() const noexcept {
+    if (of->end() == peer_end::broken_protocol) return true;
+    return of->watch_.watchable() ? of->watch_.exited() : of->state() == peer_state::dead;
+  }
+};
+
+namespace {
+constexpr auto complain_after = 1s;
+constexpr int quick_looks = 200;
+
+/// Pauses that grow from a yield to a millisecond: the peer's copy takes microseconds, unless it
+/// was descheduled or stopped.
+class pauses {
+ public:
+  void pause() noexcept {
+    if (++count_ < quick_looks) {
+      ::sched_yield();
+      return;
+    }
+    ::poll(nullptr, 0, 1);
+  }
+  [[nodiscard]] bool slow() const noexcept { return count_ >= quick_looks; }
+
+ private:
+  int count_ = 0;
+};
+
+void complain(const peer& about) {
+  log(log_level::warning,
+      "soft0: process " + std::to_string(about.pid()) +
+          " has been accessing this process's memory for more than a second; deregistration waits "
+          "until it finishes or exits (is it stopped?)");
+}
+}  // namespace
+
+std::vector<link::lane_mark> link::marks() const {
+  std::vector<lane_mark> odd;
+  for (auto& each : all_peers()) {
+    if (each->state() == peer_state::connecting || each->their_map_.size() == 0) continue;
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      const std::uint64_t value = each->their_lane(lane).load(std::memory_order_seq_cst);
+      if ((value & 1U) != 0) odd.push_back({each, lane, value});
+    }
+  }
+  return odd;
+}
+
+fence_outcome link::fence(deadline until) {
+  // A peer that answered our hello is at work already, though we have not read its answer.
+  finish_hellos();
+  auto left = marks();
+  const auto started = std::chrono::steady_clock::now();
+  bool complained = false;
+  for (pauses wait; !left.empty(); wait.pause()) {
+    std::erase_if(left, [&](const lane_mark& mark) {
+      return mark.moved_on() || (wait.slow() && mark.abandoned());
+    });
+    if (left.empty()) break;
+    if (until.expired()) return fence_outcome::timed_out;
+    if (!complained && std::chrono::steady_clock::now() - started >= complain_after) {
+      complain(*left.front().of);
+      complained = true;
+    }
+  }
+  return fence_outcome::clear;
+}
+
+void link::fence_memory(const void* memory) {
+  constexpr auto patience = 50ms;
+  if (fence(deadline::after(patience)) == fence_outcome::clear) return;
+  const auto range = arenas_.range_of(memory);
+  if (!range || !replace_under_stopped(memory)) {
+    static_cast<void>(fence(deadline::never()));
+  }
+}
+
+bool link::replace_under_stopped(const void* memory) {
+  const auto range = arenas_.range_of(memory);
+  if (!range) return false;
+  // Nobody may begin an access to any region of these pages while they move …
+  segment_->freeze_regions(range->address, range->length);
+  finish_hellos();
+  auto left = marks();
+  for (pauses wait; !left.empty(); wait.pause()) {
+    // … and who is inside must have left, unless it is stopped.
+    std::erase_if(left, [&](const lane_mark& mark) {
+      return mark.moved_on() || (wait.slow() && (mark.abandoned() || is_stopped(mark.of->pid())));
+    });
+  }
+  const auto moved = arenas_.replace_pages(memory);
+  if (moved) {
+    segment_->rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);
+  } else {
+    segment_->thaw_regions(range->address, range->length);
+    log(log_level::warning, "soft0: " + moved.error().message());
+  }
+  request_service();
+  return moved.has_value();
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// How the processes that use multicast groups find each other. Each holds an abstract name made of
+// its user and its slot, and looks once, after it has its own, which of the other slots' names are
+// held. What group a process is in says its public segment.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "softdev/ipc/local_socket.hpp"
+#include "softdev/peers/link.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+local_name name_of_group_user(std::uint32_t slot) noexcept {
+  return local_name("verbena-groups.%u.%u", static_cast<unsigned>(::geteuid()), slot);
+}
+
+/// Takes the name. Nobody is ever accepted: that one can connect says it all.
+socket_or_error claim_group_name(std::uint32_t slot) noexcept {
+  socket_or_error made = new_local_socket();
+  if (!made.socket) return made;
+  const local_name name = name_of_group_user(slot);
+  // A forked child of the slot's last holder may have it still: others find the slot by that, too.
+  if (::bind(made.socket.get(), name.get(), name.length()) != 0)
+    return errno == EADDRINUSE ? std::move(made) : socket_or_error{{}, errno};
+  if (::listen(made.socket.get(), 1) != 0) return {{}, errno};
+  return made;
+}
+
+/// True when somebody holds the name: our user or another, which pairing finds out.
+bool is_group_user(std::uint32_t slot) noexcept {
+  const socket_or_error made = connect_to_name(name_of_group_user(slot));
+  return made.socket || made.error == EAGAIN;
+}
+
+}  // namespace
+
+result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
+  const std::lock_guard lock(groups_mutex_);
+  if (!groups_name_) {
+    auto [claimed, failed] = claim_group_name(slot());
+    if (failed != 0) return error::from_errno(failed, "socket", "multicast groups of soft0");
+    groups_name_ = std::move(claimed);
+  }
+  std::vector<std::shared_ptr<peer>> found;
+  for (std::uint32_t other = 0; other < slot_count; ++other)
+    if (other != slot() && is_group_user(other)) found.push_back(connect(other));
+  return found;
+}
+
+std::size_t link::find_group(const gid_bytes& group,
+                             std::span<std::shared_ptr<peer>> out) const noexcept {
+  std::size_t count = 0;
+  const std::lock_guard lock(table_mutex_);
+  for (const auto& each : table_) {
+    if (count == out.size()) break;
+    if (each && each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
+  }
+  return count;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// How two processes become peers. Whoever needs the other connects to its slot and says hello; the
+// other answers hello on the same connection. When both connect at once, the connection that the
+// lower slot made wins: its owner closes the other one unanswered, and whoever loses a connection
+// before the hello tries again until its time is over, by which time it has been reached.
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "softdev/ipc/eventfd.hpp"
+#include "softdev/peers/link_service.hpp"
+
+namespace verbena::softdev {
+
+void link::watch_socket(peer& of, std::uint32_t events, int operation) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = tag_of(event_source::peer_socket, of.slot());
+  ::epoll_ctl(epoll_.get(), operation, of.socket_.get(), &event);
+}
+
+void link::start_connections(time_point now) {
+  std::vector<std::shared_ptr<peer>> fresh;
+  {
+    const std::lock_guard lock(table_mutex_);
+    fresh.swap(to_connect_);
+  }
+  for (auto& each : fresh) {
+    each->give_up_at_ = now + options_.pairing_timeout;
+    connecting_.push_back(std::move(each));
+  }
+  for (const auto& each : connecting_) {
+    if (each->state() == peer_state::connecting && !each->socket_) start_connection(each);
+  }
+  std::erase_if(connecting_,
+                [](const auto& each) { return each->state() != peer_state::connecting; });
+}
+
+void link::start_connection(const std::shared_ptr<peer>& to) {
+  socket_or_error made = connect_to_slot(to->slot());
+  switch (made.error) {
+    case 0:
+      break;
+    case EAGAIN:
+    case EINTR:
+      return;  // its backlog is full: again in the next turn
+    case ECONNREFUSED:
+      return end_peer(*to, peer_end::nobody_there);
+    case EACCES:
+      return end_peer(*to, peer_end::other_user);
+    default:
+      return end_peer(*to, peer_end::out_of_resources);
+  }
+  if (!prepare_pair(*to)) return end_peer(*to, peer_end::out_of_resources);
+  hellos_out_.store(true, std::memory_order_seq_cst);
+  to->socket_ = std::move(made.socket);
+  watch_socket(*to, EPOLLIN, EPOLL_CTL_ADD);
+  if (!send_hello(*to)) lost_before_hello(*to);
+}
+
+void link::lost_before_hello(peer& from) { from.socket_.reset(); }
+
+bool link::prepare_pair(peer& with) {
+  if (with.own_map_.size() != 0) return true;
+  auto memory =
+      create_sealed("verbena-pair", pair_ring_offset + options_.ring_bytes, sealed_for::owner_only);
+  if (!memory) return false;
+  with.own_pair_fd_ = std::move(memory->fd);
+  with.own_map_ = std::move(memory->map);
+  auto& header = with.own_pair();
+  header.version.store(layout_version, std::memory_order_relaxed);
+  header.ring_bytes.store(options_.ring_bytes, std::memory_order_relaxed);
+  header.magic.store(segment_magic, std::memory_order_release);
+  return true;
+}
+
+bool link::send_hello(peer& to) {
+  // The addresses are in this process; the peer tries its routes on them.
+  const auto source = reinterpret_cast<std::uintptr_t>(&probe_words_[0]);
+  const auto sink = reinterpret_cast<std::uintptr_t>(&probe_words_[1]);
+  link_message hello{.kind = message_kind::hello, .probe = {source, probe_words_[0], sink}};
+  hello.version = layout_version;
+  hello.slot = slot();
+  hello.generation = generation_;
+  hello.ring_bytes = options_.ring_bytes;
+  std::array<int, 4> descriptors{};
+  descriptors[hello_public] = segment_->fd();
+  descriptors[hello_pair] = to.own_pair_fd_.get();
+  descriptors[hello_doorbell] = doorbell_.fd.get();
+  descriptors[hello_wake] = wake_.get();
+  return send_message(to.socket_.get(), hello, descriptors) == send_status::sent;
+}
+
+void link::accept_connections(time_point now) {
+  for (std::size_t turn = 0; turn < max_pending_sockets; ++turn) {
+    unique_fd socket = claim_.accept();
+    if (!socket) return;
+    if (pending_.size() >= max_pending_sockets) {
+      refused_connections_.fetch_add(1, std::memory_order_relaxed);
+      continue;
+    }
+    auto made = std::make_unique<pending_socket>();
+    made->socket = std::move(socket);
+    made->number = next_pending_++;
+    made->give_up_at = now + options_.pairing_timeout;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag_of(event_source::pending, made->number);
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, made->socket.get(), &event) != 0) continue;
+    pending_.push_back(std::move(made));
+    read_pending(*pending_.back(), now);
+  }
+}
+
+void link::read_pending(pending_socket& from, time_point now) {
+  received_message got = receive_message(from.socket.get());
+  if (got.status == receive_status::empty) return;
+  const bool hello =
+      got.status == receive_status::received && got.message.kind == message_kind::hello;
+  if (hello && got.message.version == layout_version) {
+    adopt(from, got, now);
+  } else if (hello) {
+    const link_message refusal{.kind = message_kind::refuse_version, .id = layout_version};
+    static_cast<void>(send_message(from.socket.get(), refusal, {}));
+    refused_connections_.fetch_add(1, std::memory_order_relaxed);
+  } else if (got.status != receive_status::closed) {
+    broken_messages_.fetch_add(1, std::memory_order_relaxed);
+  }
+  from.socket.reset();  // adopt has taken it, or it is refused
+  std::erase_if(pending_, [&](const auto& each) { return each.get() == &from; });
+}
+
+void link::adopt(pending_socket& from, received_message& hello, time_point now) {
+  const std::uint32_t other = hello.message.slot;
+  if (other >= slot_count || other == slot()) {
+    broken_messages_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  std::shared_ptr<peer> known = find(other);
+  if (known && known->socket_) {
+    read_peer(known, now);  // maybe it is gone, or has answered in the meantime
+    if (known->state() == peer_state::paired) {
+      const bool again = known->generation_ == hello.message.generation;
+      if (!again) refused_connections_.fetch_add(1, std::memory_order_relaxed);
+      return;  // a successor in the same slot tries again when the last records are received
+    }
+    if (known->state() == peer_state::connecting && known->socket_ && slot() < other) return;
+  }
+  if (!known || known->state() == peer_state::dead) {
+    // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
+    const std::lock_guard lock(table_mutex_);
+    known = find_or_make(other).of;
+  }
+  if (!prepare_pair(*known)) return end_peer(*known, peer_end::out_of_resources);
+  known->socket_ = std::move(from.socket);
+  watch_socket(*known, EPOLLIN, EPOLL_CTL_MOD);
+  // From its hello on, the other one is paired, and expects to get what we send.
+  const peer_end failed = pair_with(*known, hello);
+  if (!send_hello(*known)) return end_peer(*known, peer_end::exited);
+  finish_pairing(known, failed);
+}
+
+void link::finish_pairing(const std::shared_ptr<peer>& with, peer_end why) {
+  if (why != peer_end::none) {
+    if (why == peer_end::broken_protocol) {
+      broken_messages_.fetch_add(1, std::memory_order_relaxed);
+    }
+    return end_peer(*with, why);
+  }
+  with->own_pair_fd_.reset();
+  with->state_.store(peer_state::paired, std::memory_order_release);
+  start_receiving(with);
+  ++events_;
+  if (with->watch_.fd() < 0) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = tag_of(event_source::peer_process, with->slot());
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, with->watch_.fd(), &event);
+}
+
+peer_end link::pair_with(peer& with, received_message& hello) {
+  const link_message& said = hello.message;
+  auto& fds = hello.descriptors;
+  const bool sound =
+      said.slot == with.slot() && std::has_single_bit(said.ring_bytes) &&
+      said.ring_bytes >= min_ring_bytes && said.ring_bytes <= max_ring_bytes &&
+      is_sealed_memory(fds[hello_public].get(), public_segment_bytes, sealed_for::owner_only) &&
+      is_sealed_memory(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes,
+                       sealed_for::owner_only) &&
+      is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody) &&
+      is_eventfd(fds[hello_wake].get());
+  if (!sound) return peer_end::broken_protocol;
+  auto segment = map_shared(fds[hello_public].get(), public_segment_bytes, map_access::read_only);
+  auto pair =
+      map_shared(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes, map_access::read_only);
+  auto doorbell = map_shared(fds[hello_doorbell].get(), segment_page, map_access::read_write);
+  if (!segment || !pair || !doorbell) return peer_end::out_of_resources;
+  with.segment_ = peer_segment(*std::move(segment));
+  with.their_map_ = *std::move(pair);
+  with.doorbell_ = *std::move(doorbell);
+  const public_header& header = with.segment_.header();
+  const bool known = header.magic.load(std::memory_order_acquire) == segment_magic &&
+                     header.generation.load(std::memory_order_relaxed) == said.generation &&
+                     with.their_pair().magic.load(std::memory_order_acquire) == segment_magic;
+  if (!known) return peer_end::broken_protocol;
+
+  const pid_t pid = identify_peer(with.socket_.get()).pid;
+  with.pid_ = pid;
+  with.generation_ = said.generation;
+  with.watch_ = process_watch(pid);
+  if (with.watch_.exited()) return peer_end::exited;
+  if (options_.route == route_policy::automatic && pid > 0) {
+    with.routes_ = probe_copy(pid, said.probe);
+  }
+  with.wake_ = std::move(fds[hello_wake]);
+  const std::span own(with.own_map_.data() + pair_ring_offset, options_.ring_bytes);
+  const std::span theirs(with.their_map_.data() + pair_ring_offset, said.ring_bytes);
+  with.producer_ = ring_producer(own, with.own_pair().published, with.their_pair().consumed_bytes);
+  with.consumer_ =
+      ring_consumer(theirs, with.their_pair().published, with.own_pair().consumed_bytes);
+  with.max_record_ = max_record_bytes(options_.ring_bytes);
+  with.has_ring_.store(true, std::memory_order_release);
+  return peer_end::none;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The messages between two links over their socket: fixed size, each with the descriptors that its
+// kind says. Host byte order: both ends are on one machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "softdev/ipc/process_memory.hpp"
+#include "verbena/base/fd.hpp"
+
+namespace verbena::softdev {
+
+enum class message_kind : std::uint16_t {
+  hello = 1,       ///< first message in both directions; 4 descriptors, see hello_descriptors
+  refuse_version,  ///< instead of hello; `id` is the sender's layout version
+  ask_arena,       ///< id = arena
+  give_arena,      ///< id = arena, bytes = its size; 1 descriptor
+  refuse_arena,    ///< id = arena
+  arena_gone,      ///< id = arena
+  ask_channel,     ///< id = wake_channel_id
+  give_channel,    ///< id = wake_channel_id; 1 descriptor
+  refuse_channel,  ///< id = wake_channel_id
+};
+
+/// Positions of a hello's descriptors.
+enum hello_descriptor : std::uint8_t { hello_public, hello_pair, hello_doorbell, hello_wake };
+inline constexpr std::size_t max_descriptors = 4;
+
+/// What a message carries. Unused members are zero.
+struct link_message {
+  message_kind kind = message_kind::hello;
+  std::uint64_t id = 0;
+  std::uint64_t bytes = 0;
+  // hello:
+  std::uint32_t version = 0;
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t ring_bytes = 0;
+  probe_place probe;
+};
+
+/// Descriptors that a kind must carry.
+[[nodiscard]] std::size_t descriptors_of(message_kind kind) noexcept;
+
+enum class send_status : std::uint8_t { sent, full, closed };
+/// Sends one message; never blocks. `full` when the socket's buffer is full. Thread-safe.
+[[nodiscard]] send_status send_message(int socket, const link_message& message,
+                                       std::span<const int> descriptors) noexcept;
+
+enum class receive_status : std::uint8_t { received, empty, closed, malformed };
+struct received_message {
+  receive_status status = receive_status::empty;
+  link_message message;
+  std::array<unique_fd, max_descriptors> descriptors;
+};
+/// Receives one message; never blocks. A wrong size, magic, kind or number of descriptors is
+/// `malformed`; its descriptors are closed. A hello of another version is received with the
+/// version and nothing else.
+[[nodiscard]] received_message receive_message(int socket) noexcept;
+
+}  // namespace verbena::softdev

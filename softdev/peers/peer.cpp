@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/peer.hpp"
+
+#include <sys/socket.h>
+#include <algorithm>
+
+#include <bit>
+
+#include "softdev/ipc/eventfd.hpp"
+
+namespace verbena::softdev {
+
+namespace {
+constexpr std::size_t channel_slots = 64;
+constexpr std::size_t max_queued_messages = 4096;
+constexpr std::uint32_t all_lanes = (1U << lane_count) - 1;
+}  // namespace
+
+/// What is known about one of the peer's wake channels.
+struct peer::channel_slot {
+  wake_channel_id id = 0;
+  bool refused = false;
+  unique_fd fd;
+};
+
+const char* describe(peer_end why) noexcept {
+  switch (why) {
+    case peer_end::none:
+      return "it is alive";
+    case peer_end::nobody_there:
+      return "no process owns the slot";
+    case peer_end::exited:
+      return "the process exited or closed its device";
+    case peer_end::other_user:
+      return "the process belongs to another user, or the user namespace of this process does not "
+             "map its user";
+    case peer_end::other_version:
+      return "the process uses another version of the software device";
+    case peer_end::broken_protocol:
+      return "the process wrote malformed data to shared memory or to its socket";
+    case peer_end::timed_out:
+      return "the process did not answer";
+    case peer_end::out_of_resources:
+      return "this process has no free descriptors or memory";
+  }
+  return "unknown";
+}
+
+void active_section::leave() noexcept {
+  if (owner_ == nullptr) return;
+  shared_u64& word = owner_->own_pair().lanes[lane_].word;
+  word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  owner_->lanes_taken_.fetch_and(~(1U << lane_), std::memory_order_release);
+  owner_ = nullptr;
+}
+
+peer::peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy)
+    : slot_(slot),
+      own_slot_(own_slot),
+      policy_(policy),
+      channels_(new channel_slot[channel_slots]) {}
+
+peer::~peer() = default;
+
+void peer::die(peer_end why) noexcept {
+  peer_end none = peer_end::none;
+  end_.compare_exchange_strong(none, why);
+  state_.store(peer_state::dead, std::memory_order_release);
+  if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                             std::uint32_t spare) noexcept {
+  auto reserved = producer_.try_reserve(type, bytes, spare);
+  shared_u32& wants_space = own_pair().wants_space;
+  if (reserved.status == ring_status::full) {
+    // Say so, then look once more: room that came before the peer could see the word is found.
+    wants_space.store(1, std::memory_order_seq_cst);
+    reserved = producer_.try_reserve(type, bytes, spare);
+    if (reserved.status == ring_status::full) {
+      full_spare_ = std::max(full_spare_, spare);
+      full_at_.store(producer_.consumed(), std::memory_order_release);
+      return reserved;
+    }
+  }
+  if (wants_space.load(std::memory_order_relaxed) != 0 && spare >= full_spare_) {
+    wants_space.store(0, std::memory_order_relaxed);
+    full_at_.store(no_position, std::memory_order_release);
+    full_spare_ = 0;
+  }
+  return reserved;
+}
+
+bool peer::room_returned() noexcept {
+  std::uint64_t full_at = full_at_.load(std::memory_order_acquire);
+  if (full_at == no_position) return false;
+  if (their_pair().consumed_bytes.load(std::memory_order_seq_cst) == full_at) return false;
+  return full_at_.compare_exchange_strong(full_at, no_position);
+}
+
+void peer::announce() noexcept {
+  producer_.announce();
+  const public_header& flags = segment_.header();
+  if (flags.doorbells.load(std::memory_order_seq_cst) != 0) {
+    auto& bells = *doorbell_.at<doorbell_page>(0);
+    const std::uint32_t word = own_slot_ / 64;
+    const std::uint64_t bit = std::uint64_t{1} << (own_slot_ % 64);
+    if ((bells.words[word].load(std::memory_order_seq_cst) & bit) == 0) {
+      bells.words[word].fetch_or(bit, std::memory_order_seq_cst);
+      bells.summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
+    }
+  }
+  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst))) signal_eventfd(wake_.get());
+}
+
+bool peer::signal_channel(wake_channel_id channel) noexcept {
+  if (channel == 0) return false;
+  const std::lock_guard lock(channel_mutex_);
+  channel_slot& known = channels_[channel % channel_slots];
+  if (known.id == channel && known.fd) {
+    signal_eventfd(known.fd.get());
+    return true;
+  }
+  if (known.id != channel) {
+    const link_message ask{.kind = message_kind::ask_channel, .id = channel};
+    if (send_message(socket_.get(), ask, {}) == send_status::sent) {
+      known.id = channel;
+      known.refused = false;
+      known.fd.reset();
+    }
+  }
+  signal_eventfd(wake_.get());
+  return false;
+}
+
+active_section peer::enter() noexcept {
+  std::uint32_t taken = lanes_taken_.load(std::memory_order_relaxed);
+  while (taken != all_lanes) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_one(taken));
+    if (!lanes_taken_.compare_exchange_weak(taken, taken | (1U << lane),
+                                            std::memory_order_acquire)) {
+      continue;
+    }
+    shared_u64& word = own_pair().lanes[lane].word;
+    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    return {*this, lane};
+  }
+  return {};
+}
+
+peer::mapped peer::map(std::uint64_t arena, std::uint64_t offset, std::uint64_t bytes,
+                       map_access access) noexcept {
+  if (policy_ == route_policy::ring) return {};
+  const auto found = arenas_.find(arena, offset, bytes, access);
+  if (found.status != map_status::ask) return {found.status, found.address};
+  if (!arenas_.mark_asked(arena)) return {};
+  const link_message ask{.kind = message_kind::ask_arena, .id = arena};
+  if (send_message(socket_.get(), ask, {}) != send_status::sent) arenas_.forget(arena);
+  return {map_status::pending};
+}
+
+copy_outcome peer::read(std::span<const iovec> local, std::uint64_t remote,
+                        std::size_t bytes) noexcept {
+  if (!routes().read) return {copy_status::not_permitted, 0};
+  const auto outcome = remote_read(pid_, local, remote, bytes);
+  if (outcome.status == copy_status::not_permitted) cma_closed_ = true;
+  return outcome;
+}
+
+copy_outcome peer::write(std::span<const iovec> local, std::uint64_t remote,
+                         std::size_t bytes) noexcept {
+  if (!routes().write) return {copy_status::not_permitted, 0};
+  const auto outcome = remote_write(pid_, local, remote, bytes);
+  if (outcome.status == copy_status::not_permitted) cma_closed_ = true;
+  return outcome;
+}
+
+bool peer::post_message(const link_message& message, unique_fd descriptor) {
+  if (outbox_.size() >= max_queued_messages) return false;
+  outbox_.push_back({message, std::move(descriptor)});
+  flush_messages();
+  return true;
+}
+
+void peer::flush_messages() {
+  std::size_t sent = 0;
+  for (const queued_message& each : outbox_) {
+    const int fd = each.descriptor.get();
+    const std::span<const int> descriptors(&fd, each.descriptor ? 1 : 0);
+    const send_status status = send_message(socket_.get(), each.message, descriptors);
+    if (status == send_status::full) break;
+    ++sent;  // closed: the peer is gone, nobody misses it
+  }
+  outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+bool peer::may_be_inside() const noexcept {
+  if (their_map_.size() == 0 || end() == peer_end::broken_protocol) return false;
+  for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+    if ((their_lane(lane).load(std::memory_order_seq_cst) & 1U) != 0) return !watch_.exited();
+  }
+  return false;
+}
+
+void peer::take_channel(wake_channel_id id, unique_fd fd) {
+  const std::lock_guard lock(channel_mutex_);
+  channel_slot& known = channels_[id % channel_slots];
+  if (known.id != id) return;  // forgotten meanwhile for another channel
+  known.refused = !fd;
+  known.fd = std::move(fd);
+  if (known.fd) signal_eventfd(known.fd.get());  // what made us ask
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// A bounded ring of records from one process to another. The bytes lie in the producer's pair
+// segment; the consumer sees them read-only and reports its position in its own pair segment.
+//
+// A record begins at a multiple of 64 with one header word; the word of the place where the next
+// record will begin is zeroed before a record is published. The consumer waits for that word to
+// become non-zero, so a small record travels in one cache line. The producer publishes with a
+// release store and keeps its position to itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "softdev/shm/segment_layout.hpp"
+
+namespace verbena::softdev {
+
+/// One record in place. The payload lies in memory that the producer can still change: copy each
+/// field once, then validate the copy.
+struct ring_record {
+  std::uint16_t type = 0;
+  std::span<const std::byte> payload;
+};
+
+enum class ring_status : std::uint8_t {
+  ok,
+  empty,    ///< (consumer) nothing published
+  full,     ///< (producer) no room now
+  corrupt,  ///< the other side wrote what no correct process writes; the ring stays unusable
+};
+
+/// The longest payload of a record in a ring of that size.
+[[nodiscard]] constexpr std::uint32_t max_record_bytes(std::uint32_t ring_bytes) noexcept {
+  return ring_bytes / 4 - 64;
+}
+
+/// Writes records. Threads: one thread at a time. No system call, no allocation, no waiting.
+class ring_producer {
+ public:
+  ring_producer() noexcept = default;
+  /// `ring` is writable, its size a power of two; `consumed` is the consumer's position.
+  ring_producer(std::span<std::byte> ring, shared_u64& published,
+                const shared_u64& consumed) noexcept;
+
+  struct reservation {
+    ring_status status = ring_status::full;  ///< ok, full or corrupt
+    std::span<std::byte> payload;            ///< of the asked size, 8 bytes after a 64-byte line
+  };
+  /// Reserves a record of `bytes` payload; invisible until commit. A reservation that is not
+  /// committed is given up by the next call. Precondition: bytes <= max_record_bytes(ring size),
+  /// type < 0xffff. `spare` bytes of the ring are left to others: it counts as full without them.
+  [[nodiscard]] reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
+                                        std::uint32_t spare = 0) noexcept;
+  /// Publishes the reserved record. The consumer may see it at once; a sleeping one is not woken.
+  void commit() noexcept;
+  /// Counts the committed records for consumers that look before they sleep, with one sequentially
+  /// consistent store; call it once per batch, then look at the peer's flags.
+  void announce() noexcept;
+
+  /// The consumer's position as last seen.
+  [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
+  /// Bytes that the consumer has not consumed yet, as last seen.
+  [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head_ - consumed_; }
+  /// Where the next record begins.
+  [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
+  [[nodiscard]] std::uint64_t committed() const noexcept { return committed_; }
+
+ private:
+  [[nodiscard]] shared_u64& word(std::uint64_t position) noexcept;
+  [[nodiscard]] ring_status refresh() noexcept;
+
+  std::span<std::byte> ring_;
+  shared_u64* published_word_ = nullptr;
+  const shared_u64* consumed_word_ = nullptr;
+  std::uint64_t head_ = 0;
+  std::uint64_t consumed_ = 0;
+  std::uint64_t committed_ = 0;
+  std::uint64_t announced_ = 0;
+  std::uint64_t reserved_header_ = 0;  ///< 0: nothing reserved
+  std::uint64_t reserved_pad_ = 0;
+  std::uint64_t reserved_bytes_ = 0;
+};
+
+/// Reads records. Threads: one thread at a time. No system call, no allocation, no waiting.
+class ring_consumer {
+ public:
+  ring_consumer() noexcept = default;
+  ring_consumer(std::span<const std::byte> ring, const shared_u64& published,
+                shared_u64& consumed) noexcept;
+
+  /// The oldest record, left in place: ok, empty or corrupt.
+  [[nodiscard]] ring_status peek(ring_record& out) noexcept;
+  /// Steps over the record that peek returned; its bytes must not be used any more. The producer
+  /// sees the room at once or after publish_position.
+  void consume() noexcept;
+  /// Tells the producer about all room, with a sequentially consistent store; true when something
+  /// was told. Call it when a batch is done.
+  bool publish_position() noexcept;
+  /// Records announced but not consumed (sequentially consistent load); 0 when corrupt.
+  [[nodiscard]] std::uint64_t announced() const noexcept;
+  /// As announced() > 0, but a count that no record backs up is found out, and is `corrupt`.
+  [[nodiscard]] ring_status check_announced() noexcept;
+
+ private:
+  std::span<const std::byte> ring_;
+  const shared_u64* published_word_ = nullptr;
+  shared_u64* consumed_word_ = nullptr;
+  std::uint64_t tail_ = 0;
+  std::uint64_t told_ = 0;
+  std::uint64_t batch_start_ = 0;
+  std::uint64_t consumed_records_ = 0;
+  std::uint64_t peeked_bytes_ = 0;  ///< 0: nothing peeked
+  bool corrupt_ = false;
+};
+
+}  // namespace verbena::softdev

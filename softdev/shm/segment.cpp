@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/shm/segment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "verbena/base/assert.hpp"
+
+namespace verbena::softdev {
+
+namespace {
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr int snapshot_attempts = 64;
+
+std::uint32_t place_of(std::uint32_t key) noexcept { return (key * 0x9e37'79b1U) >> (32 - 18); }
+static_assert(region_entries == 1U << 18);
+
+/// Changes words under a sequence word, so that readers notice a torn copy. The plain words are
+/// stored between two sequence stores; release on each word keeps them after the odd one.
+template <class Body>
+void change(shared_u32& sequence, Body&& body) noexcept {
+  const std::uint32_t before = sequence.load(relaxed) & ~1U;  // it may be frozen: odd already
+  sequence.store(before + 1, relaxed);
+  body();
+  sequence.store(before + 2, std::memory_order_seq_cst);
+}
+
+void put(shared_u32& word, std::uint32_t value) noexcept {
+  word.store(value, std::memory_order_release);
+}
+void put(shared_u64& word, std::uint64_t value) noexcept {
+  word.store(value, std::memory_order_release);
+}
+
+/// Copies words under a sequence word; false when the owner changes them all the time. The first
+/// load is sequentially consistent: it orders the copy after the reader's active mark.
+template <class Body>
+bool snapshot(const shared_u32& sequence, Body&& body) noexcept {
+  for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
+    const std::uint32_t before = sequence.load(std::memory_order_seq_cst);
+    if ((before & 1U) != 0) continue;
+    body();
+    if (sequence.load(relaxed) == before) return true;
+  }
+  return false;
+}
+
+std::uint32_t get(const shared_u32& word) noexcept { return word.load(std::memory_order_acquire); }
+std::uint64_t get(const shared_u64& word) noexcept { return word.load(std::memory_order_acquire); }
+
+region_record copy_region(const region_entry& entry) noexcept {
+  return {.key = get(entry.key),
+          .pd = get(entry.pd),
+          .access = get(entry.access),
+          .iova = get(entry.iova),
+          .length = get(entry.length),
+          .address = get(entry.address),
+          .arena = get(entry.arena),
+          .arena_offset = get(entry.arena_offset),
+          .generation = get(entry.generation)};
+}
+
+/// A GID as the two words that stand for it.
+using group_words = std::array<std::uint64_t, 2>;
+group_words words_of(const gid_bytes& group) noexcept { return std::bit_cast<group_words>(group); }
+}  // namespace
+
+result<std::unique_ptr<public_segment>> public_segment::create(std::uint32_t slot,
+                                                               std::uint64_t generation) {
+  VERBENA_TRY(sealed_memory memory,
+              create_sealed("verbena-public", public_segment_bytes, sealed_for::owner_only));
+  std::unique_ptr<public_segment> segment(
+      new public_segment(std::move(memory.fd), std::move(memory.map)));
+  auto& header = segment->header();
+  header.version.store(layout_version, relaxed);
+  header.slot.store(slot, relaxed);
+  header.generation.store(generation, relaxed);
+  header.magic.store(segment_magic, std::memory_order_release);
+  return segment;
+}
+
+region_entry& public_segment::entry(std::uint32_t index) noexcept {
+  return *map_.at<region_entry>(regions_offset + std::size_t{index} * sizeof(region_entry));
+}
+
+std::uint32_t public_segment::find(std::uint32_t key) noexcept {
+  const std::uint32_t first = place_of(key);
+  for (std::uint32_t step = 0; step < region_window; ++step) {
+    const std::uint32_t index = (first + step) % region_entries;
+    if (used_[index] && entry(index).key.load(relaxed) == key) return index;
+  }
+  return region_entries;
+}
+
+void public_segment::write(region_entry& out, const region_record& region) noexcept {
+  change(out.sequence, [&] {
+    put(out.key, region.key);
+    put(out.pd, region.pd);
+    put(out.access, region.access);
+    put(out.iova, region.iova);
+    put(out.length, region.length);
+    put(out.address, region.address);
+    put(out.arena, region.arena);
+    put(out.arena_offset, region.arena_offset);
+    put(out.generation, next_generation_);
+  });
+  ++next_generation_;
+}
+
+bool public_segment::publish_region(const region_record& region) {
+  VERBENA_ASSERT(region.key != 0, "key 0 names no memory region");
+  const std::lock_guard lock(regions_mutex_);
+  VERBENA_ASSERT(find(region.key) == region_entries, "a key is published once at a time");
+  const std::uint32_t first = place_of(region.key);
+  for (std::uint32_t step = 0; step < region_window; ++step) {
+    const std::uint32_t index = (first + step) % region_entries;
+    if (used_[index]) continue;
+    used_[index] = true;
+    ++used_count_;
+    write(entry(index), region);
+    return true;
+  }
+  return false;
+}
+
+bool public_segment::withdraw_region(std::uint32_t key) {
+  if (key == 0) return false;
+  const std::lock_guard lock(regions_mutex_);
+  const std::uint32_t index = find(key);
+  if (index == region_entries) return false;
+  write(entry(index), {});
+  used_[index] = false;
+  --used_count_;
+  return true;
+}
+
+bool public_segment::update_region(const region_record& region) {
+  if (region.key == 0) return false;
+  const std::lock_guard lock(regions_mutex_);
+  const std::uint32_t index = find(region.key);
+  if (index == region_entries) return false;
+  write(entry(index), region);
+  return true;
+}
+
+template <class Action>
+void public_segment::for_shareable(std::uint64_t address, std::uint64_t length, Action&& action) {
+  const std::lock_guard lock(regions_mutex_);
+  std::uint32_t left = used_count_;
+  for (std::uint32_t index = 0; left != 0 && index < region_entries; ++index) {
+    if (!used_[index]) continue;
+    --left;
+    const region_record region = copy_region(entry(index));
+    if (region.arena != 0 && region.address - address < length) action(entry(index), region);
+  }
+}
+
+void public_segment::freeze_regions(std::uint64_t address, std::uint64_t length) {
+  for_shareable(address, length, [](region_entry& at, const region_record&) {
+    at.sequence.store(at.sequence.load(relaxed) | 1U, std::memory_order_seq_cst);
+  });
+}
+
+void public_segment::thaw_regions(std::uint64_t address, std::uint64_t length) {
+  for_shareable(address, length, [](region_entry& at, const region_record&) {
+    at.sequence.store(at.sequence.load(relaxed) & ~1U, std::memory_order_seq_cst);
+  });
+}
+
+void public_segment::rebind_regions(std::uint64_t address, std::uint64_t length,
+                                    std::uint64_t arena, std::uint64_t arena_base) {
+  for_shareable(address, length, [&](region_entry& at, region_record region) {
+    region.arena = arena;
+    region.arena_offset = region.address - arena_base;
+    write(at, region);
+  });
+}
+
+std::uint32_t public_segment::region_count() const {
+  const std::lock_guard lock(regions_mutex_);
+  return used_count_;
+}
+
+queue_pair_line& public_segment::line(std::uint32_t qpn) noexcept {
+  const std::size_t index = qpn % queue_pair_lines;
+  return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));
+}
+
+void public_segment::publish_queue_pair(const queue_pair_record& queue_pair) {
+  const std::lock_guard lock(lines_mutex_);
+  queue_pair_line& out = line(queue_pair.qpn);
+  change(out.sequence, [&] {
+    put(out.qpn, queue_pair.qpn);
+    put(out.state, queue_pair.state);
+    put(out.pd, queue_pair.pd);
+    put(out.access, queue_pair.access);
+    put(out.peer_qpn, queue_pair.peer_qpn);
+  });
+}
+
+void public_segment::withdraw_queue_pair(std::uint32_t qpn) {
+  const std::lock_guard lock(lines_mutex_);
+  queue_pair_line& out = line(qpn);
+  change(out.sequence, [&] {
+    for (shared_u32* word : {&out.qpn, &out.state, &out.pd, &out.access, &out.peer_qpn}) {
+      put(*word, 0);
+    }
+  });
+  put(out.arm, 0);
+  put(out.channel, 0);
+  for (shared_u64& note : out.notes) put(note, 0);
+}
+
+group_entry& public_segment::group(std::uint32_t index) noexcept {
+  return *map_.at<group_entry>(groups_offset + index * sizeof(group_entry));
+}
+
+bool public_segment::publish_group(const gid_bytes& group) {
+  const std::lock_guard lock(lines_mutex_);
+  std::uint32_t index = 0;
+  while (index < group_entries && this->group(index).used.load(relaxed) != 0) ++index;
+  if (index == group_entries) return false;
+  group_entry& out = this->group(index);
+  const group_words words = words_of(group);
+  change(out.sequence, [&] {
+    put(out.used, 1);
+    put(out.gid[0], words[0]);
+    put(out.gid[1], words[1]);
+  });
+  // Entries in use are found whatever else changes, so the count only grows.
+  if (header().groups.load(relaxed) <= index) header().groups.store(index + 1);
+  return true;
+}
+
+void public_segment::withdraw_group(const gid_bytes& group) {
+  const std::lock_guard lock(lines_mutex_);
+  const group_words words = words_of(group);
+  for (std::uint32_t index = 0; index < group_entries; ++index) {
+    group_entry& out = this->group(index);
+    if (out.used.load(relaxed) == 0 || out.gid[0].load(relaxed) != words[0] ||
+        out.gid[1].load(relaxed) != words[1])
+      continue;
+    change(out.sequence, [&] { put(out.used, 0); });
+  }
+}
+
+void public_segment::arm(std::uint32_t qpn, arm_state state) noexcept {
+  shared_u32& word = line(qpn).arm;
+  const std::uint32_t count = (word.load(relaxed) >> 2) + 1;
+  word.store((count << 2) | static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
+}
+
+lookup peer_segment::find_region(std::uint32_t key, region_record& out) const noexcept {
+  if (key == 0) return lookup::absent;
+  const std::uint32_t first = place_of(key);
+  for (std::uint32_t step = 0; step < region_window; ++step) {
+    const std::size_t index = (first + step) % region_entries;
+    const auto& entry = *map_.at<region_entry>(regions_offset + index * sizeof(region_entry));
+    if (entry.key.load(std::memory_order_seq_cst) != key) continue;
+    if (!snapshot(entry.sequence, [&] { out = copy_region(entry); })) return lookup::busy;
+    if (out.key == key) return lookup::found;
+  }
+  return lookup::absent;
+}
+
+bool peer_segment::is_current(const region_record& region) const noexcept {
+  region_record now;
+  return find_region(region.key, now) == lookup::found && now.generation == region.generation;
+}
+
+const queue_pair_line& peer_segment::line(std::uint32_t qpn) const noexcept {
+  const std::size_t index = qpn % queue_pair_lines;
+  return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));
+}
+
+lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept {
+  const queue_pair_line& in = line(qpn);
+  const bool whole = snapshot(in.sequence, [&] {
+    out = {.qpn = get(in.qpn),
+           .state = get(in.state),
+           .pd = get(in.pd),
+           .access = get(in.access),
+           .peer_qpn = get(in.peer_qpn)};
+  });
+  if (!whole) return lookup::busy;
+  return qpn != 0 && out.qpn == qpn ? lookup::found : lookup::absent;
+}
+
+bool peer_segment::may_be_in(const gid_bytes& group) const noexcept {
+  const std::uint32_t count = std::min(header().groups.load(), group_entries);
+  const group_words wanted = words_of(group);
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const auto& entry = *map_.at<group_entry>(groups_offset + index * sizeof(group_entry));
+    group_words found{};
+    bool used = false;
+    const bool whole = snapshot(entry.sequence, [&] {
+      used = get(entry.used) != 0;
+      found = {get(entry.gid[0]), get(entry.gid[1])};
+    });
+    if (!whole || (used && found == wanted)) return true;
+  }
+  return false;
+}
+
+}  // namespace verbena::softdev

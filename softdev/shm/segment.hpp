@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// The public segment of a process: the owner's writing side and the peers' reading side.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "softdev/core/datagram.hpp"
+#include "softdev/shm/sealed_memory.hpp"
+#include "softdev/shm/segment_layout.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// A memory region as peers see it. `access` and `pd` are opaque numbers here.
+struct region_record {
+  std::uint32_t key = 0;
+  std::uint32_t pd = 0;
+  std::uint32_t access = 0;
+  std::uint64_t iova = 0;
+  std::uint64_t length = 0;
+  std::uint64_t address = 0;       ///< in the owner's address space
+  std::uint64_t arena = 0;         ///< 0: ordinary memory
+  std::uint64_t arena_offset = 0;  ///< of the region's first byte in the arena
+  std::uint64_t generation = 0;    ///< set by publish_region
+};
+
+/// The words of a queue pair that change together.
+struct queue_pair_record {
+  std::uint32_t qpn = 0;
+  std::uint32_t state = 0;
+  std::uint32_t pd = 0;
+  std::uint32_t access = 0;
+  std::uint32_t peer_qpn = 0;
+};
+
+/// The owner's side. Thread-safe: writers of one segment take a private lock; nothing blocks on a
+/// peer. Does not allocate after creation.
+class public_segment {
+ public:
+  /// Creates, maps and seals the memfd. Untouched entries cost no memory.
+  static result<std::unique_ptr<public_segment>> create(std::uint32_t slot,
+                                                        std::uint64_t generation);
+
+  /// Makes a region visible. False when no entry near the key's place is free: the caller then
+  /// chooses another key. Precondition: the key is not 0 and not published.
+  [[nodiscard]] bool publish_region(const region_record& region);
+  /// Makes it invisible: when this returns, no reader finds the key any more (readers that found it
+  /// before are waited for by link::fence). False when it was not published.
+  bool withdraw_region(std::uint32_t key);
+  /// Changes the access, pd and range of a published region at once; false when not published.
+  bool update_region(const region_record& region);
+  /// Makes all regions of shareable memory in [address, address+length) unreadable (peers find
+  /// `busy`) until rebind_regions, for the time in which their pages move.
+  void freeze_regions(std::uint64_t address, std::uint64_t length);
+  /// Makes them readable again without a change.
+  void thaw_regions(std::uint64_t address, std::uint64_t length);
+  /// Says that the pages of [address, address+length) moved to another arena, and makes the regions
+  /// readable again. `arena_base` is the owner's address of the new arena's first byte.
+  void rebind_regions(std::uint64_t address, std::uint64_t length, std::uint64_t arena,
+                      std::uint64_t arena_base);
+  /// Regions published now.
+  [[nodiscard]] std::uint32_t region_count() const;
+
+  /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence).
+  void publish_queue_pair(const queue_pair_record& queue_pair);
+  /// Empties the line: qpn 0, not armed, notes 0.
+  void withdraw_queue_pair(std::uint32_t qpn);
+  /// The line of a queue pair, for the words that stand alone (arm, channel, notes).
+  [[nodiscard]] queue_pair_line& line(std::uint32_t qpn) noexcept;
+  /// Sets the armed state, counting armings, with a sequentially consistent store. The caller must
+  /// look at its rings afterwards (link::anything_published), else a wake-up is lost.
+  void arm(std::uint32_t qpn, arm_state state) noexcept;
+
+  /// Says that the process has a queue pair in a multicast group, or none any more. False when
+  /// `group_entries` are in use. Precondition: it is not so already.
+  [[nodiscard]] bool publish_group(const gid_bytes& group);
+  void withdraw_group(const gid_bytes& group);
+
+  [[nodiscard]] public_header& header() noexcept { return *map_.at<public_header>(0); }
+  /// The descriptor to pass to peers.
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+ private:
+  public_segment(unique_fd fd, mapping map) noexcept : fd_(std::move(fd)), map_(std::move(map)) {}
+  [[nodiscard]] region_entry& entry(std::uint32_t index) noexcept;
+  [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
+  [[nodiscard]] group_entry& group(std::uint32_t index) noexcept;
+  template <class Action>
+  void for_shareable(std::uint64_t address, std::uint64_t length, Action&& action);
+  void write(region_entry& out, const region_record& region) noexcept;
+
+  unique_fd fd_;
+  mapping map_;
+  mutable std::mutex regions_mutex_;
+  std::mutex lines_mutex_;
+  std::bitset<region_entries> used_;
+  std::uint32_t used_count_ = 0;
+  std::uint64_t next_generation_ = 1;
+};
+
+/// Result of a look into a peer's segment.
+enum class lookup : std::uint8_t {
+  found,
+  absent,
+  busy,  ///< the owner is changing it right now: try again later
+};
+
+/// A peer's public segment, mapped read-only. Its content is hostile: every field is copied once
+/// and loops are bounded. Thread-safe; never blocks nor allocates.
+class peer_segment {
+ public:
+  peer_segment() noexcept = default;
+  explicit peer_segment(mapping map) noexcept : map_(std::move(map)) {}
+
+  [[nodiscard]] lookup find_region(std::uint32_t key, region_record& out) const noexcept;
+  /// True while `region` is published unchanged, as find_region returned it.
+  [[nodiscard]] bool is_current(const region_record& region) const noexcept;
+  [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
+  [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;
+  /// True when the process is in a multicast group, or when it is changing that right now.
+  [[nodiscard]] bool may_be_in(const gid_bytes& group) const noexcept;
+  [[nodiscard]] const public_header& header() const noexcept { return *map_.at<public_header>(0); }
+  [[nodiscard]] explicit operator bool() const noexcept { return map_.size() != 0; }
+
+ private:
+  mapping map_;
+};
+
+/// Takes an arm word apart.
+[[nodiscard]] constexpr arm_state arm_state_of(std::uint32_t word) noexcept {
+  return (word & 3U) == 1   ? arm_state::solicited
+         : (word & 3U) == 2 ? arm_state::any
+                            : arm_state::none;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT
+// Links with other processes: exited, stopped and malicious peers, and fork.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "softdev/ipc/eventfd.hpp"
+#include "softdev/peers/link.hpp"
+#include "softdev/peers/pairing_message.hpp"
+#include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/softdev/peers/link_pair.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+/// Runs in a child: opens a link, sends its slot, and serves the link until the stop message.
+template <class Handler>
+int run_peer(int to_parent, Handler&& handler) {
+  const auto own = open_link();
+  send_value(to_parent, own->slot());
+  for (;;) {
+    own->service(clock::now());
+    own->receive([&](peer& from, const ring_record& r) { return handler(*own, from, r); }, 64);
+  }
+}
+
+int echo_peer(int to_parent) {
+  return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
+    const auto size = static_cast<std::uint32_t>(record.payload.size());
+    const auto lock = from.lock_sends();
+    const auto reserved = from.try_reserve(record.type, size);
+    if (reserved.status != ring_status::ok) return handled::keep;
+    if (size != 0) std::memcpy(reserved.payload.data(), record.payload.data(), size);
+    from.commit();
+    from.announce();
+    return handled::consumed;
+  });
+}
+
+std::shared_ptr<peer> pair_with(link& own, std::uint32_t slot) {
+  auto other = own.connect(slot);
+  EXPECT_TRUE(drive({&own}, [&] { return other->state() != peer_state::connecting; }));
+  EXPECT_EQ(other->state(), peer_state::paired) << describe(other->end());
+  return other;
+}
+
+bool becomes_dead(link& own, const peer& other) {
+  return drive({&own}, [&] {
+    own.receive(take_all, 64);
+    return other.state() == peer_state::dead;
+  });
+}
+
+TEST(link_process, records_are_echoed_by_another_process) {
+  child echo(echo_peer);
+  const auto own = open_link();
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  EXPECT_EQ(other->pid(), echo.pid());
+  EXPECT_TRUE(other->routes().read) << "a process may ptrace its child";
+  std::mt19937 sizes(test::campaign_seed(5));
+  int sent = 0;
+  int back = 0;
+  while (back < 1000) {
+    const auto size = static_cast<std::uint32_t>(sent % 7 == 0 ? sizes() % 100'000 : 8);
+    if (sent < 1000 && send_record(*other, static_cast<std::uint16_t>(sent % 1000), size,
+                                   static_cast<std::uint8_t>(sent))) {
+      ++sent;
+    }
+    own->receive(
+        [&](peer&, const ring_record& record) {
+          EXPECT_EQ(record.type, back % 1000);
+          for (const std::byte b : record.payload) {
+            if (b != std::byte{static_cast<std::uint8_t>(back)}) ADD_FAILURE() << back;
+          }
+          ++back;
+          return handled::consumed;
+        },
+        64);
+  }
+}
+
+TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
+  child echo(echo_peer);
+  const auto slot = echo.read<std::uint32_t>();
+  const auto own = open_link();
+  const auto other = pair_with(*own, slot);
+  const auto killed = clock::now();
+  echo.send(SIGKILL);
+  EXPECT_TRUE(becomes_dead(*own, *other));
+  EXPECT_LT(clock::now() - killed, 5s);
+  EXPECT_EQ(other->end(), peer_end::exited);
+  EXPECT_EQ(echo.wait(), -SIGKILL);
+
+  std::ifstream sockets("/proc/net/unix");
+  const std::string name =
+      "@verbena-soft0." + std::to_string(::geteuid()) + "." + std::to_string(slot);
+  for (std::string line; std::getline(sockets, line);) {
+    EXPECT_FALSE(line.ends_with(name)) << line;
+  }
+  for (const char* folder : {"/dev/shm", "/tmp"}) {
+    DIR* open = ::opendir(folder);
+    ASSERT_NE(open, nullptr);
+    while (const dirent* entry = ::readdir(open)) {
+      // Other names with the prefix of the project belong to test tools.
+      const std::string_view file = entry->d_name;
+      EXPECT_FALSE(file.starts_with("verbena-soft")) << file;
+    }
+    ::closedir(open);
+  }
+  const auto again = own->connect(slot);
+  EXPECT_TRUE(drive({own.get()}, [&] { return again->state() == peer_state::dead; }));
+  EXPECT_EQ(again->end(), peer_end::nobody_there);
+}
+
+TEST(link_process, last_records_of_an_exiting_process_are_received) {
+  child brief([](int to_parent) {
+    const auto own = open_link();
+    send_value(to_parent, own->slot());
+    bool done = false;
+    while (!done) {
+      own->service(clock::now());
+      own->receive(
+          [&](peer& from, const ring_record&) {
+            for (int i = 0; i < 100; ++i) send_record(from, 9, 8, 1);
+            done = true;
+            return handled::consumed;
+          },
+          1);
+    }
+    ::_exit(0);  // closes nothing
+    return 0;
+  });
+  const auto own = open_link();
+  const auto other = pair_with(*own, brief.read<std::uint32_t>());
+  ASSERT_TRUE(send_record(*other, 1, 0, 0));
+  EXPECT_EQ(brief.wait(), 0);
+  int heard = 0;
+  EXPECT_TRUE(drive({own.get()}, [&] {
+    own->receive([&](peer&, const ring_record&) { return ++heard, handled::consumed; }, 10);
+    return other->state() == peer_state::dead;
+  }));
+  EXPECT_EQ(heard, 100);
+}
+
+TEST(link_process, peer_death_inside_a_section_releases_the_fence) {
+  child inside([](int to_parent) {
+    return run_peer(to_parent, [](link&, peer& from, const ring_record&) {
+      const auto section = from.enter();
+      send_record(from, 1, 0, 0);
+      ::pause();
+      return handled::consumed;
+    });
+  });
+  const auto own = open_link();
+  const auto other = pair_with(*own, inside.read<std::uint32_t>());
+  ASSERT_TRUE(send_record(*other, 1, 0, 0));
+  ASSERT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+  EXPECT_EQ(own->fence(deadline::after(10ms)), fence_outcome::timed_out);
+  inside.send(SIGKILL);
+  EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
+  EXPECT_TRUE(becomes_dead(*own, *other));
+}
+
+// Maps a region, enters a section, and stops itself before it writes. Sends 1 before it stops.
+// After it continues, sends 2 if its region is no longer current, and 3 otherwise.
+int run_writer_that_stops(int to_parent) {
+  return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
+    std::uint32_t key = 0;
+    std::memcpy(&key, record.payload.data(), sizeof key);
+    region_record region;
+    const auto section = from.enter();
+    if (from.segment().find_region(key, region) != lookup::found) ::_exit(1);
+    const auto mapped = from.map(region.arena, region.arena_offset, 8, map_access::read_write);
+    if (mapped.status != map_status::ready) return handled::keep;  // until the mapping is granted
+    send_record(from, 1, 0, 0);
+    ::raise(SIGSTOP);
+    // After SIGCONT: the owner has replaced the pages, and the writer can detect it.
+    *mapped.address = std::byte{66};
+    send_record(from, from.segment().is_current(region) ? 3 : 2, 0, 0);
+    return handled::consumed;
+  });
+}
+
+TEST(link_process, pages_under_a_stopped_writer_are_replaced) {
+  child writer(run_writer_that_stops);
+  const auto own = open_link();
+  const auto other = pair_with(*own, writer.read<std::uint32_t>());
+  auto* memory =
+      static_cast<std::byte*>(own->arenas().allocate(8192, arena_registry::pages::normal).value());
+  memory[0] = std::byte{11};
+  const auto publish = [&](std::uint32_t key, std::size_t offset) {
+    const auto place = own->arenas().acquire(memory + offset, 4096).value();
+    const auto address = reinterpret_cast<std::uintptr_t>(memory + offset);
+    EXPECT_TRUE(own->segment().publish_region({.key = key,
+                                               .length = 4096,
+                                               .address = address,
+                                               .arena = place.arena,
+                                               .arena_offset = place.offset}));
+    return place;
+  };
+  const auto before = publish(100, 0);
+  publish(200, 4096);
+  {
+    const auto lock = other->lock_sends();
+    const auto record = other->try_reserve(1, 4);
+    const std::uint32_t key = 100;
+    std::memcpy(record.payload.data(), &key, sizeof key);
+    other->commit();
+    other->announce();
+  }
+  ASSERT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer.pid(), &status, WUNTRACED), writer.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+
+  ASSERT_TRUE(own->segment().withdraw_region(100));
+  own->fence_memory(memory);  // returns although the writer is stopped within its section
+  EXPECT_EQ(memory[0], std::byte{11});
+  const auto after = own->arenas().acquire(memory, 8192).value();
+  EXPECT_NE(after.arena, before.arena);
+
+  writer.send(SIGCONT);
+  std::uint16_t reply = 0;
+  ASSERT_TRUE(drive({own.get()}, [&] {
+    own->receive([&](peer&, const ring_record& r) { return reply = r.type, handled::consumed; }, 1);
+    return reply != 0;
+  }));
+  EXPECT_EQ(reply, 2) << "the writer detected that its region is not current";
+  EXPECT_EQ(memory[0], std::byte{11}) << "the late write did not change the memory of the owner";
+}
+
+TEST(link_process, ordinary_memory_is_fenced_by_waiting) {
+  child writer([](int to_parent) {
+    return run_peer(to_parent, [](link&, peer& from, const ring_record&) {
+      const auto section = from.enter();
+      send_record(from, 1, 0, 0);
+      ::raise(SIGSTOP);
+      return handled::consumed;
+    });
+  });
+  const auto own = open_link();
+  const auto other = pair_with(*own, writer.read<std::uint32_t>());
+  ASSERT_TRUE(send_record(*other, 1, 0, 0));
+  ASSERT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+  int status = 0;
+  ASSERT_EQ(::waitpid(writer.pid(), &status, WUNTRACED), writer.pid());
+  EXPECT_EQ(own->fence(deadline::after(20ms)), fence_outcome::timed_out);
+  writer.send(SIGCONT);
+  int ordinary = 0;
+  own->fence_memory(&ordinary);
+  SUCCEED() << "fence_memory() returned after the writer had left";
+}
+
+TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {
+  child writer([](int to_parent) {
+    return run_peer(to_parent, [](link&, peer& from, const ring_record& record) {
+      std::uint64_t address = 0;
+      std::memcpy(&address, record.payload.data(), sizeof address);
+      std::uint64_t value = 0;
+      const iovec local{&value, sizeof value};
+      const auto section = from.enter();
+      if (from.read({&local, 1}, address, sizeof value).status != copy_status::ok) ::_exit(1);
+      ++value;
+      if (from.write({&local, 1}, address, sizeof value).status != copy_status::ok) ::_exit(2);
+      return handled::consumed;
+    });
+  });
+  const auto own = open_link();
+  const auto other = pair_with(*own, writer.read<std::uint32_t>());
+  std::atomic<std::uint64_t> word = 41;
+  const auto lock = other->lock_sends();
+  const auto record = other->try_reserve(1, 8);
+  const auto address = reinterpret_cast<std::uintptr_t>(&word);
+  std::memcpy(record.payload.data(), &address, 8);
+  other->commit();
+  other->announce();
+  EXPECT_TRUE(drive({own.get()}, [&] { return word == 42; }));
+}
+
+TEST(link_process, forked_child_refuses_to_use_the_link) {
+  const auto own = open_link();
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  const int service_fd = own->service_fd();
+  const int wake_fd = own->wake_fd();
+  child fork([&](int) {
+    if (own->usable()) return 1;
+    if (::fcntl(service_fd, F_GETFD) >= 0 || ::fcntl(wake_fd, F_GETFD) >= 0) return 2;
+    // The child can open its own link.
+    const auto mine = open_link();
+    return mine->slot() == own->slot() ? 3 : 0;
+  });
+  EXPECT_EQ(fork.wait(), 0);
+  EXPECT_TRUE(own->usable());
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }))
+      << "the pairing of the parent still works";
+}
+
+// Returns the number of descriptors of this process whose link in /proc contains `what`.
+int descriptors_to(std::string_view what) {
+  int found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own descriptor may be closed
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.find(what) != std::string::npos) ++found;
+  }
+  return found;
+}
+
+TEST(link_process, forked_child_does_not_watch_peers_of_its_parent) {
+  const auto own = open_link();
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  ASSERT_EQ(descriptors_to("pidfd"), 1) << "the peer is watched";
+  ASSERT_EQ(descriptors_to("verbena-doorbell"), 1);
+  child fork([](int) { return descriptors_to("pidfd") + 10 * descriptors_to("verbena-doorbell"); });
+  EXPECT_EQ(fork.wait(), 0);
+  EXPECT_EQ(descriptors_to("pidfd"), 1);
+}
+
+TEST(link_process, exit_of_parent_is_detected_while_its_child_runs) {
+  child parent([](int to_parent) {
+    const auto own = open_link();
+    send_value(to_parent, own->slot());
+    if (::fork() == 0) {
+      send_value(to_parent, ::getpid());  // the child has closed its copies of the descriptors
+      ::pause();
+      ::_exit(0);
+    }
+    for (;;) own->service(clock::now());
+    return 0;
+  });
+  const auto own = open_link();
+  const auto slot = parent.read<std::uint32_t>();
+  const auto survivor = parent.read<pid_t>();
+  const auto other = pair_with(*own, slot);
+  parent.send(SIGKILL);
+  EXPECT_TRUE(becomes_dead(*own, *other));
+  EXPECT_EQ(connect_to_slot(slot).error, ECONNREFUSED) << "the slot is free";
+  ::kill(survivor, SIGKILL);
+}
+
+/// Sends one message with given descriptors to a slot and returns the connection.
+unique_fd say(std::uint32_t slot, const link_message& message, std::span<const int> descriptors) {
+  auto made = connect_to_slot(slot);
+  EXPECT_EQ(made.error, 0);
+  EXPECT_EQ(send_message(made.socket.get(), message, descriptors), send_status::sent);
+  return std::move(made.socket);
+}
+
+TEST(link_process, hello_with_invalid_descriptors_is_refused) {
+  const auto own = open_link();
+  const auto event = create_eventfd().value();
+  auto segment = create_sealed("x", public_segment_bytes, sealed_for::owner_only).value();
+  auto open_segment = create_sealed("x", public_segment_bytes, sealed_for::everybody).value();
+  auto pair = create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value();
+  auto bell = create_sealed("x", segment_page, sealed_for::everybody).value();
+  const unique_fd unsealed(::memfd_create("x", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(unsealed.get(), segment_page), 0);
+  const std::uint32_t slot = (own->slot() + 1) % slot_count;
+  link_message hello{.kind = message_kind::hello};
+  hello.version = layout_version;
+  hello.slot = slot;
+  hello.generation = 1;
+  hello.ring_bytes = min_ring_bytes;
+  const int good[4] = {segment.fd.get(), pair.fd.get(), bell.fd.get(), event.get()};
+  std::uint64_t broken = 0;
+  const auto refused = [&](link_message message, std::array<int, 4> descriptors) {
+    const auto socket = say(own->slot(), message, descriptors);
+    own->service(clock::now());
+    own->service(clock::now());
+    EXPECT_EQ(own->counters().broken_messages, ++broken);
+    EXPECT_EQ(own->find(slot), nullptr);
+  };
+  refused(hello, {open_segment.fd.get(), good[1], good[2], good[3]});
+  refused(hello, {good[0], good[0], good[2], good[3]});
+  refused(hello, {good[0], good[1], unsealed.get(), good[3]});
+  refused(hello, {good[0], good[1], good[2], good[2]});
+  refused(hello, {good[3], good[2], good[1], good[0]});
+  refused(hello, {good[0], good[1], good[2], good[3]});  // the segment does not have a header
+  auto wrong = hello;
+  wrong.ring_bytes = min_ring_bytes + 1;
+  refused(wrong, {good[0], good[1], good[2], good[3]});
+  wrong.ring_bytes = 0x8000'0000U;
+  refused(wrong, {good[0], good[1], good[2], good[3]});
+  wrong = hello;
+  wrong.slot = own->slot();
+  refused(wrong, {good[0], good[1], good[2], good[3]});
+  wrong.slot = 0xffff'ffffU;
+  refused(wrong, {good[0], good[1], good[2], good[3]});
+}
+
+TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
+  for (const unsigned seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
+    // The peer pairs correctly. Then it fills its ring, its words and the doorbell page with random
+    // bytes, and sends unrequested messages.
+    child hostile([seed](int to_parent) {
+      const auto segment = public_segment::create(1023, 7).value();
+      auto pair = create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only);
+      auto bell = create_sealed("x", segment_page, sealed_for::everybody);
+      const auto event = create_eventfd().value();
+      auto& header = *pair->map.at<pair_header>(0);
+      header.magic = segment_magic;
+      auto claim = slot_claim::take().value();
+      send_value(to_parent, claim.slot());
+      unique_fd socket;
+      while (!socket) socket = claim.accept();
+      link_message hello{.kind = message_kind::hello};
+      hello.version = layout_version;
+      hello.slot = claim.slot();
+      hello.generation = 7;
+      hello.ring_bytes = min_ring_bytes;
+      const std::array<int, 4> fds = {segment->fd(), pair->fd.get(), bell->fd.get(), event.get()};
+      if (send_message(socket.get(), hello, fds) != send_status::sent) return 1;
+      std::mt19937_64 random(test::campaign_seed(seed));
+      for (;;) {
+        for (int i = 0; i < 200; ++i) {
+          const std::size_t at = random() % (pair->map.size() - 64) / 8 * 8 + 64;
+          *pair->map.at<std::uint64_t>(at) =
+              seed % 2 == 0 ? random() : (std::uint64_t{0xb1ad} << 48) | (random() & 0xfff);
+        }
+        segment->header().sleeping = static_cast<std::uint32_t>(random());
+        segment->header().doorbells = static_cast<std::uint32_t>(random());
+        if (seed > 3) {
+          link_message odd{.kind = static_cast<message_kind>(random() % 9 + 1),
+                           .id = random() % 99};
+          const int fd = event.get();
+          static_cast<void>(send_message(socket.get(), odd, std::span(&fd, random() % 2)));
+        }
+      }
+      return 0;
+    });
+    link_options options;
+    options.scan_limit = seed % 3;
+    const auto own = open_link(options);
+    const auto other = own->connect(hostile.read<std::uint32_t>());
+    bool paired = false;
+    clock::time_point end = clock::now() + test_timeout;
+    while (clock::now() < end && other->state() != peer_state::dead) {
+      own->service(clock::now());
+      own->receive(take_all, 64);
+      static_cast<void>(own->anything_published());
+      if (other->state() != peer_state::paired) continue;
+      if (!std::exchange(paired, true)) end = clock::now() + 100ms;  // of random bytes
+      send_record(*other, 1, 100, 1);
+      static_cast<void>(other->room_returned());
+      const auto section = other->enter();
+      static_cast<void>(other->map(seed, 0, 8, map_access::read_write));
+    }
+    EXPECT_TRUE(paired || other->end() == peer_end::broken_protocol) << describe(other->end());
+    hostile.send(SIGKILL);
+    EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
+  }
+}
+
+TEST(link_process, invalid_bytes_on_a_peer_socket_end_only_that_pairing) {
+  child echo(echo_peer);
+  const auto own = open_link();
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  for (int i = 0; i < 100; ++i) {
+    auto made = connect_to_slot(own->slot());
+    ASSERT_EQ(made.error, 0);
+    const char nonsense[] = "GET / HTTP/1.0";
+    ASSERT_GT(::send(made.socket.get(), nonsense, sizeof nonsense, MSG_NOSIGNAL), 0);
+    own->service(clock::now());
+  }
+  EXPECT_EQ(own->counters().broken_messages, 100U);
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+}
+
+TEST(link_process, silent_connections_are_limited_and_expire) {
+  const auto own = open_link();
+  std::vector<unique_fd> silent;
+  for (int i = 0; i < 100; ++i) {
+    auto made = connect_to_slot(own->slot());
+    ASSERT_EQ(made.error, 0);
+    silent.push_back(std::move(made.socket));
+    own->service(clock::now());
+  }
+  EXPECT_GT(own->counters().refused_connections, 0U);
+  own->service(clock::now() + 3s);
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  EXPECT_EQ(other->state(), peer_state::paired);
+}
+
+TEST(link_process, process_of_another_version_is_refused_with_a_reason) {
+  const auto own = open_link();
+  auto made = connect_to_slot(own->slot());
+  ASSERT_EQ(made.error, 0);
+  std::array<std::byte, 128> hello{};
+  const std::uint64_t magic = segment_magic;
+  std::memcpy(hello.data(), &magic, sizeof magic);
+  hello[8] = std::byte{77};
+  hello[12] = std::byte{1};
+  ASSERT_EQ(::send(made.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL), 128);
+  own->service(clock::now());
+  const auto answer = receive_message(made.socket.get());
+  ASSERT_EQ(answer.status, receive_status::received);
+  EXPECT_EQ(answer.message.kind, message_kind::refuse_version);
+  EXPECT_EQ(answer.message.id, layout_version);
+
+  // The connection in the other direction.
+  auto claim = slot_claim::take().value();
+  const auto other = own->connect(claim.slot());
+  own->service(clock::now());
+  const auto socket = claim.accept();
+  ASSERT_TRUE(socket);
+  EXPECT_EQ(receive_message(socket.get()).message.kind, message_kind::hello);
+  ASSERT_EQ(send_message(socket.get(), {.kind = message_kind::refuse_version, .id = 77}, {}),
+            send_status::sent);
+  EXPECT_TRUE(drive({own.get()}, [&] { return other->state() == peer_state::dead; }));
+  EXPECT_EQ(other->end(), peer_end::other_version);
+}
+
+}  // namespace
+}  // namespace verbena::softdev

@@ -68,8 +68,12 @@ struct entry {
 [[noreturn]] void reported(const std::string& what);
 /// In `caught` of level `unwritable`, reports the verified property. The form then returns.
 void verified(const std::string& what);
+/// Fails the entry.
+[[noreturn]] void failed(std::string_view what);
 /// Fails the entry if a precondition of the form does not hold.
-void require(bool fact, std::string_view what);
+inline void require(bool fact, std::string_view what) {
+  if (!fact) failed(what);
+}
 
 // The classes of mistakes, one per file.
 std::span<const entry> lifetime();

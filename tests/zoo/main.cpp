@@ -106,8 +106,8 @@ int run(std::string_view name, std::string_view which) {
   setrlimit(RLIMIT_CORE, &no_cores);
   try {
     chosen();
-  } catch (const std::exception& failed) {
-    end(4, "failed", failed.what());
+  } catch (const std::exception& caught) {
+    failed(caught.what());
   }
   if (which == "harm") end(3, "failed", "no effect was observed");
   std::puts("done");
@@ -120,9 +120,7 @@ int run(std::string_view name, std::string_view which) {
 void harmed(const std::string& what) { end(0, "harm", what); }
 void reported(const std::string& what) { end(0, "reported", what); }
 void verified(const std::string& what) { std::printf("verified: %s\n", what.c_str()); }
-void require(bool fact, std::string_view what) {
-  if (!fact) end(4, "failed", what);
-}
+void failed(std::string_view what) { end(4, "failed", what); }
 
 }  // namespace verbena::zoo
 

@@ -9,6 +9,19 @@
 namespace verbena {
 namespace {
 
+/// Sets a handler and restores the previous one at the end of the scope.
+class scoped_handler {
+ public:
+  explicit scoped_handler(broken_rule_handler handler)
+      : previous_(set_broken_rule_handler(handler)) {}
+  scoped_handler(const scoped_handler&) = delete;
+  scoped_handler& operator=(const scoped_handler&) = delete;
+  ~scoped_handler() { set_broken_rule_handler(previous_); }
+
+ private:
+  broken_rule_handler previous_;
+};
+
 TEST(assert_macro, true_condition_is_evaluated_once) {
   int evaluations = 0;
   VERBENA_ASSERT(++evaluations == 1, "counted once");
@@ -31,22 +44,27 @@ TEST(assert_macro_death, handler_is_called_before_the_abort) {
 }
 
 TEST(assert_macro, handler_that_throws_prevents_the_abort) {
-  const auto previous =
-      set_broken_rule_handler([](const broken_rule& broken) { throw std::string(broken.rule); });
+  const scoped_handler handler([](const broken_rule& broken) { throw std::string(broken.rule); });
   std::string caught;
   try {
     VERBENA_ASSERT(false, "a rule for tests");
   } catch (const std::string& rule) {
     caught = rule;
   }
-  EXPECT_NE(set_broken_rule_handler(previous), nullptr);
   EXPECT_EQ(caught, "a rule for tests");
+}
+
+TEST(assert_macro, setting_a_handler_returns_the_previous_one) {
+  const broken_rule_handler handler = [](const broken_rule&) {};
+  const broken_rule_handler before = set_broken_rule_handler(handler);
+  EXPECT_NE(before, nullptr);
+  EXPECT_EQ(set_broken_rule_handler(before), handler);
 }
 
 TEST(assert_macro_death, null_handler_restores_the_default_handler) {
   set_broken_rule_handler([](const broken_rule&) {});
   set_broken_rule_handler(nullptr);
-  EXPECT_DEATH(VERBENA_ASSERT(false, "the default speaks"), "usage error: the default speaks");
+  EXPECT_DEATH(VERBENA_ASSERT(false, "a rule for tests"), "usage error: a rule for tests");
 }
 
 #ifdef VERBENA_CHECKED

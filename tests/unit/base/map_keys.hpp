@@ -30,8 +30,7 @@ void expect_different_keys(const std::vector<Key>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     for (std::size_t j = 0; j < values.size(); ++j)
       EXPECT_EQ(values[i] == values[j], i == j) << i << ", " << j;
-    const Key copy = values[i];
-    const auto found = map.find(copy);
+    const auto found = map.find(Key(values[i]));
     ASSERT_NE(found, map.end()) << i;
     EXPECT_EQ(found->second, i);
   }

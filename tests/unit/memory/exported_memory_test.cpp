@@ -35,7 +35,7 @@ struct slot {
 #pragma pack(push, 1)
 struct packed {
   std::uint8_t first;
-  std::uint32_t crooked;
+  std::uint32_t misaligned;
 };
 #pragma pack(pop)
 
@@ -242,14 +242,15 @@ TEST(exported_memory, violated_preconditions_stop_program) {
   auto window = make_window<slot>(2);
   EXPECT_DEATH(static_cast<void>(window.copy_out(2)), "not less than count");
   EXPECT_DEATH(window.store(&slot::version, 1, 2), "not less than count");
-  auto crooked = make_window<packed>();
-  EXPECT_DEATH(static_cast<void>(crooked.load(&packed::crooked)), "not aligned to its size");
+  auto misaligned = make_window<packed>();
+  EXPECT_DEATH(static_cast<void>(misaligned.load(&packed::misaligned)), "not aligned to its size");
   static_cast<void>(window.grant(read_write).value());
   EXPECT_DEATH(static_cast<void>(window.grant(read_write)), "call revoke.. first");
   const auto taken = std::move(window);
-  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move)
+  // NOLINTBEGIN(bugprone-use-after-move,*.Move): the test is about a moved-from object
   EXPECT_DEATH(static_cast<void>(window.copy_out(0)), "not less than count");
   EXPECT_DEATH(static_cast<void>(window.granted()), "a moved-from exported_memory was used");
+  // NOLINTEND(bugprone-use-after-move,*.Move)
 }
 
 }  // namespace

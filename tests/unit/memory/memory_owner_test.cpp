@@ -45,6 +45,7 @@ TEST(memory_owner, object_is_destroyed_once_with_the_last_owner) {
     EXPECT_TRUE(static_cast<bool>(second));
     EXPECT_EQ(destroyed, 0);
   }
+  // NOLINTNEXTLINE(*.NewDeleteLeaks): clang-tidy does not follow the pointer to the deleting lambda
   EXPECT_EQ(destroyed, 1);
 }
 
@@ -56,6 +57,7 @@ TEST(memory_owner, copy_of_shared_pointer_keeps_its_object) {
     shared.reset();
     EXPECT_FALSE(watch.expired());
   }
+  // NOLINTNEXTLINE(*.NewDeleteLeaks): clang-tidy does not follow the pointer to the deleting lambda
   EXPECT_TRUE(watch.expired());
 }
 

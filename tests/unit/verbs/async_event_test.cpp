@@ -164,11 +164,12 @@ TEST_F(async_events, every_kind_has_name_and_object) {
     EXPECT_FALSE(describe(event.kind()).empty());
     EXPECT_EQ(to_string(event),
               wanted.name + (" of " + wanted.object + ": ") + std::string(describe(event.kind())));
-    EXPECT_EQ(event.native().element.cq, wanted.about.cq) << "it is what the C API gave";
+    EXPECT_EQ(event.native().element.cq, wanted.about.cq)
+        << "native() differs from the event of the C API";
   }
 }
 
-TEST_F(async_events, unknown_kind_is_preserved_and_concerns_nothing) {
+TEST_F(async_events, unknown_kind_is_preserved_and_concerns_no_object) {
   const auto cq = device.create_cq(4).value();
   for (const int type : {21, 77, 0x7fffffff}) {
     raise(type, {.cq = cq.native()});
@@ -209,7 +210,7 @@ TEST_F(async_events, async_fd_of_borrowed_context_is_nonblocking) {
   const auto flags = [] { return ::fcntl(readable_end, F_GETFL); };
   ASSERT_EQ(flags() & O_NONBLOCK, 0);
   const auto borrowed = context::borrow(device.native(), from, nullptr);
-  EXPECT_EQ(flags() & O_NONBLOCK, 0) << "nobody asked for events yet";
+  EXPECT_EQ(flags() & O_NONBLOCK, 0) << "no event function was called yet";
   EXPECT_EQ(borrowed.async_fd(), readable_end);
   EXPECT_NE(flags() & O_NONBLOCK, 0);
   ::fcntl(readable_end, F_SETFL, flags() & ~O_NONBLOCK);

@@ -104,27 +104,27 @@ result<queue_pair<Transport>> connect_to_itself(const provider& from) {
   return std::move(prepared).handshake(self);
 }
 
-TEST(creation_failure, open_leaves_nothing) {
+TEST(creation_failure, open_leaks_no_object) {
   expect_clean_failures([](const provider& from) { return open_soft(from); });
 }
 
-TEST(creation_failure, allocate_pd_leaves_nothing) { expect_clean_failures(allocate_pd_of); }
+TEST(creation_failure, allocate_pd_leaks_no_object) { expect_clean_failures(allocate_pd_of); }
 
-TEST(creation_failure, allocate_leaves_nothing) {
+TEST(creation_failure, allocate_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.allocate(10000, access::local_write);
   });
 }
 
-TEST(creation_failure, allocate_with_optional_access_flags_leaves_nothing) {
+TEST(creation_failure, allocate_with_optional_access_flags_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.allocate(10000, access::local_write | access::relaxed_ordering);
   });
 }
 
-TEST(creation_failure, register_memory_leaves_nothing) {
+TEST(creation_failure, register_memory_leaks_no_object) {
   std::array<std::byte, 4096> memory{};
   expect_clean_failures([&memory](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
@@ -132,7 +132,7 @@ TEST(creation_failure, register_memory_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, register_memory_with_base_address_leaves_nothing) {
+TEST(creation_failure, register_memory_with_base_address_leaks_no_object) {
   alignas(4096) static std::array<std::byte, 4096> memory;
   expect_clean_failures([](const provider& from) -> result<memory_region> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
@@ -140,14 +140,14 @@ TEST(creation_failure, register_memory_with_base_address_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, create_completion_channel_leaves_nothing) {
+TEST(creation_failure, create_completion_channel_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<completion_channel> {
     VERBENA_TRY(const auto opened, open_soft(from));
     return opened.create_completion_channel();
   });
 }
 
-TEST(creation_failure, create_cq_leaves_nothing) {
+TEST(creation_failure, create_cq_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<completion_queue> {
     VERBENA_TRY(const auto opened, open_soft(from));
     VERBENA_TRY(const auto channel, opened.create_completion_channel());
@@ -155,7 +155,7 @@ TEST(creation_failure, create_cq_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, create_extended_cq_leaves_nothing) {
+TEST(creation_failure, create_extended_cq_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<extended_completion_queue> {
     VERBENA_TRY(const auto opened, open_soft(from));
     VERBENA_TRY(const auto channel, opened.create_completion_channel());
@@ -163,30 +163,30 @@ TEST(creation_failure, create_extended_cq_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, create_queue_pair_leaves_nothing) {
+TEST(creation_failure, create_queue_pair_leaks_no_object) {
   expect_clean_failures(make_queue_pair<rc>);
   expect_clean_failures(make_queue_pair<uc>);
   expect_clean_failures(make_queue_pair<ud>);
 }
 
-TEST(creation_failure, create_queue_pair_with_srq_leaves_nothing) {
+TEST(creation_failure, create_queue_pair_with_srq_leaks_no_object) {
   expect_clean_failures(make_queue_pair_with_shared_receives<rc>);
   expect_clean_failures(make_queue_pair_with_shared_receives<ud>);
 }
 
-TEST(creation_failure, handshake_leaves_nothing) {
+TEST(creation_failure, handshake_leaks_no_object) {
   expect_clean_failures(connect_to_itself<rc>);
   expect_clean_failures(connect_to_itself<uc>);
 }
 
-TEST(creation_failure, activate_leaves_nothing) {
+TEST(creation_failure, activate_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<queue_pair<ud>> {
     VERBENA_TRY(auto prepared, make_queue_pair<ud>(from));
     return std::move(prepared).activate(queue_key(7));
   });
 }
 
-TEST(creation_failure, create_address_handle_leaves_nothing) {
+TEST(creation_failure, create_address_handle_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<address_handle> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     VERBENA_TRY(const auto own, pd.context().routable_gid(port_number(1)));
@@ -194,14 +194,14 @@ TEST(creation_failure, create_address_handle_leaves_nothing) {
   });
 }
 
-TEST(creation_failure, create_shared_receive_queue_leaves_nothing) {
+TEST(creation_failure, create_shared_receive_queue_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<shared_receive_queue> {
     VERBENA_TRY(const auto pd, allocate_pd_of(from));
     return pd.create_srq({});
   });
 }
 
-TEST(creation_failure, modify_to_rts_leaves_nothing) {
+TEST(creation_failure, modify_to_rts_leaks_no_object) {
   expect_clean_failures([](const provider& from) -> result<queue_pair<rc>> {
     VERBENA_TRY(auto prepared, make_queue_pair<rc>(from));
     const auto self = prepared.endpoint();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A buffer takes over its region, which is passed by std::move.
+// A buffer takes ownership of its region, which is passed by std::move.
 // expect: cannot bind (rvalue reference|to lvalue)
 #include "verbena/memory/buffer.hpp"
 

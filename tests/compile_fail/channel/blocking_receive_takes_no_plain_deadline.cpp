@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A blocking call that ends the connection after a time says so: it takes abort_at, not a deadline.
+// A deadline of a blocking call aborts the connection: the call takes abort_at, not a deadline.
 // expect-gcc: no matching function
 // expect-clang: no matching member function
 #include "verbena/channel/channel.hpp"

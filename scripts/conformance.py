@@ -100,7 +100,7 @@ class Program:
         arguments = [str(self.options.program), "--gtest_color=no"]
         everything = not self.cases
         arguments.append(f"--gtest_filter={self.options.filter if everything else ':'.join(tests)}")
-        variables = {"VERBENA_TEST_DEVICE": self.options.device, "VERBENA_TEST_PATIENCE": str(self.options.patience)}
+        variables = {"VERBENA_TEST_DEVICE": self.options.device, "VERBENA_TEST_TIMEOUT_FACTOR": str(self.options.timeout_factor)}
         if self.options.device == "soft0":
             variables["VERBENA_SOFTDEV"] = "only"
         process = subprocess.Popen([*shlex.split(self.options.through), *arguments], stdin=subprocess.DEVNULL,
@@ -237,7 +237,7 @@ def parse(arguments):
     parser.add_argument("--device", default="soft0")
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--through", default="", help="a command to put in front of the program")
-    parser.add_argument("--patience", type=int, default=1, help="factor of all deadlines")
+    parser.add_argument("--timeout-factor", type=int, default=1, help="factor of all deadlines")
     parser.add_argument("--silence", type=float, default=120, help="seconds without output after which a test counts as hanging")
     parser.add_argument("--filter", default="*", help="a GoogleTest filter; stored results are then not compared")
     parser.add_argument("--json", type=pathlib.Path, help="file for the outcomes with duration and output")

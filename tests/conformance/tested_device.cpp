@@ -37,12 +37,12 @@ result<device_under_test> open_named(const std::string& name) {
 class device_environment : public ::testing::Environment {
  public:
   void SetUp() override {
-    const std::string factor = text_of("VERBENA_TEST_PATIENCE", "1");
+    const std::string factor = text_of("VERBENA_TEST_TIMEOUT_FACTOR", "1");
     const auto [end, failed] =
         std::from_chars(factor.data(), factor.data() + factor.size(), timeout_factor);
     ASSERT_TRUE(failed == std::errc() && end == factor.data() + factor.size() &&
                 timeout_factor >= 1 && timeout_factor <= 1000)
-        << "VERBENA_TEST_PATIENCE must be an integer from 1 to 1000, not '" << factor << "'";
+        << "VERBENA_TEST_TIMEOUT_FACTOR must be an integer from 1 to 1000, not '" << factor << "'";
     auto found = open_named(text_of("VERBENA_TEST_DEVICE", "soft0"));
     ASSERT_TRUE(found) << found.error().message();
     opened.emplace(*std::move(found));

@@ -26,7 +26,7 @@ struct device_under_test {
 /// connects.
 [[nodiscard]] bool is_iwarp();
 
-/// Returns the deadline after `timeout`, multiplied by VERBENA_TEST_PATIENCE for slow machines.
+/// Returns the deadline after `timeout`, multiplied by VERBENA_TEST_TIMEOUT_FACTOR.
 [[nodiscard]] deadline test_deadline(std::chrono::milliseconds timeout = 10s);
 
 }  // namespace verbena::conformance

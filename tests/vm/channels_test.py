@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs inside the virtual machine: every test of the module channel on one of the kernel's devices, but those named here.
+"""Runs inside the virtual machine: the tests of the module channel, except those listed here, on a device of the kernel.
 
 channels_test.py DEVICE PROGRAM: DEVICE is rxe0 or siw0, PROGRAM is channel_test. The campaigns are run by rounds.py.
 """
@@ -23,13 +23,13 @@ EVERYWHERE = (
 MORE = {
     "rxe0": (),
     "siw0": (
-        # Connecting again is by a stream or a handshake; so are these connected.
+        # These tests connect by a stream or a handshake, which iWARP does not support.
         "recovery.*", "recovery_processes.killed_peer_leaves_known_and_unknown_messages", "reconnect.*",
         "message_channel.connects_over_a_stream", "message_channel.receives_use_a_pool_of_the_program",
         "message_channel_failure.invalid_credit_of_the_peer_is_ignored",
-        # iWARP ends the connection when a message finds no receive, which without credits happens.
+        # iWARP ends the connection if no receive is posted for a message, which can occur without credits.
         "message_channel.without_credits_rnr_error_is_reported", "message_channel.send_with_full_queue_is_refused",
-        # siw completes a send when TCP has it; that the peer is gone it says by flushed receives.
+        # siw completes a send when TCP accepts the data. It reports a lost peer by flushed receives.
         "message_channel_failure.lost_peer_leaves_a_range_of_unknown_messages",
         "message_channel_failure.flush_returns_all_memory_and_reports_the_unknown_range"),
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests of `./dev vm` itself: what comes back from the machine, and that nothing of it stays behind."""
+"""Tests of `./dev vm`: the output and status of the machine, and that no process or file remains after its end."""
 import hashlib
 import os
 import pathlib
@@ -21,20 +21,20 @@ import machine  # noqa: E402
 
 
 def harness_of(root):
-    """The harness of a checkout."""
+    """Returns the command of the harness in a checkout."""
     return ["/usr/bin/python3", str(root / "scripts" / "vm.py"), "--cpus", "1", "--devices", "none"]
 
 
 VM = harness_of(ROOT)
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 AWKWARD = ["two words", "", "quote'\"quote", "line\nbreak", "$HOME `id` \\n", "ümläut", "*"]
 PRINT_EACH = 'for word; do printf "<%s>" "$word"; done'
 
 
 def vm(*words, options=(), **more):
-    """A finished run of `./dev vm`."""
+    """Runs `./dev vm` to its end."""
     return subprocess.run([*VM, *options, "--", *words], stdin=subprocess.DEVNULL, capture_output=True, check=False,
-                          timeout=PATIENCE_S, **more)
+                          timeout=TIMEOUT_S, **more)
 
 
 def start(*words, options=(), harness=VM, **more):
@@ -43,8 +43,8 @@ def start(*words, options=(), harness=VM, **more):
 
 
 def child_of(process):
-    """A pidfd of QEMU, once the harness has started it, and its temporary folder."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Waits until the harness has started QEMU. Returns its pidfd and its temporary folder."""
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline and process.poll() is None:
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         for child in children:
@@ -99,7 +99,7 @@ class Failure(unittest.TestCase):
         self.assertIn(b"Kernel panic", done.stderr)
         self.assertIn(b"Kernel panic", whole)
 
-    def test_an_archive_out_of_reach_is_125_and_says_so(self):
+    def test_unreachable_archive_is_reported_with_status_125(self):
         with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as empty:
             pathlib.Path(empty, "apt-cache").write_text("#!/bin/sh\nexit 100\n")
             pathlib.Path(empty, "apt-get").write_text("#!/bin/sh\necho no network >&2\nexit 100\n")
@@ -112,33 +112,33 @@ class Failure(unittest.TestCase):
 
 
 class End(unittest.TestCase):
-    def check_nothing_stays(self, number, status):
+    def check_no_process_or_file_remains(self, number, status):
         with start("sleep", "100000") as process:
             qemu, folder = child_of(process)
             process.send_signal(number)
-            self.assertEqual(process.wait(PATIENCE_S), status)
-            self.assertTrue(select.select([qemu], [], [], PATIENCE_S)[0], "QEMU goes on")
+            self.assertEqual(process.wait(TIMEOUT_S), status)
+            self.assertTrue(select.select([qemu], [], [], TIMEOUT_S)[0], "QEMU still runs")
             os.close(qemu)
-            if number == signal.SIGKILL:  # it may have come before QEMU had read the RAM disk
+            if number == signal.SIGKILL:  # the signal may precede the read of the RAM disk
                 shutil.rmtree(folder, ignore_errors=True)
             self.assertFalse(folder.exists())
 
-    def test_nothing_stays_after_an_interrupt(self):
-        self.check_nothing_stays(signal.SIGINT, 130)
+    def test_interrupt_leaves_no_process_or_file(self):
+        self.check_no_process_or_file_remains(signal.SIGINT, 130)
 
-    def test_nothing_stays_after_a_termination(self):
-        self.check_nothing_stays(signal.SIGTERM, 143)
+    def test_termination_leaves_no_process_or_file(self):
+        self.check_no_process_or_file_remains(signal.SIGTERM, 143)
 
     def test_qemu_does_not_outlive_a_killed_harness(self):
-        self.check_nothing_stays(signal.SIGKILL, -signal.SIGKILL)
+        self.check_no_process_or_file_remains(signal.SIGKILL, -signal.SIGKILL)
 
-    def test_nobody_listening_ends_the_machine(self):
+    def test_closed_output_ends_the_machine(self):
         with start("yes") as process:
             qemu, folder = child_of(process)
             self.assertEqual(process.stdout.read(4), b"y\ny\n")
             process.stdout.close()
-            self.assertEqual(process.wait(PATIENCE_S), 128 + signal.SIGPIPE)
-            self.assertTrue(select.select([qemu], [], [], PATIENCE_S)[0], "QEMU goes on")
+            self.assertEqual(process.wait(TIMEOUT_S), 128 + signal.SIGPIPE)
+            self.assertTrue(select.select([qemu], [], [], TIMEOUT_S)[0], "QEMU still runs")
             os.close(qemu)
             self.assertFalse(folder.exists())
 
@@ -156,7 +156,7 @@ class End(unittest.TestCase):
                         "env": {**os.environ, "VERBENA_VM_CACHE": shared}, "cwd": "/"}
             with start("/nonexistent/program") as one, start("sh", "-c", "echo two; id -u", **more) as two:
                 for process, status, expected in ((one, 127, b""), (two, 0, b"two\n0\n")):
-                    out, err = process.communicate(timeout=PATIENCE_S)
+                    out, err = process.communicate(timeout=TIMEOUT_S)
                     self.assertEqual((process.returncode, out), (status, expected), err)
 
 
@@ -170,7 +170,7 @@ def copy_for_others(cache, shared):
 
 
 class Mark(unittest.TestCase):
-    """The end mark in the output: wherever the pieces break, nothing is lost and nothing is added."""
+    """The end mark in the output: for every division into pieces, no byte is lost or added."""
 
     def feed(self, pieces):
         reader, writer = os.pipe()

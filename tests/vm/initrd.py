@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The initial RAM disk of one run: busybox, the modules that reach the host's file system, our scripts, the command."""
+"""Builds the initial RAM disk of one run: busybox, modules that mount the host's file system, guest scripts, command."""
 import io
 import lzma
 import pathlib
@@ -45,12 +45,12 @@ class Archive:
 
 
 def stem(path):
-    """The module's name of a line of modules.dep or modules.builtin."""
+    """Returns the module name in a line of modules.dep or modules.builtin."""
     return pathlib.PurePath(path).name.split(".ko")[0].replace("-", "_")
 
 
 def boot_modules(kernel):
-    """Files of the wanted modules and of what they need, in the order of loading; built-in ones are left out."""
+    """Returns the files of the boot modules and their dependencies in loading order, without built-in modules."""
     needs = {}
     for line in (kernel.tree / "modules.dep").read_text().splitlines():
         path, _, dependencies = line.partition(":")
@@ -78,13 +78,13 @@ def add_modules(archive, kernel):
 
 
 def command_script(command, cwd, environment):
-    """Runs the command as it would run here: folder, environment, arguments. env says 126 or 127 for what cannot start."""
+    """Returns a script that runs the command with this folder and environment. If it cannot start, env returns 126 or 127."""
     words = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in environment.items()), *command]
     return f"cd {shlex.quote(str(cwd))} || exit 126\nexec {' '.join(map(shlex.quote, words))}\n"
 
 
 def build(kernel, request, token):
-    """The archive's bytes for a request (machine.Request)."""
+    """Returns the bytes of the archive for a request (machine.Request)."""
     busybox = shutil.which("busybox", path="/bin:/usr/bin:/usr/local/bin")
     if busybox is None:
         raise VmError("busybox is missing; scripts/dev/setup.sh vm installs it")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Debian's kernels for the virtual machine: downloaded by the names of their meta packages, unpacked into a cache folder,
-never installed. siw is not part of Debian's kernel and is built from Debian's source of the same version.
+"""Downloads Debian's kernels for the virtual machine by the names of their meta packages and unpacks them into a cache
+folder. Does not install them. siw is not part of Debian's kernel and is built from Debian's source of the same version.
 
-A kernel in the cache is used as long as it is there; refresh() looks for a newer one. Errors are VmError.
+A kernel in the cache is used until prepare() is called with refresh=True, which downloads the newest one. Errors are VmError.
 """
 import contextlib
 import dataclasses
@@ -28,13 +28,13 @@ RETRIES = 3
 
 
 class VmError(Exception):
-    """The machine could not be prepared; the text says why and what to do."""
+    """The machine could not be prepared; the text contains the cause and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     folder: pathlib.Path   # of this kernel in the cache
-    release: str           # as uname -r says
+    release: str           # of uname -r
 
     @property
     def vmlinux(self):
@@ -66,7 +66,7 @@ def say(text):
 
 
 def run(*words, cwd=None):
-    """Standard output of a command; its failure is a VmError with the end of what it said."""
+    """Returns the standard output of a command. If it fails, raises VmError with the end of its output."""
     environment = {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"}
     try:
         done = subprocess.run([str(word) for word in words], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
@@ -80,9 +80,9 @@ def run(*words, cwd=None):
 
 
 class Apt:
-    """apt's view of the archive: the system's lists, or private ones when those are missing or out of date.
+    """The package lists of apt: those of the system, or private ones if those are missing or outdated.
 
-    Downloads need no root: nothing outside the cache folder is written."""
+    Does not need root, because it writes only to the cache folder."""
 
     def __init__(self, cache):
         self.private = cache / "apt"
@@ -97,21 +97,21 @@ class Apt:
         run("apt-get", *self.options, "-q", "update")
 
     def show(self, package):
-        """The fields of the newest version of a package."""
+        """Returns the fields of the newest version of a package."""
         text = run("apt-cache", *self.options, "--no-all-versions", "show", package)
         return dict(re.findall(r"^([\w-]+): (.*)$", text, re.MULTILINE))
 
     def dependency(self, package, pattern):
-        """The first dependency of a package whose name matches."""
+        """Returns the first dependency of a package whose name matches the pattern."""
         fields = self.show(package)
         for name in re.split(r"[,|]\s*", fields.get("Depends", "")):
             name = name.strip().split(" ")[0]
             if re.fullmatch(pattern, name):
                 return name
-        raise VmError(f"package {package} depends on nothing like {pattern}")
+        raise VmError(f"package {package} has no dependency that matches {pattern}")
 
     def download(self, folder, *packages):
-        """The packages' files, in their order."""
+        """Downloads the packages and returns their files in the order of the arguments."""
         folder.mkdir(parents=True, exist_ok=True)
         for package in packages:
             say(f"downloading {package}")
@@ -124,7 +124,7 @@ class Apt:
 
 
 def with_lists(cache, action):
-    """Runs action(apt) with the system's package lists, and when that fails with lists of our own."""
+    """Runs action(apt) with the system's package lists, and again with private lists if that fails."""
     apt = Apt(cache)
     try:
         return action(apt)
@@ -135,7 +135,7 @@ def with_lists(cache, action):
 
 @contextlib.contextmanager
 def locked(folder, series):
-    """One preparation of a series at a time, also of several processes."""
+    """Allows one process at a time to prepare a series."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{series}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -154,7 +154,7 @@ def filtered(data, *words):
 
 
 def extract_vmlinux(image):
-    """The ELF file inside a bzImage (Documentation/arch/x86/boot.rst: payload_offset, payload_length)."""
+    """Returns the ELF file in a bzImage (Documentation/arch/x86/boot.rst: payload_offset, payload_length)."""
     data = image.read_bytes()
     if data[0x202:0x206] != b"HdrS":
         raise VmError(f"{image} is no bzImage")
@@ -201,7 +201,7 @@ def unpack_image(series, cache):
 
 
 def fake_root(work, kernel_folder):
-    """A folder whose lib/modules is the kernel's, as depmod wants it."""
+    """Returns a folder for the option -b of depmod: its lib/modules is that of the kernel."""
     (work / "depmod/lib").mkdir(parents=True, exist_ok=True)
     link = work / "depmod/lib/modules"
     link.unlink(missing_ok=True)
@@ -214,15 +214,15 @@ def load(folder):
 
 
 def cached(series, cache):
-    """The kernel of a series that lies in the cache, if one does."""
+    """Returns the kernel of a series in the cache, or None."""
     pointer = cache / f"{series}.current"
     return load(cache / os.readlink(pointer)) if (pointer / "release").is_file() else None
 
 
 def prepare(series, siw, refresh=False):
-    """The kernel of a series, ready to boot: from the cache, else from the archive. With siw built when asked for.
+    """Returns the kernel of a series from the cache, or downloads it. If `siw` is true, builds siw for it.
 
-    A complete cache is only read, so another user may own it."""
+    A complete cache is only read. Another user may own it."""
     cache = cache_folder()
     kernel = cached(series, cache)
     if kernel and not refresh and (not siw or kernel.has_siw()):
@@ -261,7 +261,7 @@ def build_siw(series, kernel, cache):
         source = METAS[series][2]
         if apt.show(source)["Version"] != version:
             raise VmError(f"the archive has the source of {apt.show(source)['Version']}, the cached kernel is {version}: "
-                          f"./dev vm --kernel {series} --refresh -- true takes the newer kernel")
+                          f"./dev vm --kernel {series} --refresh -- true uses the newer kernel")
         return apt.download(work / "debs", headers, common, kbuild, source)
 
     with tempfile.TemporaryDirectory(dir=cache, prefix=".siw-") as temporary:
@@ -287,7 +287,7 @@ def build_siw(series, kernel, cache):
 
 
 def relocate(root, tree):
-    """Absolute links of the unpacked headers lead into the unpacked tree."""
+    """Changes the absolute links of the unpacked headers to targets in the unpacked tree."""
     for path in [tree, *tree.iterdir(), *(root / "usr/lib").glob("linux-kbuild-*")]:
         if path.is_symlink() and os.readlink(path).startswith("/usr/"):
             target = root / os.readlink(path).lstrip("/")
@@ -296,13 +296,13 @@ def relocate(root, tree):
 
 
 def extract_folder(deb, folder, target):
-    """One folder of the source archive that lies in a linux-source package; stops reading once it has it."""
+    """Extracts one folder of the source archive in a linux-source package. Stops reading after that folder."""
     target.mkdir()
     with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE) as dpkg:
         with tarfile.open(fileobj=dpkg.stdout, mode="r|") as outer:
             archive = next((member for member in outer if member.name.endswith(".tar.xz")), None)
             if archive is None:
-                raise VmError(f"{deb.name} holds no .tar.xz")
+                raise VmError(f"{deb.name} contains no .tar.xz")
             with tarfile.open(fileobj=outer.extractfile(archive), mode="r|xz") as inner:
                 copied = copy_folder(inner, folder, target)
         dpkg.stdout.close()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One run of the virtual machine: starts QEMU, passes the command's output on, returns its exit status.
+"""One run of the virtual machine: starts QEMU, copies the output of the command, returns its exit status.
 
-The guest's two output streams come through virtio ports, each ended by a mark with the exit status; the machine is killed
-once both marks are there. An end without marks is a panic. QEMU never outlives this process.
+The two output streams of the guest arrive through virtio ports. A mark with the exit status ends each stream. After both
+marks, the machine is killed. If it ends without marks, the kernel has panicked. QEMU is killed when this process ends.
 """
 import ctypes
 import dataclasses
@@ -20,11 +20,11 @@ import initrd
 from kernels import VmError
 
 TIMED_OUT = 124
-BROKEN = 125   # panic, or QEMU ended by itself
+BROKEN = 125   # the kernel panicked, or QEMU ended
 CONSOLE_TAIL_LINES = 60
 CONSOLE_BYTES = 1 << 20
 PR_SET_PDEATHSIG = 1
-# no_timer_check: on a busy host the first ticks come late, and the kernel would take the timer for broken, and panic.
+# no_timer_check: on a busy host the first timer interrupts are late. The kernel would then panic because of the timer.
 APPEND = ("console=ttyS0 loglevel=5 panic=-1 oops=panic reboot=t mitigations=off random.trust_cpu=on nowatchdog "
           "no_timer_check rdinit=/init net.ifnames=0")
 
@@ -39,7 +39,7 @@ class Request:
     timeout_s: float = 600.0
     nodes_mib: tuple = (2048,)   # the memory of each NUMA node
     cpus: int = 2
-    console: pathlib.Path | None = None   # where to keep the whole console
+    console: pathlib.Path | None = None   # file for the whole console output
 
 
 class Interrupted(Exception):
@@ -47,7 +47,7 @@ class Interrupted(Exception):
 
 
 class Stream:
-    """One of the command's output streams: passes on what is not the end mark."""
+    """An output stream of the command. Copies its data without the end mark."""
 
     def __init__(self, descriptor, token):
         self.descriptor = descriptor
@@ -88,7 +88,7 @@ def die_with_parent():
 
 
 def numa_words(request):
-    """Processor p is on node p modulo the number of nodes, so that nodes beyond the processors have none."""
+    """Assigns processor p to node p modulo the number of nodes. With fewer processors than nodes, some nodes have none."""
     count = len(request.nodes_mib)
     if count == 1:
         return []
@@ -120,7 +120,7 @@ def qemu_command(kernel, request, initrd_file, ports):
 
 
 class Machine:
-    """A running QEMU with its three sockets. One thread at a time."""
+    """A running QEMU with its three sockets. Threads: one thread at a time."""
 
     def __init__(self, kernel, request):
         self.request = request
@@ -171,13 +171,13 @@ class Machine:
         return all(stream.status is not None for stream in self.streams.values())
 
     def run(self):
-        """Passes output on until the command has ended; its status, TIMED_OUT or BROKEN."""
+        """Copies output until the command ends. Returns its exit status, TIMED_OUT or BROKEN."""
         while not self.finished():
             left = self.deadline - time.monotonic()
             if left <= 0:
                 return self.give_up(TIMED_OUT, f"no end after {self.request.timeout_s:g} s")
             if not self.selector.get_map():
-                return self.give_up(BROKEN, f"the machine ended by itself (QEMU: {self.qemu.wait()})")
+                return self.give_up(BROKEN, f"the machine ended unexpectedly (QEMU: {self.qemu.wait()})")
             for key, _ in self.selector.select(left):
                 self.receive(key)
         return self.streams["out"].status
@@ -188,7 +188,7 @@ class Machine:
             self.selector.unregister(key.fileobj)
             key.fileobj.close()
             return
-        self.folder.cleanup()  # QEMU has read the RAM disk: from here on even kill -9 leaves nothing
+        self.folder.cleanup()  # QEMU has read the RAM disk; after this, even kill -9 leaves no file
         if key.data == "console":
             self.console = (self.console + data)[-CONSOLE_BYTES:]
         else:
@@ -208,7 +208,7 @@ def interrupt(number, _frame):
 
 
 def run(kernel, request):
-    """Boots, runs the request's command and returns the exit status to end with."""
+    """Boots the machine, runs the command of the request and returns the exit status of the harness."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     machine = None

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs inside the virtual machine (--devices rxe,siw): the kernel's devices, and our programs on them, unchanged.
+"""Runs inside the virtual machine (--devices rxe,siw): tests the devices of the kernel, and unmodified programs on them.
 
-machine_test.py BUILD EXAMPLE...: the folder of the build, and the examples that need neither arguments nor a peer.
+machine_test.py BUILD EXAMPLE...: the build folder, and the examples that need neither arguments nor a peer.
 """
 import contextlib
 import json
@@ -16,10 +16,10 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 100
+TIMEOUT_S = 100
 RXE = ("rxe0", "rxe1")
 SIW = ("siw0", "siw1")
-# How the devices are joined (tests/vm/guest/devices.sh).
+# The veth pairs of the devices (tests/vm/guest/devices.sh).
 WIRES = {"rxe": ("v0", "v1"), "siw": ("w0", "w1")}
 ADDRESSES = {"rxe0": "10.0.0.1", "siw0": "10.0.1.1"}
 NODES = sorted(pathlib.Path("/sys/devices/system/node").glob("node[0-9]*"))
@@ -29,9 +29,9 @@ examples = []
 
 
 def run(*words, **variables):
-    """A finished program: standard output and standard error together."""
+    """Runs a program to its end; standard error is added to standard output."""
     return subprocess.run(list(map(str, words)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False, env={**os.environ, **variables})
+                          stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False, env={**os.environ, **variables})
 
 
 def packets(interface):
@@ -46,7 +46,7 @@ class Devices(unittest.TestCase):
         states = re.findall(r"hca_id:\s*(\w+).*?state:\s*(\w+)", shown.stdout, re.DOTALL)
         self.assertEqual(sorted(states), [(name, "PORT_ACTIVE") for name in RXE + SIW])
 
-    def test_verbena_devinfo_says_what_ibv_devinfo_says(self):
+    def test_verbena_devinfo_agrees_with_ibv_devinfo(self):
         for device in ("rxe0", "siw0"):
             with self.subTest(device):
                 done = run(sys.executable, ROOT / "tests/programs/verbena/compare_devinfo.py", "--device", device,
@@ -81,10 +81,10 @@ class Examples(unittest.TestCase):
 
 
 class ConnectionManager(unittest.TestCase):
-    """The tests of the module cm and its examples, by the kernel's connection manager."""
+    """The tests of the module cm and its examples, with the connection manager of the kernel."""
 
-    # many_connections: hundreds of them are too many for this slow machine.
-    # iw_cm destroys an identifier that asked only when the 10 s of siw's handshake are over (MPAREQ_TIMEOUT in siw_cm.h).
+    # many_connections: hundreds of connections take too long on this slow machine.
+    # iw_cm destroys the identifier of the active side only after the 10 s of siw's handshake (MPAREQ_TIMEOUT in siw_cm.h).
     left_out = {"rxe0": ("many_connections.*",),
                 "siw0": ("many_connections.*", "connections.unanswered_request_times_out",
                          "sessions.deadline_ends_connect_and_wait")}
@@ -111,29 +111,29 @@ class ConnectionManager(unittest.TestCase):
 class Channels(unittest.TestCase):
     """The tests of the module channel, connected by a handshake on rxe and by the connection manager on siw."""
 
-    # Except the tests of rule violations, which test only the library and need a forked child with the device's queues.
+    # Without the tests of rule violations: they test only the library and need a forked child with the device's queues.
     suites = ("blocking_channel.*", "channel.*", "channel_creation.*", "completion_hub.*", "managed_channel.*",
               "manual_scope.*", "operation_scope.*", "pending_operation.*")
-    # These make soft0 fail.
+    # These inject failures into soft0.
     software = ("channel_creation.failure_of_each_creation_call_leaves_no_object",
                 "channel.failed_polls_destroy_the_queue_pair_before_memory_is_returned")
     left_out = {"rxe0": software,
                 "siw0": software + (
-                    # Connected by the connection manager alone, which has paths and retries of its own.
+                    # iWARP is connected only by the connection manager, which selects path and retries.
                     "blocking_channel.channel_connected_to_itself_works", "channel.connects_over_a_stream",
                     "completion_hub.channels_share_a_hub_and_reserve_entries", "channel_creation.query_returns_the_options",
-                    # iWARP has no immediate numbers and no atomics, reads into one piece, and ends the connection when a
-                    # message finds no receive.
+                    # iWARP has neither immediate data nor atomics, and a read has one SGE. It ends the connection if no
+                    # receive is posted for a message.
                     "blocking_channel.send_is_received_on_another_thread",
                     "blocking_channel.atomics_change_remote_word_and_return_old_value",
                     "blocking_channel.scattered_write_and_read_transfer_all_slices",
                     "blocking_channel.inline_data_and_empty_messages_arrive",
                     "pending_operation.rdma_operations_transfer_bytes",
-                    # siw completes a write when TCP has it, and flushes no sends that are posted to a queue pair in error.
+                    # siw completes a write when TCP accepts the data, and does not flush sends posted in the error state.
                     "blocking_channel.failed_completion_is_returned_with_all_fields",
                     "blocking_channel.passed_abort_at_ends_connection_and_returns_memory",
                     "operation_scope.inspected_failure_is_not_reported_again",
-                    # 24 connections are too many for this slow machine.
+                    # 24 connections take too long on this slow machine.
                     "pending_operation.objects_are_destroyed_in_any_order")}
 
     def test_module_channel_passes_its_tests(self):
@@ -151,7 +151,7 @@ class Channels(unittest.TestCase):
 
 @unittest.skipIf(os.uname().release.startswith("6.1."), "the machine with the newer kernel has two nodes")
 class Nodes(unittest.TestCase):
-    """Memory on two NUMA nodes, the second a small one without processors; the tests of the module memory look at it."""
+    """Memory on two NUMA nodes, the second one small and without processors, for tests of the module memory."""
 
     def ran(self, pattern, count, **variables):
         done = run(build / "tests/memory_test", f"--gtest_filter={pattern}", VERBENA_SOFTDEV="on", **variables)
@@ -159,11 +159,11 @@ class Nodes(unittest.TestCase):
         self.assertRegex(done.stdout, rf"\[  PASSED  \] {count} tests?\.")
         self.assertNotIn("SKIPPED", done.stdout)
 
-    def test_pools_and_threads_are_on_the_node_that_was_asked_for(self):
+    def test_pools_and_threads_are_on_the_requested_node(self):
         self.assertEqual(len(NODES), 2)
         self.ran("placing.*:numa.*", 12, VERBENA_TEST_DEVICE="rxe0")
 
-    def test_huge_pages_of_pools_are_on_the_node_that_was_asked_for(self):
+    def test_huge_pages_of_pools_are_on_the_requested_node(self):
         reserved = [node / "hugepages/hugepages-2048kB/nr_hugepages" for node in NODES]
         for file in reserved:
             file.write_text("4")
@@ -172,7 +172,7 @@ class Nodes(unittest.TestCase):
         for file in reserved:
             file.write_text("0")
 
-    def test_a_full_node_is_named_and_nothing_is_killed(self):
+    def test_full_node_is_named_and_no_process_is_killed(self):
         self.ran("full_node.*", 1, VERBENA_TEST_DEVICE="rxe0", VERBENA_TEST_FULL_NODE=NODES[1].name.removeprefix("node"))
         self.assertNotIn("oom-kill", run("dmesg").stdout)
 
@@ -186,14 +186,14 @@ def rcopy_server(folder, device, address="127.0.0.1"):
                           text=True, env={**os.environ, "VERBENA_SOFTDEV": "off"}) as server:
         found = re.search(r":(\d+) \(", server.stdout.readline())
         if not found:
-            server.wait(PATIENCE_S)
+            server.wait(TIMEOUT_S)
             log.seek(0)
             raise AssertionError(f"rcopy serve did not start: {log.read()}")
         try:
             yield f"{address}:{found.group(1)}"
         finally:
             server.terminate()
-            server.wait(PATIENCE_S)
+            server.wait(TIMEOUT_S)
 
 
 class Rcopy(unittest.TestCase):
@@ -236,7 +236,7 @@ class Negotiation(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def test_a_way_that_swallows_packets_is_named(self):
+    def test_route_that_drops_packets_is_named(self):
         neighbours = [("v0", "10.0.0.2"), ("v1", "10.0.0.1")]
         for interface, address in neighbours:
             done = run("ip", "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", interface)
@@ -252,7 +252,7 @@ class Negotiation(unittest.TestCase):
 
 
 class Coexistence(unittest.TestCase):
-    """rxe and soft0 in one process, below programs that know nothing of it."""
+    """rxe and soft0 in one process of an unmodified program."""
 
     ways = {
         "preload": lambda: {"LD_PRELOAD": str(build / "lib/libverbena-preload.so")},

@@ -1,13 +1,15 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT
 # shellcheck shell=busybox
-# devices.sh LIST: rxe0 and rxe1 on the pair of veth devices v0 and v1 (10.0.0.1, 10.0.0.2); siw0 and siw1 on w0 and w1
-# (10.0.1.1, 10.0.1.2). Both ends are addresses of one kernel, which would hand packets from one to the other by itself:
-# the rules make it send them over the wire, and deliver locally only what came in by one of the two, or goes from an
-# address to itself. Everything in one process of ip and one of rdma, both the host's.
+# devices.sh LIST: creates the RDMA devices that LIST names (rxe, siw, or none). rxe0 and rxe1 use the veth pair v0 and v1
+# (10.0.0.1, 10.0.0.2); siw0 and siw1 use w0 and w1 (10.0.1.1, 10.0.1.2).
+# Both ends of a pair have addresses of one kernel, which by default delivers packets between its addresses over the
+# loopback device. The routing rules send these packets through the veth pair. The local table is used only for packets
+# that a veth device received, and for packets from an address to itself.
+# One process of ip and one of rdma, both of the host, execute all commands.
 set -eu
 
-host() { # PROGRAM [ARGUMENT...]: the host's, not busybox's
+host() { # PROGRAM [ARGUMENT...]: runs the program of the host instead of the one of busybox
   for folder in /usr/sbin /usr/bin /sbin /bin; do
     if [ -x "$folder/$1" ]; then
       program=$folder/$1
@@ -20,7 +22,7 @@ host() { # PROGRAM [ARGUMENT...]: the host's, not busybox's
   return 1
 }
 
-base() {
+common_rules() {
   cat <<TEXT
 link set lo up
 rule add pref 1000 lookup local
@@ -28,7 +30,7 @@ rule del pref 0
 TEXT
 }
 
-wire() { # PREFIX NETWORK TABLE
+veth_pair() { # PREFIX NETWORK TABLE
   cat <<TEXT
 link add ${1}0 type veth peer name ${1}1
 address add $2.1/24 dev ${1}0
@@ -45,7 +47,7 @@ rule add pref 30 lookup $3
 TEXT
 }
 
-pair() { # TYPE NETDEV
+rdma_pair() { # TYPE PREFIX
   cat <<TEXT
 link add ${1}0 type $1 netdev ${2}0
 link add ${1}1 type $1 netdev ${2}1
@@ -64,17 +66,17 @@ echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
 echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter
 echo 1 >/proc/sys/net/ipv4/conf/default/accept_local
 {
-  base
-  if has rxe; then wire v 10.0.0 100; fi
-  if has siw; then wire w 10.0.1 101; fi
+  common_rules
+  if has rxe; then veth_pair v 10.0.0 100; fi
+  if has siw; then veth_pair w 10.0.1 101; fi
 } | host ip -b -
 if [ "$devices" = none ]; then exit; fi
 modules="ib_uverbs rdma_ucm"
 if has rxe; then modules="rdma_rxe $modules"; fi
 if has siw; then modules="siw $modules"; fi
-# shellcheck disable=SC2086 # a list of words
+# shellcheck disable=SC2086 # a list of module names
 host modprobe -a $modules
 {
-  if has rxe; then pair rxe v; fi
-  if has siw; then pair siw w; fi
+  if has rxe; then rdma_pair rxe v; fi
+  if has siw; then rdma_pair siw w; fi
 } | host rdma -b -

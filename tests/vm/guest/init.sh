@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT
-# First program of the virtual machine, in the initial RAM disk. Mounts the host's file system, read-only under an overlay
-# in RAM, and goes on there. Any failure ends process 1, which is a kernel panic and so a failure of the run.
+# The first program of the virtual machine, in the initial RAM disk. It mounts the file system of the host, read-only and
+# with an overlay in RAM, and continues there with start.sh. A failure ends process 1. The kernel then panics, and the run
+# fails.
 set -eu
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -20,7 +21,7 @@ mount -t tmpfs -o mode=755 ram /ram
 mkdir /ram/upper /ram/work
 mount -t overlay -o lowerdir=/lower,upperdir=/ram/upper,workdir=/ram/work overlay /host
 
-# Folders of the host that the guest may write to, over their own paths.
+# Folders of the host that the guest may write to, mounted at their own paths.
 number=0
 while read -r folder; do
   mount -t 9p -o "$options,cache=none" "writable$number" "/host$folder"

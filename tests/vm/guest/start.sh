@@ -1,9 +1,9 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: MIT
 # shellcheck shell=busybox disable=SC1091,SC2154
-# Process 1 once the host's file system is there: devices, then the command, then its output's end marks and exit status.
-# The two virtio ports stay open from here to the end, so that nothing written to them is lost. The shell is busybox,
-# with its own mount, cat and so on, in RAM: a program of the host takes a while to come over 9p.
+# Process 1 after the file system of the host is mounted. It creates the devices, runs the command, and writes the end
+# mark and the exit status to both outputs. The two virtio ports stay open until the machine ends, so that no output is
+# lost. The shell and its commands are those of busybox in RAM, because programs of the host are loaded slowly over 9p.
 set -eu
 export PATH=/run/vm:/usr/sbin:/usr/bin:/sbin:/bin
 cd /run/vm
@@ -19,7 +19,7 @@ ln -sf /proc/self/fd/2 /dev/stderr
 ulimit -l unlimited
 sh ./devices.sh "$devices"
 
-# The command writes to pipes: it may open /dev/stdout again, which a virtio port does not allow.
+# The command writes to pipes, because a virtio port cannot be opened a second time, for example as /dev/stdout.
 exec 8>/dev/vport0p1 9>/dev/vport0p2
 mkfifo out err
 setsid cat out >&8 2>/dev/null &
@@ -30,7 +30,7 @@ set +e
 (exec sh ./command.sh </dev/null >out 2>err 8>&- 9>&-)
 status=$?
 
-# Remaining processes of the command end here; then the pipes are empty and closed.
+# Kills the remaining processes of the command, so that both pipes are closed and read to their end.
 for process in /proc/[0-9]*; do
   process=${process#/proc/}
   case $process in

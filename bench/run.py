@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""./dev bench: measures one thing beside its peers; prints figure, value, goal, limit and peer."""
+"""./dev bench: runs a benchmark and prints the value, goal, limit and peer of each figure."""
 from __future__ import annotations
 
 import argparse
@@ -23,13 +23,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "name", nargs="?", choices=sorted(BENCHES), metavar="NAME", help=", ".join(sorted(BENCHES))
     )
-    parser.add_argument("--list", action="store_true", help="name the benchmarks, as without NAME")
+    parser.add_argument("--list", action="store_true", help="print the benchmarks and exit; the default without NAME")
     parser.add_argument(
         "--plot",
         metavar="FOLDER",
         nargs="?",
         const="build/bench/plots",
-        help="measure nothing; draw each file of bench/results as an SVG in FOLDER (build/bench/plots)",
+        help="draw each file of bench/results as an SVG in FOLDER (default: build/bench/plots) and exit",
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE")
     parser.add_argument(
@@ -40,14 +40,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--compiler",
         choices=sorted(build.COMPILERS),
-        help="default: gcc; overhead --gate: each that is installed",
+        help="default: gcc; with --gate, overhead and channel use each installed compiler",
     )
     parser.add_argument(
-        "--rounds", type=int, default=9, help="rounds of programs that take turns, at least 7 (9)"
+        "--rounds", type=int, default=9, help="rounds; a round runs each program once (minimum 7, default 9)"
     )
     options = parser.parse_args(arguments)
     if options.rounds < 7:
-        parser.error("fewer than 7 rounds are no result")
+        parser.error("--rounds must be at least 7")
     return options
 
 

@@ -38,7 +38,7 @@ def own_network():
 
 
 @functools.cache
-def tells_of_memory():
+def userfaultfd_is_available():
     """Returns whether userfaultfd(2) for faults in user mode is available to this process."""
     system_call = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
     descriptor = ctypes.CDLL(None).syscall(system_call, 1) if system_call else -1

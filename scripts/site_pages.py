@@ -163,12 +163,12 @@ class Pages:
                 self.page_of(one.relative_to(self.root).as_posix())
         if "examples" not in self.docnames:
             self.docnames["examples"] = "examples/index"
-            rows = [f"| [{one.removesuffix('/index')}]({one}.md) | {self.example_says(one)} |" for one in order]
+            rows = [f"| [{one.removesuffix('/index')}]({one}.md) | {self.example_summary(one)} |" for one in order]
             self.pages["examples/index"] = "\n".join(["# Examples", "", "Each example is built and run by the tests.", "",
                                                       "| example | shows |", "|---|---|", *rows, *toctree(order)])
         self.listed.update(f"examples/{one}" for one in order)
 
-    def example_says(self, entry):
+    def example_summary(self, entry):
         folder = self.root / "examples" / entry.removesuffix("/index")
         if (folder / "README.md").is_file():
             text = re.split(r"^# .*$", (folder / "README.md").read_text(), maxsplit=1, flags=re.MULTILINE)[-1]

@@ -230,7 +230,7 @@ CONDITIONS = {
     "no-users": lambda: os.geteuid() == 0 and not places.own_users(),
     "no-network": lambda: not places.own_network(),
     "no-huge-pages": lambda: not places.has_huge_pages(),
-    "no-userfaultfd": lambda: not places.tells_of_memory(),
+    "no-userfaultfd": lambda: not places.userfaultfd_is_available(),
 }
 
 

@@ -12,8 +12,8 @@ from bench.harness import build, callgrind, local, overhead
 from bench.harness.figure import Bound, Figure
 
 NAME = "channel"
-SUMMARY = "safe operations of a channel against raw post and poll in C"
-NOTES = "instructions per operation, the device's few among them; ping_pong is time; x is ours / raw"
+SUMMARY = "operations of a channel, compared with post and poll in C"
+NOTES = "instructions per operation (device included); ping_pong: time; x is ours / raw"
 DEPENDS_ON_COMPILER = True
 CALLS = 64
 GOAL, LIMIT = Bound("ratio", 1.6), Bound("ratio", 2.0)

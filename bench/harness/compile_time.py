@@ -19,9 +19,9 @@ from bench.harness import build, rounds
 from bench.harness.figure import Bound, Figure
 
 NAME = "compile"
-SUMMARY = "compiling a file that only includes a public header, beside <infiniband/verbs.h>"
+SUMMARY = "compile time of public headers, compared with <infiniband/verbs.h>"
 DEPENDS_ON_COMPILER = False
-NOTES = "x is ours / peer, the median of the rounds kept; lines are counted after preprocessing"
+NOTES = "x is ours / peer (median of the kept rounds); lines after preprocessing"
 PEER = "verbs.h"
 PEER_INCLUDES = ("infiniband/verbs.h", "vector", "string", "span")
 # Goal and limit of the ratio. Headers without an entry are reported but not judged.

@@ -9,9 +9,9 @@ from bench.harness.figure import Figure
 from bench.harness.local import Group, Peer, at_most, last_number, measure_group
 
 NAME = "connect"
-SUMMARY = "setting up a connection by librdmacm on soft0, with queue pairs, beside TCP"
+SUMMARY = "connection set-up with librdmacm on soft0, compared with TCP"
 DEPENDS_ON_COMPILER = False
-NOTES = "medians of the rounds kept; x is ours / peer in the same round"
+NOTES = "medians of the kept rounds; x is ours / peer in the same round"
 CONNECTIONS = "500"
 
 GROUP = Group("connect", ("rdma", CONNECTIONS), "ns", (Peer("TCP", at_most(3.0), at_most(6.0)),))

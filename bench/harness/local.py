@@ -12,9 +12,9 @@ from bench.harness import build, rounds, ucx
 from bench.harness.figure import Better, Bound, Figure
 
 NAME = "local"
-SUMMARY = "soft0 between two processes beside UCX, a cache-line ping-pong, memcpy and TCP"
+SUMMARY = "soft0 between two processes, compared with UCX, memcpy and TCP"
 DEPENDS_ON_COMPILER = False
-NOTES = "medians of the rounds kept; x is ours / peer in the same round; GB is 10^9 bytes"
+NOTES = "medians of the kept rounds; x is ours / peer in the same round; GB is 10^9 bytes"
 OURS = "ours"
 KIB64, MIB1 = 64 << 10, 1 << 20
 
@@ -95,7 +95,7 @@ def last_number(program: pathlib.Path, *arguments: str) -> float:
         )
     value = float(done.stdout.split()[-1])
     if not math.isfinite(value) or value <= 0:
-        raise RuntimeError(f"{program.name} {' '.join(arguments)}: {value} is no measurement")
+        raise RuntimeError(f"{program.name} {' '.join(arguments)}: {value} is not a positive number")
     return value
 
 

@@ -15,8 +15,8 @@ from bench.harness import build, callgrind, disassembly
 from bench.harness.figure import Bound, Figure
 
 NAME = "overhead"
-SUMMARY = "public posting and polling functions against the same in C, in instructions"
-NOTES = "self/inclusive instructions per call; the peer is the C twin, ns are not gated"
+SUMMARY = "instructions of posting and polling, compared with C"
+NOTES = "self/inclusive instructions per call; the peer is in C; ns have no limit"
 DEPENDS_ON_COMPILER = True
 CALLS = 64
 PREFIX = "case_"

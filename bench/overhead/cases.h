@@ -7,8 +7,9 @@
  *
  * Suffixes: _1 posts one request, _2 posts two requests separately, _16 posts one list of 16
  * requests, _loop posts 16 requests separately. _span posts scatter/gather elements in place,
- * without a copy. _ex uses ibv_wr_*. All datagrams have one destination. lazy_fields reads each
- * completion field with a function of the extended completion queue.
+ * without a copy. _ex uses ibv_wr_*. All datagrams have one destination. lazy_poll reads ID and
+ * length of each completion of an extended completion queue. lazy_fields reads ID, operation and
+ * flags of each successful one, and the vendor error of each failed one.
  */
 #ifndef BENCH_OVERHEAD_CASES_H
 #define BENCH_OVERHEAD_CASES_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A key-value store whose server takes no part in a get: it says once, in its answer to whoever
-// connects, where its table is. A client finds the place of a key by itself, and fetches it by one
-// RDMA read. `key_value ADDRESS` takes another address of the host.
+// A key-value store whose server does not take part in a get. The server sends the address of its
+// table to each client once, in the reply to the connection request. A client computes the position
+// of a key and fetches the entry with one RDMA read. `key_value ADDRESS` uses another address of
+// the host.
 #include <verbena/verbena.hpp>
 
 #include <algorithm>
@@ -50,9 +51,9 @@ bool holds(const entry& of, std::string_view key) {
 class server {
  public:
   explicit server(const std::string& address)
-      : door_(cm::listener::open({.host = address, .port = 0}).value()) {}
+      : listener_(cm::listener::open({.host = address, .port = 0}).value()) {}
 
-  [[nodiscard]] std::uint16_t port() const { return door_.port(); }
+  [[nodiscard]] std::uint16_t port() const { return listener_.port(); }
 
   void put(std::string_view key, std::string_view value) {
     bucket& at = table_.at(place_of(key));
@@ -67,7 +68,7 @@ class server {
 
   // Lets one client in, and waits until it is gone. Nothing happens here while it gets.
   void serve_one() {
-    auto request = door_.accept(soon()).value();
+    auto request = listener_.accept(soon()).value();
     const auto device = request.context().value();
     const auto pd = device.allocate_pd().value();
     const auto cq = device.create_cq(1).value();
@@ -86,7 +87,7 @@ class server {
 
  private:
   std::vector<bucket> table_ = std::vector<bucket>(buckets);
-  cm::listener door_;
+  cm::listener listener_;
 };
 
 // The region that the server's answer begins with.

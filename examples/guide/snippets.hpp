@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The functions that docs/guide quotes. Each runs alone and throws if it fails.
+// The functions that docs/guide quotes. Each can be called separately and throws if it fails.
 #pragma once
 
 #include <stdexcept>
@@ -25,7 +25,7 @@ void asynchronous_events();
 
 /// Throws if `holds` is false.
 inline void require(bool holds) {
-  if (!holds) throw std::runtime_error("the snippet does not do what its page says");
+  if (!holds) throw std::runtime_error("a condition that the page states does not hold");
 }
 
 }  // namespace guide

@@ -20,7 +20,7 @@ expect() {
   if got=$("$@" 2>&1) && [ "$got" = "$wanted" ]; then
     echo "ok: $what"
   else
-    echo "FAILED: $what: wanted '$wanted', got '$got'"
+    echo "FAILED: $what: expected '$wanted', got '$got'"
     failures=$((failures + 1))
   fi
 }

@@ -72,13 +72,13 @@ class iwarp_connector final : public connector {
     for (;;) {
       auto came = channel_.wait_event(test_deadline()).value();
       if (!came)
-        raise(error::timed_out("rdma_get_cm_event", to_string(wanted), "no such event came"));
+        raise(error::timed_out("rdma_get_cm_event", to_string(wanted), "the event did not arrive"));
       if (came->kind() == wanted) return *std::move(came);
       // Ignores events of connections that have ended.
       if (came->kind() != cm::event_kind::disconnected &&
           came->kind() != cm::event_kind::timewait_exit)
         raise(error::protocol("rdma_get_cm_event", to_string(*came),
-                              "expected was " + to_string(wanted)));
+                              "expected " + to_string(wanted)));
     }
   }
 

@@ -45,7 +45,7 @@ class CompileFail(LintCase):
         self.assert_clean(self.run_script("compile_fail.py", *common, "--prepare", *cases))
         return [self.run_script("compile_fail.py", *common, case) for case in cases]
 
-    def test_prepared_cases_are_judged_one_by_one(self):
+    def test_prepared_cases_are_checked_separately(self):
         header = self.write("four.hpp", "#pragma once\nconstexpr int four = 4;\n")
         good = f'#include "{header}"\n' + GOOD.replace("sizeof(int) == 1", "four == 1")
         runs = self.check_together(good, good.replace("== 1", "== 4"), GOOD + "int x = unknown;\n",
@@ -56,7 +56,7 @@ class CompileFail(LintCase):
         self.assert_finds(runs[3], "the diagnostics do not match")
         self.assert_clean(runs[4])
 
-    def test_case_that_does_not_compile_in_a_namespace_is_compiled_alone(self):
+    def test_case_that_does_not_compile_in_a_namespace_is_compiled_separately(self):
         case = GOOD + "#include <functional>\nstruct own {};\ntemplate <> struct std::hash<own> {};\n"
         for done in self.check_together(case, GOOD):
             self.assert_clean(done)

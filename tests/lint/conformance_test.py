@@ -52,7 +52,7 @@ class Judgement(LintCase):
         with self.assertRaises(SystemExit):
             self.judge("soft0", {}, "rxe0 | x | fail | kernel |\n")
 
-    def test_line_that_blames_nobody(self):
+    def test_line_with_unknown_cause_is_an_error(self):
         with self.assertRaises(SystemExit):
             self.judge("soft0", {}, "rxe0 | x | fail | weather | rain\n")
 
@@ -139,7 +139,7 @@ class Table(LintCase):
         document.write_text(document.read_text().replace("–", "✓"))
         self.assert_finds(self.check(), "differs from")
 
-    def test_result_that_nobody_expects(self):
+    def test_unexpected_result(self):
         self.assert_clean(self.check("--fix"))
         self.write("tests/conformance/differences.txt", "# none\n")
         self.assert_finds(self.check(), "d.c: unsupported, but differences.txt expects pass")

@@ -33,7 +33,7 @@ class ConnectTable(LintCase):
         page.write_text(page.read_text().replace("some words", "other words"))
         self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "differs from")
 
-    def test_page_without_a_place(self):
+    def test_page_without_markers(self):
         self.write(PAGE, "# Page\n")
         self.assert_finds(self.run_script("connect_table.py", "--root", self.root), "exactly one place")
 

@@ -27,7 +27,7 @@ class Documents(LintCase):
         self.assert_finds(self.check("<!-- quote: examples/a.cpp#part -->\n```cpp\nreturn g();\n```\n"), "differs from")
         self.assert_finds(self.check("<!-- quote: examples/a.cpp#none -->\n```cpp\nreturn f();\n```\n"), "no such marks")
 
-    def test_code_that_quotes_nothing_is_refused(self):
+    def test_code_without_quoted_file_is_refused(self):
         self.assert_finds(self.check("```cpp\nint x;\n```\n"), "not a quotation")
         self.assert_finds(self.check("<!-- quote: examples/b.cpp -->\n```cpp\nint x;\n```\n"), "does not exist")
 
@@ -38,7 +38,7 @@ class Documents(LintCase):
     def test_other_languages_need_no_source(self):
         self.assert_clean(self.check("```sh\n./dev demo\n```\n"))
 
-    def test_links_lead_somewhere(self):
+    def test_link_targets_exist(self):
         self.assert_clean(self.check("[a](examples/a.cpp) [b](https://example.org/x) [c](#part)\n"))
         self.assert_finds(self.check("[a](examples/none.cpp)\n"), "leads nowhere")
 

@@ -65,7 +65,7 @@ class ClangTidy(LintCase):
         self.assertEqual([path.name for path in chosen], ["error.cpp", "log.cpp", "error_test.cpp"])
         self.assertEqual(len(clang_tidy.chosen_sources(commands, None)), 4)
 
-    def test_clean_sources_are_remembered_until_what_they_see_changes(self):
+    def test_clean_sources_are_recorded_until_a_header_changes(self):
         import clang_tidy
         header = self.write("x.hpp", "inline int f(int a) { return a; }\n")
         source = self.write("x.cpp", '#include "x.hpp"\n')
@@ -80,7 +80,7 @@ class ClangTidy(LintCase):
             header.write_text(changed)
             self.assertFalse(memory.place(commands).exists(), changed)
 
-    def test_every_source_is_looked_at_in_a_good_group_or_alone(self):
+    def test_every_source_is_checked_in_a_clean_group_or_separately(self):
         import clang_tidy
         product, test = ROOT / "src/base/log.cpp", ROOT / "tests/unit/base/error_test.cpp"
         todo = {path: [{"directory": str(ROOT), "file": str(path), "command": f"clang++-19 -o x.dir/x.o -c {path}"}]

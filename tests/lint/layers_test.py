@@ -19,10 +19,10 @@ class Layers(LintCase):
         self.write(path, f"{SPDX}#include {include}\n")
         return self.run_script("check_layers.py", "--root", self.root)
 
-    def test_module_includes_what_lies_below(self):
+    def test_module_may_include_lower_modules(self):
         self.assert_clean(self.check("src/verbs/x.cpp", '"verbena/base/a.hpp"'))
 
-    def test_module_may_not_include_what_lies_above(self):
+    def test_module_may_not_include_higher_modules(self):
         self.assert_finds(self.check("src/base/x.cpp", '"verbena/verbs/b.hpp"'), "base may not include")
 
     def test_library_may_not_include_the_device(self):

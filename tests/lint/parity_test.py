@@ -56,7 +56,7 @@ class Names(Parity):
                      "[x] a — `device.opens` and more", "[x] — `device.opens`"):
             self.assert_finds(self.names(line), "docs/parity/other.md:3")
 
-    def test_difference_says_what_and_why(self):
+    def test_difference_has_description_and_reason(self):
         self.assert_clean(self.names("[x] a; differs: not b, since c — `device.opens`"))
         self.assert_finds(self.names("[x] a; differs: not b — `device.opens`"), "differs: WHAT, WHY")
 
@@ -78,13 +78,13 @@ class Results(Parity):
         self.assert_clean(done)
         self.assertIn("[rxe0-6.1 soft0]", done.stdout)
 
-    def test_expected_difference_is_told(self):
+    def test_expected_difference_is_printed(self):
         done = self.judge("[x] a — `device.opens`")
         self.assert_clean(done)
         self.assertIn("[soft0]", done.stdout)
         self.assertIn("rxe0-6.1: fail (kernel): it cannot", done.stdout)
 
-    def test_failure_that_nobody_expects(self):
+    def test_unexpected_failure(self):
         self.results("rxe0-6.1", **{"device.opens": "fail", "rc/messages.arrive/two": "fail"})
         self.assert_finds(self.judge("[x] a — `rc/messages.arrive/*`"), "fail: rc/messages.arrive/two")
 
@@ -93,7 +93,7 @@ class Results(Parity):
         self.results("soft0", **{"device.opens": "fail"})
         self.assert_finds(self.judge("[x] a — `device.opens`"), "soft0: device.opens: fail")
 
-    def test_test_that_a_device_has_not_seen(self):
+    def test_test_that_did_not_run_on_a_device(self):
         self.write("tests/conformance/results/rxe0-6.1.json", json.dumps({"tests": {}}))
         self.assert_finds(self.judge("[x] a — `device.opens`"), "rxe0-6.1: device.opens: did not run")
 
@@ -130,7 +130,7 @@ class Results(Parity):
         self.assertIn("OPEN   docs/parity/other.md:3: a — not there yet", done.stdout)
         self.assert_clean(self.names("[ ] a — not there yet"))
 
-    def test_open_lines_alone(self):
+    def test_option_open_prints_only_open_lines(self):
         done = self.judge("[ ] a — not there yet", "[x] b — `device.opens`", options=["--open"])
         self.assertIn("other.md:3", done.stdout)
         self.assertNotIn("other.md:4", done.stdout)

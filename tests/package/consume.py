@@ -78,7 +78,7 @@ def refuse_rdma_core(program):
 
 
 def check_placement(program, said, with_hwloc):
-    """The library puts memory on a NUMA node by hwloc, or says what it was built without."""
+    """The library puts memory on a NUMA node by hwloc, or reports that it was built without hwloc."""
     linked_to_it = any(name.startswith("libhwloc") for name in needed(program))
     if linked_to_it != with_hwloc:
         raise Failed(f"{program} is {'not ' if with_hwloc else ''}linked to libhwloc")

@@ -18,6 +18,6 @@ int main() {
   const auto placed = verbena::buffer_pool::create(
       pd, {.placement = verbena::numa_placement::on_node(0, verbena::numa_binding::preferred)});
   std::fprintf(stderr, "placement: %s\n", placed ? "done" : placed.error().message().c_str());
-  // By default soft0 is no EFA; asking it needs no libefa.
+  // By default soft0 is not an EFA. is_efa() does not need libefa.
   return verbena::efa::is_efa(context) ? 1 : 0;
 }

@@ -190,7 +190,7 @@ def main():
     parser.add_argument("rest", nargs="*")
     options = parser.parse_args()
     if options.user == "root" and os.geteuid() != 0:
-        print("NOT RUN: this half wants to be root")
+        print("NOT RUN: these tests need root")
         sys.exit(NOT_RUN)
     with tempfile.TemporaryDirectory(prefix="verbena-programs-") as folder:
         # A copy, because the other user may lack access to the build folder.

@@ -31,7 +31,7 @@ SOURCES_TO_OPEN = 8  # they are alike; linkchecker follows them all
 SOUGHT = "post_send"
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
              "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
-             # A page that asked for anything but the site would get an error, which the console shows.
+             # A request to another host fails, and the console shows the error.
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 # Sizes of the page, of its text, and pictures that did not load.
 MEASURE = """
@@ -106,7 +106,7 @@ class Test:
 
         try:
             wait.until(hits)
-        except Exception:  # Selenium's timeout says nothing of what was sought
+        except Exception:  # the text of Selenium's timeout does not name the searched word
             self.say(f"the search does not find {SOUGHT} in the reference")
             self.picture("search")
             return

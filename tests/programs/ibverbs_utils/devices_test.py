@@ -30,7 +30,7 @@ SUBNET = {
     "phys_state": "LINK_UP (5)", "subnet_timeout": "18",
 }
 # Injected event of the device, and the resulting output of ibv_asyncwatch.
-HAPPENINGS = [
+EVENTS = [
     ("port 1 down", "IBV_EVENT_PORT_ERR (10)", 1), ("port 1 up", "IBV_EVENT_PORT_ACTIVE (9)", 1),
     ("gid-change", "IBV_EVENT_GID_CHANGE (18)", 1), ("lid-change 9", "IBV_EVENT_LID_CHANGE (11)", 1),
     ("pkey-change", "IBV_EVENT_PKEY_CHANGE (12)", 1), ("sm-change", "IBV_EVENT_SM_CHANGE (13)", 1),
@@ -109,13 +109,13 @@ class Devices(foreign.Case):
         gids = re.findall(r"^\s*GID\[\s*\d+\]:\s+([0-9a-f:]+)", port, flags=re.MULTILINE)
         self.assertEqual(gids, [f"fe80:0000:0000:0000:{fields(device)['node_guid']}"], done)
 
-    def test_asyncwatch_tells_what_happens(self):
+    def test_asyncwatch_prints_each_event(self):
         helper = foreign.Setting.libraries / "tests" / "libinject_event.so"
-        commands = ";".join(command for command, _, _ in HAPPENINGS)
+        commands = ";".join(command for command, _, _ in EVENTS)
         with foreign.Setting.also(preload=[helper], PROVOKE=commands):
             done = foreign.run("ibv_asyncwatch", "-d", "soft0")
         told = re.findall(r"event_type (\w+ \(\d+\)), port (\d+)", done.output)
-        self.assertEqual(told, [(kind, str(port)) for _, kind, port in HAPPENINGS], done)
+        self.assertEqual(told, [(kind, str(port)) for _, kind, port in EVENTS], done)
 
 
 if __name__ == "__main__":

@@ -95,10 +95,10 @@ class Connecting(foreign.Case):
             self.assertRegex(end.output, re.compile("^return status 0$", re.MULTILINE))
             self.assertNotRegex(end.output, re.compile("fail|error|unexpected|invalid", re.IGNORECASE))
 
-    def check_ucmatose(self, both, client_alone):
+    def check_ucmatose(self, both, client_only):
         with connections.port() as port:
             words = ("ucmatose", "-p", port, *both)
-            ends = connections.server_and_client(port, words, (*words, "-s", HERE, *client_alone))
+            ends = connections.server_and_client(port, words, (*words, "-s", HERE, *client_only))
         self.check_quiet_end(*ends)
         self.assertIn("disconnected", ends[0].output)
         for end in ends:
@@ -163,7 +163,7 @@ class Connecting(foreign.Case):
             self.assertEqual(done.output.count("verbena: "), 1, done)
             self.assertIn("Operation not supported", done.output)
 
-    def test_what_the_device_lacks_is_refused(self):
+    def test_unsupported_calls_are_refused(self):
         for words, said in ((("rdma_xclient", "-c", "x"), "rdma_create_ep: Operation not supported"),):
             done = foreign.run(*words)
             self.assertNotEqual(done.status, 0, done)

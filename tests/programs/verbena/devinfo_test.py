@@ -100,10 +100,10 @@ class Json(harness.Case):
 
 
 class Comparison(harness.Case):
-    def test_every_line_of_ibv_devinfo_says_the_same_on_soft0(self):
+    def test_every_line_of_ibv_devinfo_agrees_on_soft0(self):
         self.assertEqual(compare_devinfo.differences(document("soft0")["devices"][0], theirs()), [])
 
-    def test_reads_what_only_other_devices_make_it_print(self):
+    def test_lines_printed_only_for_other_devices_are_parsed(self):
         ours = document("soft0")["devices"][0]
         lines = theirs().splitlines(keepends=True)
         at = next(i for i, line in enumerate(lines) if line.startswith("\tdevice_cap_flags:"))
@@ -173,7 +173,7 @@ class Table(harness.Case):
                      r"      index  gid +type +netdev$", r"      \d+ +::ffff:127\.0\.0\.1 +RoCE v2  lo$"):
             self.assertRegex(self.table, rf"(?m){line}")
 
-    def test_shows_one_port_or_says_that_it_is_not_there(self):
+    def test_shows_one_port_or_reports_that_it_does_not_exist(self):
         self.assertEqual(len(document("soft0", "--port", "1")["devices"][0]["ports"]), 1)
         self.assert_refused(harness.verbena("devinfo", "soft0", "--port", "2"), 1,
                             "soft0: port 2 does not exist: the device has 1 port", "verbena devinfo")
@@ -207,7 +207,7 @@ class Absence(harness.Case):
         for words in (("devinfo", "--port", "x"), ("devinfo", "a", "b"), ("nonesuch",), ()):
             self.assert_refused(harness.verbena(*words), 2, "--help", "verbena")
 
-    def test_full_disk_is_told(self):
+    def test_full_disk_is_reported(self):
         with open("/dev/full", "wb") as full:
             done = harness.verbena("devinfo", stdout=full)
         self.assertEqual(done.returncode, 1)
@@ -215,7 +215,7 @@ class Absence(harness.Case):
 
 
 class Help(harness.Case):
-    def test_fits_80_columns_and_tells_the_exit_status(self):
+    def test_fits_80_columns_and_states_the_exit_status(self):
         for words in ((), ("devinfo",), ("run",)):
             done = harness.verbena(*words, "--help")
             self.assert_ended(done)

@@ -57,7 +57,7 @@ class Case(harness.Case):
 
 
 class Here(Case):
-    def test_soft0_works_and_the_status_says_so(self):
+    def test_working_soft0_ends_with_status_0(self):
         report = self.doctor()
         self.assertEqual(report["usable"], {"device": "soft0", "port": 1, "kind": "soft"})
         self.assertEqual(self.finding(report, "message")["meaning"], "the message arrived")
@@ -69,7 +69,7 @@ class Here(Case):
             self.assertIn("is required", self.doctor("--require", kind, status=1)["verdict"])
         self.doctor("--require", "any")
 
-    def test_nothing_works_when_everything_is_hidden(self):
+    def test_without_any_device_the_status_is_1(self):
         report = self.doctor(status=1, env=HIDDEN)
         self.assertIsNone(report["usable"])
         self.assertIn("VERBENA_LIBIBVERBS names this file", self.finding(report, "libibverbs")["meaning"])
@@ -110,7 +110,7 @@ class Trees(Case):
         self.assertEqual((found["severity"], found["subject"]), ("problem", "mlx5_0"))
         self.assertEqual(found["commands"], ["sudo chmod 666 /dev/infiniband/uverbs0"])
 
-    def test_device_that_a_container_was_not_given(self):
+    def test_device_that_is_not_passed_to_the_container(self):
         root = self.tree(sys__class__infiniband__mlx5_0__node_guid="", run__systemd__container="lxc\n",
                          sys__class__infiniband_verbs__uverbs0__ibdev="mlx5_0\n")
         report = self.doctor("--root", root)
@@ -122,7 +122,7 @@ class Trees(Case):
         root = self.tree(**{folder + "vendor": "0x15b3\n", folder + "class": "0x020000\n"})
         self.assertEqual(self.finding(self.doctor("--root", root), "module")["commands"], ["sudo modprobe mlx5_ib"])
 
-    def test_control_group_that_allows_no_more(self):
+    def test_control_group_with_exhausted_limit(self):
         root = self.tree(proc__self__cgroup="0::/x\n")
         group = root / "sys/fs/cgroup/x"
         group.mkdir(parents=True)
@@ -151,12 +151,12 @@ class Peer(Case):
 
 
 class Form(Case):
-    def test_text_fits_80_columns_in_every_place(self):
+    def test_text_fits_80_columns(self):
         for words, env in (((), {}), ((), HIDDEN), (("--root", self.tree()), {}),
                            (("--endpoint", ENDPOINT.format("c0000201")), {})):
             self.assert_narrow(harness.text(harness.verbena("doctor", *words, env=env).stdout))
 
-    def test_text_says_what_the_json_says(self):
+    def test_text_and_json_have_the_same_findings(self):
         text = " ".join(harness.text(harness.verbena("doctor").stdout).split())
         report = self.doctor()
         for each in report["findings"]:
@@ -184,7 +184,7 @@ class Form(Case):
         for words in (("--require", "magic"), ("--root", "/nonexistent"), ("more",)):
             self.assert_refused(harness.verbena("doctor", *words), 2, "--help", "verbena")
 
-    def test_help_fits_80_columns_and_tells_the_exit_status(self):
+    def test_help_fits_80_columns_and_states_the_exit_status(self):
         done = harness.verbena("doctor", "--help")
         self.assert_ended(done)
         self.assert_narrow(harness.text(done.stdout))

@@ -34,7 +34,7 @@ class Installation(harness.Case):
             self.assertIn("soft0", harness.text(done.stdout))
             self.assertRegex(harness.text(done.stderr), rf"LD_PRELOAD={self.prefix}/lib")
 
-    def test_tells_its_version(self):
+    def test_prints_its_version(self):
         self.assertRegex(harness.text(self.tool("--version").stdout), r"\Averbena \d+\.\d+\.\d+\n\Z")
 
 

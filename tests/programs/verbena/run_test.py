@@ -214,7 +214,7 @@ class Choice(harness.Case):
         self.assert_sees_soft0(done)
         self.assert_way(done, "drop-in", "it is a script for /bin/sh")
 
-    def test_is_what_the_user_says(self):
+    def test_option_selects_the_method(self):
         linked = self.compile("linked", LINKED, "-libverbs")
         done = run("-v", "--dropin", "--", linked)
         self.assert_sees_soft0(done)
@@ -240,7 +240,7 @@ class Choice(harness.Case):
         loader.unlink()
         self.assertIn("does not list its libraries", way(run("-v", program))[1])
 
-    def test_tells_what_is_done_only_if_asked(self):
+    def test_prints_its_steps_only_with_verbose(self):
         self.assertEqual(run("--", "true").stderr, b"")
         said = harness.text(run("-v", "--", "true", env={"VERBENA_SOFTDEV": "on"}).stderr)
         for line in ("program: ", f"LD_PRELOAD={DROPIN}", "VERBENA_SOFTDEV=on"):
@@ -265,14 +265,14 @@ class RefusalOfFiles(harness.Case):
         path.write_bytes(image)
         return path
 
-    def test_of_what_is_not_there(self):
+    def test_of_missing_programs(self):
         self.assert_refused(run("--", "no-such-program"), 127, "no such program in PATH")
         self.assert_refused(run("--", "./no-such-program"), 127, "no such file")
         self.assert_refused(run("--", "/bin/sh/x"), 127, "no such file")
         self.assert_refused(run("--", ""), 127, "empty")
         self.assert_refused(run("--", "sh", env={"PATH": str(self.work)}), 127, "no such program in PATH")
 
-    def test_of_what_cannot_be_executed(self):
+    def test_of_programs_that_cannot_be_executed(self):
         self.assert_refused(run("--", self.script("plain", "#!/bin/sh\n", 0o644)), 126, "not executable")
         self.assert_refused(run("--", self.work), 126, "directory")
         self.assert_refused(run("--", "plain", env={"PATH": str(self.work)}), 126, "not executable")
@@ -348,7 +348,7 @@ class RefusalOfFiles(harness.Case):
 
 
 class Refusal(harness.Case):
-    def test_looks_further_in_path_as_shells_do(self):
+    def test_continues_the_search_in_path_as_shells_do(self):
         self.script("sh", "", 0o644)
         done = run("--", "sh", "-c", "exit 5", env={"PATH": f"{self.work}:{os.environ['PATH']}"})
         self.assert_ended(done, 5)

@@ -26,7 +26,7 @@ class CompileTime(unittest.TestCase):
         self.assertEqual(one.verdict, Verdict.SHOWN)
         self.assertEqual(one.numbers["lines_ratio"], 3)
 
-    def test_unsteady_peer_gives_no_result(self):
+    def test_unsteady_peer_has_no_result(self):
         one = compile_time.figure("verbena.hpp", "s", outcome(1.0, 0.3, times=6), 1, 1)
         self.assertEqual(one.verdict, Verdict.NO_RESULT)
 

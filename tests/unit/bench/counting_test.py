@@ -75,7 +75,7 @@ class Callgrind(unittest.TestCase):
     def test_code_inlined_from_another_file_belongs_to_the_function(self):
         self.assertEqual(callgrind.parse(PROFILE)["case_write_1"].self_cost, 40)
 
-    def test_what_others_spend_counts_as_own(self):
+    def test_cost_of_foreign_callees_counts_as_own(self):
         cost = overhead.costs(callgrind.parse(WITH_ALLOCATION), calls=2)["write_1"]
         self.assertEqual((cost.own, cost.foreign_callees), (70, ("malloc",)))
 

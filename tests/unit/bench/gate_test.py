@@ -48,16 +48,16 @@ class Verdicts(unittest.TestCase):
 
 
 class Gate(unittest.TestCase):
-    def test_passes_what_is_within_or_has_no_limit(self):
+    def test_figures_within_or_without_a_limit_pass(self):
         self.assertEqual(gate([figure(1.0), figure(9.0, None)]), 0)
 
-    def test_refuses_what_is_beyond(self):
+    def test_figure_beyond_its_limit_fails(self):
         self.assertEqual(gate([figure(1.0), figure(3.0)]), 1)
 
-    def test_refuses_no_result(self):
+    def test_figure_without_a_result_fails(self):
         self.assertEqual(gate([figure(1.0), figure(None, None)]), 1)
 
-    def test_refuses_an_empty_table(self):
+    def test_empty_table_fails(self):
         self.assertEqual(gate([]), 1)
 
 
@@ -105,7 +105,7 @@ class Program(unittest.TestCase):
         self.assertTrue(document["command"].startswith("./dev bench made_up --json"))
         self.assertEqual(document["versions"], {"compiler": "none"})
 
-    def test_gate_on_what_compilers_make_asks_each_that_is_installed(self):
+    def test_gate_on_compiled_code_measures_each_installed_compiler(self):
         def measure(options):
             ratio = {"gcc": 1.0, "clang": 3.0}[options.compiler]
             return [figure(ratio)]

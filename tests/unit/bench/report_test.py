@@ -23,7 +23,7 @@ class Table(unittest.TestCase):
         first = report.table(figures()).splitlines()[0].split()
         self.assertEqual(first, ["figure", "value", "goal", "limit", "peer"])
 
-    def test_marks_what_is_beyond_its_limit_and_what_has_no_result(self):
+    def test_marks_figures_beyond_their_limit_and_without_a_result(self):
         lines = report.table(figures()).splitlines()
         self.assertEqual([line[0] for line in lines[2:5]], [" ", "!", "?"])
         self.assertIn("no result", lines[4])

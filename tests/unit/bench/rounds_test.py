@@ -18,7 +18,7 @@ class Keep(unittest.TestCase):
         self.assertEqual((result.total, len(result.kept)), (12, 8))
         self.assertTrue(all(one.peer == 100 for one in result.kept))
 
-    def test_our_own_deviation_drops_nothing(self):
+    def test_own_deviation_drops_no_round(self):
         rounds = [Round(100, ours) for ours in (10, 10, 10, 10, 1000, 10, 10)]
         self.assertEqual(len(keep(rounds).kept), 7)
 
@@ -35,7 +35,7 @@ class Keep(unittest.TestCase):
     def test_no_round_is_no_result(self):
         self.assertFalse(keep([]).has_result)
 
-    def test_a_peer_that_measured_nothing_is_no_result(self):
+    def test_peer_with_zero_times_is_no_result(self):
         self.assertFalse(keep(rounds_with([0.0] * 9)).has_result)
 
     def test_ratio_is_the_median_of_the_rounds_own_ratios(self):
@@ -59,7 +59,7 @@ class Interleave(unittest.TestCase):
 
         return {"peer": peer, "ours": ours}
 
-    def test_takes_turns_and_alternates_who_is_first(self):
+    def test_programs_run_in_turn_and_alternate_the_first(self):
         log = []
         interleave(self.programs([5.0] * 9, log), "ours", rounds=9)
         self.assertEqual(log[:8], ["peer", "ours", "ours", "peer"] * 2)
@@ -75,13 +75,13 @@ class Interleave(unittest.TestCase):
         samples = interleave(self.programs(unsteady, log), "ours", rounds=9)
         self.assertEqual(len(samples["peer"]), 10)
 
-    def test_gives_up_at_the_most_rounds(self):
+    def test_stops_at_the_maximum_of_rounds(self):
         samples = interleave(self.programs([2.0**i for i in range(99)], []), "ours", 9, most=12)
         result = outcome(samples, "peer", "ours")
         self.assertEqual(result.total, 12)
         self.assertFalse(result.has_result)
 
-    def test_each_peer_has_rounds_of_its_own(self):
+    def test_each_peer_has_separate_rounds(self):
         steady = {"calm": lambda: 3.0, "ours": lambda: 6.0}
         noise = iter([2.0**i for i in range(99)])
         samples = interleave(steady | {"noisy": lambda: next(noise)}, "ours", 9, most=11)

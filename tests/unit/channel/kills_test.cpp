@@ -19,9 +19,9 @@
 #include <utility>
 
 #include "tests/unit/campaign_seed.hpp"
+#include "tests/unit/channel/killed_process.hpp"
 #include "tests/unit/channel/message_traffic.hpp"
 #include "tests/unit/channel/mixed_traffic.hpp"
-#include "tests/unit/channel/victim_process.hpp"
 
 namespace verbena::test {
 namespace {
@@ -38,11 +38,12 @@ std::set<std::string> shared_memory_of_the_library() {
 // Both types of channels: how the surviving side connects and uses one, and its state afterwards.
 struct operations {
   static constexpr const char* name = "operations";
-  using side = met;
+  using side = channel_side;
   using traffic = mixed_traffic;
   using failure = operation_result;
 
-  static void expect_given_back(met& between, mixed_traffic& used, const operation_result& failed) {
+  static void expect_given_back(channel_side& between, mixed_traffic& used,
+                                const operation_result& failed) {
     EXPECT_NE(failed.end(), operation_end::success);
     EXPECT_NE(failed.end(), operation_end::refused) << failed.error().message();
     EXPECT_GT(between.over.describe(failed).message().size(), 40U);
@@ -61,11 +62,11 @@ struct operations {
 
 struct messages {
   static constexpr const char* name = "messages";
-  using side = met_for_messages;
+  using side = message_channel_side;
   using traffic = message_traffic;
   using failure = message_failure;
 
-  static void expect_given_back(met_for_messages& between, message_traffic& used,
+  static void expect_given_back(message_channel_side& between, message_traffic& used,
                                 const message_failure& failed) {
     EXPECT_TRUE(failed.done.has_value()) << static_cast<int>(failed.part);
     EXPECT_GT(between.over.describe().message().size(), 40U);
@@ -83,13 +84,13 @@ struct messages {
   }
 };
 
-std::string text_of(meeting_way way, meeting_side side) {
-  return std::string(way == meeting_way::stream ? "by a stream" : "by the manager") +
-         (side == meeting_side::asks ? ", which asks" : ", which answers");
+std::string text_of(connect_method way, connect_side side) {
+  return std::string(way == connect_method::stream ? "by a stream" : "by the manager") +
+         (side == connect_side::active ? ", active side" : ", passive side");
 }
 
-constexpr std::array ways{meeting_way::stream, meeting_way::manager};
-constexpr std::array sides{meeting_side::asks, meeting_side::answers};
+constexpr std::array ways{connect_method::stream, connect_method::manager};
+constexpr std::array sides{connect_side::active, connect_side::passive};
 
 // Uses the channel until it fails.
 template <class Kind>
@@ -97,25 +98,25 @@ void expect_failure(typename Kind::side& between, typename Kind::traffic& used) 
   std::optional<typename Kind::failure> failed;
   const auto bound = deadline::after(20s);
   while (!failed && !bound.expired()) failed = used.step();
-  ASSERT_TRUE(failed) << "the survivor has not noticed";
+  ASSERT_TRUE(failed) << "the surviving side reported no failure";
   Kind::expect_given_back(between, used, *failed);
 }
 
 // Kills the peer after a number of operations.
 template <class Kind>
-void kill_in_traffic(meeting_way way, meeting_side side, std::uint32_t seed) {
+void kill_in_traffic(connect_method way, connect_side side, std::uint32_t seed) {
   std::mt19937 random(seed);
-  std::optional<meeting_place> place;
-  if (side == meeting_side::asks) place.emplace(way);
-  victim peer(Kind::name, way, side, place ? place->port() : std::uint16_t{0}, tracing::no);
+  std::optional<side_listener> place;
+  if (side == connect_side::active) place.emplace(way);
+  killed_process peer(Kind::name, way, side, place ? place->port() : std::uint16_t{0}, tracing::no);
   const auto until = deadline::after(20s);
   auto between = place ? place->accept<typename Kind::side>(until, until)
-                       : ask<typename Kind::side>(way, peer.port().value(), until);
+                       : connect_to<typename Kind::side>(way, peer.port().value(), until);
   ASSERT_TRUE(between) << between.error().message();
   typename Kind::traffic used(*between, random());
   for (auto left = random() % 300; left > 0; --left) {
     const auto failed = used.step();
-    ASSERT_FALSE(failed) << "before it was killed";
+    ASSERT_FALSE(failed) << "before the peer was killed";
   }
   peer.kill();
   expect_failure<Kind>(*between, used);
@@ -123,14 +124,15 @@ void kill_in_traffic(meeting_way way, meeting_side side, std::uint32_t seed) {
 
 // The result of the side whose peer is killed while they connect.
 template <class Kind>
-void survive(meeting_way way, meeting_place* place, const victim& peer,
+void survive(connect_method way, side_listener* place, const killed_process& peer,
              const std::atomic<bool>& killed) {
   using side = typename Kind::side;
   const auto meet = [&]() -> result<side> {
     if (place == nullptr) {
       const auto port = peer.port();
-      if (!port) return error::unavailable(0, "victim", {}, "it did not come so far as to listen");
-      return ask<side>(way, *port, deadline::after(3s));
+      if (!port)
+        return error::unavailable(0, "killed_process", {}, "the process exited before it listened");
+      return connect_to<side>(way, *port, deadline::after(3s));
     }
     // The peer connects before it is killed, or not at all.
     for (;;) {
@@ -152,10 +154,11 @@ void survive(meeting_way way, meeting_place* place, const victim& peer,
 
 // Kills the peer after `steps` system calls of connecting; returns the number of executed calls.
 template <class Kind>
-int kill_after(int steps, meeting_way way, meeting_side side) {
-  std::optional<meeting_place> place;
-  if (side == meeting_side::asks) place.emplace(way);
-  victim peer(Kind::name, way, side, place ? place->port() : std::uint16_t{0}, tracing::yes);
+int kill_after(int steps, connect_method way, connect_side side) {
+  std::optional<side_listener> place;
+  if (side == connect_side::active) place.emplace(way);
+  killed_process peer(Kind::name, way, side, place ? place->port() : std::uint16_t{0},
+                      tracing::yes);
   if (!peer.begin()) {
     ADD_FAILURE() << "the peer cannot be traced";
     return 0;

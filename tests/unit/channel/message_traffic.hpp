@@ -10,15 +10,15 @@
 #include <random>
 #include <utility>
 
+#include "tests/unit/channel/channel_side.hpp"
 #include "tests/unit/channel/known_messages.hpp"
-#include "tests/unit/channel/meeting.hpp"
 
 namespace verbena::test {
 
 /// Both sides wait only for short times, so neither waits without a limit.
 class message_traffic {
  public:
-  message_traffic(met_for_messages& between, std::uint32_t seed)
+  message_traffic(message_channel_side& between, std::uint32_t seed)
       : over_(between.over), random_(seed) {}
 
   /// Sends and receives some messages; returns the failure of the channel, if any.

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/channel/meeting.hpp"
+#include "tests/unit/channel/channel_side.hpp"
 
 namespace verbena::test {
 
 /// Each side posts receives before it sends, so that neither waits without a limit.
 class mixed_traffic {
  public:
-  mixed_traffic(met& between, std::uint32_t seed) : between_(between), random_(seed) {}
+  mixed_traffic(channel_side& between, std::uint32_t seed) : between_(between), random_(seed) {}
 
   /// The time limit of one operation.
   static deadline bound() { return deadline::after(std::chrono::seconds(5)); }
@@ -100,7 +100,7 @@ class mixed_traffic {
     return failure(*outcome.body());
   }
 
-  met& between_;
+  channel_side& between_;
   std::mt19937 random_;
   std::vector<pending_operation> receives_;
   std::vector<pending_operation> sends_;

@@ -140,10 +140,10 @@ class scope_run {
   }
 
   void expect_error(const error& why) const {
-    const bool tells_body = why.message().find("the body's own") != std::string::npos;
-    const bool tells_deadline = why.message().find("an abort_at passed") != std::string::npos;
-    EXPECT_EQ(tells_body, trial_.out == way_out::error) << text_of(trial_) << why.message();
-    EXPECT_EQ(tells_deadline, has_unmatched()) << text_of(trial_) << why.message();
+    const bool names_body = why.message().find("the body's own") != std::string::npos;
+    const bool names_deadline = why.message().find("an abort_at passed") != std::string::npos;
+    EXPECT_EQ(names_body, trial_.out == way_out::error) << text_of(trial_) << why.message();
+    EXPECT_EQ(names_deadline, has_unmatched()) << text_of(trial_) << why.message();
   }
 
   void collecting() {

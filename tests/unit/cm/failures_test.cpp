@@ -85,7 +85,7 @@ TEST_F(cm_failures, failed_calls_name_call_errno_and_cause) {
   wrapped.fail_call(0, 0);
 }
 
-TEST_F(cm_failures, failure_at_any_step_leaks_nothing) {
+TEST_F(cm_failures, failure_at_any_step_leaks_no_object) {
   failing_provider wrapped(from());
   const auto with = &wrapped.get();
   const bringup::address to{.host = here().host(), .port = 1};

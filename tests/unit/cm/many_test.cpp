@@ -31,7 +31,7 @@ void disconnect_both(end& active, end& passive) {
   EXPECT_TRUE(active.link.wait_disconnected(test_deadline()).value());
 }
 
-TEST_F(many_connections, repeated_connections_leak_nothing) {
+TEST_F(many_connections, repeated_connections_leak_no_object) {
   const int count = test::campaign_size(150, 10'000);
   const int settled = count / 3;
   auto listener = open();

@@ -269,9 +269,9 @@ TEST_F(sessions, only_signaled_requests_complete) {
   const auto done = active.wait(sending, 2, test_deadline()).value();
   EXPECT_EQ(done.at(0).id(), 2U);
   EXPECT_EQ(done.at(1).id(), 4U);
-  const auto nothing_else = active.wait(sending, 1, deadline::after(0ms));
-  ASSERT_FALSE(nothing_else);
-  EXPECT_EQ(nothing_else.error().kind(), error_kind::timed_out);
+  const auto second_wait = active.wait(sending, 1, deadline::after(0ms));
+  ASSERT_FALSE(second_wait);
+  EXPECT_EQ(second_wait.error().kind(), error_kind::timed_out);
 }
 
 TEST_F(sessions, access_beyond_a_remote_buffer_is_rejected) {

@@ -152,10 +152,10 @@ TEST_F(transports, missing_sink_access_is_named_in_the_error) {
                                                   ", not remote_read"),
             std::string::npos)
       << without_access.error().message();
-  const auto local_alone = check_read_sink(device, access::local_write);
-  EXPECT_EQ(local_alone.has_value(), !is_iwarp);
+  const auto with_local_write_only = check_read_sink(device, access::local_write);
+  EXPECT_EQ(with_local_write_only.has_value(), !is_iwarp);
   if (is_iwarp) {
-    EXPECT_NE(local_alone.error().message().find("the response to a read is a write"),
+    EXPECT_NE(with_local_write_only.error().message().find("the response to a read is a write"),
               std::string::npos);
   }
 

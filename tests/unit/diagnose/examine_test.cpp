@@ -138,7 +138,7 @@ TEST(examine, iwarp_port_is_addressed_by_ip_and_not_tested) {
 }
 
 TEST(examine, small_interface_mtu_is_reported_with_the_command) {
-  // The loopback interface is the one that every machine has; its index is asked of the kernel.
+  // Every machine has the loopback interface, index 1. Its name comes from the kernel.
   auto local = entry(0, "192.0.2.7");
   local.interface_index = 1;
   const std::string name = local.interface_name().value();

@@ -121,7 +121,7 @@ TEST_F(srd_creation, device_without_extended_interface_is_rejected) {
 }
 
 // Makes each call fail in turn: the error names the call, and no object leaks.
-TEST_F(srd_creation, failure_of_any_call_leaks_nothing) {
+TEST_F(srd_creation, failure_of_any_call_leaks_no_object) {
   const auto path = [](const provider& from) -> result<queue_pair<efa::srd>> {
     VERBENA_TRY(const auto context, open_soft(from));
     VERBENA_TRY(const auto domain, context.allocate_pd());

@@ -222,7 +222,7 @@ TEST(buffer_pool, options_out_of_range_are_refused) {
   expect_error(buffer_pool::create(pd, {.access = access::remote_write}), "need local_write");
 }
 
-TEST(buffer_pool, refused_creation_leaves_nothing) {
+TEST(buffer_pool, refused_creation_leaks_no_memory) {
   counting_provider counting(*soft_provider().value());
   failing_provider failing(counting.get());
   const log_catcher log;

@@ -16,7 +16,7 @@ using cannot = verb<"free_int", failure::cannot_fail, void(int*)>;
 
 int twice(int value) { return 2 * value; }
 
-TEST(verb, knows_its_name_and_calls_its_function) {
+TEST(verb, has_its_name_and_calls_its_function) {
   returns_errno member;
   EXPECT_EQ(member.name(), "positive");
   member.set(&twice);

@@ -113,7 +113,7 @@ TYPED_TEST(overfull_batch, of_receives_posts_nothing_and_the_next_batch_complete
   this->pair.a().queue.post_send({.signaled = true}, this->memory.slice(0, 64)).value();
   const auto done = take(this->pair.b().receives, 1).at(0);
   EXPECT_TRUE(done.ok()) << to_string(done);
-  EXPECT_EQ(done.id(), 100U) << "a refused receive took the message";
+  EXPECT_EQ(done.id(), 100U) << "a refused receive received the message";
   EXPECT_TRUE(std::ranges::equal(this->memory.bytes().subspan(1024, 64), pattern(64, 2)));
   take(this->pair.a().sends, 1);
   this->pair.b().queue.modify(queue_pair_attributes().set_state(queue_pair_state::reset)).value();
@@ -184,12 +184,12 @@ TEST(overfull, batch_of_shared_receives_posts_nothing_and_the_next_batch_complet
   const auto done = take(cq, 2);
   for (std::size_t i = 0; i < done.size(); ++i) {
     EXPECT_TRUE(done[i].ok()) << to_string(done[i]);
-    EXPECT_EQ(done[i].id(), 100 + i) << "a refused receive took the message";
+    EXPECT_EQ(done[i].id(), 100 + i) << "a refused receive received the message";
   }
   EXPECT_TRUE(std::ranges::equal(memory.bytes().subspan(1024 + 64, 64), pattern(64, 4)));
 }
 
-// The provider is told to discard the requests, once, and before the next batch.
+// The requests are discarded by one call of ibv_wr_abort(), before the next batch.
 TEST(overfull, batch_of_extended_queue_is_aborted_when_it_is_destroyed) {
   test::recording_queue queue;
   queue.native()->qp_base.qp_num = 0x11;

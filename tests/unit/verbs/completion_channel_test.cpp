@@ -171,7 +171,7 @@ TEST_F(channels, queue_wait_loses_no_completion) {
   }
 }
 
-TEST_F(channels, arm_drain_wait_loses_nothing) {
+TEST_F(channels, arm_drain_wait_loses_no_completion) {
   const auto sends = device.create_cq(64).value();
   const auto receives = device.create_cq(64, {.channel = channel}).value();
   auto queue = connected(sends, receives);

@@ -65,7 +65,7 @@ TEST(event_loop, completion_event_wakes_epoll) {
     }
   }
   EXPECT_EQ(woken, 3);
-  EXPECT_NE(::fcntl(channel.fd(), F_GETFD), -1) << "the descriptor stays the channel's";
+  EXPECT_NE(::fcntl(channel.fd(), F_GETFD), -1) << "the channel still owns the descriptor";
 }
 
 // Cause: the transition to SQD with drained_notification.

@@ -175,7 +175,7 @@ TEST_F(lazy, creation_passes_flags_and_its_error_names_them) {
   EXPECT_EQ(asked.flags,
             std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN});
   EXPECT_FALSE(opened.create_extended_cq(4));
-  EXPECT_EQ(asked.comp_mask, 0U) << "old providers see no mask that they do not know";
+  EXPECT_EQ(asked.comp_mask, 0U) << "the mask has bits that old providers do not support";
 }
 
 TEST_F(lazy, times_are_on_the_device_clock_and_the_wall_clock) {

@@ -16,14 +16,14 @@ namespace verbena::test {
 inline constexpr std::size_t page = 4096;
 
 /// Returns whether userfaultfd(2) is available to this process.
-inline bool kernel_tells() {
-  static const bool tells = [] {
+inline bool userfaultfd_is_available() {
+  static const bool available = [] {
     constexpr int user_mode_only = 1;
     const auto fd = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | user_mode_only));
     if (fd >= 0) close(fd);
     return fd >= 0;
   }();
-  return tells;
+  return available;
 }
 
 /// Pages of the program.

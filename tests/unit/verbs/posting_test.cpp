@@ -42,7 +42,7 @@ class posting : public ::testing::Test {
   completion sent() { return take(pair.a().sends, 1).at(0); }
   completion received() { return take(pair.b().receives, 1).at(0); }
 
-  bool nothing_more() {
+  bool send_cq_is_empty() {
     std::array<completion, 1> room;
     return pair.a().sends.poll(room).value().empty();
   }
@@ -249,7 +249,7 @@ TYPED_TEST(posting, batch_completes_in_order_and_only_signaled_requests_are_repo
     EXPECT_EQ(done.at(i).id(), i * 5);
   }
   EXPECT_TRUE(this->equal(this->target, 0, this->source.bytes().first(16 * 64)));
-  EXPECT_TRUE(this->nothing_more());
+  EXPECT_TRUE(this->send_cq_is_empty());
 }
 
 TYPED_TEST(posting, destroyed_batch_posts_nothing_and_closes) {
@@ -263,7 +263,7 @@ TYPED_TEST(posting, destroyed_batch_posts_nothing_and_closes) {
       })
       .value();
   EXPECT_EQ(this->sent().id(), 2U);
-  EXPECT_TRUE(this->nothing_more());
+  EXPECT_TRUE(this->send_cq_is_empty());
 }
 
 TYPED_TEST(posting, fenced_send_has_the_bytes_of_the_earlier_read) {

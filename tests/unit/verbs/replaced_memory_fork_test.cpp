@@ -20,7 +20,7 @@ using detail::flights::watched_memory;
 class replaced_memory_fork : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!kernel_tells()) GTEST_SKIP() << "no userfaultfd(2) for this process";
+    if (!userfaultfd_is_available()) GTEST_SKIP() << "no userfaultfd(2) for this process";
   }
 };
 

@@ -78,7 +78,7 @@ std::string lines(int found, int earlier) {
 class replaced_memory_death : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!kernel_tells()) GTEST_SKIP() << "no userfaultfd(2) for this process";
+    if (!userfaultfd_is_available()) GTEST_SKIP() << "no userfaultfd(2) for this process";
   }
   const std::string rule =
       "the memory of a request was unmapped or replaced after its registration: ";
@@ -245,7 +245,7 @@ TEST_F(replaced_memory_death, open_to_peers_while_others_use_its_addresses_is_lo
     const auto region = pair.pd().register_memory(memory.all(), open).value();
     memory.withdraw(0);
   }
-  EXPECT_EQ(to.said(), "") << "peers have no rights, or nobody used the addresses again";
+  EXPECT_EQ(to.said(), "") << "peers have no access, or the addresses were not used again";
 }
 
 // Valid changes are not reported.

@@ -106,7 +106,7 @@ TEST(teardown, parents_exist_until_last_child_is_destroyed) {
   counting_provider counting(*soft_provider().value());
   everything objects(counting.get());
   for (const int which : {0, 1, 2, 3, 4, 5}) objects.drop(which);
-  EXPECT_FALSE(counting.is_live("ibv_reg_mr")) << "nobody needs the region";
+  EXPECT_FALSE(counting.is_live("ibv_reg_mr")) << "no object refers to the region";
   for (const char* needed : {"ibv_open_device", "ibv_alloc_pd", "ibv_create_comp_channel",
                              "ibv_create_cq", "ibv_create_cq_ex", "ibv_create_qp"})
     EXPECT_TRUE(counting.is_live(needed)) << needed;

@@ -17,7 +17,7 @@ struct artefacts {
   std::string connecting_dropin;  ///< librdmacm.so.1, in the same folder
 };
 
-/// Finds the libraries beside this program (../lib, or where they are installed);
+/// Finds the libraries relative to this program: in ../lib, or in the installation folder.
 /// VERBENA_RUN_LIBRARIES overrides the folder. Refuses if a library that `chosen` needs is missing,
 /// or if LD_PRELOAD cannot contain its path.
 [[nodiscard]] outcome<artefacts> find_artefacts(way chosen);

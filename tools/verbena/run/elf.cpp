@@ -73,7 +73,7 @@ elf_facts read_elf(std::span<const std::byte> image) {
     if (!loader) return {.kind = elf_kind::damaged, .loader = {}};
     return {.kind = elf_kind::dynamic, .loader = *std::move(loader)};
   }
-  return {.kind = elf_kind::static_alone, .loader = {}};
+  return {.kind = elf_kind::statically_linked, .loader = {}};
 }
 
 }  // namespace verbena::tool

@@ -12,9 +12,9 @@ namespace verbena::tool {
 /// The kind of an executable.
 enum class elf_kind : std::uint8_t {
   not_elf,
-  damaged,       ///< has an ELF magic but invalid headers
-  foreign,       ///< for another processor or word size
-  static_alone,  ///< statically linked: no library can be preloaded
+  damaged,            ///< has an ELF magic but invalid headers
+  foreign,            ///< for another processor or word size
+  statically_linked,  ///< statically linked: no library can be preloaded
   dynamic,
 };
 

@@ -153,7 +153,7 @@ outcome<program> check_elf(program found, std::string_view beginning) {
   switch (facts.kind) {
     case elf_kind::dynamic:
       break;
-    case elf_kind::static_alone:
+    case elf_kind::statically_linked:
       return cannot_execute(path,
                             "the program is statically linked, so no library can be preloaded: "
                             "link it dynamically to use soft0");

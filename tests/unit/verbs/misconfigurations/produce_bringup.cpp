@@ -36,7 +36,7 @@ error endpoint_of_newer_version() { return damaged(0, 9); }
 error endpoint_with_bad_mtu() { return damaged(2, 77); }
 error endpoint_with_bad_number() { return damaged(4, 0xff); }
 
-error nobody_listens() { return connecting({.host = "127.0.0.1", .port = free_port()}); }
+error no_listener() { return connecting({.host = "127.0.0.1", .port = free_port()}); }
 error address_in_use() {
   const auto first = peers::listen();
   return error_of(bringup::listener::open({.host = "127.0.0.1", .port = first.port()}));

@@ -56,8 +56,8 @@ error registering_with(int code, access_flags access) {
 }  // namespace
 
 error no_memory_to_register() { return error_of(domain().register_memory({}, {})); }
-error nothing_to_allocate() { return error_of(domain().allocate(0, {})); }
-error remote_write_alone() {
+error empty_allocation() { return error_of(domain().allocate(0, {})); }
+error remote_write_without_local_write() {
   std::array<std::byte, 64> memory{};
   return error_of(domain().register_memory(memory, access::remote_write));
 }

@@ -19,38 +19,39 @@
 
 namespace verbena::test {
 
-enum class meeting_way : std::uint8_t { stream, manager };
-enum class meeting_side : std::uint8_t { asks, answers };
+enum class connect_method : std::uint8_t { stream, manager };
+enum class connect_side : std::uint8_t { active, passive };
 
 /// One side of a channel, and the remote region of the other side.
-struct met {
+struct channel_side {
   protection_domain pd;
   buffer_pool pool;
   memory_region region;
   channel over;
   remote_region theirs;
 
-  static result<met> by_stream(bringup::stream with, deadline until);
-  static result<met> by_asking(cm::connector& peer, deadline until);
-  static result<met> by_answering(cm::connection_request request, deadline until);
+  static result<channel_side> connect_by_stream(bringup::stream with, deadline until);
+  static result<channel_side> connect_by_manager(cm::connector& peer, deadline until);
+  static result<channel_side> accept_by_manager(cm::connection_request request, deadline until);
 };
 
 /// One side of a message channel with small windows, so that credits run out, and its pool.
-struct met_for_messages {
+struct message_channel_side {
   protection_domain pd;
   buffer_pool pool;
   message_channel over;
 
-  static result<met_for_messages> by_stream(bringup::stream with, deadline until);
-  static result<met_for_messages> by_asking(cm::connector& peer, deadline until);
-  static result<met_for_messages> by_answering(cm::connection_request request, deadline until);
+  static result<message_channel_side> connect_by_stream(bringup::stream with, deadline until);
+  static result<message_channel_side> connect_by_manager(cm::connector& peer, deadline until);
+  static result<message_channel_side> accept_by_manager(cm::connection_request request,
+                                                        deadline until);
 };
 
 /// The listener of the passive side. It exists before the active side has its address.
-class meeting_place {
+class side_listener {
  public:
-  explicit meeting_place(meeting_way way) {
-    if (way == meeting_way::stream) {
+  explicit side_listener(connect_method way) {
+    if (way == connect_method::stream) {
       stream_.emplace(bringup::listener::open({.host = "127.0.0.1"}).value());
     } else {
       manager_.emplace();
@@ -58,15 +59,15 @@ class meeting_place {
     }
   }
   [[nodiscard]] std::uint16_t port() const { return stream_ ? stream_->port() : listener_->port(); }
-  /// Accepts the next peer before the deadline and connects. `Met` is one of the two side types.
-  template <class Met>
-  [[nodiscard]] result<Met> accept(deadline comes, deadline connected) {
+  /// Accepts the next peer before the deadline and connects. `Side` is one of the two side types.
+  template <class Side>
+  [[nodiscard]] result<Side> accept(deadline until, deadline connected) {
     if (stream_) {
-      VERBENA_TRY(auto with, stream_->accept(comes));
-      return Met::by_stream(std::move(with), connected);
+      VERBENA_TRY(auto with, stream_->accept(until));
+      return Side::connect_by_stream(std::move(with), connected);
     }
-    VERBENA_TRY(auto request, listener_->accept(comes));
-    return Met::by_answering(std::move(request), connected);
+    VERBENA_TRY(auto request, listener_->accept(until));
+    return Side::accept_by_manager(std::move(request), connected);
   }
 
  private:
@@ -76,15 +77,15 @@ class meeting_place {
 };
 
 /// Connects to the passive side at `port`.
-template <class Met>
-result<Met> ask(meeting_way way, std::uint16_t port, deadline until) {
-  if (way == meeting_way::stream) {
+template <class Side>
+result<Side> connect_to(connect_method way, std::uint16_t port, deadline until) {
+  if (way == connect_method::stream) {
     VERBENA_TRY(auto with, bringup::stream::connect({.host = "127.0.0.1", .port = port}, until));
-    return Met::by_stream(std::move(with), until);
+    return Side::connect_by_stream(std::move(with), until);
   }
   const tested_manager manager;
   VERBENA_TRY(auto peer, manager.resolve(port, until));
-  return Met::by_asking(peer, until);
+  return Side::connect_by_manager(peer, until);
 }
 
 namespace detail {
@@ -103,12 +104,12 @@ inline result<own_objects> make_objects(const context& of) {
   return own_objects{std::move(pd), std::move(pool), std::move(region)};
 }
 
-inline channel_options options_of_meeting() {
+inline channel_options options_of_side() {
   return {.queues = {.max_send_wr = 16, .max_recv_wr = 16},
           .access = access::remote_read | access::remote_write | access::remote_atomic};
 }
 
-inline met assemble(own_objects own, channel over, const remote_region& theirs) {
+inline channel_side assemble(own_objects own, channel over, const remote_region& theirs) {
   return {std::move(own.pd), std::move(own.pool), std::move(own.region), std::move(over), theirs};
 }
 
@@ -131,30 +132,32 @@ struct prepared_for_messages {
 
 }  // namespace detail
 
-inline result<met> met::by_stream(bringup::stream with, deadline until) {
+inline result<channel_side> channel_side::connect_by_stream(bringup::stream with, deadline until) {
   VERBENA_TRY(auto own, detail::make_objects(open_tested()));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_side()));
   VERBENA_TRY(auto over, std::move(prepared).connect(with, until));
-  VERBENA_TRY(const auto said, with.exchange(own.region.remote().encode(), until));
-  VERBENA_TRY(const auto theirs, remote_region::decode(said));
+  VERBENA_TRY(const auto received, with.exchange(own.region.remote().encode(), until));
+  VERBENA_TRY(const auto theirs, remote_region::decode(received));
   return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-inline result<met> met::by_asking(cm::connector& peer, deadline until) {
+inline result<channel_side> channel_side::connect_by_manager(cm::connector& peer, deadline until) {
   VERBENA_TRY(const auto device, peer.context());
   VERBENA_TRY(auto own, detail::make_objects(device));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_side()));
   const auto mine = own.region.remote().encode();
   VERBENA_TRY(auto over, std::move(prepared).connect(peer, {.private_data = mine}, until));
-  const auto said = over.connection()->peer_private_data();
-  VERBENA_TRY(const auto theirs, remote_region::decode(said.first(remote_region::encoded_size)));
+  const auto received = over.connection()->peer_private_data();
+  VERBENA_TRY(const auto theirs,
+              remote_region::decode(received.first(remote_region::encoded_size)));
   return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-inline result<met> met::by_answering(cm::connection_request request, deadline until) {
+inline result<channel_side> channel_side::accept_by_manager(cm::connection_request request,
+                                                            deadline until) {
   VERBENA_TRY(const auto device, request.context());
   VERBENA_TRY(auto own, detail::make_objects(device));
-  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_meeting()));
+  VERBENA_TRY(auto prepared, own.pd.create_channel(detail::options_of_side()));
   VERBENA_TRY(const auto theirs,
               remote_region::decode(request.private_data().first(remote_region::encoded_size)));
   const auto mine = own.region.remote().encode();
@@ -163,25 +166,27 @@ inline result<met> met::by_answering(cm::connection_request request, deadline un
   return detail::assemble(std::move(own), std::move(over), theirs);
 }
 
-inline result<met_for_messages> met_for_messages::by_stream(bringup::stream with, deadline until) {
+inline result<message_channel_side> message_channel_side::connect_by_stream(bringup::stream with,
+                                                                            deadline until) {
   VERBENA_TRY(auto own, detail::prepared_for_messages::make(open_tested()));
   VERBENA_TRY(auto over, std::move(own.prepared).connect(with, until));
-  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
+  return message_channel_side{std::move(own.pd), std::move(own.pool), std::move(over)};
 }
 
-inline result<met_for_messages> met_for_messages::by_asking(cm::connector& peer, deadline until) {
+inline result<message_channel_side> message_channel_side::connect_by_manager(cm::connector& peer,
+                                                                             deadline until) {
   VERBENA_TRY(const auto device, peer.context());
   VERBENA_TRY(auto own, detail::prepared_for_messages::make(device));
   VERBENA_TRY(auto over, std::move(own.prepared).connect(peer, until));
-  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
+  return message_channel_side{std::move(own.pd), std::move(own.pool), std::move(over)};
 }
 
-inline result<met_for_messages> met_for_messages::by_answering(cm::connection_request request,
-                                                               deadline until) {
+inline result<message_channel_side> message_channel_side::accept_by_manager(
+    cm::connection_request request, deadline until) {
   VERBENA_TRY(const auto device, request.context());
   VERBENA_TRY(auto own, detail::prepared_for_messages::make(device));
   VERBENA_TRY(auto over, std::move(own.prepared).accept(std::move(request), until));
-  return met_for_messages{std::move(own.pd), std::move(own.pool), std::move(over)};
+  return message_channel_side{std::move(own.pd), std::move(own.pool), std::move(over)};
 }
 
 }  // namespace verbena::test

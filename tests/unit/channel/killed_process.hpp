@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Starts a process of `victim.cpp`, stops it at its system calls, and kills it.
+// Starts a process of `killed_process.cpp`, stops it at its system calls, and kills it.
 #pragma once
 
 #include <fcntl.h>
@@ -13,27 +13,28 @@
 #include <optional>
 #include <string>
 
-#include "tests/unit/channel/meeting.hpp"
+#include "tests/unit/channel/channel_side.hpp"
 #include "verbena/base/fd.hpp"
 
 namespace verbena::test {
 
 enum class tracing : std::uint8_t { no, yes };
 
-/// A process of `victim.cpp`. Only the thread that created the object can trace it.
-class victim {
+/// A process of `killed_process.cpp`. Only the thread that created the object can trace it.
+class killed_process {
  public:
   /// `use` is operations or messages.
-  victim(const char* use, meeting_way way, meeting_side side, std::uint16_t port, tracing traced) {
+  killed_process(const char* use, connect_method way, connect_side side, std::uint16_t port,
+                 tracing traced) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
-    said_.reset(ends[0]);
+    output_.reset(ends[0]);
     const unique_fd theirs(ends[1]);
     const std::string number = std::to_string(port);
-    const std::array<const char*, 7> words{VERBENA_CHANNEL_VICTIM,
+    const std::array<const char*, 7> words{VERBENA_CHANNEL_KILLED_PROCESS,
                                            use,
-                                           way == meeting_way::stream ? "stream" : "manager",
-                                           side == meeting_side::asks ? "asks" : "answers",
+                                           way == connect_method::stream ? "stream" : "manager",
+                                           side == connect_side::active ? "active" : "passive",
                                            number.c_str(),
                                            traced == tracing::yes ? "stopping" : nullptr,
                                            nullptr};
@@ -44,14 +45,14 @@ class victim {
     ::execv(words[0], const_cast<char* const*>(words.data()));
     ::_exit(99);
   }
-  victim(const victim&) = delete;
-  victim& operator=(const victim&) = delete;
-  ~victim() { kill(); }
+  killed_process(const killed_process&) = delete;
+  killed_process& operator=(const killed_process&) = delete;
+  ~killed_process() { kill(); }
 
   /// Returns the port of its listener, or `nullopt` if it has exited. May be called on any thread.
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     std::string text;
-    for (char each = 0; ::read(said_.get(), &each, 1) == 1;) {
+    for (char each = 0; ::read(output_.get(), &each, 1) == 1;) {
       if (each == '\n') return static_cast<std::uint16_t>(std::stoi(text));
       text += each;
     }
@@ -97,7 +98,7 @@ class victim {
   }
 
   pid_t pid_ = 0;
-  unique_fd said_;
+  unique_fd output_;
 };
 
 }  // namespace verbena::test

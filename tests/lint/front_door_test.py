@@ -20,13 +20,17 @@ def dev(*words):
 
 
 class FrontDoor(LintCase):
-    def test_every_command_has_help(self):
-        for command in ("demo", "test", "bench", "zoo", "docs", "lint", "fmt"):
+    def assert_help(self, done):
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 80], [])
+
+    def test_every_command_has_help_of_at_most_80_columns(self):
+        for command in ("demo", "test", "bench", "zoo", "parity", "docs", "lint", "fmt", "vm"):
             with self.subTest(command):
                 done = dev(command, "--help")
-                self.assertEqual(done.returncode, 0)
+                self.assert_help(done)
                 self.assertTrue(done.stdout.startswith(f"usage: ./dev {command}"), done.stdout)
-        self.assertEqual(dev("--help").returncode, 0)
+        self.assert_help(dev("--help"))
 
     def test_unknown_words_are_refused(self):
         for words in (("nonsense",), (), ("lint", "--nonsense"), ("lint", "--only", "nonsense"), ("fmt", "--nonsense"), ("docs", "--nonsense")):

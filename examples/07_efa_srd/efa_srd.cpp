@@ -29,7 +29,7 @@ namespace bringup = verbena::bringup;
 constexpr verbena::queue_key key(0x1234);  // the Q_Key of both sides
 constexpr std::uint32_t written = 7;       // immediate data of the write
 
-verbena::deadline soon() { return verbena::deadline::after(std::chrono::seconds(20)); }
+verbena::deadline time_limit() { return verbena::deadline::after(std::chrono::seconds(20)); }
 
 // The address of a side, and its memory for remote access.
 struct introduction {
@@ -81,7 +81,7 @@ struct side {
   // Waits for the next completion. Completions may have another order than the requests.
   [[nodiscard]] verbena::completion wait() const {
     std::array<verbena::completion, 1> room;
-    static_cast<void>(cq.wait(room, soon()).value());
+    static_cast<void>(cq.wait(room, time_limit()).value());
     if (!room[0].ok()) throw std::runtime_error(qp.describe(room[0]).message());
     return room[0];
   }
@@ -94,9 +94,9 @@ bool serve(bringup::listener& listener) {
   me.qp.post_receive({}, me.memory.slice(0, 64)).value();
   me.qp.post_receive({}, me.memory.slice(64, 64)).value();
   // [/receive]
-  auto stream = listener.accept(soon()).value();
+  auto stream = listener.accept(time_limit()).value();
   const auto client =
-      introduction::decode(stream.exchange(me.introduce().encode(), soon()).value());
+      introduction::decode(stream.exchange(me.introduce().encode(), time_limit()).value());
 
   bool message = false;
   bool write = false;
@@ -115,16 +115,16 @@ bool serve(bringup::listener& listener) {
   batch.send({}, me.memory.slice(2048, 6), way.destination(client.endpoint.queue_pair, key));
   batch.submit().value();
   static_cast<void>(me.wait());
-  stream.exchange({}, soon()).value();  // the client reads until it sends this
+  stream.exchange({}, time_limit()).value();  // the client reads until it sends this
   return message && write;
 }
 
 bool ask(std::uint16_t port) {
   side me;
   me.qp.post_receive({.id = 9}, me.memory.slice(0, 64)).value();
-  auto stream = bringup::stream::connect({.host = "127.0.0.1", .port = port}, soon()).value();
+  auto stream = bringup::stream::connect({.host = "127.0.0.1", .port = port}, time_limit()).value();
   const auto server =
-      introduction::decode(stream.exchange(me.introduce().encode(), soon()).value());
+      introduction::decode(stream.exchange(me.introduce().encode(), time_limit()).value());
   me.put(1024, "hello");
   me.put(1100, "written");
 
@@ -157,7 +157,7 @@ bool ask(std::uint16_t port) {
     else
       read = true;
   }
-  stream.exchange({}, soon()).value();
+  stream.exchange({}, time_limit()).value();
   return me.has(0, "answer") && me.has(2048, "written");
 }
 

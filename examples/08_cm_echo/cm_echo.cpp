@@ -34,7 +34,7 @@ namespace cm = verbena::cm;
 constexpr int clients = 3;
 constexpr std::size_t room = 64;
 
-verbena::deadline soon() { return verbena::deadline::after(60s); }
+verbena::deadline time_limit() { return verbena::deadline::after(60s); }
 
 // An accepted client. The attributes of its queue pair come from the identifier.
 struct accepted_client {
@@ -152,11 +152,11 @@ class server {
 // Connects, sends a word, and returns the reply.
 std::string ask(const std::string& address, std::uint16_t port, std::string_view word) {
   // [connect]
-  auto peer = cm::connector::resolve({.host = address, .port = port}, soon()).value();
+  auto peer = cm::connector::resolve({.host = address, .port = port}, time_limit()).value();
   const auto device = peer.context().value();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
-  auto link = peer.connect(peer.create_qp(pd, cq, cq).value(), {}, soon()).value();
+  auto link = peer.connect(peer.create_qp(pd, cq, cq).value(), {}, time_limit()).value();
   // [/connect]
   const auto memory = pd.allocate(2 * room, verbena::access::local_write).value();
   std::ranges::copy(std::as_bytes(std::span(word)), memory.bytes().begin());
@@ -165,7 +165,7 @@ std::string ask(const std::string& address, std::uint16_t port, std::string_view
   batch.send({.signaled = true}, memory.slice(0, word.size()));
   batch.submit().value();
   std::array<verbena::completion, 2> found;
-  const auto until = soon();
+  const auto until = time_limit();
   for (std::size_t pending = 2; pending > 0;)
     for (const auto& done : cq.wait(found, until).value()) {
       done.result().value();

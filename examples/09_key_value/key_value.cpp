@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace cm = verbena::cm;
 
-verbena::deadline soon() { return verbena::deadline::after(60s); }
+verbena::deadline time_limit() { return verbena::deadline::after(60s); }
 
 // Texts are filled up with zeros. A bucket has room for the keys of one place, and is one read.
 struct entry {
@@ -68,7 +68,7 @@ class server {
 
   // Lets one client in, and waits until it is gone. Nothing happens here while it gets.
   void serve_one() {
-    auto request = listener_.accept(soon()).value();
+    auto request = listener_.accept(time_limit()).value();
     const auto device = request.context().value();
     const auto pd = device.allocate_pd().value();
     const auto cq = device.create_cq(1).value();
@@ -79,10 +79,11 @@ class server {
     auto queue = request.create_qp(pd, cq, cq, {.access = verbena::access::remote_read});
     const auto where = table.remote().encode();
     auto link = std::move(request)
-                    .accept(std::move(queue).value(), {.private_data = where}, soon())
+                    .accept(std::move(queue).value(), {.private_data = where}, time_limit())
                     .value();
     // [/advertise]
-    if (!link.wait_disconnected(soon()).value()) throw std::runtime_error("the client hangs");
+    if (!link.wait_disconnected(time_limit()).value())
+      throw std::runtime_error("the client did not disconnect in time");
   }
 
  private:
@@ -102,11 +103,11 @@ verbena::remote_region table_in(std::span<const std::byte> answer) {
 class client {
  public:
   client(const std::string& address, std::uint16_t port)
-      : peer_(cm::connector::resolve({.host = address, .port = port}, soon()).value()),
+      : peer_(cm::connector::resolve({.host = address, .port = port}, time_limit()).value()),
         pd_(peer_.context().value().allocate_pd().value()),
         cq_(pd_.context().create_cq(1).value()),
         sink_(pd_.allocate(sizeof(bucket), verbena::read_sink_access(pd_.context())).value()),
-        link_(peer_.connect(peer_.create_qp(pd_, cq_, cq_).value(), {}, soon()).value()),
+        link_(peer_.connect(peer_.create_qp(pd_, cq_, cq_).value(), {}, time_limit()).value()),
         table_(table_in(link_.peer_private_data())) {}
 
   [[nodiscard]] std::optional<std::string> get(std::string_view key) {
@@ -127,7 +128,7 @@ class client {
  private:
   void wait() {
     std::array<verbena::completion, 1> done;
-    cq_.wait(done, soon()).value().front().result().value();
+    cq_.wait(done, time_limit()).value().front().result().value();
   }
 
   cm::connector peer_;

@@ -26,8 +26,9 @@ TEST(blocking_channel, send_is_received_on_another_thread) {
   auto outbox = pair.memory(100, 7);
   auto inbox = pair.memory(200);
   operation_result received;
-  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(patiently())); });
-  const auto sent = pair.a().send(source(outbox), abort_at(patiently()), {.immediate = 0x12345678});
+  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(long_deadline())); });
+  const auto sent =
+      pair.a().send(source(outbox), abort_at(long_deadline()), {.immediate = 0x12345678});
   peer.join();
   ASSERT_TRUE(sent) << sent.error().message();
   ASSERT_TRUE(received) << received.error().message();
@@ -49,10 +50,10 @@ TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   auto theirs = pair.memory(64, 2);
   std::vector<sink> into;
   for (std::size_t i = 0; i < most; ++i) into.emplace_back(mine, i * 4, 4);
-  ASSERT_TRUE(pair.a().read(into, theirs.remote(), abort_at(patiently())));
+  ASSERT_TRUE(pair.a().read(into, theirs.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(mine.bytes().first(most * 4), 2));
   into.emplace_back(mine, 32, 4);
-  const auto refused = pair.a().read(into, theirs.remote(), abort_at(patiently()));
+  const auto refused = pair.a().read(into, theirs.remote(), abort_at(long_deadline()));
   EXPECT_EQ(refused.refusal(), refusal::too_many_slices);
   EXPECT_TRUE(all_are(mine.bytes().subspan(32), 1));
 }
@@ -62,13 +63,13 @@ TEST(blocking_channel, scattered_write_and_read_transfer_all_slices) {
   auto mine = pair.memory(64, 1);
   auto theirs = pair.memory(64, 2);
   const std::array pieces{source(mine, 0, 8), source(mine, 16, 8)};
-  ASSERT_TRUE(pair.a().write(pieces, theirs.remote(), abort_at(patiently())));
+  ASSERT_TRUE(pair.a().write(pieces, theirs.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(theirs.bytes().first(16), 1));
   EXPECT_TRUE(all_are(theirs.bytes().subspan(16), 2));
   std::vector<sink> into;
   into.emplace_back(mine, 32, 4);
   into.emplace_back(mine, 40, 4);
-  const auto read = pair.a().read(into, theirs.remote().slice(12), abort_at(patiently()));
+  const auto read = pair.a().read(into, theirs.remote().slice(12), abort_at(long_deadline()));
   ASSERT_TRUE(read) << read.error().message();
   EXPECT_EQ(read.byte_length(), 8U);
   EXPECT_TRUE(all_are(mine.bytes().subspan(32, 4), 1));
@@ -79,12 +80,12 @@ TEST(blocking_channel, inline_data_and_empty_messages_arrive) {
   channel_pair pair;
   auto theirs = pair.memory(64);
   const std::array bytes{std::byte{9}, std::byte{9}};
-  ASSERT_TRUE(pair.a().write(inline_data(bytes), theirs.remote(), abort_at(patiently())));
+  ASSERT_TRUE(pair.a().write(inline_data(bytes), theirs.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(theirs.bytes().first(2), 9));
   auto inbox = pair.memory(8);
   operation_result received;
-  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(patiently())); });
-  ASSERT_TRUE(pair.a().send({}, abort_at(patiently())));
+  std::thread peer([&] { received = pair.b().receive(sink(inbox), abort_at(long_deadline())); });
+  ASSERT_TRUE(pair.a().send({}, abort_at(long_deadline())));
   peer.join();
   EXPECT_EQ(received.byte_length(), 0U);
 }
@@ -93,10 +94,10 @@ TEST(blocking_channel, atomics_change_remote_word_and_return_old_value) {
   channel_pair pair;
   auto target = pair.memory(8);
   auto before = pair.memory(8);
-  ASSERT_TRUE(pair.a().fetch_and_add(sink(before), target.remote(), 5, abort_at(patiently())));
+  ASSERT_TRUE(pair.a().fetch_and_add(sink(before), target.remote(), 5, abort_at(long_deadline())));
   EXPECT_EQ(number_in(before), 0U);
   ASSERT_TRUE(pair.a().compare_and_swap(sink(before), target.remote(),
-                                        {.expected = 5, .desired = 42}, abort_at(patiently())));
+                                        {.expected = 5, .desired = 42}, abort_at(long_deadline())));
   EXPECT_EQ(number_in(before), 5U);
   EXPECT_EQ(number_in(target), 42U);
 }
@@ -116,20 +117,20 @@ TEST(blocking_channel, invalid_operations_are_refused_before_posting) {
         << outcome.error().message();
   };
   auto& a = pair.a();
-  refused(a.send(source(foreign), abort_at(patiently())), refusal::foreign_domain, EINVAL);
-  refused(a.receive(sink(foreign), abort_at(patiently())), refusal::foreign_domain, EINVAL);
+  refused(a.send(source(foreign), abort_at(long_deadline())), refusal::foreign_domain, EINVAL);
+  refused(a.receive(sink(foreign), abort_at(long_deadline())), refusal::foreign_domain, EINVAL);
   const std::vector<source> many(5, source(mine, 0, 1));
-  refused(a.send(many, abort_at(patiently())), refusal::too_many_slices, EINVAL);
-  refused(a.write(source(mine), theirs.remote(), abort_at(patiently())), refusal::remote_bounds,
+  refused(a.send(many, abort_at(long_deadline())), refusal::too_many_slices, EINVAL);
+  refused(a.write(source(mine), theirs.remote(), abort_at(long_deadline())), refusal::remote_bounds,
           EINVAL);
-  refused(a.read(sink(mine), theirs.remote(), abort_at(patiently())), refusal::remote_bounds,
+  refused(a.read(sink(mine), theirs.remote(), abort_at(long_deadline())), refusal::remote_bounds,
           EINVAL);
-  refused(a.fetch_and_add(sink(mine, 0, 8), theirs.remote().slice(4), 1, abort_at(patiently())),
+  refused(a.fetch_and_add(sink(mine, 0, 8), theirs.remote().slice(4), 1, abort_at(long_deadline())),
           refusal::atomic_shape, EINVAL);
-  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, abort_at(patiently())),
+  refused(a.fetch_and_add(sink(mine, 0, 4), theirs.remote(), 1, abort_at(long_deadline())),
           refusal::atomic_shape, EINVAL);
   // The connection still works.
-  EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), abort_at(patiently())));
+  EXPECT_TRUE(a.write(source(mine, 0, 16), theirs.remote(), abort_at(long_deadline())));
 }
 
 TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
@@ -143,14 +144,14 @@ TEST(blocking_channel, passed_abort_at_ends_connection_and_returns_memory) {
   EXPECT_EQ(pair.a().in_flight(), 0U);
   // Later posts find the channel in the error state.
   auto outbox = pair.memory(8);
-  EXPECT_EQ(pair.a().send(source(outbox), abort_at(patiently())).end(), operation_end::failed);
+  EXPECT_EQ(pair.a().send(source(outbox), abort_at(long_deadline())).end(), operation_end::failed);
 }
 
 TEST(blocking_channel, failed_completion_is_returned_with_all_fields) {
   channel_pair pair;
   auto mine = pair.memory(8);
   auto region = pair.pd().allocate(8, access::local_write).value();  // no remote access
-  const auto written = pair.a().write(source(mine), region.remote(), abort_at(patiently()));
+  const auto written = pair.a().write(source(mine), region.remote(), abort_at(long_deadline()));
   EXPECT_EQ(written.end(), operation_end::failed);
   ASSERT_NE(written.completion(), nullptr);
   EXPECT_EQ(written.completion()->status(), completion_status::remote_access_error);
@@ -169,7 +170,7 @@ TEST(blocking_channel, channel_connected_to_itself_works) {
   auto target = pd.allocate(8, access::local_write | access::remote_write).value();
   auto from = pd.allocate(8, access::local_write).value();
   from.bytes()[0] = std::byte{3};
-  ASSERT_TRUE(alone.write(source(from), target.remote(), abort_at(patiently())));
+  ASSERT_TRUE(alone.write(source(from), target.remote(), abort_at(long_deadline())));
   EXPECT_EQ(target.bytes()[0], std::byte{3});
 }
 

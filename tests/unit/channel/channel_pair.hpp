@@ -27,7 +27,7 @@ inline constexpr access_flags all_access =
     access::local_write | access::remote_read | access::remote_write | access::remote_atomic;
 
 /// A deadline that passes only if a test hangs.
-inline deadline patiently() { return deadline::after(20s); }
+inline deadline long_deadline() { return deadline::after(20s); }
 
 /// Two connected channels of one context, with all access flags. Connected by a handshake, or on
 /// iWARP by the connection manager.

@@ -139,16 +139,16 @@ TEST(completion_hub, channels_share_a_hub_and_reserve_entries) {
   // A poll of one channel delivers the completions of both.
   auto receive = b.post_receive(std::move(*pool.take(1)));
   auto send = a.post_send(std::move(*pool.take(1)), {.length = 8});
-  ASSERT_NE(send.wait(patiently()), nullptr);
-  ASSERT_NE(receive.wait(patiently()), nullptr);
+  ASSERT_NE(send.wait(long_deadline()), nullptr);
+  ASSERT_NE(receive.wait(long_deadline()), nullptr);
   // A blocking call also delivers the completions of the other channel.
   auto target = pd.allocate(8, access::local_write | access::remote_write).value();
   auto write_of_b = b.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
   auto write_of_a = a.post_write(std::move(*pool.take(1)), target.remote(), {.length = 8});
   // Completions of different queue pairs have no order.
-  const auto until = patiently();
+  const auto until = long_deadline();
   do {
-    ASSERT_TRUE(a.write(source(target), target.remote(), abort_at(patiently())));
+    ASSERT_TRUE(a.write(source(target), target.remote(), abort_at(long_deadline())));
   } while (b.in_flight() != 0 && !until.expired());
   EXPECT_EQ(b.in_flight(), 0U);
   EXPECT_TRUE(*write_of_b.poll());
@@ -168,7 +168,7 @@ TEST(completion_hub, channels_share_a_hub_and_reserve_entries) {
 TEST(channel, is_made_on_one_thread_and_used_on_another) {
   auto pair = std::async(std::launch::async, [] { return std::make_unique<channel_pair>(); }).get();
   auto memory = pair->memory(8);
-  EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), abort_at(patiently())));
+  EXPECT_TRUE(pair->a().write(source(memory), memory.remote(), abort_at(long_deadline())));
 }
 
 // Polls of the device fail while this object exists.
@@ -196,7 +196,7 @@ TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {
     operation_result received;
     {
       const broken_polls broken(pair.context());
-      received = pair.a().receive(sink(inbox), abort_at(patiently()));
+      received = pair.a().receive(sink(inbox), abort_at(long_deadline()));
     }
     EXPECT_EQ(received.end(), operation_end::lost);
     EXPECT_EQ(received.code(), EIO);
@@ -204,7 +204,7 @@ TEST(channel, failed_polls_destroy_the_queue_pair_before_memory_is_returned) {
     ASSERT_NE(pending.poll(), nullptr);
     EXPECT_EQ(pending.poll()->end(), operation_end::lost);
     EXPECT_FALSE(pending.take_buffer().empty());
-    EXPECT_EQ(pair.a().receive(sink(inbox), abort_at(patiently())).refusal(),
+    EXPECT_EQ(pair.a().receive(sink(inbox), abort_at(long_deadline())).refusal(),
               refusal::not_connected);
     expect_error(pair.a().query(), "has no queue pair");
   }
@@ -215,7 +215,7 @@ TEST(channel, connects_over_a_stream) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
   auto context = open_tested();
   auto pd = context.allocate_pd().value();
-  const auto until = patiently();
+  const auto until = long_deadline();
   std::thread answering([&] {
     auto peer = listening.accept(until).value();
     auto b = pd.create_channel().value().connect(peer, until).value();

@@ -46,10 +46,10 @@ class managed_channel : public ::testing::Test {
   [[nodiscard]] connected_channels connect(channel_preparation asking = {},
                                            channel_preparation answering = {}) {
     auto asked = std::async(std::launch::async, [&] {
-      return prepare().connect(peer_, both_may_send, patiently(), asking);
+      return prepare().connect(peer_, both_may_send, long_deadline(), asking);
     });
-    auto answered = prepare().accept(listener_.accept(patiently()).value(), both_may_send,
-                                     patiently(), answering);
+    auto answered = prepare().accept(listener_.accept(long_deadline()).value(), both_may_send,
+                                     long_deadline(), answering);
     return {asked.get().value(), std::move(answered).value()};
   }
 
@@ -57,8 +57,8 @@ class managed_channel : public ::testing::Test {
   [[nodiscard]] operation_result break_between_messages(connected_channels& ends,
                                                         pending_operation& receive) const {
     auto done = ends.asking.post_send(memory(), {.length = 10});
-    EXPECT_TRUE(*done.wait(patiently()));
-    EXPECT_NE(receive.wait(patiently()), nullptr);
+    EXPECT_TRUE(*done.wait(long_deadline()));
+    EXPECT_NE(receive.wait(long_deadline()), nullptr);
     auto stuck = ends.asking.post_send(memory(), {.length = 10});
     ends.asking.flush();
     return *stuck.poll();
@@ -79,10 +79,10 @@ class managed_channel : public ::testing::Test {
                                                                 channel_preparation answering) {
     auto again = manager_.find(listener_.port());
     auto asked = std::async(std::launch::async, [&] {
-      return ends.asking.reconnect(again, both_may_send, patiently(), asking);
+      return ends.asking.reconnect(again, both_may_send, long_deadline(), asking);
     });
-    auto answered = ends.answering.accept_reconnect(listener_.accept(patiently()).value(),
-                                                    both_may_send, patiently(), answering);
+    auto answered = ends.answering.accept_reconnect(listener_.accept(long_deadline()).value(),
+                                                    both_may_send, long_deadline(), answering);
     return {asked.get().value(), answered.value()};
   }
 
@@ -98,10 +98,10 @@ TEST_F(managed_channel, receives_are_posted_before_the_peer_can_send) {
   std::optional<pending_operation> second;
   auto [a, b] = connect(receives_into(first), receives_into(second));
   EXPECT_EQ(a.in_flight(), 1U);
-  ASSERT_TRUE(*b.post_send(memory(), {.length = 10}).wait(patiently()));
-  ASSERT_TRUE(*a.post_send(memory(), {.length = 20}).wait(patiently()));
-  ASSERT_NE(first->wait(patiently()), nullptr);
-  ASSERT_NE(second->wait(patiently()), nullptr);
+  ASSERT_TRUE(*b.post_send(memory(), {.length = 10}).wait(long_deadline()));
+  ASSERT_TRUE(*a.post_send(memory(), {.length = 20}).wait(long_deadline()));
+  ASSERT_NE(first->wait(long_deadline()), nullptr);
+  ASSERT_NE(second->wait(long_deadline()), nullptr);
   EXPECT_EQ(first->poll()->byte_length(), 10U);
   EXPECT_EQ(second->poll()->byte_length(), 20U);
   ASSERT_NE(a.connection(), nullptr);
@@ -116,7 +116,7 @@ TEST_F(managed_channel, disconnect_of_the_peer_is_reported) {
   {
     const channel gone = std::move(ends.answering);
   }
-  EXPECT_TRUE(ends.asking.connection()->wait_disconnected(patiently()).value());
+  EXPECT_TRUE(ends.asking.connection()->wait_disconnected(long_deadline()).value());
   ends.asking.flush();
   ASSERT_NE(receive->poll(), nullptr);
   EXPECT_EQ(receive->poll()->completion()->status(), completion_status::flushed);
@@ -132,10 +132,10 @@ TEST_F(managed_channel, failed_connection_returns_posted_buffers) {
     return error::invalid_argument("test", {}, "not today");
   };
   auto asked = std::async(std::launch::async, [&] {
-    return prepare().connect(peer_, both_may_send, patiently(), fails);
+    return prepare().connect(peer_, both_may_send, long_deadline(), fails);
   });
   auto answered =
-      prepare().accept(listener_.accept(patiently()).value(), both_may_send, patiently());
+      prepare().accept(listener_.accept(long_deadline()).value(), both_may_send, long_deadline());
   expect_error(asked.get(), "not today");
   EXPECT_FALSE(answered.has_value());
   ASSERT_TRUE(kept);
@@ -148,9 +148,9 @@ TEST_F(managed_channel, failed_connection_returns_posted_buffers) {
 
 TEST_F(managed_channel, destroyed_request_rejects_the_channel) {
   auto asked =
-      std::async(std::launch::async, [&] { return prepare().connect(peer_, {}, patiently()); });
+      std::async(std::launch::async, [&] { return prepare().connect(peer_, {}, long_deadline()); });
   {
-    auto dropped = listener_.accept(patiently()).value();
+    auto dropped = listener_.accept(long_deadline()).value();
   }
   const auto refused = asked.get();
   ASSERT_FALSE(refused);
@@ -170,10 +170,10 @@ TEST_F(managed_channel, reconnect_reports_the_messages_that_arrived) {
   EXPECT_EQ(answering.received_by_peer(), 0U);
   EXPECT_EQ(asking.reconcile(second_message), settled(second_message));
   EXPECT_EQ(ends.asking.failure(), nullptr);
-  ASSERT_TRUE(*ends.asking.post_send(memory(), {.length = 30}).wait(patiently()));
-  ASSERT_TRUE(*ends.answering.post_send(memory(), {.length = 40}).wait(patiently()));
-  ASSERT_NE(first->wait(patiently()), nullptr);
-  ASSERT_NE(second->wait(patiently()), nullptr);
+  ASSERT_TRUE(*ends.asking.post_send(memory(), {.length = 30}).wait(long_deadline()));
+  ASSERT_TRUE(*ends.answering.post_send(memory(), {.length = 40}).wait(long_deadline()));
+  ASSERT_NE(first->wait(long_deadline()), nullptr);
+  ASSERT_NE(second->wait(long_deadline()), nullptr);
   EXPECT_EQ(first->poll()->byte_length(), 40U);
   EXPECT_EQ(second->poll()->byte_length(), 30U);
   ASSERT_NE(ends.asking.connection(), nullptr);
@@ -193,10 +193,10 @@ TEST_F(managed_channel,
   {
     auto again = manager_.find(listener_.port());
     auto asked = std::async(std::launch::async, [&] {
-      return ends.asking.reconnect(again, both_may_send, patiently(), fails);
+      return ends.asking.reconnect(again, both_may_send, long_deadline(), fails);
     });
-    EXPECT_FALSE(ends.answering.accept_reconnect(listener_.accept(patiently()).value(),
-                                                 both_may_send, patiently()));
+    EXPECT_FALSE(ends.answering.accept_reconnect(listener_.accept(long_deadline()).value(),
+                                                 both_may_send, long_deadline()));
     expect_error(asked.get(), "not today");
   }
   ASSERT_TRUE(posted);
@@ -218,10 +218,11 @@ TEST_F(managed_channel, reconnect_detects_a_restarted_peer) {
     const channel gone = std::move(ends.answering);
   }
   auto again = manager_.find(listener_.port());
-  auto asked = std::async(std::launch::async,
-                          [&] { return ends.asking.reconnect(again, both_may_send, patiently()); });
+  auto asked = std::async(std::launch::async, [&] {
+    return ends.asking.reconnect(again, both_may_send, long_deadline());
+  });
   const auto anew =
-      prepare().accept(listener_.accept(patiently()).value(), both_may_send, patiently());
+      prepare().accept(listener_.accept(long_deadline()).value(), both_may_send, long_deadline());
   EXPECT_TRUE(anew.has_value());
   EXPECT_EQ(asked.get().value().peer(), reconnected_peer::another);
 }
@@ -232,12 +233,13 @@ TEST_F(managed_channel, reconnect_with_other_private_data_has_unknown_peer) {
                                           .first = cm::first_sender::passive};
   auto ends = connect();
   auto again = manager_.find(listener_.port());
-  auto asked = std::async(std::launch::async,
-                          [&] { return ends.asking.reconnect(again, with_words, patiently()); });
-  auto request = listener_.accept(patiently()).value();
+  auto asked = std::async(std::launch::async, [&] {
+    return ends.asking.reconnect(again, with_words, long_deadline());
+  });
+  auto request = listener_.accept(long_deadline()).value();
   EXPECT_TRUE(std::ranges::equal(request.private_data().first(words.size()), words));
   const auto answered =
-      ends.answering.accept_reconnect(std::move(request), both_may_send, patiently());
+      ends.answering.accept_reconnect(std::move(request), both_may_send, long_deadline());
   EXPECT_EQ(answered.value().peer(), reconnected_peer::unknown);
   EXPECT_EQ(asked.get().value().peer(), reconnected_peer::same);
 }

@@ -37,8 +37,8 @@ class every_message {
     }
     while (b_->try_send(message_of_teardown)) {
     }
-    arrived_ = b_->receive(patiently()).value();
-    kept_ = std::move(*a_->receive(patiently())).take_buffer();
+    arrived_ = b_->receive(long_deadline()).value();
+    kept_ = std::move(*a_->receive(long_deadline())).take_buffer();
     // More messages than c has receives: the adapter retries them.
     while (d_->try_send(message_of_teardown)) {
     }

@@ -21,11 +21,11 @@ TEST(operation_scope, scope_waits_for_operations_without_wait) {
   channel_pair pair;
   auto outbox = pair.memory(32, 5);
   auto inbox = pair.memory(32);
-  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& receives) {
+  const auto outcome = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& receives) {
     (void)receives.receive(sink(inbox));
     EXPECT_EQ(receives.in_flight(), 1U);
     return pair.a()
-        .scope(abort_at(patiently()),
+        .scope(abort_at(long_deadline()),
                [&](operation_scope& sends) { (void)sends.send(source(outbox)); })
         .has_value();
   });
@@ -39,13 +39,13 @@ TEST(operation_scope, buffer_is_used_again_within_the_scope) {
   channel_pair pair;
   auto outbox = pair.memory(4);
   auto inbox = pair.memory(4);
-  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
     sink into(inbox);
     for (unsigned char round = 1; round < 50; ++round) {
       auto receive = scope.receive(std::move(into));
       EXPECT_TRUE(into.empty());  // NOLINT(bugprone-use-after-move,*.Move): that is what is tested
       outbox.bytes()[0] = std::byte{round};
-      EXPECT_TRUE(pair.a().send(source(outbox), abort_at(patiently())));
+      EXPECT_TRUE(pair.a().send(source(outbox), abort_at(long_deadline())));
       EXPECT_TRUE(receive.wait());
       EXPECT_EQ(inbox.bytes()[0], std::byte{round});
       into = receive.take_sink();
@@ -59,7 +59,7 @@ TEST(operation_scope, results_are_polled_in_any_order_and_read_again) {
   auto outbox = pair.memory(64);
   auto inbox = pair.memory(64);
   std::vector<scoped_operation> kept;
-  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
     sink rest(inbox);
     for (int i = 0; i < 8; ++i) {
       sink behind = i < 7 ? rest.split(8) : sink();
@@ -67,7 +67,7 @@ TEST(operation_scope, results_are_polled_in_any_order_and_read_again) {
       rest = std::move(behind);
     }
     for (std::size_t i = 0; i < 8; ++i)
-      EXPECT_TRUE(pair.a().send(source(outbox, 0, i + 1), abort_at(patiently())));
+      EXPECT_TRUE(pair.a().send(source(outbox, 0, i + 1), abort_at(long_deadline())));
     EXPECT_EQ(kept[7].wait().byte_length(), 8U);
     EXPECT_EQ(kept[0].wait().byte_length(), 1U);
     const operation_result* third = kept[3].poll();
@@ -87,12 +87,12 @@ TEST(operation_scope, scattered_sinks_are_returned) {
   channel_pair pair;
   auto outbox = pair.memory(8, 6);
   auto inbox = pair.memory(16);
-  const auto outcome = pair.b().scope(abort_at(patiently()), [&](operation_scope& scope) {
+  const auto outcome = pair.b().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
     std::vector<sink> pieces;
     pieces.emplace_back(inbox, 0, 4);
     pieces.emplace_back(inbox, 8, 4);
     auto receive = scope.receive(std::move(pieces));
-    EXPECT_TRUE(pair.a().send(source(outbox), abort_at(patiently())));
+    EXPECT_TRUE(pair.a().send(source(outbox), abort_at(long_deadline())));
     EXPECT_TRUE(receive.wait());
     return receive.take_sinks().size();
   });
@@ -113,7 +113,7 @@ TEST(operation_scope, timed_wait_leaves_receive_in_flight_and_connection_intact)
     EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
     EXPECT_EQ(pair.b().failure(), nullptr);
     EXPECT_TRUE(pair.a().send(source(outbox)));
-    const operation_result* const done = receive.wait(patiently());
+    const operation_result* const done = receive.wait(long_deadline());
     return done != nullptr && *done;
   });
   EXPECT_TRUE(std::move(outcome).value());
@@ -166,7 +166,7 @@ TEST(operation_scope, inspected_failure_is_not_reported_again) {
   channel_pair pair;
   auto inbox = pair.memory(32);
   auto refused = pair.pd().allocate(8, access::local_write).value();
-  const auto outcome = pair.a().scope(abort_at(patiently()), [&](operation_scope& scope) {
+  const auto outcome = pair.a().scope(abort_at(long_deadline()), [&](operation_scope& scope) {
     auto write = scope.write(source(inbox, 0, 8), refused.remote());
     EXPECT_EQ(write.wait().end(), operation_end::failed);
     return 17;
@@ -220,7 +220,7 @@ TEST(manual_scope, returns_what_the_body_returns) {
   channel_pair pair;
   auto outbox = pair.memory(8, 1);
   auto target = pair.memory(8);
-  const int value = pair.a().manual_scope(abort_at(patiently()), [&](operation_scope& scope) {
+  const int value = pair.a().manual_scope(abort_at(long_deadline()), [&](operation_scope& scope) {
     auto write = scope.write(source(outbox), target.remote());
     EXPECT_TRUE(write.wait());
     return 4;
@@ -241,7 +241,7 @@ TEST(manual_scope_death, success_without_inspecting_an_operation_stops_program) 
     channel_pair pair;  // of the process that dies
     auto outbox = pair.memory(8, 1);
     auto target = pair.memory(8);
-    pair.a().manual_scope(abort_at(patiently()), [&](operation_scope& scope) {
+    pair.a().manual_scope(abort_at(long_deadline()), [&](operation_scope& scope) {
       std::optional<scoped_operation> kept(scope.write(source(outbox), target.remote()));
       if (!keep) kept.reset();
     });

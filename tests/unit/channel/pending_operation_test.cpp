@@ -27,15 +27,15 @@ TEST(pending_operation, result_returns_the_buffer) {
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
   auto send = pair.a().post_send(filled(pool, 3), {.offset = 10, .length = 20});
-  const operation_result* received = receive.wait(patiently());
+  const operation_result* received = receive.wait(long_deadline());
   ASSERT_NE(received, nullptr);
   EXPECT_EQ(received->byte_length(), 20U);
-  ASSERT_NE(send.wait(patiently()), nullptr);
+  ASSERT_NE(send.wait(long_deadline()), nullptr);
   const buffer inbox = receive.take_buffer();
   EXPECT_TRUE(all_are(inbox.bytes().first(20), 3));
   EXPECT_TRUE(all_are(inbox.bytes().subspan(20), 0));
   EXPECT_TRUE(receive.take_buffer().empty());
-  EXPECT_EQ(receive.wait(patiently())->byte_length(), 20U);  // and again
+  EXPECT_EQ(receive.wait(long_deadline())->byte_length(), 20U);  // and again
   EXPECT_EQ(pool.taken(), 2U);
 }
 
@@ -46,7 +46,7 @@ TEST(pending_operation, expired_wait_leaves_the_operation_in_flight) {
   EXPECT_EQ(receive.wait(deadline::after(1ms)), nullptr);
   EXPECT_EQ(receive.poll(), nullptr);
   auto send = pair.a().post_send(filled(pool, 1));
-  ASSERT_NE(receive.wait(patiently()), nullptr);
+  ASSERT_NE(receive.wait(long_deadline()), nullptr);
   EXPECT_TRUE(*receive.poll());
 }
 
@@ -55,17 +55,17 @@ TEST(pending_operation, rdma_operations_transfer_bytes) {
   const auto pool = pair.pool();
   auto target = pair.memory(4096);
   auto write = pair.a().post_write(filled(pool, 8), target.remote(), {.length = 100});
-  ASSERT_TRUE(*write.wait(patiently()));
+  ASSERT_TRUE(*write.wait(long_deadline()));
   EXPECT_TRUE(all_are(target.bytes().first(100), 8));
   auto read = pair.a().post_read(filled(pool, 0), target.remote(), {.offset = 50, .length = 60});
-  ASSERT_TRUE(*read.wait(patiently()));
+  ASSERT_TRUE(*read.wait(long_deadline()));
   EXPECT_TRUE(all_are(read.take_buffer().bytes().subspan(50, 60), 8));
   std::ranges::fill(target.bytes(), std::byte{});
   auto add = pair.a().post_fetch_and_add(filled(pool, 0), target.remote(), 7);
-  ASSERT_TRUE(*add.wait(patiently()));
+  ASSERT_TRUE(*add.wait(long_deadline()));
   auto swap = pair.a().post_compare_and_swap(add.take_buffer(), target.remote(),
                                              {.expected = 7, .desired = 9});
-  ASSERT_TRUE(*swap.wait(patiently()));
+  ASSERT_TRUE(*swap.wait(long_deadline()));
   const buffer before = swap.take_buffer();
   EXPECT_EQ(before.bytes()[0], std::byte{7});
   EXPECT_EQ(target.bytes()[0], std::byte{9});
@@ -88,8 +88,8 @@ TEST(pending_operation, buffer_of_destroyed_handle_is_freed_after_completion) {
     auto dropped = pair.b().post_receive(filled(pool, 0));
   }
   EXPECT_EQ(pool.taken(), 1U);
-  ASSERT_TRUE(*pair.a().post_send(filled(pool, 1)).wait(patiently()));
-  const auto until = patiently();
+  ASSERT_TRUE(*pair.a().post_send(filled(pool, 1)).wait(long_deadline()));
+  const auto until = long_deadline();
   while (pair.b().in_flight() != 0 && !until.expired()) pair.b().progress();
   EXPECT_EQ(pool.taken(), 0U);
   EXPECT_EQ(pair.b().unseen_failures(), 0U);
@@ -117,8 +117,8 @@ TEST(pending_operation, outlives_its_channel) {
   const auto pool = pair.pool();
   auto receive = pair.b().post_receive(filled(pool, 0));
   pair.drop_b();
-  EXPECT_TRUE(*pair.a().post_send(filled(pool, 4)).wait(patiently()));
-  ASSERT_NE(receive.wait(patiently()), nullptr);
+  EXPECT_TRUE(*pair.a().post_send(filled(pool, 4)).wait(long_deadline()));
+  ASSERT_NE(receive.wait(long_deadline()), nullptr);
   EXPECT_TRUE(all_are(receive.take_buffer().bytes(), 4));
 }
 
@@ -163,8 +163,8 @@ TEST(pending_operation, handles_move_while_in_flight) {
   handles.front() = std::move(handles.back());
   handles.pop_back();
   for (int i = 0; i < 10; ++i)
-    ASSERT_TRUE(*pair.a().post_send(filled(pool, 1), {.length = 8}).wait(patiently()));
-  for (auto& handle : handles) ASSERT_NE(handle.wait(patiently()), nullptr);
+    ASSERT_TRUE(*pair.a().post_send(filled(pool, 1), {.length = 8}).wait(long_deadline()));
+  for (auto& handle : handles) ASSERT_NE(handle.wait(long_deadline()), nullptr);
 }
 
 /// A buffer of memory of the program; `freed` counts the calls of its deleter.

@@ -52,7 +52,7 @@ class seen_numbers {
 };
 
 // Options with short timeouts; devices of the kernel on a slow host need longer ones.
-channel_options impatient_options() {
+channel_options short_timeout_options() {
   return {.queues = {.max_send_wr = depth, .max_recv_wr = depth},
           .counts_messages = true,
           .reliability = {.timeout = ack_timeout::at_least(tested_device() == "soft0" ? 1ms : 60ms),
@@ -63,9 +63,11 @@ channel_options impatient_options() {
 class receiver {
  public:
   receiver(bringup::address to, seen_numbers& seen) : to_(std::move(to)), seen_(seen) {
-    peer_.emplace(bringup::stream::connect(to_, patiently()).value());
-    channel_.emplace(
-        pd_.create_channel(impatient_options()).value().connect(*peer_, patiently()).value());
+    peer_.emplace(bringup::stream::connect(to_, long_deadline()).value());
+    channel_.emplace(pd_.create_channel(short_timeout_options())
+                         .value()
+                         .connect(*peer_, long_deadline())
+                         .value());
     fill();
   }
   // Receives until the last number, or until the sender ends the stream.
@@ -88,9 +90,9 @@ class receiver {
   void reconnect() {
     EXPECT_TRUE(inject_event(context_, "gid-move"));
     EXPECT_TRUE(inject_event(context_, "port 1 up"));
-    peer_.emplace(bringup::stream::connect(to_, patiently()).value());
+    peer_.emplace(bringup::stream::connect(to_, long_deadline()).value());
     // Received messages that were not read are not lost.
-    const auto again = channel_->reconnect(*peer_, patiently()).value();
+    const auto again = channel_->reconnect(*peer_, long_deadline()).value();
     EXPECT_EQ(again.peer(), reconnected_peer::same);
     for (auto& each : receives_) {
       const auto* const done = each.poll();
@@ -135,14 +137,16 @@ class sender {
   [[nodiscard]] bringup::address address() const { return listening_.local_address(); }
   [[nodiscard]] verbena::channel& channel() { return *channel_; }
   void connect() {
-    peer_.emplace(listening_.accept(patiently()).value());
-    channel_.emplace(
-        pd_.create_channel(impatient_options()).value().connect(*peer_, patiently()).value());
+    peer_.emplace(listening_.accept(long_deadline()).value());
+    channel_.emplace(pd_.create_channel(short_timeout_options())
+                         .value()
+                         .connect(*peer_, long_deadline())
+                         .value());
   }
   void hang_up() { peer_.reset(); }
   reconnection reconnect() {
-    peer_.emplace(listening_.accept(patiently()).value());
-    return channel_->reconnect(*peer_, patiently()).value();
+    peer_.emplace(listening_.accept(long_deadline()).value());
+    return channel_->reconnect(*peer_, long_deadline()).value();
   }
   // Sends the numbers in this order and calls `after` when a send has completed. Returns the
   // results in this order; a message that could not be posted does not have a result.
@@ -152,7 +156,7 @@ class sender {
     std::vector<std::pair<std::uint32_t, operation_result>> out;
     std::deque<std::pair<std::uint32_t, pending_operation>> sends;
     const auto end_first = [&] {
-      const auto* const done = sends.front().second.wait(patiently());
+      const auto* const done = sends.front().second.wait(long_deadline());
       ASSERT_NE(done, nullptr);
       out.emplace_back(sends.front().first, *done);
       sends.pop_front();

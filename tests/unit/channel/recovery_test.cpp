@@ -32,7 +32,7 @@ channel_options counting() {
 }
 
 // Options with timeouts of a few milliseconds.
-channel_options impatient() {
+channel_options few_retries_options() {
   auto options = counting();
   options.reliability.timeout = ack_timeout::at_least(1ms);
   options.reliability.retry_count = 3;
@@ -66,9 +66,9 @@ void expect_working(channel_pair& pair, unsigned char value) {
   auto outbox = pair.memory(8, value);
   auto inbox = pair.memory(8);
   for (auto [from, to] : {std::pair(&pair.a(), &pair.b()), std::pair(&pair.b(), &pair.a())}) {
-    const auto received = to->scope(abort_at(patiently()), [&](auto& receiving) {
+    const auto received = to->scope(abort_at(long_deadline()), [&](auto& receiving) {
       auto message = receiving.receive(sink(inbox));
-      EXPECT_TRUE(from->send(source(outbox), abort_at(patiently())));
+      EXPECT_TRUE(from->send(source(outbox), abort_at(long_deadline())));
       EXPECT_TRUE(message.wait());
     });
     EXPECT_TRUE(received);
@@ -85,7 +85,7 @@ std::vector<pending_operation> post_sends(channel& from, const buffer_pool& pool
 }
 
 TEST(recovery, first_failure_is_kept_and_later_ones_are_counted) {
-  channel_pair pair(impatient());
+  channel_pair pair(few_retries_options());
   const auto pool = pair.pool();
   auto locked = pair.pd().allocate(64, access::local_write).value();
   auto receive = pair.a().post_receive(std::move(*pool.take(1)));
@@ -93,7 +93,7 @@ TEST(recovery, first_failure_is_kept_and_later_ones_are_counted) {
   auto read = pair.a().post_read(std::move(*pool.take(1)), locked.remote(), {.length = 8});
   auto sends = post_sends(pair.a(), pool, 2);
   EXPECT_EQ(pair.a().failure(), nullptr);
-  ASSERT_NE(refused.wait(patiently()), nullptr);
+  ASSERT_NE(refused.wait(long_deadline()), nullptr);
   pair.a().flush();
   const auto* const why = pair.a().failure();
   ASSERT_NE(why, nullptr);
@@ -132,11 +132,11 @@ TEST(recovery, abort_and_flush_are_distinct_causes) {
 }
 
 TEST(recovery, message_without_receive_was_not_delivered) {
-  auto options = impatient();
+  auto options = few_retries_options();
   options.reliability.rnr_retry_count = 1;
   channel_pair pair(options);
   auto outbox = pair.memory(8);
-  const auto sent = pair.a().send(source(outbox), abort_at(patiently()));
+  const auto sent = pair.a().send(source(outbox), abort_at(long_deadline()));
   EXPECT_EQ(sent.completion()->status(), completion_status::rnr_retries_exceeded);
   EXPECT_EQ(sent.delivery(), delivery::not_done);
   EXPECT_EQ(operation_result().delivery(), delivery::not_done);
@@ -152,10 +152,10 @@ settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> t
   std::vector<pending_operation> receives;
   for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   auto sends = post_sends(pair.a(), pool, 8);
-  for (auto& each : receives) EXPECT_TRUE(each.wait(patiently())->has_value());
+  for (auto& each : receives) EXPECT_TRUE(each.wait(long_deadline())->has_value());
   // A message can be received before its acknowledgement arrives: waits for these too.
   for (std::size_t i = 0; i < receives.size(); ++i) {
-    const auto* const acknowledged = sends[i].wait(patiently());
+    const auto* const acknowledged = sends[i].wait(long_deadline());
     EXPECT_TRUE(acknowledged != nullptr && acknowledged->has_value());
   }
   pair.a().flush();
@@ -223,7 +223,7 @@ TEST(recovery, write_with_immediate_counts_but_is_never_known_as_not_done) {
   auto second = pair.a().post_write(std::move(*pool.take(1)), target.remote(), {.length = 8},
                                     {.immediate = 2});
   auto send = pair.a().post_send(std::move(*pool.take(1)), {.length = 8});
-  ASSERT_TRUE(receive.wait(patiently())->has_value());
+  ASSERT_TRUE(receive.wait(long_deadline())->has_value());
   const auto again = reconnect(pair).a;
   EXPECT_EQ(again.received_by_peer(), 1U);
   EXPECT_EQ(again.reconcile(*plain.poll()), delivery::done);
@@ -266,10 +266,10 @@ template <class Here, class There>
 auto over_a_stream(Here&& here, There&& there) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::thread answering([&] {
-    auto peer = listening.accept(patiently()).value();
+    auto peer = listening.accept(long_deadline()).value();
     there(peer);
   });
-  auto peer = bringup::stream::connect(listening.local_address(), patiently()).value();
+  auto peer = bringup::stream::connect(listening.local_address(), long_deadline()).value();
   auto out = here(peer);
   answering.join();
   return out;
@@ -283,23 +283,25 @@ TEST(reconnect, distinguishes_same_restarted_and_unknown_peers) {
   std::optional<channel> b;
   auto a = over_a_stream(
       [&](auto& peer) {
-        return pd.create_channel(counting()).value().connect(peer, patiently()).value();
+        return pd.create_channel(counting()).value().connect(peer, long_deadline()).value();
       },
       [&](auto& peer) {
-        b.emplace(other_pd.create_channel(counting()).value().connect(peer, patiently()).value());
+        b.emplace(
+            other_pd.create_channel(counting()).value().connect(peer, long_deadline()).value());
       });
   const auto again = [&](auto&& there) {
-    return over_a_stream([&](auto& peer) { return a.reconnect(peer, patiently()).value(); }, there);
+    return over_a_stream([&](auto& peer) { return a.reconnect(peer, long_deadline()).value(); },
+                         there);
   };
   const auto live = again([&](auto& peer) {
-    const auto made = b->reconnect(peer, patiently()).value();
+    const auto made = b->reconnect(peer, long_deadline()).value();
     EXPECT_EQ(made.peer(), reconnected_peer::same);
     EXPECT_EQ(made.received_by_peer(), 0U);
   });
   EXPECT_EQ(live.peer(), reconnected_peer::same);
   EXPECT_EQ(live.received_by_peer(), 0U);
   const auto restarted = again([&](auto& peer) {
-    b.emplace(other_pd.create_channel(counting()).value().connect(peer, patiently()).value());
+    b.emplace(other_pd.create_channel(counting()).value().connect(peer, long_deadline()).value());
   });
   EXPECT_EQ(restarted.peer(), reconnected_peer::another);
   EXPECT_EQ(restarted.received_by_peer(), std::nullopt);
@@ -307,7 +309,7 @@ TEST(reconnect, distinguishes_same_restarted_and_unknown_peers) {
     b.reset();
     auto cq = other_pd.context().create_cq(16).value();
     auto queue = other_pd.create_qp<rc>(cq, cq).value();
-    EXPECT_TRUE(bringup::connect_queue_pair(std::move(queue), peer, patiently()));
+    EXPECT_TRUE(bringup::connect_queue_pair(std::move(queue), peer, long_deadline()));
   });
   EXPECT_EQ(silent.peer(), reconnected_peer::unknown);
 }
@@ -317,7 +319,7 @@ TEST(reconnect, fails_without_a_peer_and_can_be_repeated) {
   const auto pool = pair.pool();
   auto pending = pair.a().post_receive(std::move(*pool.take(1)));
   const auto failed =
-      over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
+      over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, long_deadline()); },
                     [](auto& peer) { peer.refuse("not today"); });
   expect_error(failed, "not today");
   // All buffers were returned, and posts are refused.
@@ -338,14 +340,14 @@ TEST(reconnect, fails_without_a_peer_and_can_be_repeated) {
 
 TEST(reconnect, peer_with_invalid_resume_token_is_refused) {
   channel_pair pair(counting());
-  const auto failed =
-      over_a_stream([&](auto& peer) { return pair.a().reconnect(peer, patiently()); },
-                    [&](auto& peer) {
-                      auto cq = pair.context().create_cq(16).value();
-                      auto queue = pair.pd().create_qp<rc>(cq, cq).value();
-                      static_cast<void>(bringup::connect_queue_pair(
-                          std::move(queue), peer, patiently(), {.message = bytes_of("garbage")}));
-                    });
+  const auto failed = over_a_stream(
+      [&](auto& peer) { return pair.a().reconnect(peer, long_deadline()); },
+      [&](auto& peer) {
+        auto cq = pair.context().create_cq(16).value();
+        auto queue = pair.pd().create_qp<rc>(cq, cq).value();
+        static_cast<void>(bringup::connect_queue_pair(std::move(queue), peer, long_deadline(),
+                                                      {.message = bytes_of("garbage")}));
+      });
   expect_error(failed, "56 bytes");
 }
 
@@ -383,21 +385,21 @@ TEST(port_flap, within_the_retries_loses_no_message) {
   EXPECT_EQ(send.wait(deadline::after(2ms)), nullptr);
   EXPECT_EQ(receives[0].poll(), nullptr);
   port.up();
-  ASSERT_NE(send.wait(patiently()), nullptr);
+  ASSERT_NE(send.wait(long_deadline()), nullptr);
   EXPECT_TRUE(send.poll()->has_value());
-  EXPECT_TRUE(receives[0].wait(patiently())->has_value());
+  EXPECT_TRUE(receives[0].wait(long_deadline())->has_value());
   EXPECT_EQ(receives[0].take_buffer().bytes()[0], std::byte{42});
-  EXPECT_EQ(receives[1].poll(), nullptr) << "it came once";
+  EXPECT_EQ(receives[1].poll(), nullptr) << "the message was received twice";
   EXPECT_EQ(pair.a().failure(), nullptr);
 }
 
 TEST(port_flap, beyond_the_retries_fails_and_reconnect_finds_the_moved_gid) {
-  channel_pair pair(impatient());
+  channel_pair pair(few_retries_options());
   const flapping_port port(pair.context());
   auto outbox = pair.memory(8);
   const auto before = source_of(pair.a());
   port.down();
-  const auto sent = pair.a().send(source(outbox), abort_at(patiently()));
+  const auto sent = pair.a().send(source(outbox), abort_at(long_deadline()));
   EXPECT_EQ(sent.completion()->status(), completion_status::retries_exceeded);
   EXPECT_EQ(sent.delivery(), delivery::unknown);
   EXPECT_THAT(pair.a().describe_failure().message(),
@@ -406,10 +408,10 @@ TEST(port_flap, beyond_the_retries_fails_and_reconnect_finds_the_moved_gid) {
   port.move_gids();
   const auto patient = bringup::negotiation_options{.port_timeout = 20s};
   const auto again = over_a_stream(
-      [&](auto& peer) { return pair.a().reconnect(peer, patiently(), patient).value(); },
+      [&](auto& peer) { return pair.a().reconnect(peer, long_deadline(), patient).value(); },
       [&](auto& peer) {
         port.up();
-        EXPECT_TRUE(pair.b().reconnect(peer, patiently(), patient));
+        EXPECT_TRUE(pair.b().reconnect(peer, long_deadline(), patient));
       });
   EXPECT_EQ(again.reconcile(sent), delivery::not_done);
   EXPECT_EQ(source_of(pair.a()).value(), before.value() + 1);
@@ -417,7 +419,7 @@ TEST(port_flap, beyond_the_retries_fails_and_reconnect_finds_the_moved_gid) {
 }
 
 TEST(port_flap, gid_selected_by_index_is_found_after_a_move) {
-  auto options = impatient();
+  auto options = few_retries_options();
   options.route.gid_index = testing_support::open_soft().routable_gid(port_number(1)).value().index;
   channel_pair pair(options);
   const flapping_port port(pair.context());

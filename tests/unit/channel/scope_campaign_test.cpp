@@ -68,7 +68,7 @@ class scope_run {
     }
     if (!has_unmatched()) {
       const auto later = pair_.memory(8);
-      EXPECT_TRUE(pair_.a().write(source(later), later.remote(), abort_at(patiently())));
+      EXPECT_TRUE(pair_.a().write(source(later), later.remote(), abort_at(long_deadline())));
     }
     kept_.clear();
     of_peer_.clear();
@@ -83,7 +83,7 @@ class scope_run {
   [[nodiscard]] bool has_unmatched() const { return trial_.waiting == end_of_waiting::deadline; }
   [[nodiscard]] deadline until() const {
     if (trial_.waiting == end_of_waiting::operations) return deadline::never();
-    return has_unmatched() ? deadline::after(2ms) : patiently();
+    return has_unmatched() ? deadline::after(2ms) : long_deadline();
   }
   [[nodiscard]] buffer memory_of_peer() const { return std::move(*pool_.take(place_bytes)); }
 

@@ -116,11 +116,11 @@ void expect_bytes_move(channel& from, channel& to, const protection_domain& pd) 
   auto inbox = pd.allocate(5000, all_access).value();
   std::ranges::fill(outbox.bytes(), std::byte{7});
   auto pool = buffer_pool::create(pd, {}).value();
-  EXPECT_TRUE(from.write(source(outbox), inbox.remote(), abort_at(patiently())));
+  EXPECT_TRUE(from.write(source(outbox), inbox.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(inbox.bytes(), 7));
   auto receive = to.post_receive(std::move(*pool.take(64)));
-  EXPECT_TRUE(from.send(source(outbox, 0, 64), abort_at(patiently())));
-  ASSERT_NE(receive.wait(patiently()), nullptr);
+  EXPECT_TRUE(from.send(source(outbox, 0, 64), abort_at(long_deadline())));
+  ASSERT_NE(receive.wait(long_deadline()), nullptr);
   EXPECT_TRUE(receive.poll()->has_value());
 }
 
@@ -138,18 +138,18 @@ TEST(second_port, stream_connects_with_gaps_in_gid_table_and_small_mtu) {
   auto listening = bringup::listener::open({.host = "127.0.0.1"}).value();
   std::optional<channel> answering;
   std::thread there([&] {
-    auto peer = listening.accept(patiently()).value();
+    auto peer = listening.accept(long_deadline()).value();
     answering.emplace(
-        other.create_channel(on_port_two()).value().connect(peer, patiently()).value());
+        other.create_channel(on_port_two()).value().connect(peer, long_deadline()).value());
   });
-  auto peer = bringup::stream::connect(listening.local_address(), patiently()).value();
-  auto asking = pd.create_channel(on_port_two()).value().connect(peer, patiently());
+  auto peer = bringup::stream::connect(listening.local_address(), long_deadline()).value();
+  auto asking = pd.create_channel(on_port_two()).value().connect(peer, long_deadline());
   there.join();
   ASSERT_TRUE(asking) << asking.error().message();
   auto memory = other.allocate(5000, all_access).value();
   auto mine = pd.allocate(5000, all_access).value();
   std::ranges::fill(mine.bytes(), std::byte{9});
-  EXPECT_TRUE(asking->write(source(mine), memory.remote(), abort_at(patiently())));
+  EXPECT_TRUE(asking->write(source(mine), memory.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(memory.bytes(), 9));
 }
 

@@ -35,7 +35,7 @@ class everything {
     a_ = std::move(first).handshake(to_second).value();
     b_ = std::move(second).handshake(to_first).value();
     seen_ = a_->post_write(memory(), region_->remote());
-    EXPECT_TRUE(*seen_->wait(patiently()));
+    EXPECT_TRUE(*seen_->wait(long_deadline()));
     unseen_ = a_->post_write(memory(), region_->remote());
     receive_ = a_->post_receive(memory());
     send_ = a_->post_send(memory());

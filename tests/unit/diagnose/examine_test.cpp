@@ -311,7 +311,7 @@ TEST(examine, attach_commands_name_the_interfaces_of_the_host) {
       find(examine_software(host, with(adapter("rxe0", ethernet_port(), {entry(0, "192.0.2.7")}))),
            "attach"),
       nullptr)
-      << "there is a device of the kernel's already";
+      << "a software device of the kernel exists";
 }
 
 TEST(examine, peer_endpoint_is_compared_with_the_best_port) {

@@ -37,7 +37,8 @@ struct scripted_host final : numa_host {
   }
   numa_outcome bind(std::span<std::byte> memory, unsigned) const override {
     for (std::size_t at = 0; at < memory.size(); at += 4096)
-      EXPECT_NE(memory[at], std::byte{0}) << "a page of zeros may get lost";
+      EXPECT_NE(memory[at], std::byte{0})
+          << "a page of zeros may be discarded, so it must be written";
     calls += "bind " + std::to_string(memory.size()) + " ";
     return {.code = bind_code, .call = "bind"};
   }

@@ -190,7 +190,7 @@ TEST_F(registered_arenas, reused_addresses_are_registered_again) {
     memory.reset();
     const auto next = cache.allocate(100000).value();
     if (held) {
-      EXPECT_NE(next.bytes().data(), address) << "what is registered is not free";
+      EXPECT_NE(next.bytes().data(), address) << "a registered block was allocated again";
     }
     came_back = came_back || next.bytes().data() == address;
     const auto misses = cache.statistics().misses;
@@ -198,7 +198,7 @@ TEST_F(registered_arenas, reused_addresses_are_registered_again) {
     EXPECT_EQ(cache.statistics().misses, misses + 1);
   }
   EXPECT_EQ(regions(), 0U);
-  EXPECT_TRUE(came_back) << "no address came back: this test tested nothing";
+  EXPECT_TRUE(came_back) << "no address was reused, so the test has no result";
 }
 
 TEST_F(registered_arenas, memory_is_kept_for_copies_and_failed_deregistrations) {

@@ -87,7 +87,7 @@ TEST(provider_death, libefa_is_loaded_on_first_use) {
     EXPECT_EQ(missing.error().kind(), error_kind::unavailable);
     EXPECT_NE(missing.error().message().find("VERBENA_LIBEFA names this file"), std::string::npos);
     ::setenv("VERBENA_LIBEFA", "libm.so.6", 1);
-    EXPECT_EQ(system.efa->create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has none";
+    EXPECT_EQ(system.efa->create_cq(nullptr, nullptr, nullptr, 0), nullptr) << "libm has no verbs";
     ::unsetenv("VERBENA_LIBEFA");
     EXPECT_TRUE(efa_functions(system).has_value());
   });

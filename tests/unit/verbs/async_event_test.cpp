@@ -451,7 +451,8 @@ TEST(soft_events,
   };
   send();
   send();
-  EXPECT_FALSE(device.poll_event().value().has_value()) << "two are left, which is not fewer";
+  EXPECT_FALSE(device.poll_event().value().has_value())
+      << "two receives are left, which is not below the limit";
   send();
   EXPECT_EQ(events_of(device, receives, kind::srq_limit_reached),
             std::multiset<kind>{kind::srq_limit_reached});

@@ -30,11 +30,11 @@ using test::take;
 #ifdef VERBENA_CHECKED
 
 /// Returns a pattern for the message of a violated rule: rule, line, line of the earlier call.
-std::string told(const std::string& rule, int line, int earlier) {
+std::string rule_message(const std::string& rule, int line, int earlier) {
   return rule + ".*checker_test.cpp:" + std::to_string(line) + "; the earlier call is at .*" +
          "checker_test.cpp:" + std::to_string(earlier) + "\\)";
 }
-std::string told(const std::string& rule, int line) {
+std::string rule_message(const std::string& rule, int line) {
   return rule + ".*checker_test.cpp:" + std::to_string(line) + "\\)";
 }
 
@@ -68,9 +68,9 @@ TEST(checker_death, receive_into_memory_of_another_receive) {
   const int later = __LINE__ + 1;
   const auto overlap = [&] { queue.post_receive({.id = 2}, with.at(99, 8)).value(); };
   EXPECT_DEATH(overlap(),
-               told("two requests in flight write the same memory: RECV 2 of queue pair .*"
-                    "RECV 1 of queue pair",
-                    later, earlier));
+               rule_message("two requests in flight write the same memory: RECV 2 of queue pair .*"
+                            "RECV 1 of queue pair",
+                            later, earlier));
   queue.post_receive({.id = 2}, with.at(100, 8)).value();  // the next bytes may be used
 }
 
@@ -80,8 +80,8 @@ TEST(checker_death, receive_into_memory_that_is_being_sent) {
   send(with.pair.a().queue, {.id = 3, .signaled = true}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
   const auto write = [&] { with.pair.b().queue.post_receive({.id = 4}, with.at(32, 64)).value(); };
-  EXPECT_DEATH(write(),
-               told("a request writes memory that a request in flight reads", later, earlier));
+  EXPECT_DEATH(write(), rule_message("a request writes memory that a request in flight reads",
+                                     later, earlier));
   // Two requests in flight may send the same memory.
   send(with.pair.b().queue, {.id = 5, .signaled = true}, with.at(0, 64)).value();
 }
@@ -92,8 +92,8 @@ TEST(checker_death, send_of_memory_that_is_being_received) {
   with.pair.b().queue.post_receive({}, with.at(0, 64)).value();
   const int later = __LINE__ + 1;
   const auto read = [&] { send(with.pair.a().queue, {}, with.at(63, 1)).value(); };
-  EXPECT_DEATH(read(),
-               told("a request reads memory that a request in flight writes", later, earlier));
+  EXPECT_DEATH(read(), rule_message("a request reads memory that a request in flight writes", later,
+                                    earlier));
 }
 
 TEST(checker_death, extended_interface_is_checked) {
@@ -109,9 +109,9 @@ TEST(checker_death, extended_interface_is_checked) {
   int line = 0;
   post(1, line).value();
   int again = 0;
-  EXPECT_DEATH(
-      post(2, again).value(),
-      told("two requests in flight write the same memory: ATOMIC_FETCH_AND_ADD 2", line, line));
+  EXPECT_DEATH(post(2, again).value(),
+               rule_message("two requests in flight write the same memory: ATOMIC_FETCH_AND_ADD 2",
+                            line, line));
   take(with.pair.a().sends, 1);
   post(2, line).value();
   take(with.pair.a().sends, 1);
@@ -125,9 +125,10 @@ TEST(checker_death, slice_of_another_protection_domain) {
   const auto name = [&] { with.pair.b().queue.post_receive({}, foreign.slice()).value(); };
   EXPECT_DEATH(
       name(),
-      told("a request uses memory of another protection domain than its queue: RECV 0 .*names "
-           "memory region",
-           here));
+      rule_message(
+          "a request uses memory of another protection domain than its queue: RECV 0 .*names "
+          "memory region",
+          here));
   with.pair.b().queue.post_receive({}, with.memory.slice()).value();
 }
 
@@ -140,7 +141,7 @@ TEST(checker_death, region_is_destroyed_while_a_request_uses_it) {
       "a memory region was deregistered while a request in flight uses it: memory region .* is "
       "named by RECV 9";
   const int later = __LINE__ + 1;
-  EXPECT_DEATH(static_cast<void>(std::move(memory).close()), told(rule, later, earlier));
+  EXPECT_DEATH(static_cast<void>(std::move(memory).close()), rule_message(rule, later, earlier));
   auto other = with.pair.memory(64);
   EXPECT_DEATH(memory = std::move(other),
                rule + ".*the earlier call is at .*checker_test.cpp:" + std::to_string(earlier));
@@ -158,10 +159,11 @@ TEST(checker_death, datagram_receive_without_room_for_the_grh) {
                        .value();
   const int here = __LINE__ + 1;
   const auto post = [&] { datagrams.post_receive({.id = 3}, memory.slice(0, 39)).value(); };
-  EXPECT_DEATH(post(),
-               told("a receive of a datagram queue pair has fewer than the 40 bytes of the GRH: "
-                    "RECV 3 of queue pair .* has 39",
-                    here));
+  EXPECT_DEATH(
+      post(),
+      rule_message("a receive of a datagram queue pair has fewer than the 40 bytes of the GRH: "
+                   "RECV 3 of queue pair .* has 39",
+                   here));
   const std::array pieces = {memory.slice(0, 20), memory.slice(20, 20)};
   auto two = pair.pd()
                  .create_qp<ud>(pair.a().sends, pair.a().receives, {.queues = {.max_recv_sge = 2}})
@@ -180,11 +182,11 @@ TEST(checker_death, queue_of_the_parent_is_used_in_a_child_of_fork) {
     static_cast<void>(with.pair.b().receives.poll(room));
   };
   EXPECT_DEATH(receive(), rule + "checker_test.cpp");
-  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "nothing is there";
+  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "the queue is empty";
   receive();
   send(with.pair.a().queue, {.id = 2, .signaled = true}, with.at(64, 64)).value();
   take(with.pair.a().sends, 1);
-  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "a copy of the completion is there";
+  EXPECT_DEATH(poll(), rule + "checker_test.cpp") << "the queue has a copy of the completion";
   take(with.pair.b().receives, 1);
 }
 
@@ -206,7 +208,8 @@ TEST_F(checker_process_death, full_send_queue_without_signaled_request) {
     send(queue, {.id = i}, with.at(0, 8)).value();
   const int later = __LINE__ + 1;
   const auto one_more = [&] { (void)send(queue, {.signaled = true}, with.at(0, 8)); };
-  EXPECT_DEATH(one_more(), told("a send queue is full of unsignaled requests", later, earlier));
+  EXPECT_DEATH(one_more(),
+               rule_message("a send queue is full of unsignaled requests", later, earlier));
 }
 
 TEST(checker, full_queue_with_signaled_request_returns_enomem) {

@@ -93,7 +93,7 @@ TEST(extended_device_attributes, include_the_basic_attributes) {
   EXPECT_EQ(device.clock_khz(), 1000000U);
   EXPECT_EQ(device.device_memory_bytes(), 4096U);
   EXPECT_TRUE(device.has_on_demand_paging());
-  EXPECT_EQ(device.port_count(), 2U) << "an old provider fills the short field only";
+  EXPECT_EQ(device.port_count(), 2U) << "an old provider sets only the short field";
   const std::string text = to_string(device);
   EXPECT_NE(text.find("max queue pairs: 100\n"), std::string::npos);
   EXPECT_TRUE(

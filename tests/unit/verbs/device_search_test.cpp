@@ -84,7 +84,7 @@ TEST_F(search, find_by_numa_node_returns_the_devices) {
   const std::vector<device> two = {device::borrow(&here, hardware, nullptr), soft};
   says("1\n");
   EXPECT_EQ(two[0].numa_node(), 1U);
-  EXPECT_EQ(two[1].numa_node(), std::nullopt) << "software is attached nowhere";
+  EXPECT_EQ(two[1].numa_node(), std::nullopt) << "a software device has no NUMA node";
   const auto found = find_by_numa_node(two, 1).value();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].name(), "mlx5_0");

@@ -91,7 +91,7 @@ TEST(device, index_and_guid_are_optional) {
   index_of_device = -1;
   EXPECT_EQ(found.index(), std::nullopt);
   changed.verbs.get_device_index.set(nullptr);
-  EXPECT_EQ(found.index(), std::nullopt) << "an old libibverbs does not have it";
+  EXPECT_EQ(found.index(), std::nullopt) << "an old libibverbs does not have the function";
   EXPECT_TRUE(found.guid().is_reserved());
   EXPECT_EQ(found.name(), "");
   EXPECT_EQ(to_string(found), " (InfiniBand, soft)");

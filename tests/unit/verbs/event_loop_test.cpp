@@ -55,7 +55,7 @@ TEST(event_loop, completion_event_wakes_epoll) {
         ++woken;
       });
       loop.restart();
-      EXPECT_EQ(loop.poll(), 0U) << "nothing completed yet";
+      EXPECT_EQ(loop.poll(), 0U) << "no request has completed";
       auto batch = queue.start_send();
       batch.write({.signaled = true}, memory.slice(0, 8), memory.remote());
       batch.submit().value();
@@ -83,7 +83,7 @@ TEST(event_loop, asynchronous_event_wakes_epoll) {
       EXPECT_TRUE(event->concerns(link.a().queue));
       woken = true;
     });
-    EXPECT_EQ(loop.poll(), 0U) << "nothing happened yet";
+    EXPECT_EQ(loop.poll(), 0U) << "no event has occurred";
     link.a()
         .queue
         .modify(queue_pair_attributes()

@@ -401,7 +401,7 @@ TEST_F(lazy_death, poll_during_a_pass_stops_the_program) {
                  "call is at .*_queue_test.cpp:");
     return;
   }
-  FAIL() << "nothing completed";
+  FAIL() << "no request has completed";
 }
 #endif
 

@@ -380,7 +380,7 @@ TEST(memory_advice, advise_passes_advice_and_slices_to_the_verb) {
   const auto region = pd.allocate(4096, access::local_write).value();
   const std::array parts{region.slice(0, 64), region.slice(1024, 100)};
   pd.advise(memory_advice::prefetch_write, {}).value();
-  EXPECT_EQ(advice_given.advice, -1) << "nothing to advise about";
+  EXPECT_EQ(advice_given.advice, -1) << "there are no slices";
   pd.advise(memory_advice::prefetch_write, parts, {.wait = true}).value();
   EXPECT_EQ(advice_given.advice, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
   EXPECT_EQ(advice_given.flags, std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH});
@@ -412,7 +412,8 @@ TEST(memory_region, raw_verbs_take_the_native_region) {
       memory_region::adopt(pd.provider().verbs.reg_mr(pd.native(), memory.data(), memory.size(), 0),
                            pd, {}, ownership::borrow);
   EXPECT_EQ(region.provider().verbs.dereg_mr(region.native()), 0);
-  EXPECT_TRUE(std::move(region).close().has_value()) << "closing what is borrowed calls no verb";
+  EXPECT_TRUE(std::move(region).close().has_value())
+      << "close() of a borrowed region calls no verb";
 }
 
 TEST(memory_region, slice_of_a_span_is_the_slice_of_its_bytes) {

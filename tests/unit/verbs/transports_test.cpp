@@ -66,7 +66,7 @@ TEST_F(transports, failed_activation_returns_error_and_destroys_qp) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ENOMEM);
   EXPECT_EQ(refused.error().call(), "ibv_modify_qp");
-  EXPECT_TRUE(std::move(cq).close()) << "nothing holds the completion queue any more";
+  EXPECT_TRUE(std::move(cq).close()) << "no object refers to the completion queue";
 }
 
 TEST_F(transports, unsupported_operations_are_refused_by_name) {

@@ -45,7 +45,7 @@ error address_of_another_host() {
   return error_of(bringup::listener::open({.host = "192.0.2.1", .port = 0}));
 }
 error address_without_port() { return connecting({.host = "127.0.0.1", .port = 0}); }
-error peer_is_something_else() {
+error peer_with_another_protocol() {
   const unique_fd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in here{};
   here.sin_family = AF_INET;

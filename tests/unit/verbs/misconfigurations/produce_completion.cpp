@@ -14,7 +14,7 @@ using opcode = completion_opcode;
 using test::loopback;
 using test::side;
 
-queue_pair_options<rc> impatient() {
+queue_pair_options<rc> short_timeout_options() {
   auto options = loopback::default_options();
   options.reliability.timeout = ack_timeout::at_least(std::chrono::microseconds(100));
   options.reliability.retry_count = 1;
@@ -24,7 +24,7 @@ queue_pair_options<rc> impatient() {
 }
 
 queue_pair_options<rc> without(access_flags removed) {
-  auto options = impatient();
+  auto options = short_timeout_options();
   options.access = options.access.without(removed);
   return options;
 }
@@ -80,7 +80,9 @@ void forget(test::side& of) {
 // Sends a message to a receive whose region has the access flags `rights`.
 struct message_into {
   explicit message_into(access_flags access)
-      : pair(impatient()), room(pair.pd().allocate(64, access).value()), data(pair.memory(64)) {
+      : pair(short_timeout_options()),
+        room(pair.pd().allocate(64, access).value()),
+        data(pair.memory(64)) {
     pair.b().queue.post_receive({.id = 5}, room.slice()).value();
   }
   error at_sender() {
@@ -100,7 +102,7 @@ struct message_into {
 
 // Sends a message that is longer than the receive.
 struct long_message {
-  long_message() : pair(impatient()), memory(pair.memory(64)) {
+  long_message() : pair(short_timeout_options()), memory(pair.memory(64)) {
     pair.b().queue.post_receive({.id = 5}, memory.slice(0, 10)).value();
   }
   error at_sender() {
@@ -117,16 +119,16 @@ struct long_message {
   memory_region memory;
 };
 
-// Sends a message to a queue pair that `spoil` changed or left in an earlier state.
-template <class Spoil>
-error message_to_spoilt_peer(Spoil&& spoil) {
+// Sends a message to a queue pair that `change` changed or left in an earlier state.
+template <class Change>
+error message_to_changed_peer(Change&& change) {
   const auto device = open_device("soft0").value();
   const auto pd = device.allocate_pd().value();
   const auto cq = device.create_cq(16).value();
-  auto ours = pd.create_qp<rc>(cq, cq, impatient()).value();
-  auto theirs = pd.create_qp<rc>(cq, cq, impatient()).value();
+  auto ours = pd.create_qp<rc>(cq, cq, short_timeout_options()).value();
+  auto theirs = pd.create_qp<rc>(cq, cq, short_timeout_options()).value();
   auto to_them = theirs.endpoint();
-  spoil(theirs, ours.endpoint(), to_them);
+  change(theirs, ours.endpoint(), to_them);
   auto queue = std::move(ours).handshake(to_them).value();
   const auto memory = pd.allocate(64, access::local_write).value();
   auto batch = queue.start_send();
@@ -139,7 +141,7 @@ error message_to_spoilt_peer(Spoil&& spoil) {
 }  // namespace
 
 error no_receive_posted() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   return failing_send(pair, memory.slice());
 }
@@ -148,12 +150,12 @@ error message_longer_than_receive() { return long_message().at_receiver(); }
 error receive_into_constant_memory() { return message_into(access_flags()).at_receiver(); }
 error peer_receives_into_constant_memory() { return message_into(access_flags()).at_sender(); }
 error remote_key_wrong() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   return failing_write(pair, memory.slice(), with_key(memory.remote(), 0x1234567));
 }
 error remote_range() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto all = memory.remote();
   return failing_write(
@@ -161,25 +163,25 @@ error remote_range() {
       remote_region({.address = all.address() + 60, .length = 64, .key = all.key()}));
 }
 error remote_access_to_write() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
   return failing_write(pair, memory.slice(), closed.remote());
 }
 error remote_access_to_read() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
   return failing_read(pair, memory.slice(), closed.remote());
 }
 error remote_access_to_atomics() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto closed = pair.pd().allocate(64, access::local_write).value();
   return failing_addition(pair, memory.slice(0, 8), closed.remote());
 }
 error remote_domain() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto other = pair.context().allocate_pd().value();
   const auto foreign = other.allocate(64, access::local_write | access::remote_write).value();
@@ -197,7 +199,7 @@ error queue_pair_access_to_read() {
 }
 error atomic_misaligned() {
   // The library refuses such a request, so the C API posts it.
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   ibv_sge into{.addr = memory.slice().address(), .length = 8, .lkey = memory.local_key().value()};
   ibv_send_wr request{};
@@ -214,53 +216,53 @@ error atomic_misaligned() {
   return failed_send(pair.a(), {.operation = opcode::fetch_and_add});
 }
 error local_key_stale() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   return failing_send(pair, local_slice(memory.slice().address(), 64, local_key(0x7654321)));
 }
 error local_range() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   return failing_send(pair, local_slice(memory.slice().address() + 60, 64, memory.local_key()));
 }
 error read_into_constant_memory() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   const auto constant = pair.pd().allocate(64, access::remote_read).value();
   return failing_read(pair, constant.slice(), memory.remote());
 }
 error reads_not_negotiated() {
-  auto options = impatient();
+  auto options = short_timeout_options();
   options.reliability.read_depth = 0;
   loopback pair(options);
   const auto memory = pair.memory(64);
   return failing_read(pair, memory.slice(), memory.remote());
 }
 error peer_destroyed() {
-  return message_to_spoilt_peer(
+  return message_to_changed_peer(
       [](auto& theirs, const endpoint&, endpoint&) { EXPECT_TRUE(std::move(theirs).close()); });
 }
 error peer_not_ready() {
-  return message_to_spoilt_peer([](auto& theirs, const endpoint&, endpoint&) {
+  return message_to_changed_peer([](auto& theirs, const endpoint&, endpoint&) {
     theirs.modify(theirs.init_attributes()).value();
   });
 }
-error peer_of_somebody_else() {
-  return message_to_spoilt_peer([](auto& theirs, endpoint other, endpoint&) {
+error peer_with_another_partner() {
+  return message_to_changed_peer([](auto& theirs, endpoint other, endpoint&) {
     other.queue_pair = theirs.endpoint().queue_pair;
     theirs.modify(theirs.init_attributes()).value();
     theirs.modify(theirs.rtr_attributes(other).value()).value();
   });
 }
 error sequence_numbers_differ() {
-  return message_to_spoilt_peer([](auto& theirs, endpoint ours, endpoint&) {
+  return message_to_changed_peer([](auto& theirs, endpoint ours, endpoint&) {
     ours.first_psn = packet_sequence_number(ours.first_psn.value() ^ 0x10U);
     theirs.modify(theirs.init_attributes()).value();
     theirs.modify(theirs.rtr_attributes(ours).value()).value();
   });
 }
 error flushed_behind_a_failure() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   auto batch = pair.a().queue.start_send();
   batch.write({.id = 1, .signaled = true}, memory.slice(), with_key(memory.remote(), 0x1234568));
@@ -271,7 +273,7 @@ error flushed_behind_a_failure() {
   return pair.a().queue.describe(done.at(1), {.operation = opcode::write});
 }
 error flushed_by_the_program() {
-  loopback pair(impatient());
+  loopback pair(short_timeout_options());
   const auto memory = pair.memory(64);
   pair.b().queue.post_receive({.id = 5}, memory.slice()).value();
   pair.b().queue.modify(queue_pair_attributes().set_state(queue_pair_state::error)).value();

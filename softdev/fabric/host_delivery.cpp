@@ -52,9 +52,9 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
       break;
   }
   flush_acknowledgement();
-  response out;
-  if (execute_directly(sender, to, what, local, out)) return out;
-  out = push_delivery(sender, to, what, local);
+  constexpr bool earlier_done = true;  // requests over SRD have no order
+  if (const auto out = execute_directly(sender, to, what, local, earlier_done)) return *out;
+  const response out = push_delivery(sender, to, what, local);
   if (out.outcome == verdict::pending && consumes_receive(what.opcode))
     signal_receiver(to, by, what);
   return out;

@@ -19,6 +19,10 @@ access_flags rights_for(opcode op) noexcept {
   return access::remote_atomic;
 }
 
+/// From this length on, waiting until a request can be executed directly costs less than sending
+/// its payload through the ring, where it is copied twice.
+constexpr std::uint64_t min_waiting_bytes = 4096;
+
 std::uint64_t execute_atomic(std::byte* where, const message& what) noexcept {
   std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(where));
   if (what.opcode == opcode::fetch_add) return value.fetch_add(what.compare_or_add);
@@ -29,23 +33,31 @@ std::uint64_t execute_atomic(std::byte* where, const message& what) noexcept {
 
 }  // namespace
 
-bool host_path::execute_directly(queue_pair& sender, peer& at, const message& what,
-                                 std::span<const segment> local, response& out) noexcept {
-  if (consumes_receive(what.opcode)) return false;
+std::optional<response> host_path::execute_directly(queue_pair& sender, peer& at,
+                                                    const message& what,
+                                                    std::span<const segment> local,
+                                                    bool earlier_done) noexcept {
+  if (consumes_receive(what.opcode)) return std::nullopt;
+  const bool may_wait = is_reliable(what.transport) && what.length >= min_waiting_bytes;
+  if (!earlier_done && !may_wait) return std::nullopt;
   const active_section section = at.enter();
   std::uint32_t domain = 0;
-  if (!section || !may_execute(sender, at, what, domain)) return false;
-  out = {.outcome = verdict::done, .direct = true};
-  if (what.length == 0) return true;
+  if (!section || !may_execute(sender, at, what, domain)) return std::nullopt;
+  constexpr response executed{.outcome = verdict::done, .direct = true};
+  if (what.length == 0) return executed;
   reachable where;
-  if (!find_target(at, what, domain, where)) return false;
-  if (where.region.arena != 0 && execute_mapped(at, what, local, where)) {
-    count(mapped_);
-    return true;
+  if (!find_target(at, what, domain, where)) return std::nullopt;
+  if (std::byte* memory = map_target(at, what, where)) {
+    if (!earlier_done) return response{.outcome = verdict::blocked};
+    if (execute_mapped(at, what, local, where, memory)) {
+      count(mapped_);
+      return executed;
+    }
   }
-  if (is_atomic(what.opcode) || !execute_copied(at, what, local, where)) return false;
+  if (!earlier_done || is_atomic(what.opcode) || !execute_copied(at, what, local, where))
+    return std::nullopt;
   count(copied_);
-  return true;
+  return executed;
 }
 
 /// True when the responder would take the request: it is ready, connected to the sender, agrees on
@@ -83,22 +95,27 @@ bool host_path::find_target(peer& at, const message& what, std::uint32_t domain,
          access_flags::from_mask(out.region.access).contains(rights_for(what.opcode));
 }
 
-bool host_path::execute_mapped(peer& at, const message& what, std::span<const segment> local,
-                               const reachable& where) noexcept {
+/// Returns the target's memory, mapped in this process; nullptr if it is not, or not yet.
+std::byte* host_path::map_target(peer& at, const message& what, const reachable& where) noexcept {
+  if (where.region.arena == 0) return nullptr;
   const map_access wanted =
       what.opcode == opcode::rdma_read ? map_access::read_only : map_access::read_write;
   const auto mapped =
       at.map(where.region.arena, where.region.arena_offset + where.offset, what.length, wanted);
-  if (mapped.status != map_status::ready) return false;
+  return mapped.status == map_status::ready ? mapped.address : nullptr;
+}
+
+bool host_path::execute_mapped(peer& at, const message& what, std::span<const segment> local,
+                               const reachable& where, std::byte* memory) noexcept {
   if (is_atomic(what.opcode)) {
-    if (what.remote_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(mapped.address) % 8 != 0)
+    if (what.remote_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(memory) % 8 != 0)
       return false;
-    const std::uint64_t original = execute_atomic(mapped.address, what);
+    const std::uint64_t original = execute_atomic(memory, what);
     scatter(local, 0, std::as_bytes(std::span(&original, 1)));
   } else if (what.opcode == opcode::rdma_read) {
-    scatter(local, 0, {mapped.address, what.length});
+    scatter(local, 0, {memory, what.length});
   } else {
-    std::byte* to = mapped.address;
+    std::byte* to = memory;
     for (const auto& [data, bytes] : local) {
       copy_payload(to, data, bytes);
       to += bytes;

@@ -57,8 +57,9 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   if (by->reading) return {.outcome = verdict::blocked};
   if (what.transport == transport::uc) earlier_done = to.has_handled(by->handled_at);
   const bool begun = by->sending && by->sending_psn == what.psn;
-  response out;
-  if (earlier_done && !begun && execute_directly(sender, to, what, local, out)) return out;
+  if (!begun) {
+    if (const auto out = execute_directly(sender, to, what, local, earlier_done)) return *out;
+  }
   return send_by_ring(sender, *by, what, local);
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -118,8 +119,13 @@ class host_path final : public remote_path {
     region_record region;
     std::uint64_t offset = 0;  ///< of the first byte in the region
   };
-  [[nodiscard]] bool execute_directly(queue_pair& sender, peer& at, const message& what,
-                                      std::span<const segment> local, response& out) noexcept;
+  /// Executes the request in this thread if it can. The response is `blocked` if it could, but an
+  /// earlier request is not executed yet and the payload is long: then it is tried again when the
+  /// earlier one is answered. `nullopt`: send the request to the responder.
+  [[nodiscard]] std::optional<response> execute_directly(queue_pair& sender, peer& at,
+                                                         const message& what,
+                                                         std::span<const segment> local,
+                                                         bool earlier_done) noexcept;
   /// What the first note of a queue pair says in its low half: the sequence number that is expected
   /// first, or that none is (UC), or that nobody may execute there (UD).
   [[nodiscard]] static std::uint32_t sequence_note(transport kind, std::uint32_t psn) noexcept {
@@ -133,9 +139,11 @@ class host_path final : public remote_path {
                                         std::uint32_t& domain) noexcept;
   [[nodiscard]] static bool find_target(peer& at, const message& what, std::uint32_t domain,
                                         reachable& out) noexcept;
+  [[nodiscard]] static std::byte* map_target(peer& at, const message& what,
+                                             const reachable& where) noexcept;
   [[nodiscard]] static bool execute_mapped(peer& at, const message& what,
-                                           std::span<const segment> local,
-                                           const reachable& where) noexcept;
+                                           std::span<const segment> local, const reachable& where,
+                                           std::byte* memory) noexcept;
   [[nodiscard]] static bool execute_copied(peer& at, const message& what,
                                            std::span<const segment> local,
                                            const reachable& where) noexcept;

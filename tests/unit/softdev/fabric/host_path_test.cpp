@@ -148,6 +148,32 @@ TEST_P(routes, write_does_not_overtake_a_send_in_rnr_wait) {
   EXPECT_TRUE(target.holds(1, 64, 16, 64));
 }
 
+TEST_P(routes, long_write_behind_a_send_keeps_its_route) {
+  // The receiver has no receive request, so the send is outstanding when the write is posted.
+  constexpr std::size_t bytes = 4096;
+  ASSERT_EQ(post(*pair.a->qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 16)}), 0);
+  ASSERT_EQ(post(*pair.a->qp,
+                 {.wr_id = 2,
+                  .opcode = opcode::rdma_write,
+                  .flags = signaled,
+                  .remote_address = target.address() + 64,
+                  .remote_key = target.key()},
+                 {source.slice(64, bytes)}),
+            0);
+  pair.settle();
+  EXPECT_TRUE(target.holds(2, 64, bytes, 64)) << "the write must not overtake the send";
+  ASSERT_EQ(post_receive(*pair.b->qp, 3, {target.slice(0, 16)}), 0);
+  pair.pass_time(640'000);
+  const auto done = pair.wait_for(*pair.a->sent, 2);
+  EXPECT_EQ(done[0].wr_id, 1U);
+  EXPECT_EQ(done[1].wr_id, 2U);
+  EXPECT_EQ(done[1].status, completion_status::success);
+  EXPECT_TRUE(target.holds(1, 64, bytes, 64));
+  if (GetParam().expected == &host_path_counters::mapped) {
+    EXPECT_EQ(executed(), 1U) << "the payload must not go through the ring";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     between_processes, routes,
     ::testing::Values(route_case{"mapped", route_policy::automatic, memory_kind::shareable,

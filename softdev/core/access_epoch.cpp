@@ -1,34 +1,130 @@
 // SPDX-License-Identifier: MIT
-// Two counters per lane, one of which is current. A reader may take the old one just when the
-// current one is exchanged; therefore a writer first waits for what is left of the exchange before.
-// All operations that order readers against writers are sequentially consistent.
+// Each lane has two counters, one of which is current. A reader may take the old one if it is
+// exchanged at that moment; therefore a writer first waits for readers that the exchange before has
+// left there.
+//
+// The store of a reader's counter must not be delayed past its reads of the protected objects. In
+// lanes of one thread only the compiler is told so; synchronize() makes up for it by a barrier on
+// the processors of all threads: a reader whose reads came before the barrier is counted after it,
+// and one whose reads come after it finds what the writer has published.
 #include "softdev/core/access_epoch.hpp"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bit>
+#include <chrono>
 #include <thread>
 
 namespace verbena::softdev {
+namespace {
 
-std::size_t access_epoch::lane_of_this_thread() noexcept {
-  static std::atomic<std::size_t> threads{0};
-  static thread_local const std::size_t lane = threads.fetch_add(1) % lanes_;
-  return lane;
+bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+bool readers_omit_barriers() noexcept {
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  return registered;
 }
 
-access_epoch::guard::guard(access_epoch& epoch) noexcept
-    : count_(epoch.lanes_of_readers_[lane_of_this_thread()].inside[epoch.phase_.load() & 1U]) {
-  count_.fetch_add(1);
+/// Makes all threads of the process execute a memory barrier.
+void run_barrier_everywhere() noexcept {
+  if (!readers_omit_barriers()) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return;
+  }
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
+  // A child of fork registers once more.
+  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
+    return;
+  // Denied since the program started, for example by seccomp(2). Processors delay stores for less
+  // than a microsecond.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// The lanes of one thread that are in use, one bit each.
+std::atomic<std::uint64_t> lanes_in_use{0};
+static_assert(access_epoch::exclusive_lanes == 64);
+
+/// The lane of this thread: one of its own, or one of those that are shared.
+class thread_lane {
+ public:
+  thread_lane() noexcept {
+    std::uint64_t used = lanes_in_use.load(std::memory_order_relaxed);
+    while (~used != 0) {
+      const auto free = static_cast<std::size_t>(std::countr_one(used));
+      // Acquire: the thread that had the lane before has left its counters at 0.
+      if (lanes_in_use.compare_exchange_weak(used, used | (std::uint64_t{1} << free),
+                                             std::memory_order_acquire)) {
+        index_ = free;
+        return;
+      }
+    }
+    static std::atomic<std::size_t> others{0};
+    index_ = access_epoch::exclusive_lanes + others.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~thread_lane() {
+    // Destructors of other thread-local objects may still enter.
+    const std::size_t own = index_;
+    index_ = access_epoch::exclusive_lanes;
+    if (own < access_epoch::exclusive_lanes)
+      lanes_in_use.fetch_and(~(std::uint64_t{1} << own), std::memory_order_release);
+  }
+  thread_lane(const thread_lane&) = delete;
+  thread_lane& operator=(const thread_lane&) = delete;
+
+  [[nodiscard]] std::size_t index() const noexcept { return index_; }
+
+ private:
+  std::size_t index_ = access_epoch::exclusive_lanes;
+};
+
+std::size_t lane_of_this_thread() noexcept {
+  static thread_local const thread_lane lane;
+  return lane.index();
+}
+
+}  // namespace
+
+access_epoch::guard::guard(access_epoch& epoch) noexcept : guard(epoch, lane_of_this_thread()) {}
+
+access_epoch::guard::guard(access_epoch& epoch, std::size_t lane) noexcept
+    : count_(epoch
+                 .lanes_of_readers_[lane < exclusive_lanes ? lane
+                                                           : exclusive_lanes + lane % shared_lanes_]
+                 .inside[epoch.phase_.load(std::memory_order_seq_cst) & 1U]),
+      exclusive_(lane < exclusive_lanes) {
+  if (!exclusive_) {
+    count_.fetch_add(1, std::memory_order_seq_cst);
+    return;
+  }
+  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (readers_omit_barriers())
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+access_epoch::guard::~guard() {
+  if (exclusive_)
+    count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  else
+    count_.fetch_sub(1, std::memory_order_release);
 }
 
 void access_epoch::wait_for(std::uint32_t phase) noexcept {
   for (auto& lane : lanes_of_readers_)
-    while (lane.inside[phase & 1U].load() != 0) std::this_thread::yield();
+    while (lane.inside[phase & 1U].load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
 }
 
 void access_epoch::synchronize() noexcept {
   const std::lock_guard lock(writers_);
-  const std::uint32_t phase = phase_.load();
+  run_barrier_everywhere();
+  const std::uint32_t phase = phase_.load(std::memory_order_seq_cst);
   wait_for(phase + 1);
-  phase_.store(phase + 1);
+  phase_.store(phase + 1, std::memory_order_seq_cst);
   wait_for(phase);
 }
 

@@ -33,6 +33,8 @@ bool push_answer(peer& to, const fragment_header& address, const response& outco
 }  // namespace
 
 bool host_path::room_for_answer(peer& to) noexcept {
+  // Only answers use this half of the ring, and only the thread that receives answers.
+  if (to.has_room(answers_room)) return true;
   const auto lock = to.lock_sends();
   return to.try_reserve(type::answer, answers_room).status == ring_status::ok;
 }
@@ -46,11 +48,12 @@ void host_path::answer(peer& to, const message& what, const response& outcome) n
 void host_path::acknowledge(const connection& by, const message& what) noexcept {
   const fragment_header next = address_of(what);
   const std::lock_guard lock(due_lock_);
-  if (due_.to != nullptr && (due_.header.destination_qpn != next.destination_qpn ||
-                             due_.header.source_qpn != next.source_qpn))
+  if (due_.is_due && (due_.header.destination_qpn != next.destination_qpn ||
+                      due_.header.source_qpn != next.source_qpn))
     tell_due();
   due_.header = next;
   if (due_.to != by.to) due_.to = by.to;
+  due_.is_due = true;
   some_due_.store(true, std::memory_order_release);
 }
 
@@ -62,11 +65,19 @@ void host_path::flush_acknowledgement() noexcept {
 
 /// Wants the lock of what is due.
 void host_path::tell_due() noexcept {
-  if (due_.to == nullptr) return;
+  if (!due_.is_due) return;
+  due_.is_due = false;
   if (due_.to->state() == peer_state::paired && !push_answer(*due_.to, due_.header, {}))
     count(dropped_);
-  due_.to.reset();
   some_due_.store(false, std::memory_order_release);
+}
+
+/// Drops the reference to the process of a connection that ends.
+void host_path::forget_acknowledged(const connection& gone) noexcept {
+  const std::lock_guard lock(due_lock_);
+  if (due_.to == nullptr || due_.to != gone.to) return;
+  tell_due();
+  due_.to.reset();
 }
 
 }  // namespace verbena::softdev

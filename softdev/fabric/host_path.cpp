@@ -155,12 +155,15 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const queue_pair_state state = which.state();
   auto& mine = connections_[index_of(which)];
+  const bool ends = gone || state == queue_pair_state::reset;
+  if (ends && mine != nullptr) {
+    forget_acknowledged(*mine);
+    mine.reset();
+  }
   if (gone) {
     link_.segment().withdraw_queue_pair(which.number());
-    mine.reset();
     return;
   }
-  if (state == queue_pair_state::reset) mine.reset();
   if (state == queue_pair_state::rtr && mine == nullptr && is_addressed(which.transport())) {
     mine = std::make_unique<connection>();
   } else if (state == queue_pair_state::rtr && mine == nullptr &&
@@ -196,7 +199,7 @@ void host_path::publish(queue_pair& which) noexcept {
 void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
 
 bool host_path::progress() noexcept {
-  const std::unique_lock lock(progress_, std::try_to_lock);
+  const link::receive_lock lock = link_.try_lock_receive();
   if (!lock) {
     // Who is inside may have passed what we were called for.
     restless_.store(true, std::memory_order_release);
@@ -205,7 +208,8 @@ bool host_path::progress() noexcept {
   restless_.store(false, std::memory_order_relaxed);
   constexpr std::size_t budget = 256;
   const std::size_t received = link_.receive(
-      [this](peer& from, const ring_record& record) { return receive_one(from, record); }, budget);
+      lock, [this](peer& from, const ring_record& record) { return receive_one(from, record); },
+      budget);
   flush_acknowledgement();
   if (received == budget) restless_.store(true, std::memory_order_release);
   if (!answering_.empty()) run_answering();

@@ -29,7 +29,8 @@
 
 namespace verbena::softdev {
 
-/// Numbers for diagnosis and for tests that want to know which route was taken. Snapshot.
+/// Numbers for diagnosis and for tests that want to know which route was taken. Snapshot;
+/// approximate if several threads post.
 struct host_path_counters {
   std::uint64_t mapped = 0;   ///< executed on mapped memory
   std::uint64_t copied = 0;   ///< executed by process_vm_*
@@ -201,11 +202,13 @@ class host_path final : public remote_path {
   void acknowledge(const connection& by, const message& what) noexcept;
   void flush_acknowledgement() noexcept;
   void tell_due() noexcept;
+  void forget_acknowledged(const connection& gone) noexcept;
   void tell_lost() noexcept;
   [[nodiscard]] bool tell_lost(queue_pair& which) noexcept;
 
-  void count(std::atomic<std::uint64_t>& counter) noexcept {
-    counter.fetch_add(1, std::memory_order_relaxed);
+  /// Threads that count at the same time may lose an increment, which saves a locked instruction.
+  static void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
   engine& home_;
@@ -216,15 +219,14 @@ class host_path final : public remote_path {
   std::atomic<bool> restless_{false};
   std::atomic<bool> some_lost_{false};
 
-  std::mutex progress_;
-
   /// The newest success that was not told yet; it is told once for several requests. Its lock is
   /// held while it is told, and comes before that of a peer's sends.
   struct acknowledgement {
-    std::shared_ptr<peer> to;
+    std::shared_ptr<peer> to;  ///< remains after it was told, to save counting references
     host_records::fragment_header header{};
+    bool is_due = false;
   };
-  std::mutex due_lock_;
+  spin_lock due_lock_;
   acknowledgement due_;
   std::atomic<bool> some_due_{false};
 

@@ -196,7 +196,7 @@ void link::forbid_in_handler() const {
 
 bool link::anything_published() {
   forbid_in_handler();
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(receive_lock_);
   bool found = false;
   for (const auto& each : receiving_) found = published_by(*each) || found;
   if (found) scan_all_.store(true, std::memory_order_relaxed);
@@ -220,7 +220,7 @@ void link::announce_awake() {
 void link::wake_self() noexcept { signal_eventfd(wake_.get()); }
 
 void link::start_receiving(const std::shared_ptr<peer>& from) {
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(receive_lock_);
   receiving_.push_back(from);
   receiving_by_slot_[from->slot()] = from.get();
   ready_[from->slot() / 64] |= std::uint64_t{1} << (from->slot() % 64);
@@ -232,7 +232,7 @@ void link::start_receiving(const std::shared_ptr<peer>& from) {
 }
 
 void link::stop_receiving(const std::shared_ptr<peer>& from) {
-  const std::lock_guard lock(receive_mutex_);
+  const std::lock_guard lock(receive_lock_);
   if (std::erase(receiving_, from) == 0) return;
   peer*& place = receiving_by_slot_[from->slot()];
   if (place == from.get()) place = nullptr;  // it may be a successor's already

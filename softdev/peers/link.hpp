@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "softdev/core/spin_lock.hpp"
 #include "softdev/ipc/fork_guard.hpp"
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/peer.hpp"
@@ -37,6 +38,7 @@
 #include "softdev/peers/wake_channels.hpp"
 #include "softdev/shm/arena.hpp"
 #include "softdev/shm/segment.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
 
@@ -130,7 +132,18 @@ class link {
   /// per peer. Returns how many were consumed; 0 at once when another thread receives. No system
   /// call unless a peer waits for room. The handler must not call service() or receive().
   template <class Handler>
-  std::size_t receive(Handler&& handler, std::size_t budget);
+  std::size_t receive(Handler&& handler, std::size_t budget) {
+    const receive_lock lock = try_lock_receive();
+    return lock ? receive(lock, std::forward<Handler>(handler), budget) : 0;
+  }
+  /// The right to receive, which one thread can have. Do not call service() while holding it.
+  using receive_lock = std::unique_lock<spin_lock>;
+  [[nodiscard]] receive_lock try_lock_receive() noexcept {
+    return receive_lock(receive_lock_, std::try_to_lock);
+  }
+  /// As above, for a caller that holds the right.
+  template <class Handler>
+  std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget);
   /// True when some peer announced records that were neither consumed nor kept, or room came back
   /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
   /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
@@ -192,7 +205,7 @@ class link {
   link(const link_options& options, slot_claim claim);
   result<void> set_up();
 
-  // Receiving (under receive_mutex_)
+  // Receiving (under receive_lock_)
   template <class Handler>
   std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
   void end_batch(peer& from);
@@ -276,7 +289,7 @@ class link {
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 
-  std::mutex receive_mutex_;           ///< taken after service_mutex_
+  spin_lock receive_lock_;             ///< taken after service_mutex_
   std::atomic<pthread_t> receiver_{};  ///< who is in receive()
   std::vector<std::shared_ptr<peer>> receiving_;
   std::array<peer*, slot_count> receiving_by_slot_{};
@@ -291,9 +304,8 @@ class link {
 };
 
 template <class Handler>
-std::size_t link::receive(Handler&& handler, std::size_t budget) {
-  const std::unique_lock lock(receive_mutex_, std::try_to_lock);
-  if (!lock) return 0;
+std::size_t link::receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
+  VERBENA_CHECK(held.owns_lock(), "who receives has the right to");
   const receiver_mark mark(receiver_);
   std::size_t done = 0;
   const std::size_t count = receiving_.size();

@@ -177,7 +177,7 @@ void link::end_closing(time_point now) {
   std::erase_if(closing_, [&](const std::shared_ptr<peer>& each) {
     bool drained = now >= each->give_up_at_ || each->state() == peer_state::dead;
     if (!drained) {
-      const std::lock_guard lock(receive_mutex_);
+      const std::lock_guard lock(receive_lock_);
       ring_record ignored;
       drained = each->consumer_.peek(ignored) != ring_status::ok;
     }

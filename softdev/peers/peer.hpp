@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "softdev/core/spin_lock.hpp"
 #include "softdev/ipc/process_memory.hpp"
 #include "softdev/ipc/process_watch.hpp"
 #include "softdev/peers/link_options.hpp"
@@ -99,7 +100,12 @@ class peer {
 
   // Sending records. The caller holds lock_sends() from try_reserve to announce.
 
-  [[nodiscard]] std::unique_lock<std::mutex> lock_sends() { return std::unique_lock(send_mutex_); }
+  [[nodiscard]] std::unique_lock<spin_lock> lock_sends() { return std::unique_lock(send_lock_); }
+  /// Returns whether a record of `bytes` payload certainly fits now, without the lock: it fits
+  /// until somebody sends.
+  [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept {
+    return producer_.has_room(bytes);
+  }
   /// Longest payload of one record.
   [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
   /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
@@ -212,7 +218,7 @@ class peer {
   mapping their_map_;
   mapping doorbell_;
 
-  std::mutex send_mutex_;
+  spin_lock send_lock_;
   ring_producer producer_;
   std::uint32_t full_spare_ = 0;  ///< what the reservation that failed wanted to be left
   sleeper_signal sleeper_;

@@ -35,9 +35,16 @@ shared_u64& ring_producer::word(std::uint64_t position) noexcept {
 
 ring_status ring_producer::refresh() noexcept {
   const std::uint64_t seen = consumed_word_->load(std::memory_order_seq_cst);
-  if (seen - consumed_ > head_ - consumed_ || seen % cache_line != 0) return ring_status::corrupt;
+  if (seen - consumed_ > head() - consumed_ || seen % cache_line != 0) return ring_status::corrupt;
   consumed_ = seen;
   return ring_status::ok;
+}
+
+bool ring_producer::has_room(std::uint32_t bytes) const noexcept {
+  // The record may need padding up to the end of the ring, which is shorter than the record.
+  const std::uint64_t need = 2 * record_bytes(bytes) + cache_line;
+  const std::uint64_t in_use = head() - consumed_word_->load(std::memory_order_acquire);
+  return in_use <= ring_.size() && ring_.size() - in_use >= need;
 }
 
 ring_producer::reservation ring_producer::try_reserve(std::uint16_t type, std::uint32_t bytes,
@@ -46,31 +53,31 @@ ring_producer::reservation ring_producer::try_reserve(std::uint16_t type, std::u
                 "a record is at most a quarter of its ring");
   VERBENA_CHECK(type != pad_type, "record type 0xffff is taken");
   const std::uint64_t need = record_bytes(bytes);
-  const std::uint64_t to_end = ring_.size() - head_ % ring_.size();
+  const std::uint64_t to_end = ring_.size() - head() % ring_.size();
   const std::uint64_t pad = need > to_end ? to_end : 0;
   // One line more than the record: the zeroed header of the next must not hit an unread record.
-  if (ring_.size() - (head_ - consumed_) < pad + need + cache_line + spare) {
+  if (ring_.size() - (head() - consumed_) < pad + need + cache_line + spare) {
     const ring_status status = refresh();
     if (status != ring_status::ok) return {status, {}};
-    if (ring_.size() - (head_ - consumed_) < pad + need + cache_line + spare) return {};
+    if (ring_.size() - (head() - consumed_) < pad + need + cache_line + spare) return {};
   }
   reserved_header_ = make_header(type, bytes);
   reserved_pad_ = pad;
   reserved_bytes_ = need;
-  const std::uint64_t start = (head_ + pad) % ring_.size();
+  const std::uint64_t start = (head() + pad) % ring_.size();
   return {ring_status::ok, ring_.subspan(start + header_bytes, bytes)};
 }
 
 void ring_producer::commit() noexcept {
   VERBENA_CHECK(reserved_header_ != 0, "a record is reserved before it is committed");
-  const std::uint64_t start = head_ + reserved_pad_;
+  const std::uint64_t start = head() + reserved_pad_;
   word(start + reserved_bytes_).store(0, std::memory_order_relaxed);
   word(start).store(reserved_header_, std::memory_order_release);
   if (reserved_pad_ != 0) {
     const auto rest = static_cast<std::uint32_t>(reserved_pad_ - header_bytes);
-    word(head_).store(make_header(pad_type, rest), std::memory_order_release);
+    word(head()).store(make_header(pad_type, rest), std::memory_order_release);
   }
-  head_ = start + reserved_bytes_;
+  head_.store(start + reserved_bytes_);
   reserved_header_ = 0;
   ++committed_;
 }

@@ -8,6 +8,7 @@
 // release store and keeps its position to itself.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,6 +36,24 @@ enum class ring_status : std::uint8_t {
   return ring_bytes / 4 - 64;
 }
 
+/// A number that one thread writes and other threads may read. Copying it is not thread-safe.
+class single_writer_u64 {
+ public:
+  single_writer_u64() noexcept = default;
+  single_writer_u64(const single_writer_u64& other) noexcept : value_(other.load()) {}
+  single_writer_u64& operator=(const single_writer_u64& other) noexcept {
+    store(other.load());
+    return *this;
+  }
+  [[nodiscard]] std::uint64_t load() const noexcept {
+    return value_.load(std::memory_order_relaxed);
+  }
+  void store(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_ = 0;
+};
+
 /// Writes records. Threads: one thread at a time. No system call, no allocation, no waiting.
 class ring_producer {
  public:
@@ -61,9 +80,12 @@ class ring_producer {
   /// The consumer's position as last seen.
   [[nodiscard]] std::uint64_t consumed() const noexcept { return consumed_; }
   /// Bytes that the consumer has not consumed yet, as last seen.
-  [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head_ - consumed_; }
+  [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return head() - consumed_; }
   /// Where the next record begins.
-  [[nodiscard]] std::uint64_t position() const noexcept { return head_; }
+  [[nodiscard]] std::uint64_t position() const noexcept { return head(); }
+  /// Returns whether a record of `bytes` payload certainly fits. Thread-safe, also beside the
+  /// thread that writes; false if the consumer's position makes no sense.
+  [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept;
   [[nodiscard]] std::uint64_t committed() const noexcept { return committed_; }
 
  private:
@@ -73,7 +95,9 @@ class ring_producer {
   std::span<std::byte> ring_;
   shared_u64* published_word_ = nullptr;
   const shared_u64* consumed_word_ = nullptr;
-  std::uint64_t head_ = 0;
+  [[nodiscard]] std::uint64_t head() const noexcept { return head_.load(); }
+
+  single_writer_u64 head_;
   std::uint64_t consumed_ = 0;
   std::uint64_t committed_ = 0;
   std::uint64_t announced_ = 0;

@@ -49,6 +49,7 @@ TEST(blocking_channel, read_into_more_slices_than_device_fills_is_refused) {
   auto mine = pair.memory(64, 1);
   auto theirs = pair.memory(64, 2);
   std::vector<sink> into;
+  into.reserve(most);
   for (std::size_t i = 0; i < most; ++i) into.emplace_back(mine, i * 4, 4);
   ASSERT_TRUE(pair.a().read(into, theirs.remote(), abort_at(long_deadline())));
   EXPECT_TRUE(all_are(mine.bytes().first(most * 4), 2));

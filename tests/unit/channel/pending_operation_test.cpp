@@ -158,6 +158,7 @@ TEST(pending_operation, handles_move_while_in_flight) {
   channel_pair pair;
   const auto pool = pair.pool();
   std::vector<pending_operation> handles;
+  handles.reserve(10);
   for (int i = 0; i < 10; ++i) handles.push_back(pair.b().post_receive(filled(pool, 0)));
   std::ranges::reverse(handles);
   handles.front() = std::move(handles.back());

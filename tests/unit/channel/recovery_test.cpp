@@ -65,20 +65,23 @@ both_reconnected reconnect(channel_pair& pair) {
 void expect_working(channel_pair& pair, unsigned char value) {
   auto outbox = pair.memory(8, value);
   auto inbox = pair.memory(8);
-  for (auto [from, to] : {std::pair(&pair.a(), &pair.b()), std::pair(&pair.b(), &pair.a())}) {
-    const auto received = to->scope(abort_at(long_deadline()), [&](auto& receiving) {
+  const auto send_message = [&](channel& from, channel& to) {
+    const auto received = to.scope(abort_at(long_deadline()), [&](auto& receiving) {
       auto message = receiving.receive(sink(inbox));
-      EXPECT_TRUE(from->send(source(outbox), abort_at(long_deadline())));
+      EXPECT_TRUE(from.send(source(outbox), abort_at(long_deadline())));
       EXPECT_TRUE(message.wait());
     });
     EXPECT_TRUE(received);
     EXPECT_TRUE(all_are(inbox.bytes(), value));
-  }
+  };
+  send_message(pair.a(), pair.b());
+  send_message(pair.b(), pair.a());
   EXPECT_EQ(pair.a().failure(), nullptr);
 }
 
 std::vector<pending_operation> post_sends(channel& from, const buffer_pool& pool, int count) {
   std::vector<pending_operation> out;
+  out.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
     out.push_back(from.post_send(std::move(*pool.take(1)), {.length = 8}));
   return out;
@@ -150,6 +153,7 @@ struct settled {
 settled settle_eight_messages(channel_pair& pair, std::optional<std::uint64_t> told) {
   const auto pool = pair.pool();
   std::vector<pending_operation> receives;
+  receives.reserve(3);
   for (int i = 0; i < 3; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   auto sends = post_sends(pair.a(), pool, 8);
   for (auto& each : receives) EXPECT_TRUE(each.wait(long_deadline())->has_value());
@@ -377,6 +381,7 @@ TEST(port_flap, within_the_retries_loses_no_message) {
   const flapping_port port(pair.context());
   const auto pool = pair.pool();
   std::vector<pending_operation> receives;
+  receives.reserve(4);
   for (int i = 0; i < 4; ++i) receives.push_back(pair.b().post_receive(std::move(*pool.take(1))));
   port.down();
   auto outbox = *pool.take(1);

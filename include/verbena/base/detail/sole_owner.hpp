@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <utility>
-
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -15,9 +13,11 @@ class sole_owner {
  public:
   sole_owner() noexcept = default;
   explicit sole_owner(Object* object) noexcept : object_(object) {}
-  sole_owner(sole_owner&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  sole_owner(sole_owner&& other) noexcept : object_(other.take()) {}
   sole_owner& operator=(sole_owner&& other) noexcept {
-    const sole_owner replaced(std::exchange(object_, std::exchange(other.object_, nullptr)));
+    Object* const taken = other.take();
+    const sole_owner replaced(object_);
+    object_ = taken;
     return *this;
   }
   sole_owner(const sole_owner&) = delete;
@@ -33,6 +33,13 @@ class sole_owner {
   [[nodiscard]] Object* operator->() const noexcept { return object_; }
 
  private:
+  // Not std::exchange, which is slow to compile for each type.
+  [[nodiscard]] Object* take() noexcept {
+    Object* const taken = object_;
+    object_ = nullptr;
+    return taken;
+  }
+
   Object* object_ = nullptr;
 };
 

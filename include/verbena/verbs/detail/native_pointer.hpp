@@ -2,8 +2,6 @@
 // A copy of the pointer to an object of the C API in its handle, for the data path.
 #pragma once
 
-#include <utility>
-
 #include "verbena/base/config.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -15,9 +13,9 @@ class native_pointer {
   explicit native_pointer(T* to) noexcept : to_(to) {}
   native_pointer(const native_pointer&) noexcept = default;
   native_pointer& operator=(const native_pointer&) noexcept = default;
-  native_pointer(native_pointer&& other) noexcept : to_(std::exchange(other.to_, nullptr)) {}
+  native_pointer(native_pointer&& other) noexcept : to_(other.take()) {}
   native_pointer& operator=(native_pointer&& other) noexcept {
-    to_ = std::exchange(other.to_, nullptr);
+    to_ = other.take();
     return *this;
   }
   ~native_pointer() = default;
@@ -25,6 +23,13 @@ class native_pointer {
   [[nodiscard]] T* get() const noexcept { return to_; }
 
  private:
+  // Not std::exchange, which is slow to compile for each type.
+  [[nodiscard]] T* take() noexcept {
+    T* const taken = to_;
+    to_ = nullptr;
+    return taken;
+  }
+
   T* to_;
 };
 

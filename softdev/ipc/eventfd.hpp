@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Eventfds: counters by which threads and processes wake each other (eventfd(2)).
+// Eventfds: counters by which the threads of this process wake each other (eventfd(2)). They are
+// not given to other processes, which could make them block: see wake_sockets.hpp for that.
 #pragma once
 
 #include "verbena/base/fd.hpp"
@@ -10,8 +11,6 @@ namespace verbena::softdev {
 /// Creates an eventfd with the count 0 that does not block and is closed on exec. Errors: the errno
 /// of eventfd(2).
 [[nodiscard]] result<unique_fd> create_eventfd();
-/// Returns whether `fd` is an eventfd that does not block.
-[[nodiscard]] bool is_eventfd(int fd) noexcept;
 /// Adds one to the count. One system call; does not block.
 void signal_eventfd(int fd) noexcept;
 /// Sets the count to 0. One system call; does not block.

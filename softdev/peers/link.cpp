@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "softdev/ipc/eventfd.hpp"
 #include "softdev/peers/link_service.hpp"
 #include "verbena/base/assert.hpp"
 #include "verbena/base/random.hpp"
@@ -66,7 +65,7 @@ link::link(const link_options& options, slot_claim claim)
 result<void> link::set_up() {
   VERBENA_TRY(segment_, public_segment::create(slot(), generation_));
   VERBENA_TRY(doorbell_, create_sealed("verbena-doorbell", segment_page, sealed_for::everybody));
-  VERBENA_TRY(wake_, create_eventfd());
+  VERBENA_TRY(wake_, wake_receiver::create());
   epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return error::from_errno(errno, "epoll_create1");
   epoll_event event{};
@@ -91,13 +90,14 @@ void link::abandon_after_fork() noexcept {
   // freed or unmapped (shared mappings were not inherited).
   claim_.close();
   epoll_.reset();
-  wake_.reset();
+  wake_->close_all();
   doorbell_.fd.reset();
   groups_name_.reset();
   for (const auto& each : table_) {
     if (!each) continue;
     each->socket_.reset();
     each->wake_.reset();
+    each->own_wake_.reset();
     each->watch_ = process_watch();
     each->own_pair_fd_.reset();
   }
@@ -126,7 +126,10 @@ std::shared_ptr<peer> link::make_peer(std::uint32_t other) const {
 link::table_entry link::find_or_make(std::uint32_t other) {
   auto& place = table_[other];
   if (place && place->state() != peer_state::dead) return {place, false};
-  if (place) departed_.push_back(std::move(place));
+  if (place) {
+    ignore_wakes(*place);
+    departed_.push_back(std::move(place));
+  }
   place = make_peer(other);
   return {place, true};
 }
@@ -152,7 +155,7 @@ void link::end_batch(peer& from) {
   if (!from.consumer_.publish_position()) return;
   if (from.their_pair().wants_space.load(std::memory_order_seq_cst) == 0) return;
   if ((from.segment_.header().sleeping.load(std::memory_order_seq_cst) & 1U) != 0) {
-    signal_eventfd(from.wake_.get());
+    signal_wake_socket(from.wake_.get());
   }
 }
 
@@ -214,10 +217,8 @@ bool link::announce_sleep() {
 void link::announce_awake() {
   shared_u32& word = segment_->header().sleeping;
   word.store((word.load(std::memory_order_relaxed) | 1U) + 1, std::memory_order_seq_cst);
-  drain_eventfd(wake_.get());
+  reset_wake_fd();
 }
-
-void link::wake_self() noexcept { signal_eventfd(wake_.get()); }
 
 void link::start_receiving(const std::shared_ptr<peer>& from) {
   const std::lock_guard lock(receive_lock_);

@@ -151,15 +151,17 @@ class link {
 
   // ---- Sleeping of the progress thread ----
 
-  /// Readable when a peer woke us (an eventfd).
-  [[nodiscard]] int wake_fd() const noexcept { return wake_.get(); }
+  /// Readable when a peer woke us (an epoll descriptor).
+  [[nodiscard]] int wake_fd() const noexcept { return wake_->fd(); }
   /// Publishes that the progress thread sleeps. False when there is something to receive: then do
   /// not sleep, and publish nothing. One thread at a time, the same that calls announce_awake.
   [[nodiscard]] bool announce_sleep();
   /// Publishes that it is awake, and resets wake_fd.
   void announce_awake();
+  /// Makes wake_fd unreadable until it is signaled again.
+  void reset_wake_fd() noexcept { wake_->take(); }
   /// Makes wake_fd readable, from any thread of this process.
-  void wake_self() noexcept;
+  void wake_self() noexcept { wake_->signal(); }
 
   // ---- Completion channels ----
 
@@ -244,6 +246,7 @@ class link {
   void close_down(const std::shared_ptr<peer>& from, time_point now);
   void end_closing(time_point now);
   void stop_watching(peer& which);
+  void ignore_wakes(const peer& of) noexcept;
   void bury_dead();
   void sweep_departed();
   void finish_hellos();
@@ -264,7 +267,7 @@ class link {
   std::uint64_t generation_ = 0;
   std::unique_ptr<public_segment> segment_;
   sealed_memory doorbell_;
-  unique_fd wake_;
+  std::unique_ptr<wake_receiver> wake_;
   unique_fd epoll_;
   arena_registry arenas_;
   wake_channels channels_;

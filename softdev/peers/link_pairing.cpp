@@ -9,7 +9,6 @@
 #include <bit>
 #include <cerrno>
 
-#include "softdev/ipc/eventfd.hpp"
 #include "softdev/peers/link_service.hpp"
 
 namespace verbena::softdev {
@@ -63,6 +62,10 @@ void link::start_connection(const std::shared_ptr<peer>& to) {
 void link::lost_before_hello(peer& from) { from.socket_.reset(); }
 
 bool link::prepare_pair(peer& with) {
+  // A new end each time: the last hello may have reached another process.
+  auto wake = wake_->admit(&with);
+  if (!wake) return false;
+  with.own_wake_ = *std::move(wake);
   if (with.own_map_.size() != 0) return true;
   auto memory =
       create_sealed("verbena-pair", pair_ring_offset + options_.ring_bytes, sealed_for::owner_only);
@@ -89,7 +92,7 @@ bool link::send_hello(peer& to) {
   descriptors[hello_public] = segment_->fd();
   descriptors[hello_pair] = to.own_pair_fd_.get();
   descriptors[hello_doorbell] = doorbell_.fd.get();
-  descriptors[hello_wake] = wake_.get();
+  descriptors[hello_wake] = to.own_wake_.get();
   return send_message(to.socket_.get(), hello, descriptors) == send_status::sent;
 }
 
@@ -170,6 +173,7 @@ void link::finish_pairing(const std::shared_ptr<peer>& with, peer_end why) {
     return end_peer(*with, why);
   }
   with->own_pair_fd_.reset();
+  with->own_wake_.reset();
   with->state_.store(peer_state::paired, std::memory_order_release);
   start_receiving(with);
   ++events_;
@@ -190,7 +194,7 @@ peer_end link::pair_with(peer& with, received_message& hello) {
       is_sealed_memory(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes,
                        sealed_for::owner_only) &&
       is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody) &&
-      is_eventfd(fds[hello_wake].get());
+      is_wake_socket(fds[hello_wake].get());
   if (!sound) return peer_end::broken_protocol;
   auto segment = map_shared(fds[hello_public].get(), public_segment_bytes, map_access::read_only);
   auto pair =

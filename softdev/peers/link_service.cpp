@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 
-#include "softdev/ipc/eventfd.hpp"
-
 namespace verbena::softdev {
 
 link::serviced link::service(time_point now) {
@@ -118,13 +116,13 @@ bool link::handle(peer& from, received_message& got) {
     case message_kind::arena_gone:
       return from.arenas_.retire(said.id), true;
     case message_kind::ask_channel: {
-      unique_fd copy = channels_.share(static_cast<wake_channel_id>(said.id));
+      unique_fd copy = channels_.share(static_cast<wake_channel_id>(said.id), &from);
       const auto kind = copy ? message_kind::give_channel : message_kind::refuse_channel;
       const link_message answer{.kind = kind, .id = said.id};
       return from.post_message(answer, std::move(copy));
     }
     case message_kind::give_channel:
-      if (!is_eventfd(got.descriptors[0].get())) return false;
+      if (!is_wake_socket(got.descriptors[0].get())) return false;
       from.take_channel(static_cast<wake_channel_id>(said.id), std::move(got.descriptors[0]));
       return true;
     case message_kind::refuse_channel:
@@ -193,6 +191,12 @@ void link::stop_watching(peer& which) {
   }
 }
 
+void link::ignore_wakes(const peer& of) noexcept {
+  wake_->dismiss(&of);
+
+  channels_.dismiss(&of);
+}
+
 void link::bury_dead() {
   const auto received = receiving_;  // stop_receiving changes it
   for (const auto& each : received) {
@@ -201,6 +205,7 @@ void link::bury_dead() {
   for (const auto& each : all_peers()) {
     if (each->state() != peer_state::dead) continue;
     stop_watching(*each);
+    ignore_wakes(*each);
     const std::lock_guard lock(table_mutex_);
     if (table_[each->slot()] != each) continue;
     table_[each->slot()] = nullptr;

@@ -2,11 +2,11 @@
 #include "softdev/peers/peer.hpp"
 
 #include <sys/socket.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <bit>
 
-#include "softdev/ipc/eventfd.hpp"
+#include "softdev/ipc/wake_sockets.hpp"
 
 namespace verbena::softdev {
 
@@ -110,7 +110,8 @@ void peer::announce() noexcept {
       bells.summary.fetch_or(std::uint64_t{1} << word, std::memory_order_seq_cst);
     }
   }
-  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst))) signal_eventfd(wake_.get());
+  if (sleeper_.wanted(flags.sleeping.load(std::memory_order_seq_cst)))
+    signal_wake_socket(wake_.get());
 }
 
 bool peer::signal_channel(wake_channel_id channel) noexcept {
@@ -118,7 +119,7 @@ bool peer::signal_channel(wake_channel_id channel) noexcept {
   const std::lock_guard lock(channel_mutex_);
   channel_slot& known = channels_[channel % channel_slots];
   if (known.id == channel && known.fd) {
-    signal_eventfd(known.fd.get());
+    signal_wake_socket(known.fd.get());
     return true;
   }
   if (known.id != channel) {
@@ -129,7 +130,7 @@ bool peer::signal_channel(wake_channel_id channel) noexcept {
       known.fd.reset();
     }
   }
-  signal_eventfd(wake_.get());
+  signal_wake_socket(wake_.get());
   return false;
 }
 
@@ -208,7 +209,7 @@ void peer::take_channel(wake_channel_id id, unique_fd fd) {
   if (known.id != id) return;  // forgotten meanwhile for another channel
   known.refused = !fd;
   known.fd = std::move(fd);
-  if (known.fd) signal_eventfd(known.fd.get());  // what made us ask
+  if (known.fd) signal_wake_socket(known.fd.get());  // what made us ask
 }
 
 }  // namespace verbena::softdev

@@ -109,7 +109,7 @@ class peer {
   /// Longest payload of one record.
   [[nodiscard]] std::uint32_t max_record() const noexcept { return max_record_; }
   /// Reserves a record (ring_producer::try_reserve). When the ring is full, the peer is told to
-  /// wake us (the progress thread's eventfd) when there is room, and room_returned() will say so.
+  /// wake us (the progress thread) when there is room, and room_returned() will say so.
   /// `corrupt` ends the peer. `spare` bytes are left to records
   /// that must not wait for others.
   [[nodiscard]] ring_producer::reservation try_reserve(std::uint16_t type, std::uint32_t bytes,
@@ -132,9 +132,9 @@ class peer {
   /// still fail). No lock needed; looks at one word of the peer.
   [[nodiscard]] bool room_returned() noexcept;
 
-  /// Signals a wake channel of the peer (link::create_wake_channel there), when its eventfd is
-  /// known; otherwise asks for it, wakes the peer's progress thread instead, and returns false.
-  /// One or two system calls.
+  /// Signals a wake channel of the peer (link::create_wake_channel there), when our end of
+  /// it is known; otherwise asks for it, wakes the peer's progress thread instead, and returns
+  /// false. One or two system calls.
   bool signal_channel(wake_channel_id channel) noexcept;
 
   // Direct access. Enter, look the words up, act, leave.
@@ -185,7 +185,7 @@ class peer {
   [[nodiscard]] std::uint64_t kept() const noexcept {
     return kept_at_ == no_position ? 0 : kept_at_;
   }
-  /// Keeps and signals a wake channel's eventfd; an empty one means that it was refused.
+  /// Keeps and signals our end of a wake channel; an empty one means that it was refused.
   void take_channel(wake_channel_id id, unique_fd fd);
   /// Sends what is queued as far as it goes.
   void flush_messages();
@@ -209,8 +209,9 @@ class peer {
   std::uint32_t max_record_ = 0;
   copy_routes routes_;
 
-  unique_fd socket_;  ///< shut down at death, closed with the object
-  unique_fd wake_;    ///< the peer's progress eventfd
+  unique_fd socket_;    ///< shut down at death, closed with the object
+  unique_fd wake_;      ///< our end towards the peer's progress thread
+  unique_fd own_wake_;  ///< the peer's end towards ours, until it was sent
   process_watch watch_;
   peer_segment segment_;
   unique_fd own_pair_fd_;  ///< until it was sent

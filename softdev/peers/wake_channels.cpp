@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/peers/wake_channels.hpp"
 
-#include <fcntl.h>
-
+#include <algorithm>
 #include <cerrno>
-
-#include "softdev/ipc/eventfd.hpp"
-#include "softdev/shm/sealed_memory.hpp"
+#include <utility>
 
 namespace verbena::softdev {
 
@@ -18,38 +15,52 @@ constexpr std::uint16_t generation_of(wake_channel_id id) noexcept {
 }  // namespace
 
 result<wake_channels::created> wake_channels::create() {
-  VERBENA_TRY(unique_fd fd, create_eventfd());
+  VERBENA_TRY(auto receiver, wake_receiver::create());
   const std::lock_guard lock(mutex_);
   std::size_t index = 0;
-  while (index < entries_.size() && entries_[index].fd) ++index;
-  if (index == capacity) return error::from_errno(EMFILE, "eventfd", "completion channel");
+  while (index < entries_.size() && entries_[index].receiver) ++index;
+  if (index == capacity) {
+    return error::from_errno(EMFILE, "ibv_create_comp_channel", "completion channel of soft0",
+                             "a process has at most 4096 completion channels that peers signal");
+  }
   if (index == entries_.size()) entries_.emplace_back();
   entry& place = entries_[index];
   if (++place.generation == 0) place.generation = 1;
-  place.fd = std::move(fd);
+  place.receiver = std::move(receiver);
   const auto id = static_cast<wake_channel_id>(index | (std::uint32_t{place.generation} << 16));
-  return created{id, place.fd.get()};
+  return created{id, place.receiver.get()};
+}
+
+wake_receiver* wake_channels::find(wake_channel_id id) noexcept {
+  const std::uint32_t index = index_of(id);
+  if (index >= entries_.size() || entries_[index].generation != generation_of(id)) return nullptr;
+  return entries_[index].receiver.get();
 }
 
 bool wake_channels::destroy(wake_channel_id id) {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t index = index_of(id);
-  if (index >= entries_.size() || entries_[index].generation != generation_of(id)) return false;
-  if (!entries_[index].fd) return false;
-  entries_[index].fd.reset();
+  if (find(id) == nullptr) return false;
+  entries_[index_of(id)].receiver.reset();
   return true;
 }
 
-unique_fd wake_channels::share(wake_channel_id id) const {
+unique_fd wake_channels::share(wake_channel_id id, const void* with) {
   const std::lock_guard lock(mutex_);
-  const std::uint32_t index = index_of(id);
-  if (index >= entries_.size() || entries_[index].generation != generation_of(id)) return {};
-  if (!entries_[index].fd) return {};
-  return unique_fd(::fcntl(entries_[index].fd.get(), F_DUPFD_CLOEXEC, 0));
+  wake_receiver* wanted = find(id);
+  if (wanted == nullptr) return {};
+  const auto others = std::ranges::count_if(entries_, [&](const entry& each) {
+    return each.receiver && each.receiver.get() != wanted && each.receiver->serves(with);
+  });
+  if (others >= static_cast<std::ptrdiff_t>(most_per_peer)) return {};
+  auto end = wanted->admit(with);
+  return end ? *std::move(end) : unique_fd();
 }
 
-void wake_channels::close_all() noexcept {
-  for (entry& each : entries_) each.fd.reset();
+void wake_channels::dismiss(const void* who) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const entry& each : entries_) {
+    if (each.receiver) each.receiver->dismiss(who);
+  }
 }
 
 }  // namespace verbena::softdev

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Waking: the eventfd of the progress thread and one eventfd per completion channel. A peer signals
-// them only when the published word says that somebody sleeps.
+// What peers signal: one receiver of wake-ups per completion channel. A peer signals it only when
+// the published word says that somebody sleeps.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "softdev/ipc/wake_sockets.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
 
@@ -19,25 +21,30 @@ using wake_channel_id = std::uint32_t;
 class wake_channels {
  public:
   static constexpr std::uint32_t capacity = 4096;
+  /// Channels that one peer may signal directly; it wakes the progress thread for further ones.
+  static constexpr std::uint32_t most_per_peer = 64;
 
   struct created {
     wake_channel_id id = 0;
-    int fd = -1;  ///< the eventfd, non-blocking; owned here until destroy
+    wake_receiver* receiver = nullptr;  ///< owned here until destroy
   };
   [[nodiscard]] result<created> create();
-  /// Closes the eventfd; peers that hold a copy signal nobody. False when `id` is not alive.
+  /// Closes the receiver; peers signal nobody. False when `id` is not alive.
   bool destroy(wake_channel_id id);
-  /// A copy of the eventfd for a peer; empty when `id` is not alive.
-  [[nodiscard]] unique_fd share(wake_channel_id id) const;
-  /// Closes everything (in a forked child).
-  void close_all() noexcept;
+  /// The end by which `with` signals; empty when `id` is not alive, when `with` signals
+  /// `most_per_peer` channels already, or when descriptors are missing.
+  [[nodiscard]] unique_fd share(wake_channel_id id, const void* with);
+  /// Ignores the peer from now on.
+  void dismiss(const void* who) noexcept;
 
  private:
   struct entry {
-    unique_fd fd;
+    std::unique_ptr<wake_receiver> receiver;
     std::uint16_t generation = 0;
   };
-  mutable std::mutex mutex_;
+  [[nodiscard]] wake_receiver* find(wake_channel_id id) noexcept;
+
+  std::mutex mutex_;
   std::vector<entry> entries_;
 };
 

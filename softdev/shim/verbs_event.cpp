@@ -116,8 +116,8 @@ void acknowledge(pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& co
 // Where the program waits for events of a queue.
 struct source {
   event_queue& events;
-  int fd;       ///< what it waits on
-  int wake_fd;  ///< what peers signal; -1 for none
+  int fd;               ///< what it waits on
+  wake_receiver* wake;  ///< what peers signal; nullptr for none
   void (*taken)(void* owner, std::uint32_t kind);
 };
 
@@ -126,9 +126,7 @@ int take_event(host& home, const source& from, event_queue::event& out) {
   while (true) {
     if (!home.usable()) return ENODEV;
     // A peer's signal is taken before looking for what it announced.
-    std::uint64_t signals = 0;
-    const bool signalled =
-        from.wake_fd >= 0 && read(from.wake_fd, &signals, sizeof signals) == sizeof signals;
+    const bool signalled = from.wake != nullptr && from.wake->take();
     if (signalled) home.progress();
     out = from.events.pop(from.taken);
     if (out.owner != nullptr) return 0;
@@ -145,7 +143,7 @@ void open_to_peers(channel_object& channel, host& home) {
   if (!wake) return;
   epoll_event wanted{};
   wanted.events = EPOLLIN;
-  if (epoll_ctl(channel.epoll.get(), EPOLL_CTL_ADD, wake->fd, &wanted) == 0) {
+  if (epoll_ctl(channel.epoll.get(), EPOLL_CTL_ADD, wake->receiver->fd(), &wanted) == 0) {
     channel.wake = *wake;
   } else {
     home.neighbours().destroy_wake_channel(wake->id);
@@ -249,7 +247,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
   event_queue::event event;
   host& home = *object_of(channel->context).host;
   if (const int failed = take_event(
-          home, {*object.events, channel->fd, object.wake.fd, &completion_taken}, event)) {
+          home, {*object.events, channel->fd, object.wake.receiver, &completion_taken}, event)) {
     errno = failed;
     return -1;
   }
@@ -268,8 +266,8 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   event_queue::event taken;
   // Changes of addresses are heard of by the thread. Without it, all other events still come.
   if (object.host->usable()) static_cast<void>(object.host->start_thread());
-  if (const int failed =
-          take_event(*object.host, {*object.events, context->async_fd, -1, &async_taken}, taken)) {
+  if (const int failed = take_event(
+          *object.host, {*object.events, context->async_fd, nullptr, &async_taken}, taken)) {
     errno = failed;
     return -1;
   }

@@ -17,7 +17,7 @@ namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 4;
+inline constexpr std::uint32_t layout_version = 5;
 
 inline constexpr std::uint32_t slot_count = 1024;
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
@@ -43,7 +43,7 @@ struct alignas(cache_line) public_header {
   shared_u32 slot;
   shared_u64 generation;  ///< random, one per link
   /// Read by producers after each publication, so in a line that seldom changes:
-  alignas(cache_line) shared_u32 sleeping;  ///< odd while the progress thread waits for its eventfd
+  alignas(cache_line) shared_u32 sleeping;  ///< odd while the progress thread waits for a signal
   shared_u32 doorbells;                     ///< not 0: producers must ring the doorbell
   shared_u32 groups;                        ///< entries from the first on that may be in use
 };

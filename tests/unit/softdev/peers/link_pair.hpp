@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "softdev/peers/link.hpp"
+#include "softdev/peers/pairing_message.hpp"
 
 namespace verbena::softdev::testing {
 
@@ -71,6 +72,57 @@ struct linked_pair {
   std::unique_ptr<link> right;
   std::shared_ptr<peer> to_right;  ///< the peer `right` of `left`
   std::shared_ptr<peer> to_left;   ///< the peer `left` of `right`
+};
+
+/// A process that pairs with `owner` as the protocol says, as a slot of this process, and holds
+/// what it was given. Its words and descriptors are the test's to misuse.
+struct malicious_peer {
+  static constexpr std::uint64_t generation = 7;
+
+  explicit malicious_peer(link& owner)
+      : claim(slot_claim::take().value()),
+        segment(public_segment::create(claim.slot(), generation).value()),
+        pair(create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value()),
+        bell(create_sealed("x", segment_page, sealed_for::everybody).value()),
+        wakes(wake_receiver::create().value()) {
+    words().magic = segment_magic;
+    given_wake = wakes->admit(this).value();
+    connection = std::move(connect_to_slot(owner.slot()).socket);
+    EXPECT_TRUE(connection);
+    EXPECT_EQ(send_message(connection.get(), hello(), descriptors()), send_status::sent);
+    EXPECT_TRUE(drive({&owner}, [&] {
+      answer = receive_message(connection.get());
+      return answer.status != receive_status::empty;
+    }));
+    EXPECT_EQ(answer.status, receive_status::received);
+    seen_as = owner.find(claim.slot());
+    EXPECT_TRUE(seen_as);
+  }
+
+  [[nodiscard]] pair_header& words() const { return *pair.map.at<pair_header>(0); }
+  [[nodiscard]] link_message hello() const {
+    link_message message{.kind = message_kind::hello};
+    message.version = layout_version;
+    message.slot = claim.slot();
+    message.generation = generation;
+    message.ring_bytes = min_ring_bytes;
+    return message;
+  }
+  [[nodiscard]] std::array<int, 4> descriptors() const {
+    return {segment->fd(), pair.fd.get(), bell.fd.get(), given_wake.get()};
+  }
+  /// The end by which it wakes the owner's progress thread.
+  [[nodiscard]] int wake() const { return answer.descriptors[hello_wake].get(); }
+
+  slot_claim claim;
+  std::unique_ptr<public_segment> segment;
+  sealed_memory pair;
+  sealed_memory bell;
+  std::unique_ptr<wake_receiver> wakes;
+  unique_fd given_wake;  ///< the owner has a copy
+  unique_fd connection;
+  received_message answer;        ///< the owner's hello
+  std::shared_ptr<peer> seen_as;  ///< the malicious peer in the owner
 };
 
 /// A child process. The destructor kills it unless wait() was called.

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -13,7 +14,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "softdev/ipc/eventfd.hpp"
+#include "softdev/ipc/wake_sockets.hpp"
 #include "softdev/peers/link.hpp"
 #include "softdev/peers/pairing_message.hpp"
 #include "tests/unit/campaign_seed.hpp"
@@ -363,7 +364,8 @@ unique_fd say(std::uint32_t slot, const link_message& message, std::span<const i
 
 TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   const auto own = open_link();
-  const auto event = create_eventfd().value();
+  const auto wakes = wake_receiver::create().value();
+  const unique_fd wake = wakes->admit(nullptr).value();
   auto segment = create_sealed("x", public_segment_bytes, sealed_for::owner_only).value();
   auto open_segment = create_sealed("x", public_segment_bytes, sealed_for::everybody).value();
   auto pair = create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value();
@@ -376,7 +378,7 @@ TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   hello.slot = slot;
   hello.generation = 1;
   hello.ring_bytes = min_ring_bytes;
-  const int good[4] = {segment.fd.get(), pair.fd.get(), bell.fd.get(), event.get()};
+  const int good[4] = {segment.fd.get(), pair.fd.get(), bell.fd.get(), wake.get()};
   std::uint64_t broken = 0;
   const auto refused = [&](link_message message, std::array<int, 4> descriptors) {
     const auto socket = say(own->slot(), message, descriptors);
@@ -389,6 +391,10 @@ TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   refused(hello, {good[0], good[0], good[2], good[3]});
   refused(hello, {good[0], good[1], unsealed.get(), good[3]});
   refused(hello, {good[0], good[1], good[2], good[2]});
+  const unique_fd counter(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  refused(hello, {good[0], good[1], good[2], counter.get()});
+  const unique_fd datagrams(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  refused(hello, {good[0], good[1], good[2], datagrams.get()});
   refused(hello, {good[3], good[2], good[1], good[0]});
   refused(hello, {good[0], good[1], good[2], good[3]});  // the segment does not have a header
   auto wrong = hello;
@@ -411,7 +417,8 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
       const auto segment = public_segment::create(1023, 7).value();
       auto pair = create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only);
       auto bell = create_sealed("x", segment_page, sealed_for::everybody);
-      const auto event = create_eventfd().value();
+      const auto wakes = wake_receiver::create().value();
+      const unique_fd wake = wakes->admit(nullptr).value();
       auto& header = *pair->map.at<pair_header>(0);
       header.magic = segment_magic;
       auto claim = slot_claim::take().value();
@@ -423,7 +430,7 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
       hello.slot = claim.slot();
       hello.generation = 7;
       hello.ring_bytes = min_ring_bytes;
-      const std::array<int, 4> fds = {segment->fd(), pair->fd.get(), bell->fd.get(), event.get()};
+      const std::array<int, 4> fds = {segment->fd(), pair->fd.get(), bell->fd.get(), wake.get()};
       if (send_message(socket.get(), hello, fds) != send_status::sent) return 1;
       std::mt19937_64 random(test::campaign_seed(seed));
       for (;;) {
@@ -437,7 +444,7 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
         if (seed > 3) {
           link_message odd{.kind = static_cast<message_kind>(random() % 9 + 1),
                            .id = random() % 99};
-          const int fd = event.get();
+          const int fd = wake.get();
           static_cast<void>(send_message(socket.get(), odd, std::span(&fd, random() % 2)));
         }
       }
@@ -464,6 +471,77 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
     hostile.send(SIGKILL);
     EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
   }
+}
+
+// Does to an end of wake-ups all that its holder can do.
+void misuse(int end) {
+  char byte = 0;
+  EXPECT_EQ(::fcntl(end, F_SETFL, 0), 0);
+  while (::send(end, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) {
+  }
+  while (::recv(end, &byte, 1, MSG_DONTWAIT) == 1) {
+  }
+}
+
+TEST(link_process, peer_that_misuses_wake_ends_delays_nobody) {
+  const auto own = open_link();
+  malicious_peer hostile(*own);
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+
+  // The sleeping owner is signaled by the hostile peer without end, and by another one.
+  ASSERT_TRUE(own->announce_sleep());
+  misuse(hostile.wake());
+  ASSERT_TRUE(readable(own->wake_fd()));
+  own->announce_awake();
+  while (readable(own->wake_fd())) own->reset_wake_fd();
+  EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  ASSERT_TRUE(drive({own.get()}, [&] { return own->anything_published(); }));
+  EXPECT_EQ(own->receive(take_all, 1), 1U);
+  ASSERT_TRUE(own->announce_sleep());
+  misuse(hostile.wake());
+  ::shutdown(hostile.wake(), SHUT_RDWR);
+  own->reset_wake_fd();
+  while (readable(own->wake_fd())) own->reset_wake_fd();
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  pollfd wait{own->wake_fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, 20'000), 1) << "the wake-up of the other peer was lost";
+  own->announce_awake();
+
+  // The owner signals the hostile peer, whose end is full and blocking: each sleep asks for one.
+  misuse(hostile.given_wake.get());
+  for (std::uint32_t sleep = 1; sleep < 99; sleep += 2) {
+    hostile.segment->header().sleeping = sleep;
+    ASSERT_TRUE(send_record(*hostile.seen_as, 1, 8, 1));
+  }
+}
+
+TEST(link_process, peer_that_misuses_the_end_of_a_channel_delays_nobody) {
+  const auto own = open_link();
+  malicious_peer hostile(*own);
+  const auto channel = own->create_wake_channel().value();
+  const link_message ask{.kind = message_kind::ask_channel, .id = channel.id};
+  ASSERT_EQ(send_message(hostile.connection.get(), ask, {}), send_status::sent);
+  received_message got;
+  ASSERT_TRUE(drive({own.get()}, [&] {
+    got = receive_message(hostile.connection.get());
+    return got.status != receive_status::empty;
+  }));
+  ASSERT_EQ(got.message.kind, message_kind::give_channel);
+  misuse(got.descriptors[0].get());
+  EXPECT_TRUE(channel.receiver->take());
+  while (channel.receiver->take()) {
+  }
+  EXPECT_FALSE(readable(channel.receiver->fd()));
+  // A pairing that ended signals nothing, although the process keeps the end.
+  hostile.connection.reset();
+  ASSERT_TRUE(drive({own.get()}, [&] { return hostile.seen_as->state() == peer_state::dead; }));
+  own->service(clock::now());
+  signal_wake_socket(got.descriptors[0].get());
+  signal_wake_socket(hostile.wake());
+  EXPECT_FALSE(readable(channel.receiver->fd()));
+  EXPECT_FALSE(readable(own->wake_fd()));
 }
 
 TEST(link_process, invalid_bytes_on_a_peer_socket_end_only_that_pairing) {

@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "softdev/ipc/eventfd.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
 
 namespace verbena::softdev {
@@ -327,7 +326,7 @@ TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   ASSERT_TRUE(pair.right->announce_sleep());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_TRUE(readable(pair.right->wake_fd()));
-  drain_eventfd(pair.right->wake_fd());
+  pair.right->reset_wake_fd();
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->wake_fd())) << "one signal per sleep";
   pair.right->announce_awake();
@@ -386,11 +385,12 @@ TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   const auto channel = pair.right->create_wake_channel().value();
   EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the channel is not cached";
   EXPECT_TRUE(readable(pair.right->wake_fd())) << "the progress thread is woken instead";
-  EXPECT_FALSE(readable(channel.fd));
-  ASSERT_TRUE(drive({pair.right.get(), pair.left.get()}, [&] { return readable(channel.fd); }));
-  drain_eventfd(channel.fd);
+  EXPECT_FALSE(readable(channel.receiver->fd()));
+  ASSERT_TRUE(
+      drive({pair.right.get(), pair.left.get()}, [&] { return readable(channel.receiver->fd()); }));
+  EXPECT_TRUE(channel.receiver->take());
   EXPECT_TRUE(pair.to_right->signal_channel(channel.id));
-  EXPECT_TRUE(readable(channel.fd));
+  EXPECT_TRUE(readable(channel.receiver->fd()));
   EXPECT_FALSE(pair.to_right->signal_channel(0)) << "0 is not a channel";
 }
 
@@ -402,9 +402,10 @@ TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
   const auto second = pair.right->create_wake_channel().value();
   EXPECT_NE(first.id, second.id);
   EXPECT_FALSE(pair.to_right->signal_channel(first.id));
-  drain_eventfd(pair.right->wake_fd());
+  pair.right->reset_wake_fd();
   EXPECT_FALSE(pair.to_right->signal_channel(second.id));
-  ASSERT_TRUE(drive({pair.right.get(), pair.left.get()}, [&] { return readable(second.fd); }));
+  ASSERT_TRUE(
+      drive({pair.right.get(), pair.left.get()}, [&] { return readable(second.receiver->fd()); }));
 }
 
 TEST(link, shareable_memory_is_mapped_on_first_use) {

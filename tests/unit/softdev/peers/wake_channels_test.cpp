@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <vector>
 
-#include "softdev/ipc/eventfd.hpp"
+#include "softdev/ipc/wake_sockets.hpp"
 #include "softdev/shm/sealed_memory.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
 
@@ -26,18 +27,42 @@ TEST(wake_channels, ids_are_nonzero_and_not_reused_soon) {
   }
 }
 
-TEST(wake_channels, shared_copy_signals_the_original) {
+TEST(wake_channels, shared_end_signals_the_channel) {
   wake_channels channels;
+  const int with = 0;
   const auto made = channels.create().value();
-  const unique_fd copy = channels.share(made.id);
-  ASSERT_TRUE(copy);
-  signal_eventfd(copy.get());
-  EXPECT_TRUE(testing::readable(made.fd));
-  EXPECT_FALSE(channels.share(made.id + 1));
-  EXPECT_FALSE(channels.share(made.id + (1U << 16)));
-  EXPECT_FALSE(channels.share(0));
+  const unique_fd end = channels.share(made.id, &with);
+  ASSERT_TRUE(end);
+  signal_wake_socket(end.get());
+  EXPECT_TRUE(testing::readable(made.receiver->fd()));
+  EXPECT_TRUE(made.receiver->take());
+  EXPECT_FALSE(channels.share(made.id + 1, &with));
+  EXPECT_FALSE(channels.share(made.id + (1U << 16), &with));
+  EXPECT_FALSE(channels.share(0, &with));
+  channels.dismiss(&with);
+  signal_wake_socket(end.get());
+  EXPECT_FALSE(testing::readable(made.receiver->fd())) << "the sender was dismissed";
   EXPECT_TRUE(channels.destroy(made.id));
-  EXPECT_FALSE(channels.share(made.id));
+  EXPECT_FALSE(channels.share(made.id, &with));
+}
+
+TEST(wake_channels, one_peer_gets_a_limited_number_of_ends) {
+  wake_channels channels;
+  const int greedy = 0;
+  const int modest = 0;
+  std::vector<unique_fd> ends;
+  std::vector<wake_channel_id> ids;
+  for (std::uint32_t i = 0; i < wake_channels::most_per_peer; ++i) {
+    ids.push_back(channels.create().value().id);
+    ends.push_back(channels.share(ids.back(), &greedy));
+    ASSERT_TRUE(ends.back()) << i;
+  }
+  const auto further = channels.create().value().id;
+  EXPECT_FALSE(channels.share(further, &greedy));
+  EXPECT_TRUE(channels.share(further, &modest));
+  EXPECT_TRUE(channels.share(ids[7], &greedy)) << "a new end for an old one";
+  ends[3].reset();
+  EXPECT_TRUE(channels.share(further, &greedy)) << "an end that was closed does not count";
 }
 
 TEST(wake_channels, sleeper_is_signaled_once_per_sleep) {

@@ -230,6 +230,7 @@ class link {
   /// The live peer of the slot, else a new one in its place. With table_mutex_ held.
   [[nodiscard]] table_entry find_or_make(std::uint32_t other);
   void adopt(pending_socket& from, received_message& hello, time_point now);
+  [[nodiscard]] bool has_too_many_links(pid_t pid, const peer& next) const;
   void lost_before_hello(peer& from);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);
   bool handle(peer& from, received_message& got);

@@ -26,6 +26,11 @@ struct link_options {
   route_policy route = route_policy::automatic;
   std::uint32_t ring_bytes = 1U << 20;  ///< power of two, min_ring_bytes..max_ring_bytes
   std::chrono::milliseconds pairing_timeout{2000};  ///< for a peer that does not answer
+  /// Pairings with one process (which has as many links), dead ones included whose memory is still
+  /// mapped here. Each takes 4 descriptors and 20 MB of address space.
+  std::uint32_t links_per_process = 32;
+  /// The same for all processes outside this pid namespace together: they cannot be told apart.
+  std::uint32_t links_without_pid = 256;
   std::uint32_t scan_limit = 8;  ///< up to so many peers are looked at one by one, without doorbell
 
   /// The defaults, with VERBENA_SOFTDEV_ROUTE applied.

@@ -13,6 +13,13 @@
 
 namespace verbena::softdev {
 
+namespace {
+// Whether connecting to a slot may succeed later, so that its holder is only unknown.
+bool is_temporary(int error) noexcept {
+  return error != 0 && error != ECONNREFUSED && error != EACCES;
+}
+}  // namespace
+
 void link::watch_socket(peer& of, std::uint32_t events, int operation) {
   epoll_event event{};
   event.events = events;
@@ -100,12 +107,15 @@ void link::accept_connections(time_point now) {
   for (std::size_t turn = 0; turn < max_pending_sockets; ++turn) {
     unique_fd socket = claim_.accept();
     if (!socket) return;
-    if (pending_.size() >= max_pending_sockets) {
+    const pid_t pid = identify_peer(socket.get()).pid;
+    const auto waiting = std::ranges::count(pending_, pid, [](const auto& e) { return e->pid; });
+    if (pending_.size() >= max_pending_sockets || (pid != 0 && waiting >= max_pending_of_process)) {
       refused_connections_.fetch_add(1, std::memory_order_relaxed);
       continue;
     }
     auto made = std::make_unique<pending_socket>();
     made->socket = std::move(socket);
+    made->pid = pid;
     made->number = next_pending_++;
     made->give_up_at = now + options_.pairing_timeout;
     epoll_event event{};
@@ -151,6 +161,14 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
     }
     if (known->state() == peer_state::connecting && known->socket_ && slot() < other) return;
   }
+  // The slot is what the other one says; the name is what it must hold.
+  const slot_holder holder = find_slot_holder(other);
+  if (holder.error != 0 || holder.pid != from.pid) {
+    const bool later = is_temporary(holder.error);  // the other one tries again, too
+    auto& counter = later ? refused_connections_ : broken_messages_;
+    counter.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   if (!known || known->state() == peer_state::dead) {
     // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
     const std::lock_guard lock(table_mutex_);
@@ -163,6 +181,15 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
   const peer_end failed = pair_with(*known, hello);
   if (!send_hello(*known)) return end_peer(*known, peer_end::exited);
   finish_pairing(known, failed);
+}
+
+bool link::has_too_many_links(pid_t pid, const peer& next) const {
+  const auto all = all_peers();
+  const auto of_process = std::ranges::count_if(all, [&](const auto& each) {
+    return each.get() != &next && each->pid() == pid && each->their_map_.size() != 0;
+  });
+  const std::uint32_t most = pid == 0 ? options_.links_without_pid : options_.links_per_process;
+  return of_process >= static_cast<std::ptrdiff_t>(most);
 }
 
 void link::finish_pairing(const std::shared_ptr<peer>& with, peer_end why) {
@@ -196,6 +223,9 @@ peer_end link::pair_with(peer& with, received_message& hello) {
       is_sealed_memory(fds[hello_doorbell].get(), segment_page, sealed_for::everybody) &&
       is_wake_socket(fds[hello_wake].get());
   if (!sound) return peer_end::broken_protocol;
+  const pid_t pid = identify_peer(with.socket_.get()).pid;
+  with.pid_ = pid;
+  if (has_too_many_links(pid, with)) return peer_end::too_many_links;
   auto segment = map_shared(fds[hello_public].get(), public_segment_bytes, map_access::read_only);
   auto pair =
       map_shared(fds[hello_pair].get(), pair_ring_offset + said.ring_bytes, map_access::read_only);
@@ -210,8 +240,6 @@ peer_end link::pair_with(peer& with, received_message& hello) {
                      with.their_pair().magic.load(std::memory_order_acquire) == segment_magic;
   if (!known) return peer_end::broken_protocol;
 
-  const pid_t pid = identify_peer(with.socket_.get()).pid;
-  with.pid_ = pid;
   with.generation_ = said.generation;
   with.watch_ = process_watch(pid);
   if (with.watch_.exited()) return peer_end::exited;

@@ -2,7 +2,10 @@
 // What the parts of link's implementation share, and nobody else needs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "softdev/peers/link.hpp"
@@ -19,11 +22,14 @@ enum class event_source : std::uint8_t { listener, pending, peer_socket, peer_pr
 /// An accepted connection that has not said who it is.
 struct link::pending_socket {
   unique_fd socket;
+  pid_t pid = 0;
   std::uint32_t number = 0;
   link::time_point give_up_at;
 };
 
 inline constexpr std::size_t max_pending_sockets = 64;
+/// Of one process: a process that says nothing must not keep others out.
+inline constexpr std::ptrdiff_t max_pending_of_process = 16;
 inline constexpr int messages_per_turn = 32;
 inline constexpr std::chrono::milliseconds retry_interval{1};
 inline constexpr std::chrono::milliseconds departed_interval{100};

@@ -42,6 +42,8 @@ const char* describe(peer_end why) noexcept {
       return "the process did not answer";
     case peer_end::out_of_resources:
       return "this process has no free descriptors or memory";
+    case peer_end::too_many_links:
+      return "the process is paired with this process as often as one process may be";
   }
   return "unknown";
 }

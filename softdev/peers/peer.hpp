@@ -43,6 +43,7 @@ enum class peer_end : std::uint8_t {
   broken_protocol,   ///< it sent or wrote what no correct process does
   timed_out,         ///< it did not answer in time
   out_of_resources,  ///< descriptors or memory are missing here
+  too_many_links,    ///< see link_options::links_per_process
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
 /// True when it may live and only be busy, or here something is missing: it may be found again.

@@ -46,4 +46,10 @@ socket_or_error connect_to_slot(std::uint32_t slot) noexcept {
   return connect_to_name(name_of(slot));
 }
 
+slot_holder find_slot_holder(std::uint32_t slot) noexcept {
+  const socket_or_error made = connect_to_slot(slot);
+  if (made.error != 0) return {.error = made.error};
+  return {.pid = identify_peer(made.socket.get()).pid};
+}
+
 }  // namespace verbena::softdev

@@ -36,4 +36,11 @@ class slot_claim {
 /// Connects to the process of that slot, as connect_to_name() does.
 [[nodiscard]] socket_or_error connect_to_slot(std::uint32_t slot) noexcept;
 
+/// The process that listens by the name of a slot. `pid` is 0 if it is outside our pid namespace.
+struct slot_holder {
+  int error = 0;  ///< of connect_to_slot(), then `pid` means nothing
+  pid_t pid = 0;
+};
+[[nodiscard]] slot_holder find_slot_holder(std::uint32_t slot) noexcept;
+
 }  // namespace verbena::softdev

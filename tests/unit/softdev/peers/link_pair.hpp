@@ -79,7 +79,8 @@ struct linked_pair {
 struct malicious_peer {
   static constexpr std::uint64_t generation = 7;
 
-  explicit malicious_peer(link& owner)
+  /// `expected` is what the pairing becomes in the owner.
+  explicit malicious_peer(link& owner, peer_state expected = peer_state::paired)
       : claim(slot_claim::take().value()),
         segment(public_segment::create(claim.slot(), generation).value()),
         pair(create_sealed("x", pair_ring_offset + min_ring_bytes, sealed_for::owner_only).value()),
@@ -96,7 +97,7 @@ struct malicious_peer {
     }));
     EXPECT_EQ(answer.status, receive_status::received);
     seen_as = owner.find(claim.slot());
-    EXPECT_TRUE(seen_as);
+    EXPECT_EQ(bool(seen_as), expected == peer_state::paired);
   }
 
   [[nodiscard]] pair_header& words() const { return *pair.map.at<pair_header>(0); }

@@ -372,7 +372,8 @@ TEST(link_process, hello_with_invalid_descriptors_is_refused) {
   auto bell = create_sealed("x", segment_page, sealed_for::everybody).value();
   const unique_fd unsealed(::memfd_create("x", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(unsealed.get(), segment_page), 0);
-  const std::uint32_t slot = (own->slot() + 1) % slot_count;
+  const auto claim = slot_claim::take().value();
+  const std::uint32_t slot = claim.slot();
   link_message hello{.kind = message_kind::hello};
   hello.version = layout_version;
   hello.slot = slot;
@@ -471,6 +472,107 @@ TEST(link_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
     hostile.send(SIGKILL);
     EXPECT_EQ(own->fence(deadline::after(test_timeout)), fence_outcome::clear);
   }
+}
+
+TEST(link_process, hello_with_the_slot_of_another_process_is_refused) {
+  const auto own = open_link();
+  malicious_peer hostile(*own);
+  child echo(echo_peer);
+  const auto slot = echo.read<std::uint32_t>();
+  std::uint64_t broken = 0;
+  const auto claim = [&](std::uint32_t forged) {
+    auto hello = hostile.hello();
+    hello.slot = forged;
+    const auto socket = say(own->slot(), hello, hostile.descriptors());
+    EXPECT_TRUE(drive({own.get()}, [&] { return own->counters().broken_messages == broken + 1; }));
+    ++broken;
+    EXPECT_EQ(own->find(forged), nullptr);
+    char byte = 0;
+    EXPECT_EQ(::recv(socket.get(), &byte, 1, MSG_DONTWAIT), 0) << "the connection is closed";
+  };
+  claim(slot);
+  claim(slot);
+  auto unused = slot_claim::take().value();
+  const std::uint32_t free = unused.slot();
+  unused.close();
+  claim(free);
+  EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
+
+  const auto other = pair_with(*own, slot);
+  EXPECT_EQ(other->pid(), echo.pid());
+  auto hello = hostile.hello();
+  hello.slot = slot;
+  const auto socket = say(own->slot(), hello, hostile.descriptors());
+  char byte = 0;
+  EXPECT_TRUE(
+      drive({own.get()}, [&] { return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0; }));
+  EXPECT_EQ(own->find(slot), other);
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+}
+
+TEST(link_process, one_process_gets_a_limited_number_of_pairings) {
+  link_options options;
+  options.links_per_process = 3;
+  const auto own = open_link(options);
+  const auto dead = [&](const malicious_peer& which) {
+    return drive({own.get()}, [&] { return which.seen_as->state() == peer_state::dead; });
+  };
+  malicious_peer first(*own);
+  malicious_peer second(*own);
+  {
+    malicious_peer third(*own);
+    EXPECT_EQ(third.seen_as->state(), peer_state::paired);
+    own->service(clock::now());
+    third.connection.reset();
+    EXPECT_TRUE(dead(third));
+    own->service(clock::now());
+  }
+  // A pairing that ended counts while the process may be within a section.
+  malicious_peer fourth(*own);
+  EXPECT_EQ(fourth.seen_as->state(), peer_state::paired);
+  fourth.words().lanes[0].word = 1;
+  fourth.connection.reset();
+  EXPECT_TRUE(dead(fourth));
+  own->service(clock::now());
+  const malicious_peer fifth(*own, peer_state::dead);
+  EXPECT_EQ(own->find(fifth.claim.slot()), nullptr);
+  // Another process is not affected.
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  EXPECT_EQ(other->pid(), echo.pid());
+  // The limit also holds for a process to which this one connects.
+  auto claimed = slot_claim::take().value();
+  const auto asked = own->connect(claimed.slot());
+  unique_fd connection;
+  ASSERT_TRUE(drive({own.get()}, [&] { return bool(connection = claimed.accept()); }));
+  auto hello = first.hello();
+  hello.slot = claimed.slot();
+  ASSERT_EQ(send_message(connection.get(), hello, first.descriptors()), send_status::sent);
+  EXPECT_TRUE(drive({own.get()}, [&] { return asked->state() == peer_state::dead; }));
+  EXPECT_EQ(asked->end(), peer_end::too_many_links);
+}
+
+TEST(link_process, silent_connections_of_one_process_do_not_keep_others_out) {
+  const auto own = open_link();
+  const auto now = clock::now();
+  std::vector<unique_fd> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(std::move(connect_to_slot(own->slot()).socket));
+    ASSERT_TRUE(silent.back());
+    own->service(now);  // always the same time: the connections do not expire
+  }
+  child other([slot = own->slot()](int) {
+    const auto mine = open_link();
+    const auto to = mine->connect(slot);
+    if (!drive({mine.get()}, [&] { return to->state() != peer_state::connecting; })) return 1;
+    return to->state() == peer_state::paired ? 0 : 2;
+  });
+  int status = 0;
+  const auto end = clock::now() + test_timeout;
+  while (::waitpid(other.pid(), &status, WNOHANG) == 0 && clock::now() < end) own->service(now);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // Does to an end of wake-ups all that its holder can do.

@@ -7,26 +7,12 @@
 #include <algorithm>
 #include <atomic>
 
+#include "softdev/core/admission.hpp"
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
 
 namespace verbena::softdev {
-namespace {
-
-access_flags rights_for(opcode op) {
-  if (is_write(op)) return access::remote_write;
-  if (op == opcode::rdma_read) return access::remote_read;
-  if (is_atomic(op)) return access::remote_atomic;
-  return {};
-}
-
-bool receives(queue_pair_state state) {
-  return state == queue_pair_state::rtr || state == queue_pair_state::rts ||
-         state == queue_pair_state::sqd || state == queue_pair_state::sqe;
-}
-
-}  // namespace
 
 responder::responder(queue_pair& self, const queue_pair_options& options)
     : self_(self),
@@ -46,8 +32,9 @@ void responder::clear() noexcept {
 }
 
 response responder::begin(const message& what) noexcept {
-  response answer = check_connection(what);
-  if (answer.outcome != verdict::done) return answer;
+  const responder_view self = view();
+  const failure foreign = check_connection(self, what);
+  if (foreign.why != reason::none) return silence(foreign);
   if (!heard_) {
     heard_ = true;
     if (!is_addressed(self_.transport()) && self_.state() == queue_pair_state::rtr)
@@ -57,7 +44,7 @@ response responder::begin(const message& what) noexcept {
   placed_ = 0;
   receive_taken_ = false;
   busy_ = true;
-  answer = check_rights();
+  response answer = check_rights(self);
   if (answer.outcome == verdict::done && consumes_receive(what.opcode)) answer = take_receive();
   if (answer.outcome != verdict::done) busy_ = false;
   return answer;
@@ -69,58 +56,28 @@ response responder::silence(const failure& why) const noexcept {
   return {.outcome = verdict::no_answer, .why = why};
 }
 
-response responder::check_connection(const message& what) const noexcept {
-  const queue_pair_state state = self_.state();
+responder_view responder::view() const noexcept {
   const queue_pair_attributes& attributes = self_.attributes();
   const port_state& port = self_.home().port();
-  const std::uint16_t partition = port.partition(attributes.pkey_index);
-  if (!port.up()) return silence({.why = reason::peer_port_down, .detail = self_.number()});
-  if (what.destination_lid != port.lid())
-    return silence(
-        {.why = reason::lid_mismatch, .detail = what.destination_lid, .extra = port.lid()});
-  if (!receives(state))
-    return silence({.why = reason::peer_not_ready,
-                    .detail = self_.number(),
-                    .extra = static_cast<std::uint32_t>(state)});
-  if (what.transport != self_.transport())
-    return silence({.why = reason::transport_mismatch,
-                    .detail = static_cast<std::uint32_t>(what.transport),
-                    .extra = static_cast<std::uint32_t>(self_.transport())});
-  if (!same_partition(what.partition, partition))
-    return silence(
-        {.why = reason::partition_mismatch, .detail = what.partition, .extra = partition});
-  if (is_addressed(what.transport)) {
-    const std::uint32_t qkey = is_reliable(what.transport) ? what.qkey : what.remote_key;
-    if (qkey == attributes.qkey) return {};
-    return silence({.why = reason::qkey_mismatch, .detail = qkey, .extra = attributes.qkey});
-  }
-  if (attributes.destination_qpn != what.source_qpn)
-    return silence({.why = reason::peer_not_connected,
-                    .detail = attributes.destination_qpn,
-                    .extra = what.source_qpn});
-  // Without answers, what was lost stays lost: the next message is as good as any.
-  if (what.psn != expected_psn_ && is_reliable(what.transport))
-    return silence({.why = reason::psn_mismatch, .detail = what.psn, .extra = expected_psn_});
-  return {};
+  return {.number = self_.number(),
+          .state = self_.state(),
+          .transport = self_.transport(),
+          .port_is_up = port.up(),
+          .lid = port.lid(),
+          .partition = port.partition(attributes.pkey_index),
+          .qkey = attributes.qkey,
+          .destination_qpn = attributes.destination_qpn,
+          .expected_psn = expected_psn_,
+          .access = attributes.rights,
+          .has_read_resources = attributes.max_dest_rd_atomic != 0};
 }
 
-response responder::check_rights() noexcept {
-  const message& what = current_;
-  const access_flags needed = rights_for(what.opcode);
-  const queue_pair_attributes& attributes = self_.attributes();
-  if (!attributes.rights.contains(needed))
-    return refuse({.outcome = verdict::invalid_request,
-                   .why = {.why = reason::qp_access_denied,
-                           .detail = attributes.rights.mask(),
-                           .extra = needed.mask()}});
-  if (needed.empty()) return {};
-  if (is_read_or_atomic(what.opcode) && attributes.max_dest_rd_atomic == 0)
-    return refuse(
-        {.outcome = verdict::invalid_request, .why = {.why = reason::no_responder_resources}});
-  if (is_atomic(what.opcode) && what.remote_address % 8 != 0) return refuse_misaligned();
-  if (what.length == 0) return {};
+response responder::check_rights(const responder_view& self) noexcept {
+  const response answer = check_permission(self, current_);
+  if (answer.outcome != verdict::done) return refuse(answer);
+  if (access_needed(current_.opcode).empty() || current_.length == 0) return {};
   segment first;
-  return reach(0, what.length, first);
+  return reach(0, current_.length, first);
 }
 
 response responder::refuse_misaligned() noexcept {
@@ -133,7 +90,7 @@ response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& ou
   failure why;
   std::byte* data =
       self_.home().regions().check_remote({current_.remote_key, current_.remote_address + offset,
-                                           bytes, rights_for(current_.opcode), self_.domain()},
+                                           bytes, access_needed(current_.opcode), self_.domain()},
                                           why);
   if (data == nullptr) return refuse({.outcome = verdict::access_error, .why = why});
   out = {data, bytes};

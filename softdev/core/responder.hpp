@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "softdev/core/admission.hpp"
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
@@ -50,8 +51,8 @@ class responder {
   void clear() noexcept;                           ///< -> RESET
 
  private:
-  [[nodiscard]] response check_connection(const message& what) const noexcept;
-  [[nodiscard]] response check_rights() noexcept;
+  [[nodiscard]] responder_view view() const noexcept;
+  [[nodiscard]] response check_rights(const responder_view& self) noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
   [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;

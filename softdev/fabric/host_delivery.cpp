@@ -51,9 +51,9 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
     case peer_state::paired:
       break;
   }
-  flush_acknowledgement();
+  acknowledgements_.flush();
   constexpr bool earlier_done = true;  // requests over SRD have no order
-  if (const auto out = execute_directly(sender, to, what, local, earlier_done)) return *out;
+  if (const auto out = direct_.execute(sender, to, what, local, earlier_done)) return *out;
   const response out = push_delivery(sender, to, what, local);
   if (out.outcome == verdict::pending && consumes_receive(what.opcode))
     signal_receiver(to, by, what);

@@ -32,7 +32,7 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
   const std::size_t count =
       link_.find_group(group_of({local.front().data, local.front().bytes}), members);
   if (count == 0) return {};
-  flush_acknowledgement();
+  acknowledgements_.flush();
   if (!by.telling || by.telling_psn != what.psn) by.told.reset();
   bool waits = false;
   for (const auto& each : std::span(members).first(count)) {

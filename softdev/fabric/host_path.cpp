@@ -5,6 +5,7 @@
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/fabric/queue_pair_words.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -31,7 +32,8 @@ host_path::host_path(engine& home, link& neighbours)
 host_path::~host_path() = default;
 
 host_path_counters host_path::counters() const noexcept {
-  return {mapped_.load(), copied_.load(), by_ring_.load(), dropped_.load()};
+  return {direct_.mapped(), direct_.copied(), by_ring_.load(),
+          dropped_.load() + acknowledgements_.lost()};
 }
 
 response host_path::submit(queue_pair& sender, const message& what, std::span<const segment> local,
@@ -53,12 +55,12 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
     case peer_state::paired:
       break;
   }
-  flush_acknowledgement();
+  acknowledgements_.flush();
   if (by->reading) return {.outcome = verdict::blocked};
   if (what.transport == transport::uc) earlier_done = to.has_handled(by->handled_at);
   const bool begun = by->sending && by->sending_psn == what.psn;
   if (!begun) {
-    if (const auto out = execute_directly(sender, to, what, local, earlier_done)) return *out;
+    if (const auto out = direct_.execute(sender, to, what, local, earlier_done)) return *out;
   }
   return send_by_ring(sender, *by, what, local);
 }
@@ -157,7 +159,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   auto& mine = connections_[index_of(which)];
   const bool ends = gone || state == queue_pair_state::reset;
   if (ends && mine != nullptr) {
-    forget_acknowledged(*mine);
+    acknowledgements_.forget(mine->to);
     mine.reset();
   }
   if (gone) {
@@ -172,28 +174,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
     mine->to = link_.connect(attributes.destination_qpn / limits::queue_pair_indices);
     home_.ring(which);  // wakes the thread that services the link
   }
-  publish(which);
-}
-
-/// The notes say what an initiator needs besides: about the sequence, and how many reads are
-/// allowed (of SRD the Q_Key); whether the port is up, its LID and the P_Key.
-void host_path::publish(queue_pair& which) noexcept {
-  const queue_pair_attributes& attributes = which.attributes();
-  const std::uint32_t sequence = sequence_note(which.transport(), attributes.receive_psn);
-  const std::uint64_t more =
-      which.transport() == transport::srd ? attributes.qkey : attributes.max_dest_rd_atomic;
-  link_.segment().line(which.number()).notes[0].store(more << 32U | sequence);
-  const port_state& port = home_.port();
-  link_.segment()
-      .line(which.number())
-      .notes[1]
-      .store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
-             port.partition(attributes.pkey_index));
-  link_.segment().publish_queue_pair({.qpn = which.number(),
-                                      .state = static_cast<std::uint32_t>(which.state()),
-                                      .pd = static_cast<std::uint32_t>(which.domain()),
-                                      .access = attributes.rights.mask(),
-                                      .peer_qpn = attributes.destination_qpn});
+  publish_words(link_.segment(), which, home_.port());
 }
 
 void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
@@ -210,7 +191,7 @@ bool host_path::progress() noexcept {
   const std::size_t received = link_.receive(
       lock, [this](peer& from, const ring_record& record) { return receive_one(from, record); },
       budget);
-  flush_acknowledgement();
+  acknowledgements_.flush();
   if (received == budget) restless_.store(true, std::memory_order_release);
   if (!answering_.empty()) run_answering();
   if (!blocked_.empty()) run_blocked();

@@ -16,14 +16,14 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/remote_path.hpp"
+#include "softdev/fabric/acknowledgements.hpp"
+#include "softdev/fabric/direct_access.hpp"
 #include "softdev/fabric/host_records.hpp"
 #include "softdev/peers/link.hpp"
 
@@ -112,42 +112,7 @@ class host_path final : public remote_path {
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
     return which.number() % limits::queue_pair_indices;
   }
-  void publish(queue_pair& which) noexcept;
   void run_blocked() noexcept;
-
-  // Initiator-side execution; host_direct.cpp
-  struct reachable {
-    region_record region;
-    std::uint64_t offset = 0;  ///< of the first byte in the region
-  };
-  /// Executes the request in this thread if it can. The response is `blocked` if it could, but an
-  /// earlier request is not executed yet and the payload is long: then it is tried again when the
-  /// earlier one is answered. `nullopt`: send the request to the responder.
-  [[nodiscard]] std::optional<response> execute_directly(queue_pair& sender, peer& at,
-                                                         const message& what,
-                                                         std::span<const segment> local,
-                                                         bool earlier_done) noexcept;
-  /// What the first note of a queue pair says in its low half: the sequence number that is expected
-  /// first, or that none is (UC), or that nobody may execute there (UD).
-  [[nodiscard]] static std::uint32_t sequence_note(transport kind, std::uint32_t psn) noexcept {
-    if (kind == transport::rc) return psn;
-    if (kind == transport::srd) return delivery_note;
-    return is_addressed(kind) ? ~std::uint32_t{0} : 1U << 31U;
-  }
-  /// Of SRD, whose notes say the Q_Key in the high half.
-  static constexpr std::uint32_t delivery_note = 1U << 30U;
-  [[nodiscard]] static bool may_execute(const queue_pair& sender, peer& at, const message& what,
-                                        std::uint32_t& domain) noexcept;
-  [[nodiscard]] static bool find_target(peer& at, const message& what, std::uint32_t domain,
-                                        reachable& out) noexcept;
-  [[nodiscard]] static std::byte* map_target(peer& at, const message& what,
-                                             const reachable& where) noexcept;
-  [[nodiscard]] static bool execute_mapped(peer& at, const message& what,
-                                           std::span<const segment> local, const reachable& where,
-                                           std::byte* memory) noexcept;
-  [[nodiscard]] static bool execute_copied(peer& at, const message& what,
-                                           std::span<const segment> local,
-                                           const reachable& where) noexcept;
 
   // Receiving; host_receive.cpp
   handled receive_one(peer& from, const ring_record& record) noexcept;
@@ -196,13 +161,8 @@ class host_path final : public remote_path {
   handled receive_for_group(peer& from, const message& what,
                             std::span<const std::byte> bytes) noexcept;
 
-  // Answers; host_answer.cpp
-  [[nodiscard]] bool room_for_answer(peer& to) noexcept;
+  [[nodiscard]] static bool room_for_answer(peer& to) noexcept;
   void answer(peer& to, const message& what, const response& outcome) noexcept;
-  void acknowledge(const connection& by, const message& what) noexcept;
-  void flush_acknowledgement() noexcept;
-  void tell_due() noexcept;
-  void forget_acknowledged(const connection& gone) noexcept;
   void tell_lost() noexcept;
   [[nodiscard]] bool tell_lost(queue_pair& which) noexcept;
 
@@ -219,19 +179,8 @@ class host_path final : public remote_path {
   std::atomic<bool> restless_{false};
   std::atomic<bool> some_lost_{false};
 
-  /// The newest success that was not told yet; it is told once for several requests. Its lock is
-  /// held while it is told, and comes before that of a peer's sends.
-  struct acknowledgement {
-    std::shared_ptr<peer> to;  ///< remains after it was told, to save counting references
-    host_records::fragment_header header{};
-    bool is_due = false;
-  };
-  spin_lock due_lock_;
-  acknowledgement due_;
-  std::atomic<bool> some_due_{false};
-
-  std::atomic<std::uint64_t> mapped_{0};
-  std::atomic<std::uint64_t> copied_{0};
+  direct_access direct_;
+  acknowledgements acknowledgements_;
   std::atomic<std::uint64_t> by_ring_{0};
   std::atomic<std::uint64_t> dropped_{0};
 };

@@ -33,6 +33,19 @@ handled host_path::drop() noexcept {
   return handled::consumed;
 }
 
+bool host_path::room_for_answer(peer& to) noexcept {
+  // Only answers use this half of the ring, and only the thread that receives answers.
+  if (to.has_room(longest_answers)) return true;
+  const auto lock = to.lock_sends();
+  return to.try_reserve(type::answer, longest_answers).status == ring_status::ok;
+}
+
+void host_path::answer(peer& to, const message& what, const response& outcome) noexcept {
+  if (!is_reliable(what.transport)) return;
+  acknowledgements_.flush();
+  if (!send_answer(to, what, outcome)) count(dropped_);
+}
+
 bool host_path::comes_from(const peer& from, std::uint32_t qpn) noexcept {
   return qpn / limits::queue_pair_indices == from.slot();
 }
@@ -106,7 +119,8 @@ void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte>
   response outcome = receiver.place(payload);
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
-    if (is_reliable(what.transport)) acknowledge(*connection_of(target.number()), what);
+    if (is_reliable(what.transport))
+      acknowledgements_.add(connection_of(target.number())->to, what);
     outcome = receiver.finish();
   }
   if (outcome.outcome != verdict::done) answer(from, what, outcome);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// The checks of a responder before it looks at memory, in their order: port, queue pair, sequence,
+// access. Pure functions, used by the responder itself and by a requester that executes its request
+// in the responder's memory.
+#pragma once
+
+#include <cstdint>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// The attributes of a queue pair on which the checks depend. Threads: immutable value.
+struct responder_view {
+  std::uint32_t number = 0;
+  queue_pair_state state = queue_pair_state::reset;
+  softdev::transport transport = softdev::transport::rc;
+  bool port_is_up = false;
+  std::uint16_t lid = 0;
+  std::uint16_t partition = 0;
+  std::uint32_t qkey = 0;             ///< of UD and SRD
+  std::uint32_t destination_qpn = 0;  ///< of RC and UC
+  std::uint32_t expected_psn = 0;     ///< of RC
+  access_flags access;
+  bool has_read_resources = false;  ///< max_dest_rd_atomic is not 0
+};
+
+/// Returns the access flags that a request needs of the queue pair and of the memory region.
+[[nodiscard]] constexpr access_flags access_needed(opcode op) noexcept {
+  if (is_write(op)) return access::remote_write;
+  if (op == opcode::rdma_read) return access::remote_read;
+  if (is_atomic(op)) return access::remote_atomic;
+  return {};
+}
+
+/// Checks that the request is for this queue pair, and is the next one. Returns the failed check,
+/// after which the responder sends no answer; reason::none if there is none.
+[[nodiscard]] failure check_connection(const responder_view& self, const message& what) noexcept;
+
+/// Checks that the queue pair permits the operation. Returns `done`, or the answer with the failed
+/// check. Precondition: check_connection() found nothing.
+[[nodiscard]] response check_permission(const responder_view& self, const message& what) noexcept;
+
+}  // namespace verbena::softdev

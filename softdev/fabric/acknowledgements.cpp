@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/acknowledgements.hpp"
+
+#include <mutex>
+
+namespace verbena::softdev {
+namespace {
+
+using namespace host_records;
+
+fragment_header address_of(const message& what) noexcept {
+  return {what.source_qpn, what.destination_qpn, what.psn, what.attempt, 0};
+}
+
+bool send_record(peer& to, const fragment_header& address, const response& outcome) noexcept {
+  const auto lock = to.lock_sends();
+  const auto record = to.try_reserve(type::answer, answer_bytes(outcome));
+  if (record.status != ring_status::ok) return false;
+  std::span<std::byte> room = record.payload;
+  put_answer(room, address, outcome);
+  to.commit();
+  to.announce();
+  return true;
+}
+
+}  // namespace
+
+bool send_answer(peer& to, const message& what, const response& outcome) noexcept {
+  return send_record(to, address_of(what), outcome);
+}
+
+void acknowledgements::add(const std::shared_ptr<peer>& from, const message& what) noexcept {
+  const fragment_header next = address_of(what);
+  const std::lock_guard lock(lock_);
+  const bool same_queue_pair =
+      header_.destination_qpn == next.destination_qpn && header_.source_qpn == next.source_qpn;
+  if (!same_queue_pair) send();
+  header_ = next;
+  if (to_ != from) to_ = from;
+  is_due_.store(true, std::memory_order_release);
+}
+
+void acknowledgements::flush_due() noexcept {
+  const std::lock_guard lock(lock_);
+  send();
+}
+
+void acknowledgements::forget(const std::shared_ptr<peer>& gone) noexcept {
+  const std::lock_guard lock(lock_);
+  if (to_ == nullptr || to_ != gone) return;
+  send();
+  to_.reset();
+}
+
+/// Sends what is due, with the lock held.
+void acknowledgements::send() noexcept {
+  if (!is_due_.load(std::memory_order_relaxed)) return;
+  if (to_->state() == peer_state::paired && !send_record(*to_, header_, {}))
+    lost_.store(lost_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  is_due_.store(false, std::memory_order_release);
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// The successes that a process reports to its peers. A success is not sent at once, but before an
+// answer to another queue pair, before the next request of this process, or at the end of a batch:
+// the last of several successes of a queue pair acknowledges them all. It precedes what a program
+// sends when it sees the completion.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/spin_lock.hpp"
+#include "softdev/fabric/host_records.hpp"
+#include "softdev/peers/peer.hpp"
+
+namespace verbena::softdev {
+
+/// The most bytes of the ring that the answer to one request and a due acknowledgement need.
+inline constexpr std::uint32_t longest_answers =
+    2 * (sizeof(host_records::answer_header) + sizeof(host_records::failure_numbers)) + 64;
+
+/// Sends the answer to the request `what`. Returns false if the ring has no room. Threads:
+/// thread-safe.
+[[nodiscard]] bool send_answer(peer& to, const message& what, const response& outcome) noexcept;
+
+/// Threads: thread-safe. Does not allocate.
+class acknowledgements {
+ public:
+  /// The request `what` of a queue pair in the process `from` succeeded.
+  void add(const std::shared_ptr<peer>& from, const message& what) noexcept;
+  /// Sends what is due. Costs one load if nothing is due.
+  void flush() noexcept {
+    if (is_due_.load(std::memory_order_acquire)) flush_due();
+  }
+  /// Sends what is due to `gone`, and drops the reference to it.
+  void forget(const std::shared_ptr<peer>& gone) noexcept;
+
+  /// Acknowledgements that were lost because the ring had no room.
+  [[nodiscard]] std::uint64_t lost() const noexcept {
+    return lost_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  void flush_due() noexcept;
+  void send() noexcept;
+
+  spin_lock lock_;  ///< taken before the lock of a peer's sends
+  /// The process of the last acknowledgement; kept afterwards to save counting references.
+  std::shared_ptr<peer> to_;
+  host_records::fragment_header header_{};
+  std::atomic<bool> is_due_{false};
+  std::atomic<std::uint64_t> lost_{0};
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/direct_access.hpp"
+
+#include <array>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/same_process.hpp"
+#include "softdev/fabric/queue_pair_words.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+/// From this length on, waiting until a request can be executed directly costs less than sending
+/// its payload through the ring, where it is copied twice.
+constexpr std::uint64_t min_waiting_bytes = 4096;
+
+struct reachable {
+  region_record region;
+  std::uint64_t offset = 0;  ///< of the first byte in the region
+};
+
+std::uint64_t execute_atomic(std::byte* where, const message& what) noexcept {
+  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(where));
+  if (what.opcode == opcode::fetch_add) return value.fetch_add(what.compare_or_add);
+  std::uint64_t original = what.compare_or_add;
+  value.compare_exchange_strong(original, what.swap);
+  return original;
+}
+
+bool find_target(const peer& at, const message& what, domain_id domain, reachable& out) noexcept {
+  if (at.segment().find_region(what.remote_key, out.region) != lookup::found) return false;
+  out.offset = what.remote_address - out.region.iova;
+  return out.region.pd == static_cast<std::uint32_t>(domain) && what.length <= out.region.length &&
+         out.offset <= out.region.length - what.length &&
+         access_flags::from_mask(out.region.access).contains(access_needed(what.opcode));
+}
+
+/// Returns the target's memory, mapped in this process; nullptr if it is not, or not yet.
+std::byte* map_target(peer& at, const message& what, const reachable& where) noexcept {
+  if (where.region.arena == 0) return nullptr;
+  const map_access wanted =
+      what.opcode == opcode::rdma_read ? map_access::read_only : map_access::read_write;
+  const auto mapped =
+      at.map(where.region.arena, where.region.arena_offset + where.offset, what.length, wanted);
+  return mapped.status == map_status::ready ? mapped.address : nullptr;
+}
+
+bool execute_mapped(const peer& at, const message& what, std::span<const segment> local,
+                    const reachable& where, std::byte* memory) noexcept {
+  if (is_atomic(what.opcode)) {
+    if (what.remote_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(memory) % 8 != 0)
+      return false;
+    const std::uint64_t original = execute_atomic(memory, what);
+    scatter(local, 0, std::as_bytes(std::span(&original, 1)));
+  } else if (what.opcode == opcode::rdma_read) {
+    scatter(local, 0, {memory, what.length});
+  } else {
+    std::byte* to = memory;
+    for (const auto& [data, bytes] : local) {
+      copy_payload(to, data, bytes);
+      to += bytes;
+    }
+  }
+  // If the owner gave the region other pages meanwhile, what we did was on the old ones.
+  return at.segment().is_current(where.region);
+}
+
+bool execute_copied(peer& at, const message& what, std::span<const segment> local,
+                    const reachable& where) noexcept {
+  std::array<iovec, limits::max_sges> pieces;
+  for (std::size_t i = 0; i < local.size(); ++i) pieces[i] = {local[i].data, local[i].bytes};
+  const std::span<const iovec> list(pieces.data(), local.size());
+  const std::uint64_t address = where.region.address + where.offset;
+  const copy_outcome outcome = what.opcode == opcode::rdma_read
+                                   ? at.read(list, address, what.length)
+                                   : at.write(list, address, what.length);
+  return outcome.status == copy_status::ok;
+}
+
+void count(std::atomic<std::uint64_t>& counter) noexcept {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::optional<response> direct_access::execute(const queue_pair& sender, peer& at,
+                                               const message& what, std::span<const segment> local,
+                                               bool earlier_done) noexcept {
+  if (consumes_receive(what.opcode)) return std::nullopt;
+  const bool may_wait = is_reliable(what.transport) && what.length >= min_waiting_bytes;
+  if (!earlier_done && !may_wait) return std::nullopt;
+  const active_section section = at.enter();
+  if (!section) return std::nullopt;
+  const auto responder = read_words(at.segment(), sender, what);
+  if (!responder || check_connection(responder->view, what).why != reason::none ||
+      check_permission(responder->view, what).outcome != verdict::done)
+    return std::nullopt;
+  constexpr response executed{.outcome = verdict::done, .direct = true};
+  if (what.length == 0) return executed;
+  reachable where;
+  if (!find_target(at, what, responder->domain, where)) return std::nullopt;
+  if (std::byte* memory = map_target(at, what, where)) {
+    if (!earlier_done) return response{.outcome = verdict::blocked};
+    if (execute_mapped(at, what, local, where, memory)) {
+      count(mapped_);
+      return executed;
+    }
+  }
+  if (!earlier_done || is_atomic(what.opcode) || !execute_copied(at, what, local, where))
+    return std::nullopt;
+  count(copied_);
+  return executed;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Initiator-side execution: the requester's thread executes a write, read or atomic in the memory
+// of the responder's process. It executes what the responder would certainly permit; every other
+// request goes to the responder, which alone refuses.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/peers/peer.hpp"
+
+namespace verbena::softdev {
+
+class queue_pair;
+
+/// Threads: thread-safe. Does not allocate.
+class direct_access {
+ public:
+  /// Executes a request of `sender` in the process `at`. Returns `done`; or `blocked` if it could
+  /// be executed, but an earlier request of the queue pair is not answered yet and the payload is
+  /// long: then try again after that answer. `nullopt`: send the request to the responder. `local`
+  /// is the payload of a write, or the sinks of a read or atomic. Wants the send lock of `sender`.
+  [[nodiscard]] std::optional<response> execute(const queue_pair& sender, peer& at,
+                                                const message& what, std::span<const segment> local,
+                                                bool earlier_done) noexcept;
+
+  /// Requests executed in mapped memory; approximate if several threads post.
+  [[nodiscard]] std::uint64_t mapped() const noexcept { return mapped_.load(); }
+  /// Requests executed by process_vm_readv(2) or process_vm_writev(2); approximate as above.
+  [[nodiscard]] std::uint64_t copied() const noexcept { return copied_.load(); }
+
+ private:
+  std::atomic<std::uint64_t> mapped_{0};
+  std::atomic<std::uint64_t> copied_{0};
+};
+
+}  // namespace verbena::softdev

@@ -61,7 +61,7 @@ class teardown_fixture : public ::testing::Test {
   }
   static std::string text_of(std::span<const std::size_t> order) {
     std::string text = "order";
-    for (const std::size_t each : order) text += " " + std::to_string(each);
+    for (const std::size_t each : order) text.append(" ").append(std::to_string(each));
     return text;
   }
 

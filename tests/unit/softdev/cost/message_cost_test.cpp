@@ -25,7 +25,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-// What the child executed between its two marks.
+// The instructions that the child executes between its two marks.
 struct executed_instructions {
   std::uint64_t all = 0;
   /// With a LOCK prefix, or XCHG with memory, or MFENCE: each waits for earlier stores.

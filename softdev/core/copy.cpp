@@ -3,47 +3,183 @@
 // would lose them.
 #include "softdev/core/copy.hpp"
 
-#include <cstdint>
+#include <atomic>
+
+#if defined(__x86_64__) || defined(__aarch64__)
+#define VERBENA_FAULT_TABLE 1
+#else
+#define VERBENA_FAULT_TABLE 0
+#endif
+
+#define VERBENA_UNINSTRUMENTED \
+  no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")
 
 namespace verbena::softdev {
+
+#if VERBENA_FAULT_TABLE
+/// Instructions, and where their function continues after a fault. The members are distances from
+/// themselves, so that the table needs no relocation.
+struct fault_entry {
+  std::int32_t begin;
+  std::int32_t end;
+  std::int32_t continuation;
+};
+// The linker defines these for the section that the entries are in.
+extern "C" {
+[[gnu::visibility("hidden")]] extern const fault_entry __start_verbena_faults[];  // NOLINT
+[[gnu::visibility("hidden")]] extern const fault_entry __stop_verbena_faults[];   // NOLINT
+}
+// An entry for the instructions between two local labels of an assembly statement.
+#define VERBENA_FAULT_ENTRY(begin, end, continuation)                    \
+  ".pushsection verbena_faults,\"a\"\n\t"                                \
+  ".balign 4\n\t"                                                        \
+  ".long " begin "b - .\n\t.long " end "b - .\n\t.long %l[" continuation \
+  "] - .\n\t"                                                            \
+  ".popsection\n\t"
+#endif
+
 namespace {
 
-using u16 [[gnu::may_alias, gnu::aligned(1)]] = std::uint16_t;
-using u32 [[gnu::may_alias, gnu::aligned(1)]] = std::uint32_t;
-using u64 [[gnu::may_alias, gnu::aligned(1)]] = std::uint64_t;
+#if VERBENA_FAULT_TABLE
+#define VERBENA_ACCESS [[gnu::always_inline]] inline __attribute__((VERBENA_UNINSTRUMENTED))
+
+// A load or store of each size; false after a fault.
+#if defined(__x86_64__)
+#define VERBENA_LOAD_64 "movq (%1), %0"
+#define VERBENA_LOAD_32 "movl (%1), %0"
+#define VERBENA_LOAD_16 "movw (%1), %w0"
+#define VERBENA_LOAD_8 "movb (%1), %0"
+#define VERBENA_STORE_64 "movq %0, (%1)"
+#define VERBENA_STORE_32 "movl %0, (%1)"
+#define VERBENA_STORE_16 "movw %0, (%1)"
+#define VERBENA_STORE_8 "movb %0, (%1)"
+#define VERBENA_BYTE_REGISTER "q"
+#else
+#define VERBENA_LOAD_64 "ldr %0, [%1]"
+#define VERBENA_LOAD_32 "ldr %w0, [%1]"
+#define VERBENA_LOAD_16 "ldrh %w0, [%1]"
+#define VERBENA_LOAD_8 "ldrb %w0, [%1]"
+#define VERBENA_STORE_64 "str %0, [%1]"
+#define VERBENA_STORE_32 "str %w0, [%1]"
+#define VERBENA_STORE_16 "strh %w0, [%1]"
+#define VERBENA_STORE_8 "strb %w0, [%1]"
+#define VERBENA_BYTE_REGISTER "r"
+#endif
+
+#define VERBENA_DEFINE_ACCESS(bits, reg)                                                     \
+  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept {     \
+    asm goto("1:\n\t" VERBENA_LOAD_##bits "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")  \
+             : "=" reg(value)                                                                \
+             : "r"(from)                                                                     \
+             : "memory"                                                                      \
+             : fault);                                                                       \
+    return true;                                                                             \
+  fault:                                                                                     \
+    return false;                                                                            \
+  }                                                                                          \
+  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {             \
+    asm goto("1:\n\t" VERBENA_STORE_##bits "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault") \
+             :                                                                               \
+             : reg(value), "r"(to)                                                           \
+             : "memory"                                                                      \
+             : fault);                                                                       \
+    return true;                                                                             \
+  fault:                                                                                     \
+    return false;                                                                            \
+  }
+VERBENA_DEFINE_ACCESS(64, "r")
+VERBENA_DEFINE_ACCESS(32, "r")
+VERBENA_DEFINE_ACCESS(16, "r")
+VERBENA_DEFINE_ACCESS(8, VERBENA_BYTE_REGISTER)
+#undef VERBENA_DEFINE_ACCESS
+#else
+#define VERBENA_DEFINE_ACCESS(bits)                                                   \
+  using u##bits [[gnu::may_alias, gnu::aligned(1)]] = std::uint##bits##_t;            \
+  __attribute__((VERBENA_UNINSTRUMENTED)) bool load(std::uint##bits##_t& value,       \
+                                                    const std::byte* from) noexcept { \
+    value = *reinterpret_cast<const volatile u##bits*>(from);                         \
+    return true;                                                                      \
+  }                                                                                   \
+  __attribute__((VERBENA_UNINSTRUMENTED)) bool store(std::uint##bits##_t value,       \
+                                                     std::byte* to) noexcept {        \
+    *reinterpret_cast<volatile u##bits*>(to) = value;                                 \
+    return true;                                                                      \
+  }
+VERBENA_DEFINE_ACCESS(64)
+VERBENA_DEFINE_ACCESS(32)
+VERBENA_DEFINE_ACCESS(16)
+VERBENA_DEFINE_ACCESS(8)
+#undef VERBENA_DEFINE_ACCESS
+#endif
 
 #if defined(__x86_64__)
 const bool wide_copies = __builtin_cpu_supports("avx2") != 0;
 
-/// Copies a multiple of 128 bytes, not more than `bytes`, and returns how many. In assembly, so
-/// that it needs no compiler flag and never becomes a call of memcpy.
-__attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined"))) std::size_t
-copy_wide(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-  std::size_t done = 0;
-  for (; bytes - done >= 128; done += 128)
-    asm volatile(
+/// Copies a multiple of 128 bytes, not more than `bytes`, and adds their number to `done`. In
+/// assembly, so that it needs no compiler flag and never becomes a call of memcpy.
+__attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_wide(std::byte* to, const std::byte* from,
+                                                             std::size_t bytes,
+                                                             std::size_t& done) noexcept {
+  copy_fault result = copy_fault::none;
+  std::size_t at = 0;
+  for (; bytes - at >= 128; at += 128)
+    asm goto(
+        "1:\n\t"
         "vmovdqu    (%1), %%ymm0\n\t"
         "vmovdqu  32(%1), %%ymm1\n\t"
         "vmovdqu  64(%1), %%ymm2\n\t"
-        "vmovdqu  96(%1), %%ymm3\n\t"
+        "vmovdqu  96(%1), %%ymm3\n"
+        "2:\n\t"
         "vmovdqu %%ymm0,   (%0)\n\t"
         "vmovdqu %%ymm1, 32(%0)\n\t"
         "vmovdqu %%ymm2, 64(%0)\n\t"
-        "vmovdqu %%ymm3, 96(%0)\n\t"
+        "vmovdqu %%ymm3, 96(%0)\n"
+        "3:\n\t" VERBENA_FAULT_ENTRY("1", "2", "bad_source")
+            VERBENA_FAULT_ENTRY("2", "3", "bad_sink")
         :
-        : "r"(to + done), "r"(from + done)
-        : "memory", "xmm0", "xmm1", "xmm2", "xmm3");
+        : "r"(to + at), "r"(from + at)
+        : "memory", "xmm0", "xmm1", "xmm2", "xmm3"
+        : bad_source, bad_sink);
+end:
   asm volatile("vzeroupper" ::
                    : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",
                      "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
-  return done;
+  done += at;
+  return result;
+bad_source:
+  result = copy_fault::source;
+  goto end;
+bad_sink:
+  result = copy_fault::sink;
+  goto end;
+}
+#endif
+
+#if defined(__x86_64__)
+/// Copies 32 bytes.
+VERBENA_ACCESS copy_fault copy_block(std::byte* to, const std::byte* from) noexcept {
+  asm goto(
+      "1:\n\t"
+      "movdqu   (%1), %%xmm0\n\t"
+      "movdqu 16(%1), %%xmm1\n"
+      "2:\n\t"
+      "movdqu %%xmm0,   (%0)\n\t"
+      "movdqu %%xmm1, 16(%0)\n"
+      "3:\n\t" VERBENA_FAULT_ENTRY("1", "2", "bad_source") VERBENA_FAULT_ENTRY("2", "3", "bad_sink")
+      :
+      : "r"(to), "r"(from)
+      : "memory", "xmm0", "xmm1"
+      : bad_source, bad_sink);
+  return copy_fault::none;
+bad_source:
+  return copy_fault::source;
+bad_sink:
+  return copy_fault::sink;
 }
 #endif
 
 /// Stores before it become visible before stores after it.
-__attribute__((always_inline, no_sanitize("address"), no_sanitize("thread"),
-               no_sanitize("undefined"))) inline void
-store_barrier() noexcept {
+__attribute__((always_inline, VERBENA_UNINSTRUMENTED)) inline void store_barrier() noexcept {
 #if defined(__x86_64__)
   asm volatile("" ::: "memory");
 #elif defined(__aarch64__)
@@ -53,60 +189,140 @@ store_barrier() noexcept {
 #endif
 }
 
+// Moves one quantity, or returns the fault from the function.
+#define VERBENA_MOVE(bits, to, from)                   \
+  do {                                                 \
+    std::uint##bits##_t value = 0;                     \
+    if (!load(value, from)) return copy_fault::source; \
+    if (!store(value, to)) return copy_fault::sink;    \
+  } while (false)
+
 /// Copies the last up to eight bytes, the very last ones last.
-__attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined"))) void
-copy_tail(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+__attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_tail(std::byte* to, const std::byte* from,
+                                                             std::size_t bytes) noexcept {
   if (bytes == 8) {
-    *reinterpret_cast<volatile u64*>(to) = *reinterpret_cast<const volatile u64*>(from);
-    return;
+    VERBENA_MOVE(64, to, from);
+    return copy_fault::none;
   }
   std::size_t at = 0;
   if (bytes >= 4) {
-    *reinterpret_cast<volatile u32*>(to) = *reinterpret_cast<const volatile u32*>(from);
+    VERBENA_MOVE(32, to, from);
     at = 4;
     store_barrier();
   }
   if (bytes - at >= 2) {
-    *reinterpret_cast<volatile u16*>(to + at) = *reinterpret_cast<const volatile u16*>(from + at);
+    VERBENA_MOVE(16, to + at, from + at);
     at += 2;
     store_barrier();
   }
-  if (bytes > at) {
-    const volatile std::byte* source = from + at;
-    volatile std::byte* sink = to + at;
-    *sink = *source;
-  }
+  if (bytes > at) VERBENA_MOVE(8, to + at, from + at);
+  return copy_fault::none;
 }
 
 }  // namespace
 
-__attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined"))) void
-copy_payload(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+__attribute__((VERBENA_UNINSTRUMENTED)) copy_fault copy_payload(std::byte* to,
+                                                                const std::byte* from,
+                                                                std::size_t bytes) noexcept {
   std::size_t at = 0;
   const std::size_t head = (8 - reinterpret_cast<std::uintptr_t>(to) % 8) % 8;
   if (bytes > head) {
     if ((head & 1U) != 0) {
-      const volatile std::byte* source = from;
-      volatile std::byte* sink = to;
-      *sink = *source;
+      VERBENA_MOVE(8, to, from);
       at = 1;
     }
     if ((head & 2U) != 0) {
-      *reinterpret_cast<volatile u16*>(to + at) = *reinterpret_cast<const volatile u16*>(from + at);
+      VERBENA_MOVE(16, to + at, from + at);
       at += 2;
     }
     if ((head & 4U) != 0) {
-      *reinterpret_cast<volatile u32*>(to + at) = *reinterpret_cast<const volatile u32*>(from + at);
+      VERBENA_MOVE(32, to + at, from + at);
       at += 4;
     }
 #if defined(__x86_64__)
-    if (bytes - at > 256 && wide_copies) at += copy_wide(to + at, from + at, bytes - at - 8);
+    if (bytes - at > 256 && wide_copies) {
+      const copy_fault fault = copy_wide(to + at, from + at, bytes - at - 8, at);
+      if (fault != copy_fault::none) return fault;
+    }
 #endif
-    for (; bytes - at > 8; at += 8)
-      *reinterpret_cast<volatile u64*>(to + at) = *reinterpret_cast<const volatile u64*>(from + at);
+#if defined(__x86_64__)
+    for (; bytes - at > 40; at += 32) {
+      const copy_fault fault = copy_block(to + at, from + at);
+      if (fault != copy_fault::none) return fault;
+    }
+#endif
+    for (; bytes - at > 8; at += 8) VERBENA_MOVE(64, to + at, from + at);
     store_barrier();
   }
-  copy_tail(to + at, from + at, bytes - at);
+  return copy_tail(to + at, from + at, bytes - at);
+}
+
+#if defined(__x86_64__)
+__attribute__((VERBENA_UNINSTRUMENTED)) bool fetch_add_word(std::byte* word, std::uint64_t addend,
+                                                            std::uint64_t& original) noexcept {
+  std::uint64_t value = addend;
+  asm goto("1:\n\tlock xaddq %0, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+           : "+r"(value)
+           : "r"(word)
+           : "memory", "cc"
+           : fault);
+  original = value;
+  return true;
+fault:
+  return false;
+}
+
+__attribute__((VERBENA_UNINSTRUMENTED)) bool compare_exchange_word(
+    std::byte* word, std::uint64_t expected, std::uint64_t desired,
+    std::uint64_t& original) noexcept {
+  std::uint64_t value = expected;
+  asm goto("1:\n\tlock cmpxchgq %2, (%1)\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")
+           : "+a"(value)
+           : "r"(word), "r"(desired)
+           : "memory", "cc"
+           : fault);
+  original = value;
+  return true;
+fault:
+  return false;
+}
+#else
+// The word is looked at first: unless it becomes inaccessible in between, the atomic does not
+// raise a signal. A word that can only be read is not noticed.
+__attribute__((VERBENA_UNINSTRUMENTED)) bool fetch_add_word(std::byte* word, std::uint64_t addend,
+                                                            std::uint64_t& original) noexcept {
+  if (!load(original, word)) return false;
+  original = std::atomic_ref(*reinterpret_cast<std::uint64_t*>(word)).fetch_add(addend);
+  return true;
+}
+
+__attribute__((VERBENA_UNINSTRUMENTED)) bool compare_exchange_word(
+    std::byte* word, std::uint64_t expected, std::uint64_t desired,
+    std::uint64_t& original) noexcept {
+  if (!load(original, word)) return false;
+  original = expected;
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(word))
+      .compare_exchange_strong(original, desired);
+  return true;
+}
+#endif
+
+std::uintptr_t continuation_of(std::uintptr_t instruction) noexcept {
+#if VERBENA_FAULT_TABLE
+  for (const fault_entry* entry = __start_verbena_faults; entry != __stop_verbena_faults; ++entry) {
+    const std::uintptr_t begin =
+        reinterpret_cast<std::uintptr_t>(&entry->begin) +
+        static_cast<std::uintptr_t>(static_cast<std::intptr_t>(entry->begin));
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(&entry->end) +
+                               static_cast<std::uintptr_t>(static_cast<std::intptr_t>(entry->end));
+    if (instruction >= begin && instruction < end)
+      return reinterpret_cast<std::uintptr_t>(&entry->continuation) +
+             static_cast<std::uintptr_t>(static_cast<std::intptr_t>(entry->continuation));
+  }
+#else
+  static_cast<void>(instruction);
+#endif
+  return 0;
 }
 
 }  // namespace verbena::softdev

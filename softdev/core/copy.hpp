@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: MIT
-// The one function that moves payload. It is not instrumented by sanitizers and calls no memcpy
+// The functions that access payload. They are not instrumented by sanitizers and call no memcpy
 // (which they intercept): to the program, its memory changes as if an adapter had written it.
+//
+// The memory belongs to the program, which may unmap it while a request uses it. Each instruction
+// that accesses it is therefore in a table, with the place at which its function continues when the
+// access raises SIGSEGV or SIGBUS (softdev/host/memory_faults.hpp has the handler).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace verbena::softdev {
 
+/// Which side of a copy is not accessible.
+enum class copy_fault : std::uint8_t { none, source, sink };
+
 /// Copies in ascending order. An aligned quantity of 8 bytes at the destination is one store, and
 /// the last bytes are stored last, after all others are visible. Ranges must not overlap unless
-/// `to` <= `from`. Thread-safe; does not allocate.
-void copy_payload(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+/// `to` <= `from`. After a fault, part of the bytes may be copied. Thread-safe; does not allocate.
+[[nodiscard]] copy_fault copy_payload(std::byte* to, const std::byte* from,
+                                      std::size_t bytes) noexcept;
+
+/// Adds to an aligned word atomically. Returns false if it is not accessible. Thread-safe.
+[[nodiscard]] bool fetch_add_word(std::byte* word, std::uint64_t addend,
+                                  std::uint64_t& original) noexcept;
+/// Replaces an aligned word by `desired` if it is equal to `expected`, atomically. Returns false if
+/// it is not accessible. Thread-safe.
+[[nodiscard]] bool compare_exchange_word(std::byte* word, std::uint64_t expected,
+                                         std::uint64_t desired, std::uint64_t& original) noexcept;
+
+/// Returns where to continue after a fault of the instruction at this address; 0 if the instruction
+/// is not one of the functions above. For signal handlers: takes no lock and does not allocate.
+[[nodiscard]] std::uintptr_t continuation_of(std::uintptr_t instruction) noexcept;
 
 }  // namespace verbena::softdev

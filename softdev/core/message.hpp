@@ -54,6 +54,7 @@ enum class verdict : std::uint8_t {
   invalid_request,     ///< refused: the request itself
   access_error,        ///< refused: key, range or rights
   operation_error,     ///< refused: the responder cannot
+  local_protection_error,  ///< the requester's memory is not accessible; never sent to a peer
 };
 
 /// What the requester's completion says of a refusal; of any other verdict, that the answer is bad.
@@ -65,6 +66,8 @@ enum class verdict : std::uint8_t {
       return completion_status::remote_access_error;
     case verdict::operation_error:
       return completion_status::remote_operation_error;
+    case verdict::local_protection_error:
+      return completion_status::local_protection_error;
     default:
       return completion_status::bad_response_error;
   }
@@ -78,6 +81,13 @@ struct response {
   std::uint64_t original = 0;  ///< of an atomic; of a pending request of SRD, bytes on their way
   failure why;                 ///< unless done
 };
+
+/// The verdict about a request whose local memory at `piece` is not accessible.
+[[nodiscard]] inline response local_fault(const std::byte* piece) noexcept {
+  return {
+      .outcome = verdict::local_protection_error,
+      .why = {.why = reason::local_not_mapped, .address = reinterpret_cast<std::uint64_t>(piece)}};
+}
 
 /// A piece of this process's memory that was checked. Without initial values, because the data
 /// path has arrays of them.

@@ -108,8 +108,9 @@ int queue_pair::append_send_inline(const void* data, std::size_t bytes) noexcept
       bytes > queue.max_inline_bytes() - entry.inline_bytes)
     return EINVAL;
   entry.request.flags |= send_flag::inline_data;
-  copy_payload(queue.payload(index) + entry.inline_bytes, static_cast<const std::byte*>(data),
-               bytes);
+  if (copy_payload(queue.payload(index) + entry.inline_bytes, static_cast<const std::byte*>(data),
+                   bytes) != copy_fault::none)
+    return EFAULT;
   entry.inline_bytes += static_cast<std::uint32_t>(bytes);
   return 0;
 }

@@ -185,6 +185,19 @@ std::size_t requester::gather(std::uint64_t index, std::span<segment> out, failu
   return count;
 }
 
+/// Replaces the address of a piece that is not accessible by its scatter/gather element.
+failure requester::name_local(std::uint64_t index, const failure& why) noexcept {
+  if (why.why != reason::local_not_mapped) return why;
+  for (const sge& one : queue_.sges(index)) {
+    failure ignored;
+    const auto first = reinterpret_cast<std::uint64_t>(self_.home().regions().check_local(
+        {one.lkey, one.address, one.length, {}, self_.domain()}, ignored));
+    if (first == 0 || why.address - first >= one.length) continue;
+    return {.why = why.why, .key = one.lkey, .address = one.address, .length = one.length};
+  }
+  return why;
+}
+
 response requester::send(const message& request, std::span<const segment> local) noexcept {
   const queue_pair_attributes& attributes = self_.attributes();
   engine& home = self_.home();
@@ -239,7 +252,8 @@ bool requester::settle(send_entry& entry, const response& what) noexcept {
     case verdict::invalid_request:
     case verdict::access_error:
     case verdict::operation_error:
-      end(entry, status_of(what.outcome), what.why);
+    case verdict::local_protection_error:
+      end(entry, status_of(what.outcome), name_local(submitted_, what.why));
       return false;
   }
   if (!what.direct) next_psn_ = (next_psn_ + 1) & psn_mask;
@@ -367,12 +381,14 @@ bool requester::place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t of
   std::array<segment, limits::max_sges> sinks;
   failure why;
   const std::size_t count = gather(index, sinks, why);
-  if (why.why != reason::none) {
-    finish_in_flight(*entry);
-    end(*entry, completion_status::local_protection_error, why);
-    return true;
+  if (why.why == reason::none) {
+    const auto [fault, piece] = scatter({sinks.data(), count}, offset, bytes);
+    if (fault == copy_fault::none) return true;
+    why = name_local(index, local_fault(piece).why);
   }
-  scatter({sinks.data(), count}, offset, bytes);
+  finish_in_flight(*entry);
+  end(*entry, completion_status::local_protection_error, why);
+  run();  // the answer, which comes later, finds no request that it could end
   return true;
 }
 

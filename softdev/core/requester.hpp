@@ -79,6 +79,7 @@ class requester {
   [[nodiscard]] bool ready() noexcept;
   [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
   bool start(send_entry& entry) noexcept;
+  [[nodiscard]] failure name_local(std::uint64_t index, const failure& why) noexcept;
   [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
                                    failure& why) noexcept;
   [[nodiscard]] response send(const message& what, std::span<const segment> local) noexcept;

@@ -145,6 +145,9 @@ bool requester::settle_delivery(std::uint64_t index, const response& what) noexc
     case verdict::peer_gone:
       end_delivery(index, completion_status::remote_invalid_read_request, what.why);
       return true;
+    case verdict::local_protection_error:
+      end_delivery(index, status_of(what.outcome), name_local(index, what.why));
+      return true;
     default:
       end_delivery(index, status_of(what.outcome), what.why);
       return true;
@@ -267,10 +270,12 @@ bool requester::place_delivery(const delivery_part& part, std::uint64_t offset,
   std::array<segment, limits::max_sges> sinks;
   failure why;
   const std::size_t count = gather(index, sinks, why);
-  if (why.why != reason::none)
-    end_delivery(index, completion_status::local_protection_error, why);
-  else
-    scatter({sinks.data(), count}, how.done_bytes + offset, bytes);
+  if (why.why == reason::none) {
+    const auto [fault, piece] = scatter({sinks.data(), count}, how.done_bytes + offset, bytes);
+    if (fault == copy_fault::none) return true;
+    why = name_local(index, local_fault(piece).why);
+  }
+  end_delivery(index, completion_status::local_protection_error, why);
   return true;
 }
 

@@ -78,8 +78,8 @@ response requester::send_unreliable(const message& what, std::span<const segment
     queue_pair* target = home.find(what.destination_qpn);
     if (target == nullptr) return nobody(reason::peer_unknown);
     // The target counts what it drops.
-    static_cast<void>(execute_in_process(*target, what, local));
-    return {};
+    const response done = execute_in_process(*target, what, local);
+    return done.outcome == verdict::local_protection_error ? done : response{};
   }
   remote_path* remote = home.remote();
   if (remote == nullptr) return nobody(reason::peer_unreachable);
@@ -92,7 +92,8 @@ response requester::send_to_group(const message& what, std::span<const segment> 
   engine& home = self_.home();
   if (remote_path* remote = home.remote()) {
     const response sent = remote->submit(self_, what, local, false);
-    if (sent.outcome == verdict::blocked) return sent;
+    if (sent.outcome == verdict::blocked || sent.outcome == verdict::local_protection_error)
+      return sent;
   }
   if (!what.origin.has_route) return {};
   const gid_bytes group = destination_of(
@@ -103,7 +104,8 @@ response requester::send_to_group(const message& what, std::span<const segment> 
     queue_pair* target = home.find(member);
     if (target == nullptr) continue;
     copy.destination_qpn = member;
-    static_cast<void>(execute_in_process(*target, copy, local));
+    const response done = execute_in_process(*target, copy, local);
+    if (done.outcome == verdict::local_protection_error) return done;
   }
   return {};
 }
@@ -111,6 +113,11 @@ response requester::send_to_group(const message& what, std::span<const segment> 
 /// Takes the path's word about the request at `submitted_`. False when the queue stops here.
 bool requester::settle_unreliable(send_entry& entry, const response& what) noexcept {
   failure why = what.why;
+  if (what.outcome == verdict::local_protection_error) {
+    patience_ = never;
+    end(entry, status_of(what.outcome), name_local(submitted_, why));
+    return false;
+  }
   if (what.outcome == verdict::blocked || what.outcome == verdict::partial) {
     const time_ns now = self_.home().now();
     if (patience_ == never) patience_ = now + patience;

@@ -5,7 +5,6 @@
 #include "softdev/core/responder.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "softdev/core/admission.hpp"
 #include "softdev/core/copy.hpp"
@@ -141,7 +140,9 @@ response responder::place(std::span<const std::byte> bytes) noexcept {
   segment to{nullptr, 0};
   response answer = reach(placed_, bytes.size(), to);
   if (answer.outcome != verdict::done) return answer;
-  copy_payload(to.data, bytes.data(), bytes.size());
+  const copy_fault fault = copy_payload(to.data, bytes.data(), bytes.size());
+  if (fault == copy_fault::source) return interrupt(bytes.data());
+  if (fault == copy_fault::sink) return refuse_unmapped(placed_, bytes.size());
   placed_ += bytes.size();
   return answer;
 }
@@ -161,7 +162,13 @@ response responder::scatter_to_receive(std::span<const std::byte> bytes) noexcep
     std::byte* to = self_.home().regions().check_local(
         {sink.lkey, sink.address + sge_offset_, part, access::local_write, domain}, why);
     if (to == nullptr) return refuse_receive(why);
-    copy_payload(to, bytes.data(), part);
+    const copy_fault fault = copy_payload(to, bytes.data(), part);
+    if (fault == copy_fault::source) return interrupt(bytes.data());
+    if (fault == copy_fault::sink)
+      return refuse_receive({.why = reason::local_not_mapped,
+                             .key = sink.lkey,
+                             .address = sink.address + sge_offset_,
+                             .length = part});
     bytes = bytes.subspan(part);
     sge_offset_ += static_cast<std::uint32_t>(part);
     placed_ += part;
@@ -188,6 +195,19 @@ response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out
   return reach(offset, bytes, out);
 }
 
+response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  return refuse({.outcome = verdict::access_error,
+                 .why = {.why = reason::remote_not_mapped,
+                         .key = current_.remote_key,
+                         .address = current_.remote_address + offset,
+                         .length = bytes}});
+}
+
+response responder::interrupt(const std::byte* piece) noexcept {
+  busy_ = receive_taken_ = false;
+  return local_fault(piece);
+}
+
 response responder::finish() noexcept {
   if (!busy_ || (!is_read_or_atomic(current_.opcode) && placed_ != current_.length))
     return refuse({.outcome = verdict::invalid_request,
@@ -206,14 +226,11 @@ response responder::execute_atomic() noexcept {
   response answer = reach(0, 8, where);
   if (answer.outcome != verdict::done) return answer;
   if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();
-  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(where.data));
-  if (current_.opcode == opcode::fetch_add) {
-    answer.original = value.fetch_add(current_.compare_or_add);
-  } else {
-    answer.original = current_.compare_or_add;
-    value.compare_exchange_strong(answer.original, current_.swap);
-  }
-  return answer;
+  const bool accessible = current_.opcode == opcode::fetch_add
+                              ? fetch_add_word(where.data, current_.compare_or_add, answer.original)
+                              : compare_exchange_word(where.data, current_.compare_or_add,
+                                                      current_.swap, answer.original);
+  return accessible ? answer : refuse_unmapped(0, 8);
 }
 
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A

@@ -28,11 +28,17 @@ class responder {
   /// Checks a request. `done` means: go on with `place` and `finish` (sends, writes), `read`, or
   /// `finish` at once (atomics). Anything else is the answer, and the request is over.
   [[nodiscard]] response begin(const message& what) noexcept;
-  /// The next bytes of the payload, in order. The last bytes of the message are stored last.
+  /// The next bytes of the payload, in order. The last bytes of the message are stored last. If
+  /// `bytes` are not accessible, which in a ring they always are, the request is interrupted.
   [[nodiscard]] response place(std::span<const std::byte> bytes) noexcept;
   /// Bytes of the read that was begun, from `offset` on; checked anew at each call because the
   /// region may be gone by now. At most `bytes` of them, in one piece.
   [[nodiscard]] response read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
+  /// Refuses the request because `bytes` of the remote range from `offset` on are not accessible.
+  [[nodiscard]] response refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  /// Forgets the request because the requester's memory at `piece` is not accessible. As with an
+  /// adapter that receives no more of a message, the receive request stays.
+  [[nodiscard]] response interrupt(const std::byte* piece) noexcept;
   /// Ends the request: executes an atomic, completes a receive.
   [[nodiscard]] response finish() noexcept;
   /// True between `begin` and `finish`.

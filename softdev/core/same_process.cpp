@@ -23,26 +23,30 @@ response fetch(responder& receiver, const message& what, std::span<const segment
   for (std::uint64_t offset = 0; offset < what.length; offset += source.bytes) {
     response answer = receiver.read(offset, what.length - offset, source);
     if (answer.outcome != verdict::done) return answer;
-    scatter(sinks, offset, {source.data, source.bytes});
+    const auto [fault, piece] = scatter(sinks, offset, {source.data, source.bytes});
+    if (fault == copy_fault::source) return receiver.refuse_unmapped(offset, source.bytes);
+    if (fault == copy_fault::sink) return receiver.interrupt(piece);
   }
   return receiver.finish();
 }
 
 }  // namespace
 
-void scatter(std::span<const segment> sinks, std::uint64_t offset,
-             std::span<const std::byte> bytes) noexcept {
+pieces_copied scatter(std::span<const segment> sinks, std::uint64_t offset,
+                      std::span<const std::byte> bytes) noexcept {
   for (const auto& [data, room] : sinks) {
-    if (bytes.empty()) return;
+    if (bytes.empty()) break;
     if (offset >= room) {
       offset -= room;
       continue;
     }
     const auto part = std::min<std::uint64_t>(room - offset, bytes.size());
-    copy_payload(data + offset, bytes.data(), part);
+    const copy_fault fault = copy_payload(data + offset, bytes.data(), part);
+    if (fault != copy_fault::none) return {fault, data};
     bytes = bytes.subspan(part);
     offset = 0;
   }
+  return {};
 }
 
 response execute_in_process(queue_pair& target, const message& what,
@@ -54,9 +58,9 @@ response execute_in_process(queue_pair& target, const message& what,
   if (what.opcode == opcode::rdma_read) return fetch(receiver, what, local);
   if (!is_atomic(what.opcode)) return deliver(receiver, local);
   answer = receiver.finish();
-  if (answer.outcome == verdict::done)
-    scatter(local, 0, std::as_bytes(std::span(&answer.original, 1)));
-  return answer;
+  if (answer.outcome != verdict::done) return answer;
+  const auto [fault, piece] = scatter(local, 0, std::as_bytes(std::span(&answer.original, 1)));
+  return fault == copy_fault::none ? answer : local_fault(piece);
 }
 
 }  // namespace verbena::softdev

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "softdev/core/copy.hpp"
 #include "softdev/core/message.hpp"
 
 namespace verbena::softdev {
@@ -16,8 +17,14 @@ class queue_pair;
 [[nodiscard]] response execute_in_process(queue_pair& target, const message& what,
                                           std::span<const segment> local) noexcept;
 
+/// The outcome of a copy to or from several pieces, and the one that was in use at a fault.
+struct pieces_copied {
+  copy_fault fault = copy_fault::none;
+  const std::byte* piece = nullptr;
+};
+
 /// Copies `bytes` to `offset` of what `sinks` make up; what does not fit is dropped.
-void scatter(std::span<const segment> sinks, std::uint64_t offset,
-             std::span<const std::byte> bytes) noexcept;
+[[nodiscard]] pieces_copied scatter(std::span<const segment> sinks, std::uint64_t offset,
+                                    std::span<const std::byte> bytes) noexcept;
 
 }  // namespace verbena::softdev

@@ -15,6 +15,8 @@ namespace {
 /// its payload through the ring, where it is copied twice.
 constexpr std::uint64_t min_waiting_bytes = 4096;
 
+constexpr response executed{.outcome = verdict::done, .direct = true};
+
 struct reachable {
   region_record region;
   std::uint64_t offset = 0;  ///< of the first byte in the region
@@ -46,24 +48,31 @@ std::byte* map_target(peer& at, const message& what, const reachable& where) noe
   return mapped.status == map_status::ready ? mapped.address : nullptr;
 }
 
-bool execute_mapped(const peer& at, const message& what, std::span<const segment> local,
-                    const reachable& where, std::byte* memory) noexcept {
+std::optional<response> execute_mapped(const peer& at, const message& what,
+                                       std::span<const segment> local, const reachable& where,
+                                       std::byte* memory) noexcept {
   if (is_atomic(what.opcode)) {
     if (what.remote_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(memory) % 8 != 0)
-      return false;
+      return std::nullopt;
     const std::uint64_t original = execute_atomic(memory, what);
-    scatter(local, 0, std::as_bytes(std::span(&original, 1)));
+    const auto [fault, piece] = scatter(local, 0, std::as_bytes(std::span(&original, 1)));
+    if (fault != copy_fault::none) return local_fault(piece);
   } else if (what.opcode == opcode::rdma_read) {
-    scatter(local, 0, {memory, what.length});
+    const auto [fault, piece] = scatter(local, 0, {memory, what.length});
+    if (fault == copy_fault::sink) return local_fault(piece);
+    if (fault == copy_fault::source) return std::nullopt;
   } else {
     std::byte* to = memory;
     for (const auto& [data, bytes] : local) {
-      copy_payload(to, data, bytes);
+      const copy_fault fault = copy_payload(to, data, bytes);
+      if (fault == copy_fault::source) return local_fault(data);
+      if (fault == copy_fault::sink) return std::nullopt;
       to += bytes;
     }
   }
   // If the owner gave the region other pages meanwhile, what we did was on the old ones.
-  return at.segment().is_current(where.region);
+  if (!at.segment().is_current(where.region)) return std::nullopt;
+  return executed;
 }
 
 bool execute_copied(peer& at, const message& what, std::span<const segment> local,
@@ -96,15 +105,14 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
   if (!responder || check_connection(responder->view, what).why != reason::none ||
       check_permission(responder->view, what).outcome != verdict::done)
     return std::nullopt;
-  constexpr response executed{.outcome = verdict::done, .direct = true};
   if (what.length == 0) return executed;
   reachable where;
   if (!find_target(at, what, responder->domain, where)) return std::nullopt;
   if (std::byte* memory = map_target(at, what, where)) {
     if (!earlier_done) return response{.outcome = verdict::blocked};
-    if (execute_mapped(at, what, local, where, memory)) {
+    if (const auto outcome = execute_mapped(at, what, local, where, memory)) {
       count(mapped_);
-      return executed;
+      return outcome;
     }
   }
   if (!earlier_done || is_atomic(what.opcode) || !execute_copied(at, what, local, where))

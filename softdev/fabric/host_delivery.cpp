@@ -72,28 +72,34 @@ response host_path::push_delivery(queue_pair& sender, peer& to, const message& w
     part.length = longest;
     if (is_write(what.opcode)) part.opcode = opcode::rdma_write;
   }
-  if (!push_delivery_part(to, part, local)) {
+  const std::byte* bad = nullptr;
+  pushed all = push_delivery_part(to, part, local, bad);
+  if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
     blocked_.insert(index_of(sender));
-    if (!push_delivery_part(to, part, local)) return {.outcome = verdict::blocked};
+    all = push_delivery_part(to, part, local, bad);
+    if (all == pushed::no_room) return {.outcome = verdict::blocked};
   }
+  if (all == pushed::refused) return local_fault(bad);
   count(by_ring_);
   return {.outcome = verdict::pending, .original = part.length};
 }
 
-bool host_path::push_delivery_part(peer& to, const message& part,
-                                   std::span<const segment> local) noexcept {
+host_path::pushed host_path::push_delivery_part(peer& to, const message& part,
+                                                std::span<const segment> local,
+                                                const std::byte*& bad) noexcept {
   const std::uint32_t payload = part.opcode == opcode::rdma_read ? 0 : part.length;
   const auto lock = to.lock_sends();
   const auto record =
       to.try_reserve(type::request, delivery_bytes + payload, link_.options().ring_bytes / 2);
-  if (record.status != ring_status::ok) return false;
+  if (record.status != ring_status::ok) return pushed::no_room;
   std::span<std::byte> room = record.payload;
   put_delivery(room, part);
-  put_payload(room.first(payload), local, 0);
+  bad = put_payload(room.first(payload), local, 0);
+  if (bad != nullptr) return pushed::refused;
   to.commit();
   to.announce();
-  return true;
+  return pushed::all;
 }
 
 /// Executes a request or a part of one. Wants the receive lock of the queue pair.
@@ -125,8 +131,10 @@ void host_path::answer_delivery_read(queue_pair& target, peer& from, const messa
     if (record.status == ring_status::ok) {
       std::span<std::byte> room = record.payload;
       put(room, fragment_header{what.source_qpn, what.destination_qpn, what.psn, what.attempt, 0});
-      copy_payload(room.data(), source.data, source.bytes);
-      from.commit();
+      if (copy_payload(room.data(), source.data, source.bytes) == copy_fault::none)
+        from.commit();
+      else
+        outcome = receiver.refuse_unmapped(0, source.bytes);
     } else {
       outcome = {.outcome = verdict::blocked};
     }

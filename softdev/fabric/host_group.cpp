@@ -37,7 +37,9 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
   bool waits = false;
   for (const auto& each : std::span(members).first(count)) {
     if (by.told[each->slot()]) continue;
-    const told outcome = tell_member(sender, *each, what, local);
+    const std::byte* bad = nullptr;
+    const told outcome = tell_member(sender, *each, what, local, bad);
+    if (bad != nullptr) return local_fault(bad);
     if (outcome == told::waits) {
       waits = true;
     } else {
@@ -50,20 +52,22 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
 }
 
 host_path::told host_path::tell_member(queue_pair& sender, peer& to, const message& what,
-                                       std::span<const segment> local) noexcept {
+                                       std::span<const segment> local,
+                                       const std::byte*& bad) noexcept {
   if (request_bytes(what.opcode) + what.length > to.max_record()) {
     sender.drops().note({.why = reason::message_too_long,
                          .length = what.length,
                          .limit = to.max_record() - request_bytes(what.opcode)});
     return told::dropped;
   }
-  bool has_it = push_to_member(to, what, local);
-  if (!has_it) {
+  pushed all = push_to_member(to, what, local, bad);
+  if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
     wait_for_room(sender);
-    has_it = push_to_member(to, what, local);
+    all = push_to_member(to, what, local, bad);
   }
-  if (has_it) {
+  if (all == pushed::refused) return told::dropped;
+  if (all == pushed::all) {
     to.no_room_since.store(0, std::memory_order_relaxed);
     count(by_ring_);
     return told::done;
@@ -79,18 +83,20 @@ host_path::told host_path::tell_member(queue_pair& sender, peer& to, const messa
   return told::dropped;
 }
 
-bool host_path::push_to_member(peer& to, const message& what,
-                               std::span<const segment> local) noexcept {
+host_path::pushed host_path::push_to_member(peer& to, const message& what,
+                                            std::span<const segment> local,
+                                            const std::byte*& bad) noexcept {
   const auto lock = to.lock_sends();
   const auto record = to.try_reserve(type::request, request_bytes(what.opcode) + what.length,
                                      link_.options().ring_bytes / 2);
-  if (record.status != ring_status::ok) return false;
+  if (record.status != ring_status::ok) return pushed::no_room;
   std::span<std::byte> room = record.payload;
   put_request(room, what);
-  put_payload(room.first(what.length), local, 0);
+  bad = put_payload(room.first(what.length), local, 0);
+  if (bad != nullptr) return pushed::refused;
   to.commit();
   to.announce();
-  return true;
+  return pushed::all;
 }
 
 /// Gives a datagram to the members here, in the order of their numbers. Where one is in use the

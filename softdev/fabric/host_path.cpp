@@ -85,13 +85,17 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
     by.sending_psn = what.psn;
     by.sent = 0;
   }
-  if (!push_parts(by, what, local)) {
+  const std::byte* bad = nullptr;
+  pushed all = push_parts(by, what, local, bad);
+  if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
     wait_for_room(sender);
-    if (!push_parts(by, what, local))
+    all = push_parts(by, what, local, bad);
+    if (all == pushed::no_room)
       return {.outcome = by.sending ? verdict::partial : verdict::blocked};
   }
   by.sending = false;
+  if (all == pushed::refused) return local_fault(bad);
   if (what.opcode == opcode::rdma_read) {
     by.reading = true;
     by.reading_psn = what.psn;
@@ -116,9 +120,10 @@ void host_path::signal_receiver(peer& to, connection& by, const message& what) n
   }
 }
 
-/// Pushes what is left of a request; false when the ring has no room for it all.
-bool host_path::push_parts(connection& by, const message& what,
-                           std::span<const segment> local) noexcept {
+/// Pushes what is left of a request. `bad` becomes the piece of it that is not accessible.
+host_path::pushed host_path::push_parts(connection& by, const message& what,
+                                        std::span<const segment> local,
+                                        const std::byte*& bad) noexcept {
   const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
   const auto lock = by.to->lock_sends();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
@@ -138,7 +143,8 @@ bool host_path::push_parts(connection& by, const message& what,
     } else {
       put_request(room, what);
     }
-    put_payload(room.first(part), local, by.sent);
+    bad = put_payload(room.first(part), local, by.sent);
+    if (bad != nullptr) break;
     by.to->commit();
     by.sending = true;
     by.sent += part;
@@ -146,7 +152,8 @@ bool host_path::push_parts(connection& by, const message& what,
   }
   by.handled_at = by.to->position();
   by.to->announce();
-  return complete;
+  if (bad != nullptr) return pushed::refused;
+  return complete ? pushed::all : pushed::no_room;
 }
 
 void host_path::wait_for_room(const queue_pair& which) noexcept {

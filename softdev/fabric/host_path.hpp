@@ -99,8 +99,10 @@ class host_path final : public remote_path {
   }
   response send_by_ring(queue_pair& sender, connection& by, const message& what,
                         std::span<const segment> local) noexcept;
-  [[nodiscard]] bool push_parts(connection& by, const message& what,
-                                std::span<const segment> local) noexcept;
+  /// Whether records have all of a request; refused: memory is not accessible.
+  enum class pushed : std::uint8_t { all, no_room, refused };
+  [[nodiscard]] pushed push_parts(connection& by, const message& what,
+                                  std::span<const segment> local, const std::byte*& bad) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   /// What becomes of a request to a process that is dead, or counts as dead.
   [[nodiscard]] static response from_dead(const peer& to, const message& what) noexcept;
@@ -128,7 +130,6 @@ class host_path final : public remote_path {
   void go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept;
   void begin_answering(queue_pair& target) noexcept;
   void go_on_answering(queue_pair& target) noexcept;
-  enum class pushed : std::uint8_t { all, no_room, refused };
   [[nodiscard]] pushed push_data(queue_pair& target, connection& by) noexcept;
   void run_answering() noexcept;
 
@@ -139,8 +140,9 @@ class host_path final : public remote_path {
                                          std::uint32_t qpn) noexcept;
   response push_delivery(queue_pair& sender, peer& to, const message& what,
                          std::span<const segment> local) noexcept;
-  [[nodiscard]] bool push_delivery_part(peer& to, const message& part,
-                                        std::span<const segment> local) noexcept;
+  [[nodiscard]] pushed push_delivery_part(peer& to, const message& part,
+                                          std::span<const segment> local,
+                                          const std::byte*& bad) noexcept;
   void receive_delivery(queue_pair& target, peer& from, const message& what,
                         std::span<const std::byte> payload) noexcept;
   void answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept;
@@ -155,9 +157,9 @@ class host_path final : public remote_path {
                            std::span<const segment> local) noexcept;
   enum class told : std::uint8_t { done, dropped, waits };
   [[nodiscard]] told tell_member(queue_pair& sender, peer& to, const message& what,
-                                 std::span<const segment> local) noexcept;
-  [[nodiscard]] bool push_to_member(peer& to, const message& what,
-                                    std::span<const segment> local) noexcept;
+                                 std::span<const segment> local, const std::byte*& bad) noexcept;
+  [[nodiscard]] pushed push_to_member(peer& to, const message& what, std::span<const segment> local,
+                                      const std::byte*& bad) noexcept;
   handled receive_for_group(peer& from, const message& what,
                             std::span<const std::byte> bytes) noexcept;
 

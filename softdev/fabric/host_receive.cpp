@@ -191,14 +191,19 @@ host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexc
       answer(*by.to, what, outcome);
       return pushed::refused;
     }
-    const auto lock = by.to->lock_sends();
+    auto lock = by.to->lock_sends();
     const auto record = by.to->try_reserve(
         type::data, static_cast<std::uint32_t>(sizeof(fragment_header) + part), spare);
     if (record.status == ring_status::ok) {
       std::span<std::byte> room = record.payload;
       put(room, fragment_header{what.source_qpn, what.destination_qpn, what.psn, what.attempt,
                                 by.answered});
-      copy_payload(room.data(), source.data, part);
+      if (copy_payload(room.data(), source.data, part) != copy_fault::none) {
+        by.to->announce();
+        lock.unlock();
+        answer(*by.to, what, receiver.refuse_unmapped(by.answered, part));
+        return pushed::refused;
+      }
       by.to->commit();
       by.answered += part;
     } else {

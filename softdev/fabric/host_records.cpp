@@ -84,19 +84,20 @@ bool take_address(const request_header& header, std::span<const std::byte>& byte
 
 }  // namespace
 
-void put_payload(std::span<std::byte> room, std::span<const segment> pieces,
-                 std::uint64_t offset) noexcept {
+const std::byte* put_payload(std::span<std::byte> room, std::span<const segment> pieces,
+                             std::uint64_t offset) noexcept {
   for (const auto& [data, size] : pieces) {
-    if (room.empty()) return;
+    if (room.empty()) break;
     if (offset >= size) {
       offset -= size;
       continue;
     }
     const std::size_t part = std::min<std::uint64_t>(size - offset, room.size());
-    copy_payload(room.data(), data + offset, part);
+    if (copy_payload(room.data(), data + offset, part) != copy_fault::none) return data;
     room = room.subspan(part);
     offset = 0;
   }
+  return nullptr;
 }
 
 std::uint32_t request_bytes(opcode op) noexcept {

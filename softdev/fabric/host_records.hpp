@@ -104,8 +104,10 @@ void put(std::span<std::byte>& room, const Header& header) noexcept {
 /// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
 inline constexpr std::uint32_t payload_bytes = 32768;
 /// Fills `room` from `offset` of what `pieces` make up; they have at least so many bytes there.
-void put_payload(std::span<std::byte> room, std::span<const segment> pieces,
-                 std::uint64_t offset) noexcept;
+/// Returns the piece that is not accessible, or nullptr.
+[[nodiscard]] const std::byte* put_payload(std::span<std::byte> room,
+                                           std::span<const segment> pieces,
+                                           std::uint64_t offset) noexcept;
 
 /// The bytes that a request's headers take.
 [[nodiscard]] std::uint32_t request_bytes(opcode op) noexcept;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
 #include "softdev/ipc/eventfd.hpp"
 
@@ -183,6 +184,7 @@ host::published host::publish(std::uint32_t key, const memory_region& region) {
 }
 
 result<registered_region> host::register_region(const memory_region& region) {
+  catch_memory_faults();
   // The public table has no room near some keys: another key is tried then.
   for (int attempt = 0; attempt < 16; ++attempt) {
     VERBENA_TRY(const std::uint32_t key, engine_->register_region(region));

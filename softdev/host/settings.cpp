@@ -39,6 +39,14 @@ settings read_settings(const char* (*lookup)(const char* name)) {
       ignored("VERBENA_SOFTDEV_PERSONA must be roce, infiniband or efa", value);
     }
   }
+  if (const char* text = lookup("VERBENA_SOFTDEV_FAULTS"); text != nullptr) {
+    const std::string_view value = text;
+    if (value == "signal") {
+      result.faults = fault_policy::signal;
+    } else if (value != "request" && !value.empty()) {
+      ignored("VERBENA_SOFTDEV_FAULTS must be request or signal", value);
+    }
+  }
   return result;
 }
 

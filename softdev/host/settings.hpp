@@ -12,10 +12,14 @@ namespace verbena::softdev {
 /// VERBENA_SOFTDEV: whether the device is listed.
 enum class listing : std::uint8_t { on, off };
 
+/// VERBENA_SOFTDEV_FAULTS: the result of an access to registered memory that is not accessible.
+enum class fault_policy : std::uint8_t { failed_request, signal };
+
 /// The device's settings. Threads: immutable.
 struct settings {
   listing listed = listing::on;
   persona_kind looks = persona_kind::roce;  ///< VERBENA_SOFTDEV_PERSONA
+  fault_policy faults = fault_policy::failed_request;
 };
 
 /// The settings that the environment has now. Thread-safe unless the environment is being changed.

@@ -10,6 +10,8 @@ int detail::start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argume
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  // A blocked fault ends the process without its handler.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
   const int failed = pthread_create(&out, nullptr, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

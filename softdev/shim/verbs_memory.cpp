@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 
+#include "softdev/core/reason_table.hpp"
 #include "softdev/host/page_fault.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
@@ -274,6 +275,7 @@ int verbena_soft_free(void* memory) {
 
 std::size_t verbena_soft_explain(std::uint32_t qp_num, std::uint64_t wr_id,
                                  std::uint32_t vendor_err, char* text, std::size_t capacity) {
+  if (qp_num == 0) return describe_code(vendor_err, text, capacity);
   auto host = host::instance();
   return host ? (*host)->core().explain(qp_num, wr_id, vendor_err, text, capacity) : 0;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The command line tool: shows RDMA devices, diagnoses RDMA on a host, and runs programs on the
-// software device. `verbena --help` describes its commands.
+// The command line tool: shows RDMA devices, diagnoses RDMA on a host, runs programs on the
+// software device and describes its error codes. `verbena --help` describes its commands.
 #include <exception>
 #include <iostream>
 #include <variant>
 
 #include "tools/verbena/devinfo/command.hpp"
 #include "tools/verbena/doctor/command.hpp"
+#include "tools/verbena/explain/command.hpp"
 #include "tools/verbena/options.hpp"
 #include "tools/verbena/run/command.hpp"
 

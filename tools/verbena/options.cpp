@@ -51,6 +51,18 @@ void add_doctor(CLI::App& app, doctor_options& doctor) {
       "device works, or none of the kind in --require, 2 invalid arguments.");
 }
 
+void add_explain(CLI::App& app, explain_options& explain) {
+  app.add_option("CODE", explain.code,
+                 "The vendor_err of a completion, decimal or 0x...\n(default: all codes)")
+      ->check(CLI::Range(1U, 0xffff'ffffU).description(""))
+      ->type_name("");
+  app.add_flag("--json", explain.json, "Print a JSON array for programs");
+  app.footer(
+      "Prints the check of soft0 that failed and its remedy. For a failed completion\n"
+      "the library prints the key, the address and the other values as well.\n"
+      "Exit status: 0 success, 1 no such code, 2 invalid arguments.");
+}
+
 void choose(run_options& run, way wanted) {
   if (run.way != way::automatic && run.way != wanted)
     throw CLI::ParseError("--preload and --dropin cannot be combined: use one of them",
@@ -123,12 +135,15 @@ command read_command_line(int argc, char** argv) {
   devinfo_options devinfo;
   doctor_options doctor;
   run_options run;
+  explain_options explain;
   auto& showing = *app.add_subcommand("devinfo", "Show RDMA devices and their ports");
   add_devinfo(showing, devinfo);
   auto& judging = *app.add_subcommand("doctor", "Diagnose why RDMA does not work on this host");
   add_doctor(judging, doctor);
   auto& running = *app.add_subcommand("run", "Run a verbs program on the software device");
   add_run(running, run);
+  auto& explaining = *app.add_subcommand("explain", "Describe vendor error codes of soft0");
+  add_explain(explaining, explain);
 
   auto [ours, program] = split(argc, argv);
   try {
@@ -142,6 +157,7 @@ command read_command_line(int argc, char** argv) {
   }
   if (showing.parsed()) return devinfo;
   if (judging.parsed()) return doctor;
+  if (explaining.parsed()) return explain;
   run.command = std::move(program);
   return run;
 }

@@ -46,7 +46,13 @@ struct run_options {
   bool verbose = false;
 };
 
-using command = std::variant<devinfo_options, doctor_options, run_options>;
+/// `verbena explain [CODE] [--json]`.
+struct explain_options {
+  std::optional<std::uint32_t> code;  ///< nullopt: all codes
+  bool json = false;
+};
+
+using command = std::variant<devinfo_options, doctor_options, run_options, explain_options>;
 
 /// Exit statuses of `verbena run` if the program was not started, as of env(1) and timeout(1).
 struct run_status {

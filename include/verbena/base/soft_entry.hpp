@@ -41,9 +41,11 @@ typedef void* (*verbena_soft_allocate_function)(std::size_t bytes, int huge_page
 /// EBUSY if a memory region uses the memory.
 typedef int (*verbena_soft_free_function)(void* memory);
 /// Type of `verbena_soft_explain`. Describes why a work request failed: the check, the key and the
-/// values. With `vendor_err` 0, describes the packets that the queue pair dropped. Writes at most
-/// `capacity` bytes with a terminating zero to `text`. Returns the length of the whole description
-/// like snprintf(3), or 0 if there is none.
+/// values. With `vendor_err` 0, describes the packets that the queue pair dropped. With `qp_num` 0,
+/// which no queue pair has, describes the code in four lines: its name, the completion statuses
+/// with which it appears, the check that failed, and the remedy. Writes at most `capacity` bytes
+/// with a terminating zero to `text`. Returns the length of the whole description like snprintf(3),
+/// or 0 if there is none.
 typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::uint64_t wr_id,
                                                      std::uint32_t vendor_err, char* text,
                                                      std::size_t capacity);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Failed requests: status on both sides, flushed requests and explanations.
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
+#include "softdev/core/reason_table.hpp"
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {
@@ -335,6 +338,27 @@ TEST_F(failures, explanation_fits_any_capacity) {
     }
   }
   EXPECT_EQ(home->explain(done[0].qp_num + 1, 5, done[0].vendor_error, nullptr, 0), 0U);
+}
+
+TEST(reason_table, describes_exactly_the_codes_of_failures) {
+  int described = 0;
+  for (std::uint32_t code = 1; code < 0x1000; ++code) {
+    char sentence[256];
+    describe({.why = static_cast<reason>(code)}, sentence, sizeof sentence);
+    const bool is_known =
+        std::string_view(sentence).find("unknown reason") == std::string_view::npos;
+    char lines[512];
+    const std::size_t length = describe_code(code, lines, sizeof lines);
+    EXPECT_EQ(length != 0, is_known) << std::hex << code;
+    if (length == 0) continue;
+    ++described;
+    EXPECT_LT(length, sizeof lines);
+    EXPECT_EQ(std::ranges::count(std::string_view(lines), '\n'), 3) << lines;
+  }
+  EXPECT_EQ(described, 40);
+  char start[8];
+  EXPECT_GT(describe_code(0x303, start, sizeof start), sizeof start);
+  EXPECT_STREQ(start, "remote_");
 }
 
 }  // namespace

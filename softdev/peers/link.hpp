@@ -172,13 +172,14 @@ class link {
 
   /// Call after words were invalidated (withdraw_region, publish_queue_pair …): waits until no peer
   /// is inside an active section that began before. Dead peers do not count. Blocks until then or
-  /// until the deadline; logs a peer that takes more than one second. Do not call it while holding
+  /// until the deadline; logs a peer that takes more than one second, and ends the pairing with a
+  /// peer that takes more than link_options::section_timeout. Do not call it while holding
   /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
   /// an active section.
   [[nodiscard]] fence_outcome fence(deadline until);
-  /// The same for the end of a region at `memory`: when a stopped peer is inside and the memory is
-  /// shareable, its pages are replaced and all regions that lie there are corrected; ordinary
-  /// memory is waited for without limit. Such a peer, once continued, must find that its region
+  /// The same for the end of a region at `memory`: when a peer is inside that is stopped, or whose
+  /// pairing was ended for it, and the memory is shareable, its pages are replaced and all regions
+  /// that lie there are corrected. Such a peer, once continued, must find that its region
   /// changed (peer_segment::is_current) and do its access again by another route.
   void fence_memory(const void* memory);
 
@@ -259,8 +260,12 @@ class link {
 
   // Fence; link_fence.cpp
   struct lane_mark;
+  enum class stopped_peers : std::uint8_t { wait_for, pass_over };
+  enum class wait_end : std::uint8_t { left, passed_over, timed_out };
   [[nodiscard]] std::vector<lane_mark> marks() const;
-  bool replace_under_stopped(const void* memory);
+  wait_end wait_for_marks(stopped_peers stopped, deadline until);
+  void give_up_waiting(const std::vector<lane_mark>& left);
+  bool replace_pages_of(const void* memory);
 
   link_options options_;
   fork_guard fork_guard_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Waiting until peers have left the active sections in which they may still use what was just made
 // invalid. The caller's invalidation and the peers' marks are sequentially consistent: a peer that
-// is not seen inside will see the invalidation.
+// is not seen inside will see the invalidation. The marks are the peers' to write, so no wait for
+// them is without a limit.
 #include <poll.h>
 #include <sched.h>
 
@@ -34,6 +35,7 @@ struct link::lane_mark {
 
 namespace {
 constexpr auto complain_after = 1s;
+constexpr auto patience = 50ms;  ///< with a stopped peer
 constexpr int quick_looks = 200;
 
 /// Pauses that grow from a yield to a millisecond: the peer's copy takes microseconds, unless it
@@ -57,7 +59,7 @@ void complain(const peer& about) {
   log(log_level::warning,
       "soft0: process " + std::to_string(about.pid()) +
           " has been accessing this process's memory for more than a second; deregistration waits "
-          "until it finishes or exits (is it stopped?)");
+          "until it finishes or exits, for some seconds (is it stopped?)");
 }
 }  // namespace
 
@@ -73,48 +75,72 @@ std::vector<link::lane_mark> link::marks() const {
   return odd;
 }
 
-fence_outcome link::fence(deadline until) {
+void link::give_up_waiting(const std::vector<lane_mark>& left) {
+  for (const lane_mark& mark : left) {
+    if (!mark.of->give_up_waiting()) continue;
+    log(log_level::error,
+        "soft0: the pairing with process " + std::to_string(mark.of->pid()) +
+            " was ended: it has been accessing this process's memory for more than " +
+            std::to_string(options_.section_timeout.count()) +
+            " ms; if it was stopped, it may still write ordinary memory when it continues");
+  }
+  some_died_.store(true, std::memory_order_release);
+  request_service();
+}
+
+link::wait_end link::wait_for_marks(stopped_peers stopped, deadline until) {
   // A peer that answered our hello is at work already, though we have not read its answer.
   finish_hellos();
   auto left = marks();
   const auto started = std::chrono::steady_clock::now();
   bool complained = false;
+  wait_end end = wait_end::left;
   for (pauses wait; !left.empty(); wait.pause()) {
+    const auto waited = std::chrono::steady_clock::now() - started;
     std::erase_if(left, [&](const lane_mark& mark) {
-      return mark.moved_on() || (wait.slow() && mark.abandoned());
+      if (mark.moved_on()) return true;
+      const bool late = mark.of->may_write_late();
+      if (!late && (!wait.slow() || mark.abandoned())) return wait.slow();
+      const bool may_pass = stopped == stopped_peers::pass_over && waited >= patience;
+      if (!late && !(may_pass && is_stopped(mark.of->pid()))) return false;
+      end = wait_end::passed_over;
+      return true;
     });
     if (left.empty()) break;
-    if (until.expired()) return fence_outcome::timed_out;
-    if (!complained && std::chrono::steady_clock::now() - started >= complain_after) {
+    if (until.expired()) return wait_end::timed_out;
+    if (waited >= options_.section_timeout) {
+      give_up_waiting(left);
+      return wait_end::passed_over;
+    }
+    if (!complained && waited >= complain_after) {
       complain(*left.front().of);
       complained = true;
     }
   }
-  return fence_outcome::clear;
+  return end;
+}
+
+fence_outcome link::fence(deadline until) {
+  const wait_end end = wait_for_marks(stopped_peers::wait_for, until);
+  return end == wait_end::timed_out ? fence_outcome::timed_out : fence_outcome::clear;
 }
 
 void link::fence_memory(const void* memory) {
-  constexpr auto patience = 50ms;
-  if (fence(deadline::after(patience)) == fence_outcome::clear) return;
-  const auto range = arenas_.range_of(memory);
-  if (!range || !replace_under_stopped(memory)) {
-    static_cast<void>(fence(deadline::never()));
-  }
+  const bool shareable = arenas_.range_of(memory).has_value();
+  const auto stopped = shareable ? stopped_peers::pass_over : stopped_peers::wait_for;
+  const wait_end end = wait_for_marks(stopped, deadline::never());
+  if (!shareable || end == wait_end::left) return;
+  // Somebody is inside, or may write at any time, and has these pages mapped.
+  if (!replace_pages_of(memory)) static_cast<void>(fence(deadline::never()));
 }
 
-bool link::replace_under_stopped(const void* memory) {
+bool link::replace_pages_of(const void* memory) {
   const auto range = arenas_.range_of(memory);
   if (!range) return false;
-  // Nobody may begin an access to any region of these pages while they move …
+  // Nobody may begin an access to any region of these pages while they move, and who is inside must
+  // have left, unless it is stopped.
   segment_->freeze_regions(range->address, range->length);
-  finish_hellos();
-  auto left = marks();
-  for (pauses wait; !left.empty(); wait.pause()) {
-    // … and who is inside must have left, unless it is stopped.
-    std::erase_if(left, [&](const lane_mark& mark) {
-      return mark.moved_on() || (wait.slow() && (mark.abandoned() || is_stopped(mark.of->pid())));
-    });
-  }
+  static_cast<void>(wait_for_marks(stopped_peers::pass_over, deadline::never()));
   const auto moved = arenas_.replace_pages(memory);
   if (moved) {
     segment_->rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);

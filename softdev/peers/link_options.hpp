@@ -26,6 +26,9 @@ struct link_options {
   route_policy route = route_policy::automatic;
   std::uint32_t ring_bytes = 1U << 20;  ///< power of two, min_ring_bytes..max_ring_bytes
   std::chrono::milliseconds pairing_timeout{2000};  ///< for a peer that does not answer
+  /// How long a fence waits for a peer's thread that stays within one active section (a copy,
+  /// usually of microseconds). Then the pairing ends.
+  std::chrono::milliseconds section_timeout{5000};
   /// Pairings with one process (which has as many links), dead ones included whose memory is still
   /// mapped here. Each takes 4 descriptors and 20 MB of address space.
   std::uint32_t links_per_process = 32;

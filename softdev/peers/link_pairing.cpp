@@ -185,6 +185,10 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
 
 bool link::has_too_many_links(pid_t pid, const peer& next) const {
   const auto all = all_peers();
+  const auto inside = std::ranges::count_if(all, [&](const auto& each) {
+    return pid != 0 && each->pid() == pid && each->may_write_late();
+  });
+  if (inside >= max_times_inside) return true;
   const auto of_process = std::ranges::count_if(all, [&](const auto& each) {
     return each.get() != &next && each->pid() == pid && each->their_map_.size() != 0;
   });

@@ -219,7 +219,10 @@ void link::bury_dead() {
 
 void link::sweep_departed() {
   const std::lock_guard lock(table_mutex_);
-  std::erase_if(departed_, [](const auto& each) { return !each->may_be_inside(); });
+  std::erase_if(departed_, [](const auto& each) {
+    const bool is_remembered = each->pid() != 0 && each->may_write_late();
+    return !each->may_be_inside() && !is_remembered;
+  });
   watch_departed_ = !departed_.empty();
 }
 

@@ -30,6 +30,8 @@ struct link::pending_socket {
 inline constexpr std::size_t max_pending_sockets = 64;
 /// Of one process: a process that says nothing must not keep others out.
 inline constexpr std::ptrdiff_t max_pending_of_process = 16;
+/// Pairings of one process that ended because it stayed within a section; then it gets no more.
+inline constexpr std::ptrdiff_t max_times_inside = 3;
 inline constexpr int messages_per_turn = 32;
 inline constexpr std::chrono::milliseconds retry_interval{1};
 inline constexpr std::chrono::milliseconds departed_interval{100};

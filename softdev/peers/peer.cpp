@@ -43,7 +43,10 @@ const char* describe(peer_end why) noexcept {
     case peer_end::out_of_resources:
       return "this process has no free descriptors or memory";
     case peer_end::too_many_links:
-      return "the process is paired with this process as often as one process may be";
+      return "the process is paired with this process as often as one process may be, or it stayed "
+             "within accesses to this process's memory too often";
+    case peer_end::stayed_inside:
+      return "the process stayed within one access to this process's memory for seconds";
   }
   return "unknown";
 }
@@ -195,6 +198,12 @@ void peer::flush_messages() {
     ++sent;  // closed: the peer is gone, nobody misses it
   }
   outbox_.erase(outbox_.begin(), outbox_.begin() + static_cast<std::ptrdiff_t>(sent));
+}
+
+bool peer::give_up_waiting() noexcept {
+  if (gave_up_.exchange(true)) return false;
+  die(peer_end::stayed_inside);
+  return true;
 }
 
 bool peer::may_be_inside() const noexcept {

@@ -44,6 +44,7 @@ enum class peer_end : std::uint8_t {
   timed_out,         ///< it did not answer in time
   out_of_resources,  ///< descriptors or memory are missing here
   too_many_links,    ///< see link_options::links_per_process
+  stayed_inside,     ///< see link_options::section_timeout
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
 /// True when it may live and only be busy, or here something is missing: it may be found again.
@@ -192,6 +193,11 @@ class peer {
   void flush_messages();
   /// True when a thread of the peer is inside an active section, and the peer has not exited.
   [[nodiscard]] bool may_be_inside() const noexcept;
+  /// Ends the pairing of a peer that stays within a section: nothing waits for it any more. False
+  /// when that was done before.
+  bool give_up_waiting() noexcept;
+  /// True when that was done, and the process may still run and write what it has mapped.
+  [[nodiscard]] bool may_write_late() const noexcept { return gave_up_ && !watch_.exited(); }
   [[nodiscard]] const shared_u64& their_lane(std::uint32_t lane) const noexcept {
     return their_pair().lanes[lane].word;
   }
@@ -231,6 +237,7 @@ class peer {
   std::atomic<std::uint32_t> lanes_taken_ = 0;
   arena_cache arenas_;
   std::atomic<bool> cma_closed_ = false;
+  std::atomic<bool> gave_up_ = false;  ///< no fence waits for it
 
   // Under the link's receive lock:
   ring_consumer consumer_;

@@ -19,6 +19,7 @@
 #include "softdev/peers/pairing_message.hpp"
 #include "tests/unit/campaign_seed.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -262,6 +263,89 @@ TEST(link_process, ordinary_memory_is_fenced_by_waiting) {
   int ordinary = 0;
   own->fence_memory(&ordinary);
   SUCCEED() << "fence_memory() returned after the writer had left";
+}
+
+std::string last_error;
+void keep_errors(log_level level, std::string_view line, void*) {
+  if (level == log_level::error) last_error = line;
+}
+
+TEST(link_process, peer_that_stays_inside_is_given_up_and_its_pages_are_replaced) {
+  link_options options;
+  options.section_timeout = 200ms;
+  const auto own = open_link(options);
+  auto* memory =
+      static_cast<std::byte*>(own->arenas().allocate(4096, arena_registry::pages::normal).value());
+  memory[9] = std::byte{9};
+  const auto arena_of = [&] {
+    const auto place = own->arenas().acquire(memory, 4096).value();
+    own->arenas().release(memory);
+    return place.arena;
+  };
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  malicious_peer hostile(*own);
+  hostile.words().lanes[5].word = 77;
+  EXPECT_EQ(own->fence(deadline::after(1ms)), fence_outcome::timed_out);
+  EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
+
+  last_error.clear();
+  set_log_hook(&keep_errors);
+  const auto before = arena_of();
+  const auto started = clock::now();
+  own->fence_memory(memory);
+  set_log_hook(nullptr);
+  EXPECT_GE(clock::now() - started, options.section_timeout);
+  EXPECT_EQ(hostile.seen_as->end(), peer_end::stayed_inside);
+  EXPECT_NE(last_error.find("process " + std::to_string(::getpid())), std::string::npos)
+      << last_error;
+  EXPECT_NE(last_error.find("200 ms"), std::string::npos) << last_error;
+  EXPECT_NE(arena_of(), before);
+  EXPECT_EQ(memory[9], std::byte{9});
+
+  // Later fences do not wait for it. Shareable memory that it may write late gets other pages.
+  for (int i = 0; i < 3; ++i) own->service(clock::now());
+  const auto again = arena_of();
+  const auto later = clock::now();
+  int ordinary = 0;
+  own->fence_memory(&ordinary);
+  EXPECT_EQ(own->fence(deadline::never()), fence_outcome::clear);
+  own->fence_memory(memory);
+  EXPECT_LT(clock::now() - later, options.section_timeout);
+  EXPECT_NE(arena_of(), again);
+  hostile.words().lanes[5].word = 78;
+  const auto left = arena_of();
+  own->fence_memory(memory);
+  EXPECT_EQ(arena_of(), left) << "it has left the section";
+
+  // The pairing with another process is not affected.
+  EXPECT_EQ(other->state(), peer_state::paired);
+  ASSERT_TRUE(send_record(*other, 1, 8, 1));
+  EXPECT_TRUE(drive({own.get()}, [&] { return own->receive(take_all, 1) == 1; }));
+}
+
+TEST(link_process, process_that_stays_inside_repeatedly_is_not_paired_again) {
+  link_options options;
+  options.section_timeout = 20ms;
+  const auto own = open_link(options);
+  for (int i = 0; i < 3; ++i) {
+    malicious_peer hostile(*own);
+    hostile.words().lanes[0].word = 1;
+    // A connection that was closed does not make the fence wait longer.
+    if (i == 1) {
+      hostile.connection.reset();
+      EXPECT_TRUE(becomes_dead(*own, *hostile.seen_as));
+    }
+    EXPECT_EQ(own->fence(deadline::never()), fence_outcome::clear);
+    EXPECT_EQ(hostile.seen_as->state(), peer_state::dead);
+    hostile.words().lanes[0].word = 2;
+    own->service(clock::now());
+    own->service(clock::now());
+  }
+  const malicious_peer refused(*own, peer_state::dead);
+  child echo(echo_peer);
+  const auto other = pair_with(*own, echo.read<std::uint32_t>());
+  EXPECT_EQ(other->pid(), echo.pid());
 }
 
 TEST(link_process, initiator_writes_ordinary_memory_of_the_owner) {

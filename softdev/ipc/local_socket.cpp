@@ -112,7 +112,15 @@ socket_peer identify_peer(int socket) noexcept {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return {};
-  return {credentials.uid == ::geteuid() && own_user_is_identified(), credentials.pid};
+  return {credentials.uid == ::geteuid() && own_user_is_identified(), credentials.pid,
+          credentials.uid};
+}
+
+name_holder find_holder(const local_name& name) noexcept {
+  const socket_or_error made = new_local_socket();
+  if (!made.socket) return {made.error, {}};
+  if (::connect(made.socket.get(), name.get(), name.length()) != 0) return {errno, {}};
+  return {0, identify_peer(made.socket.get())};
 }
 
 }  // namespace verbena::softdev

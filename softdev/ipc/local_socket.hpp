@@ -51,7 +51,15 @@ class local_name {
 struct socket_peer {
   bool same_user = false;  ///< false if own_user_is_identified() is false
   pid_t pid = 0;
+  uid_t user = static_cast<uid_t>(-1);
 };
 [[nodiscard]] socket_peer identify_peer(int socket) noexcept;
+
+/// The process that listens by a name, whoever its user is.
+struct name_holder {
+  int error = 0;  ///< ECONNREFUSED when nobody listens; EAGAIN when its backlog is full
+  socket_peer process;
+};
+[[nodiscard]] name_holder find_holder(const local_name& name) noexcept;
 
 }  // namespace verbena::softdev

@@ -13,8 +13,9 @@ namespace verbena::softdev {
 /// A claimed slot and its listening socket. One thread at a time.
 class slot_claim {
  public:
-  /// Claims a free slot, beginning at a random one. Errors: `unavailable` when all are taken,
-  /// otherwise the errno of socket(2), bind(2) or listen(2).
+  /// Claims a free slot, beginning at a random one. Errors: `unavailable` when all are taken
+  /// (the message has the users and pids of holders), otherwise the errno of socket(2), bind(2) or
+  /// listen(2).
   static result<slot_claim> take();
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }

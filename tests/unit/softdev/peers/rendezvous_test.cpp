@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "softdev/ipc/eventfd.hpp"
@@ -122,6 +124,117 @@ TEST(rendezvous, process_of_another_user_is_refused_on_both_sides) {
     return 3;
   });
   EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
+}
+
+constexpr uid_t squatting_user = 54'322;
+
+// A user that no other test uses, so that all its names can be taken.
+uid_t crowded_user() {
+  static const uid_t user = 1'000'000 + static_cast<uid_t>(::getpid());
+  return user;
+}
+
+// Takes up to `count` names of the crowded user, from the last one on; keeps the sockets.
+std::vector<unique_fd> take_names(std::uint32_t count, bool listening) {
+  std::vector<unique_fd> taken;
+  for (std::uint32_t slot = slot_count - count; slot < slot_count; ++slot) {
+    const local_name name("verbena-soft0.%u.%u", crowded_user(), slot);
+    unique_fd socket = new_local_socket().socket;
+    if (::bind(socket.get(), name.get(), name.length()) != 0) return {};
+    if (listening && ::listen(socket.get(), 1) != 0) return {};
+    taken.push_back(std::move(socket));
+  }
+  return taken;
+}
+
+using reason = std::array<char, 512>;
+
+// Takes the names that are left to the crowded user as that user; returns the message of the claim
+// that then fails.
+reason refusal_of_crowded_user(std::uint32_t squatted) {
+  testing::child crowded([&](int to_parent) {
+    if (::setuid(crowded_user()) != 0) return 1;
+    std::vector<slot_claim> claims;
+    for (std::uint32_t left = slot_count - squatted; left != 0; --left) {
+      auto claimed = slot_claim::take();
+      if (!claimed) return 2;
+      claims.push_back(*std::move(claimed));
+    }
+    const auto refused = slot_claim::take();
+    if (refused) return 3;
+    const std::string text = refused.error().message() + " my pid is " + std::to_string(::getpid());
+    reason out{};
+    text.copy(out.data(), out.size() - 1);
+    testing::send_value(to_parent, out);
+    return 0;
+  });
+  const auto said = crowded.read<reason>();
+  EXPECT_EQ(crowded.wait(), 0);
+  return said;
+}
+
+bool may_open_all_names() {
+  static_cast<void>(crowded_user());  // the same one in all children
+  rlimit limit{4096, 4096};
+  return ::geteuid() == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+TEST(rendezvous, refusal_lists_pids_of_this_user) {
+  testing::child test([](int) {
+    if (!may_open_all_names()) return 77;
+    const std::string said = refusal_of_crowded_user(0).data();
+    const std::string pid = said.substr(said.find("my pid is ") + 10);
+    EXPECT_NE(said.find("1024 by this user (pid " + pid + ")"), std::string::npos) << said;
+    EXPECT_EQ(said.find("other users"), std::string::npos) << said;
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int status = test.wait();
+  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(rendezvous, refusal_tells_names_taken_by_other_users) {
+  testing::child test([](int) {
+    if (!may_open_all_names()) return 77;
+    testing::child squatter([](int to_parent) {
+      if (::setuid(squatting_user) != 0) return 1;
+      const auto names = take_names(slot_count - 4, true);
+      testing::send_value(to_parent, names.size());
+      ::pause();
+      return 0;
+    });
+    EXPECT_EQ(squatter.read<std::size_t>(), slot_count - 4);
+    const std::string said = refusal_of_crowded_user(slot_count - 4).data();
+    EXPECT_NE(said.find("4 by this user (pid "), std::string::npos) << said;
+    EXPECT_NE(said.find("1020 by other users (user 54322 pid " + std::to_string(squatter.pid())),
+              std::string::npos)
+        << said;
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int status = test.wait();
+  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(rendezvous, refusal_tells_names_without_a_listener) {
+  testing::child test([](int) {
+    if (!may_open_all_names()) return 77;
+    testing::child squatter([](int to_parent) {
+      if (::setuid(squatting_user) != 0) return 1;
+      const auto names = take_names(slot_count, false);
+      testing::send_value(to_parent, names.size());
+      ::pause();
+      return 0;
+    });
+    EXPECT_EQ(squatter.read<std::size_t>(), slot_count);
+    const std::string said = refusal_of_crowded_user(slot_count).data();
+    EXPECT_NE(said.find("1024 by processes that do not answer"), std::string::npos) << said;
+    EXPECT_EQ(said.find("by this user"), std::string::npos) << said;
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  const int status = test.wait();
+  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  EXPECT_EQ(status, 0);
 }
 
 // Two users that are not mapped in the user namespace: both appear as user 65534.

@@ -32,10 +32,15 @@ int check_address(host& home, const ibv_ah_attr& address) {
 
 int check_datagram_address(host& home, const ibv_ah_attr& address) {
   const persona_kind kind = home.looks().kind;
+  if (kind == persona_kind::infiniband && address.is_global != 0 && address.dlid == 0) {
+    // As the kernel, which does not look at the LID of an address handle: datagrams get no answer.
+    ibv_ah_attr with_lid = address;
+    with_lid.dlid = 1;
+    return check_datagram_address(home, with_lid);
+  }
   const bool to_group = address.is_global != 0 && is_multicast(to_gid_bytes(address.grh.dgid));
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
-  const bool has_lid = kind != persona_kind::infiniband || address.dlid != 0;
-  if (address.port_num != 1 || !has_lid || home.gids().at(address.grh.sgid_index).empty())
+  if (address.port_num != 1 || home.gids().at(address.grh.sgid_index).empty())
     return EINVAL;
   return home.use_groups();
 }

@@ -282,6 +282,15 @@ void datagrams_go_by_lid(bool global) {
   // A dropped datagram leaves the receive request for the next one.
   ends.send({.global = global, .lid_offset = 1});
   ends.send({.global = global, .pkey_index = 1});
+  const auto to_lid_0 = static_cast<std::uint16_t>(-lid);
+  if (global) {
+    ends.send({.global = true, .lid_offset = to_lid_0});
+  } else {
+    ibv_ah_attr nowhere{};
+    nowhere.port_num = 1;
+    EXPECT_EQ(SOFT(ibv_create_ah)(ends.device.pd, &nowhere), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+  }
   ibv_wc done{};
   EXPECT_EQ(ibv_poll_cq(ends.device.cq, 1, &done), 0);
   ends.send({.global = global});

@@ -730,6 +730,56 @@ TEST(link_process, peer_that_misuses_the_end_of_a_channel_delays_nobody) {
   EXPECT_FALSE(readable(own->wake_fd()));
 }
 
+TEST(link_process, hello_messages_with_random_fields_pair_only_as_their_own_slot) {
+  std::mt19937_64 random(test::campaign_seed(17));
+  const auto own = open_link();
+  malicious_peer hostile(*own);
+  const auto others = hostile.descriptors();
+  int pairings = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto claim = slot_claim::take().value();
+    auto hello = hostile.hello();
+    hello.slot = claim.slot();
+    switch (random() % 5) {
+      case 0:
+        hello.slot = static_cast<std::uint32_t>(random() % (slot_count + 2));
+        break;
+      case 1:
+        hello.slot = static_cast<std::uint32_t>(random());
+        break;
+      case 2:
+        hello.ring_bytes = static_cast<std::uint32_t>(random()) >> (random() % 32);
+        break;
+      case 3:
+        hello.generation = random();
+        break;
+      default:
+        hello.probe = {.source_address = random(), .source_value = random(), .sink_address = 8};
+    }
+    std::array<int, 4> descriptors = others;
+    for (int& each : descriptors) {
+      if (random() % 4 == 0) each = others[random() % others.size()];
+    }
+    const auto socket = say(own->slot(), hello, descriptors);
+    own->service(clock::now());
+    own->service(clock::now());
+    // The process of this test holds two slots besides the link's own.
+    for (std::uint32_t slot = 0; slot < slot_count; ++slot) {
+      const bool held = slot == claim.slot() || slot == hostile.claim.slot();
+      ASSERT_TRUE(held || own->find(slot) == nullptr || own->find(slot)->end() != peer_end::none)
+          << "round " << round << ", slot " << slot;
+    }
+    if (const auto paired = own->find(claim.slot())) {
+      ++pairings;
+      EXPECT_TRUE(paired->enter());
+      EXPECT_TRUE(send_record(*paired, 1, 8, 1));
+    }
+  }
+  EXPECT_GT(pairings, 0);
+  EXPECT_LT(pairings, 300);
+  EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
+}
+
 TEST(link_process, invalid_bytes_on_a_peer_socket_end_only_that_pairing) {
   child echo(echo_peer);
   const auto own = open_link();

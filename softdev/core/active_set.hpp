@@ -24,6 +24,26 @@ class active_set {
                                     std::memory_order_acq_rel);
     return added;
   }
+  /// Removes an index. A concurrent insertion of the same index may be lost: one thread at a time
+  /// changes an index.
+  void erase(std::uint32_t index) noexcept {
+    words_[index / 64].fetch_and(~(std::uint64_t{1} << (index % 64)), std::memory_order_acq_rel);
+  }
+  /// Calls `visit(index)` for every index of the set. Costs a load for each 64 indices below the
+  /// limit, in parts of the set that were used.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const noexcept {
+    for (std::size_t top = 0; top < summary_.size(); ++top) {
+      std::uint64_t middle = summary_[top].load(std::memory_order_acquire);
+      for (; middle != 0; middle &= middle - 1) {
+        const std::size_t index = top * 64 + static_cast<std::size_t>(std::countr_zero(middle));
+        std::uint64_t bits = words_[index].load(std::memory_order_acquire);
+        for (; bits != 0; bits &= bits - 1)
+          visit(static_cast<std::uint32_t>(index * 64) +
+                static_cast<std::uint32_t>(std::countr_zero(bits)));
+      }
+    }
+  }
   [[nodiscard]] bool empty() const noexcept {
     for (const auto& word : summary_)
       if (word.load(std::memory_order_acquire) != 0) return false;

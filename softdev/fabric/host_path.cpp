@@ -167,6 +167,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   const bool ends = gone || state == queue_pair_state::reset;
   if (ends && mine != nullptr) {
     acknowledgements_.forget(mine->to);
+    connected_.erase(index_of(which));
     mine.reset();
   }
   if (gone) {
@@ -181,6 +182,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
     mine->to = link_.connect(attributes.destination_qpn / limits::queue_pair_indices);
     home_.ring(which);  // wakes the thread that services the link
   }
+  if (mine != nullptr) connected_.insert(index_of(which));
   publish_words(link_.segment(), which, home_.port());
 }
 
@@ -225,12 +227,12 @@ void host_path::after_service() noexcept {
 void host_path::tell_lost() noexcept {
   some_lost_.store(false, std::memory_order_release);
   const access_epoch::guard inside(home_.epoch());
-  for (std::uint32_t index = 0; index < limits::queue_pair_indices; ++index) {
+  connected_.for_each([this](std::uint32_t index) {
     queue_pair* which = own(index);
-    if (which == nullptr || tell_lost(*which)) continue;
+    if (which == nullptr || tell_lost(*which)) return;
     some_lost_.store(true, std::memory_order_release);
     restless_.store(true, std::memory_order_release);
-  }
+  });
 }
 
 /// False when a lock was taken.

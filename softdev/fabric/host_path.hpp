@@ -176,6 +176,7 @@ class host_path final : public remote_path {
   engine& home_;
   link& link_;
   std::unique_ptr<std::unique_ptr<connection>[]> connections_;
+  active_set connected_;  ///< own queue pairs that have a connection
   active_set blocked_;    ///< own queue pairs that wait for room or for a pairing
   active_set answering_;  ///< own queue pairs with a read to answer
   std::atomic<bool> restless_{false};

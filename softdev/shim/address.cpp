@@ -40,8 +40,7 @@ int check_datagram_address(host& home, const ibv_ah_attr& address) {
   }
   const bool to_group = address.is_global != 0 && is_multicast(to_gid_bytes(address.grh.dgid));
   if (!to_group || kind == persona_kind::efa) return check_address(home, address);
-  if (address.port_num != 1 || home.gids().at(address.grh.sgid_index).empty())
-    return EINVAL;
+  if (address.port_num != 1 || home.gids().at(address.grh.sgid_index).empty()) return EINVAL;
   return home.use_groups();
 }
 

@@ -40,77 +40,44 @@ extern "C" {
 
 namespace {
 
-#if VERBENA_FAULT_TABLE
-#define VERBENA_ACCESS [[gnu::always_inline]] inline __attribute__((VERBENA_UNINSTRUMENTED))
-
 // A load or store of each size; false after a fault.
-#if defined(__x86_64__)
-#define VERBENA_LOAD_64 "movq (%1), %0"
-#define VERBENA_LOAD_32 "movl (%1), %0"
-#define VERBENA_LOAD_16 "movw (%1), %w0"
-#define VERBENA_LOAD_8 "movb (%1), %0"
-#define VERBENA_STORE_64 "movq %0, (%1)"
-#define VERBENA_STORE_32 "movl %0, (%1)"
-#define VERBENA_STORE_16 "movw %0, (%1)"
-#define VERBENA_STORE_8 "movb %0, (%1)"
-#define VERBENA_BYTE_REGISTER "q"
-#else
-#define VERBENA_LOAD_64 "ldr %0, [%1]"
-#define VERBENA_LOAD_32 "ldr %w0, [%1]"
-#define VERBENA_LOAD_16 "ldrh %w0, [%1]"
-#define VERBENA_LOAD_8 "ldrb %w0, [%1]"
-#define VERBENA_STORE_64 "str %0, [%1]"
-#define VERBENA_STORE_32 "str %w0, [%1]"
-#define VERBENA_STORE_16 "strh %w0, [%1]"
-#define VERBENA_STORE_8 "strb %w0, [%1]"
-#define VERBENA_BYTE_REGISTER "r"
-#endif
-
-#define VERBENA_DEFINE_ACCESS(bits, reg)                                                     \
-  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept {     \
-    asm goto("1:\n\t" VERBENA_LOAD_##bits "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")  \
-             : "=" reg(value)                                                                \
-             : "r"(from)                                                                     \
-             : "memory"                                                                      \
-             : fault);                                                                       \
-    return true;                                                                             \
-  fault:                                                                                     \
-    return false;                                                                            \
-  }                                                                                          \
-  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {             \
-    asm goto("1:\n\t" VERBENA_STORE_##bits "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault") \
-             :                                                                               \
-             : reg(value), "r"(to)                                                           \
-             : "memory"                                                                      \
-             : fault);                                                                       \
-    return true;                                                                             \
-  fault:                                                                                     \
-    return false;                                                                            \
+#define VERBENA_ACCESS [[gnu::always_inline]] inline __attribute__((VERBENA_UNINSTRUMENTED))
+#if VERBENA_FAULT_TABLE
+#define ACCESS(bits, load_text, store_text, reg)                                         \
+  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept { \
+    asm goto("1:\n\t" load_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")        \
+             : "=" reg(value)                                                            \
+             : "r"(from)                                                                 \
+             : "memory"                                                                  \
+             : fault);                                                                   \
+    return true;                                                                         \
+  fault:                                                                                 \
+    return false;                                                                        \
+  }                                                                                      \
+  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {         \
+    asm goto("1:\n\t" store_text "\n2:\n\t" VERBENA_FAULT_ENTRY("1", "2", "fault")       \
+             :                                                                           \
+             : reg(value), "r"(to)                                                       \
+             : "memory"                                                                  \
+             : fault);                                                                   \
+    return true;                                                                         \
+  fault:                                                                                 \
+    return false;                                                                        \
   }
-VERBENA_DEFINE_ACCESS(64, "r")
-VERBENA_DEFINE_ACCESS(32, "r")
-VERBENA_DEFINE_ACCESS(16, "r")
-VERBENA_DEFINE_ACCESS(8, VERBENA_BYTE_REGISTER)
-#undef VERBENA_DEFINE_ACCESS
 #else
-#define VERBENA_DEFINE_ACCESS(bits)                                                   \
-  using u##bits [[gnu::may_alias, gnu::aligned(1)]] = std::uint##bits##_t;            \
-  __attribute__((VERBENA_UNINSTRUMENTED)) bool load(std::uint##bits##_t& value,       \
-                                                    const std::byte* from) noexcept { \
-    value = *reinterpret_cast<const volatile u##bits*>(from);                         \
-    return true;                                                                      \
-  }                                                                                   \
-  __attribute__((VERBENA_UNINSTRUMENTED)) bool store(std::uint##bits##_t value,       \
-                                                     std::byte* to) noexcept {        \
-    *reinterpret_cast<volatile u##bits*>(to) = value;                                 \
-    return true;                                                                      \
+#define ACCESS(bits, load_text, store_text, reg)                                         \
+  using u##bits [[gnu::may_alias, gnu::aligned(1)]] = std::uint##bits##_t;               \
+  VERBENA_ACCESS bool load(std::uint##bits##_t& value, const std::byte* from) noexcept { \
+    value = *reinterpret_cast<const volatile u##bits*>(from);                            \
+    return true;                                                                         \
+  }                                                                                      \
+  VERBENA_ACCESS bool store(std::uint##bits##_t value, std::byte* to) noexcept {         \
+    *reinterpret_cast<volatile u##bits*>(to) = value;                                    \
+    return true;                                                                         \
   }
-VERBENA_DEFINE_ACCESS(64)
-VERBENA_DEFINE_ACCESS(32)
-VERBENA_DEFINE_ACCESS(16)
-VERBENA_DEFINE_ACCESS(8)
-#undef VERBENA_DEFINE_ACCESS
 #endif
+#include "softdev/core/copy_accesses.inc"
+#undef ACCESS
 
 #if defined(__x86_64__)
 const bool wide_copies = __builtin_cpu_supports("avx2") != 0;

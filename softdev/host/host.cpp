@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/host/host.hpp"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "softdev/host/memory_faults.hpp"
@@ -40,6 +44,30 @@ time_ns to_time_ns(link::time_point when) noexcept {
   // The steady clock is CLOCK_MONOTONIC.
   return static_cast<time_ns>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch()).count());
+}
+
+/// File descriptors that the first peer needs: sockets, shared memory, and its process.
+constexpr std::size_t descriptors_of_a_peer = 8;
+
+/// Fails if there are no descriptors for a peer: the first request to it would fail without a
+/// reason that the program could see.
+result<void> check_descriptors() {
+  std::array<unique_fd, descriptors_of_a_peer> spare;
+  const unique_fd any(::open("/", O_PATH | O_CLOEXEC));
+  for (unique_fd& each : spare) {
+    each.reset(any ? ::fcntl(any.get(), F_DUPFD_CLOEXEC, 0) : -1);
+    if (each) continue;
+    const int code = errno;
+    if (code != EMFILE) break;  // they are not what is missing
+    rlimit limit{};
+    static_cast<void>(::getrlimit(RLIMIT_NOFILE, &limit));
+    return error::from_errno(code, "fcntl(F_DUPFD_CLOEXEC)", "soft0",
+                             "a peer needs " + std::to_string(descriptors_of_a_peer) +
+                                 " file descriptors, more than RLIMIT_NOFILE (" +
+                                 std::to_string(limit.rlim_cur) +
+                                 ") leaves; raise it with \"ulimit -n\"");
+  }
+  return {};
 }
 
 // When something could not be done because another thread was at it.
@@ -79,6 +107,7 @@ result<host*> host::make() {
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
   VERBENA_TRY(made.wake_fd, create_eventfd());
+  VERBENA_TRY_VOID(check_descriptors());
   const persona_kind looks = current_settings().looks;
   if (looks == persona_kind::roce) made.addresses = address_watch::open();
   return new host(std::move(made), describe_host(looks));

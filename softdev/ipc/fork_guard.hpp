@@ -9,7 +9,8 @@ namespace verbena::softdev {
 /// A word that is 0 in every child of fork (MADV_WIPEONFORK). Threads: immutable value.
 class fork_guard {
  public:
-  /// Stops the program if the kernel has no MADV_WIPEONFORK (before Linux 4.14).
+  /// Throws std::system_error if there is no memory, or the kernel has no MADV_WIPEONFORK (before
+  /// Linux 4.14).
   fork_guard();
   ~fork_guard();
   fork_guard(const fork_guard&) = delete;

@@ -9,6 +9,7 @@
 
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -105,7 +106,7 @@ using namespace verbena::softdev;
 extern "C" {
 
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints,
-                     rdma_addrinfo** res) {
+                     rdma_addrinfo** res) try {
   if (res == nullptr || (node == nullptr && service == nullptr && hints == nullptr))
     return cm_result(EINVAL);
   if (cm_here() == nullptr) return -1;
@@ -115,8 +116,10 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
   *res = made.release();
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_freeaddrinfo(rdma_addrinfo* res) { freed{}(res); }
+void rdma_freeaddrinfo(rdma_addrinfo* res) try { freed{}(res); }
+VERBENA_END_OF_SILENT_C_FUNCTION
 
 }  // extern "C"
 #pragma GCC visibility pop

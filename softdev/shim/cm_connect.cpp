@@ -9,6 +9,7 @@
 #include "softdev/core/types.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -132,7 +133,7 @@ using namespace verbena::softdev;
 #pragma GCC visibility push(default)
 extern "C" {
 
-int rdma_listen(rdma_cm_id* id, int backlog) {
+int rdma_listen(rdma_cm_id* id, int backlog) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = object.home->manager->listen(object.end, backlog))
@@ -140,15 +141,17 @@ int rdma_listen(rdma_cm_id* id, int backlog) {
   cm_refresh(object);
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) {
+int rdma_connect(rdma_cm_id* id, rdma_conn_param* conn_param) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = connect(object, conn_param)) return cm_result(refused);
   return cm_complete(object);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) {
+int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (const int refused = accept(object, conn_param)) return cm_result(refused);
@@ -156,28 +159,33 @@ int rdma_accept(rdma_cm_id* id, rdma_conn_param* conn_param) {
   if (object.synchronous) cm_acknowledge_own(object);
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_establish(rdma_cm_id* id) {
+int rdma_establish(rdma_cm_id* id) try {
   if (!cm_usable(*object_of(id).home)) return -1;
   return id->qp != nullptr ? cm_result(EINVAL) : cm_confirm(object_of(id));
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) try {
   return reject(id, cm::reject_reason::consumer, private_data, private_data_len);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) try {
   return reject(id, cm::reject_reason::vendor_option, private_data, private_data_len);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+int rdma_notify(rdma_cm_id* id, ibv_event_type event) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (event != IBV_EVENT_COMM_EST) return cm_result(EINVAL);
   return cm_result(object.home->manager->note_established(object.end));
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_disconnect(rdma_cm_id* id) {
+int rdma_disconnect(rdma_cm_id* id) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (id->verbs == nullptr) return cm_result(EINVAL);
@@ -185,6 +193,7 @@ int rdma_disconnect(rdma_cm_id* id) {
   if (const int refused = object.home->manager->disconnect(object.end)) return cm_result(refused);
   return cm_complete(object);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 }  // extern "C"
 #pragma GCC visibility pop

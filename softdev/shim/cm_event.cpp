@@ -18,6 +18,7 @@
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 #include "verbena/base/log.hpp"
 
@@ -264,18 +265,22 @@ using namespace verbena::softdev;
 #pragma GCC visibility push(default)
 extern "C" {
 
-rdma_event_channel* rdma_create_event_channel(void) {
+rdma_event_channel* rdma_create_event_channel(void) try {
   cm_process* const home = cm_here();
   return home != nullptr ? cm_create_channel(*home) : nullptr;
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
-void rdma_destroy_event_channel(rdma_event_channel* channel) { cm_destroy_channel(channel); }
+void rdma_destroy_event_channel(rdma_event_channel* channel) try { cm_destroy_channel(channel); }
+VERBENA_END_OF_SILENT_C_FUNCTION
 
-int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+int rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) try {
   return cm_get_event(channel, event);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_ack_cm_event(rdma_cm_event* event) { return cm_acknowledge(event); }
+int rdma_ack_cm_event(rdma_cm_event* event) try { return cm_acknowledge(event); }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 }  // extern "C"
 #pragma GCC visibility pop

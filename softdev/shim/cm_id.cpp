@@ -9,6 +9,7 @@
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -159,16 +160,21 @@ using namespace verbena::softdev;
 extern "C" {
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
-                   rdma_port_space ps) {
+                   rdma_port_space ps) try {
   const bool datagrams = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
   return cm_create_id(channel, id, context, ps, datagrams ? IBV_QPT_UD : IBV_QPT_RC);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_destroy_id(rdma_cm_id* id) { return cm_destroy_id(id); }
+int rdma_destroy_id(rdma_cm_id* id) try { return cm_destroy_id(id); }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) { return cm_migrate(id, channel); }
+int rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) try {
+  return cm_migrate(id, channel);
+}
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t optlen) {
+int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t optlen) try {
   cm_id_object& object = object_of(id);
   if (!cm_usable(*object.home)) return -1;
   if (level == RDMA_OPTION_ID) return cm_result(set_id_option(object, optname, optval, optlen));
@@ -176,23 +182,26 @@ int rdma_set_option(rdma_cm_id* id, int level, int optname, void* optval, size_t
     return cm_result(set_path(object, optval, optlen));
   return cm_result(ENOSYS);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 __be16 rdma_get_src_port(rdma_cm_id* id) { return cm_port_of(id->route.addr.src_addr); }
 
 __be16 rdma_get_dst_port(rdma_cm_id* id) { return cm_port_of(id->route.addr.dst_addr); }
 
-int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) {
+int rdma_set_local_ece(rdma_cm_id* id, ibv_ece* ece) try {
   if (id == nullptr || ece == nullptr) return cm_result(EINVAL);
   object_of(id).local_ece = *ece;
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) {
+int rdma_get_remote_ece(rdma_cm_id* id, ibv_ece* ece) try {
   if (id == nullptr || ece == nullptr) return cm_result(EINVAL);
   *ece = object_of(id).remote_ece;
   ece->comp_mask = 0;
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 }  // extern "C"
 #pragma GCC visibility pop

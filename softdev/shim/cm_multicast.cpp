@@ -11,6 +11,7 @@
 
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -110,11 +111,13 @@ int cm_query_addrinfo(rdma_cm_id* id, rdma_addrinfo** info) __asm__("rdma_query_
 int cm_write_cm_event(rdma_cm_id* id, rdma_cm_event_type event, int status,
                       std::uint64_t arg) __asm__("rdma_write_cm_event");
 
-int rdma_join_multicast(rdma_cm_id* id, sockaddr* addr, void* context) {
+int rdma_join_multicast(rdma_cm_id* id, sockaddr* addr, void* context) try {
   return join(id, addr, false, context);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* mc_join_attr, void* context) {
+int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* mc_join_attr,
+                           void* context) try {
   constexpr std::uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
   if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED) return cm_result(ENOTSUP);
   if ((mc_join_attr->comp_mask & needed) != needed ||
@@ -123,8 +126,10 @@ int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* mc_join_attr
   const bool send_only = mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
   return join(id, mc_join_attr->addr, send_only, context);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_leave_multicast(rdma_cm_id* id, sockaddr* addr) { return leave(id, addr); }
+int rdma_leave_multicast(rdma_cm_id* id, sockaddr* addr) try { return leave(id, addr); }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int cm_resolve_addrinfo(rdma_cm_id* /*id*/, const char* /*node*/, const char* /*service*/,
                         const rdma_addrinfo* /*hints*/) {

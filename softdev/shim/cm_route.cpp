@@ -9,6 +9,7 @@
 
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -123,16 +124,20 @@ using namespace verbena::softdev;
 #pragma GCC visibility push(default)
 extern "C" {
 
-int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) { return cm_bind(id, addr); }
+int rdma_bind_addr(rdma_cm_id* id, sockaddr* addr) try { return cm_bind(id, addr); }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 // Everything is known at once, so that no time-out can pass.
-int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr, int /*timeout_ms*/) {
+int rdma_resolve_addr(rdma_cm_id* id, sockaddr* src_addr, sockaddr* dst_addr,
+                      int /*timeout_ms*/) try {
   return cm_resolve_address(id, src_addr, dst_addr);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-int rdma_resolve_route(rdma_cm_id* id, int /*timeout_ms*/) { return cm_resolve_route(id); }
+int rdma_resolve_route(rdma_cm_id* id, int /*timeout_ms*/) try { return cm_resolve_route(id); }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-ibv_context** rdma_get_devices(int* num_devices) {
+ibv_context** rdma_get_devices(int* num_devices) try {
   if (num_devices != nullptr) *num_devices = 0;
   const cm_process* const home = cm_here();
   if (home == nullptr) return nullptr;
@@ -142,8 +147,10 @@ ibv_context** rdma_get_devices(int* num_devices) {
   if (num_devices != nullptr) *num_devices = 1;
   return list;
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
-void rdma_free_devices(ibv_context** list) { std::free(list); }
+void rdma_free_devices(ibv_context** list) try { std::free(list); }
+VERBENA_END_OF_SILENT_C_FUNCTION
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "softdev/shim/cm_operations.hpp"
+#include "softdev/shim/guard.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -65,7 +66,7 @@ using namespace verbena::softdev;
 extern "C" {
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd,
-                   ibv_qp_init_attr* qp_init_attr) {
+                   ibv_qp_init_attr* qp_init_attr) try {
   if (id == nullptr || res == nullptr) return cm_result(EINVAL);
   rdma_cm_id* made = nullptr;
   if (cm_create_id(nullptr, &made, nullptr, static_cast<rdma_port_space>(res->ai_port_space),
@@ -82,10 +83,12 @@ int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd,
   destroy(made);
   return cm_result(reason);
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
-void rdma_destroy_ep(rdma_cm_id* id) { destroy(id); }
+void rdma_destroy_ep(rdma_cm_id* id) try { destroy(id); }
+VERBENA_END_OF_SILENT_C_FUNCTION
 
-int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
+int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) try {
   cm_id_object& object = object_of(listen);
   if (!object.synchronous || id == nullptr) return cm_result(EINVAL);
   cm_acknowledge_own(object);
@@ -95,6 +98,7 @@ int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
   if (failed != 0) listen->event = event;
   return failed;
 }
+VERBENA_END_OF_C_FUNCTION(minus_one)
 
 }  // extern "C"
 #pragma GCC visibility pop

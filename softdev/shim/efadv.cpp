@@ -12,6 +12,7 @@
 
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -55,16 +56,17 @@ using namespace verbena::softdev;
 extern "C" {
 
 ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attributes,
-                               std::uint32_t driver_qp_type) {
+                               std::uint32_t driver_qp_type) try {
   if (!is_efa(*pd->context)) return fail(EOPNOTSUPP);
   if (attributes->qp_type != IBV_QPT_DRIVER) return fail(EINVAL);
   if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail(EOPNOTSUPP);
   queue_pair_creation what{.pd = pd, .wanted = *attributes, .scalable = true};
   return create_queue_pair(what, attributes->cap);
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
 ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
-                           efadv_qp_init_attr* efa_wanted, std::uint32_t size) {
+                           efadv_qp_init_attr* efa_wanted, std::uint32_t size) try {
   if (!is_efa(*context)) return fail(EOPNOTSUPP);
   efa_qp_init_attr more{};
   if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail(EINVAL);
@@ -74,8 +76,10 @@ ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
   if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0) return fail(EOPNOTSUPP);
   return create_scalable(*context, *wanted);
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
-int efadv_query_device(ibv_context* context, efadv_device_attr* attributes, std::uint32_t size) {
+int efadv_query_device(ibv_context* context, efadv_device_attr* attributes,
+                       std::uint32_t size) try {
   if (!is_efa(*context)) return EOPNOTSUPP;
   if (size < offsetof(efadv_device_attr, reserved)) return EINVAL;
   efadv_device_attr answer{};
@@ -92,8 +96,9 @@ int efadv_query_device(ibv_context* context, efadv_device_attr* attributes, std:
   copy_sized(answer, attributes, size);
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(code)
 
-int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) {
+int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) try {
   if (!is_efa(*ah->context)) return EOPNOTSUPP;
   if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
   efadv_ah_attr answer{};
@@ -101,9 +106,10 @@ int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) {
   copy_sized(answer, attributes, size);
   return 0;
 }
+VERBENA_END_OF_C_FUNCTION(code)
 
 ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
-                           efadv_cq_init_attr* efa_wanted, std::uint32_t size) {
+                           efadv_cq_init_attr* efa_wanted, std::uint32_t size) try {
   if (!is_efa(*context)) return fail(EOPNOTSUPP);
   efadv_cq_init_attr more{};
   if (size < sizeof more) return fail(EINVAL);
@@ -115,11 +121,13 @@ ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
     object_of(cq).efa.wc_read_sgid = &read_sgid;
   return cq;
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
-efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) {
+efadv_cq* efadv_cq_from_ibv_cq_ex(ibv_cq_ex* cq) try {
   object_of(cq).efa.of = &object_of(cq);
   return &object_of(cq).efa;
 }
+VERBENA_END_OF_C_FUNCTION(null)
 
 // Memory is reached by no interconnect that has a number.
 int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {

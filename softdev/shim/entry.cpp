@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/not_supported.hpp"
 
 // verbs.h has macros in front of some of its functions.
@@ -24,7 +25,7 @@ verbena_soft_function entry(const char* name, Function* function) noexcept {
 }
 
 constexpr std::size_t function_count = 0
-#define SUPPORTED(name) +1
+#define SUPPORTED(name, how) +1
 #define NOT_SUPPORTED_FUNCTION(name, how) +1
 #define NOT_SUPPORTED_MEMBER(name, how)
 #define NOT_SUPPORTED_OPERATION(name, how)
@@ -41,7 +42,7 @@ using function_table = std::array<verbena_soft_function, function_count>;
 
 function_table make_table() noexcept {
   function_table table{
-#define SUPPORTED(name) entry(#name, &::name),
+#define SUPPORTED(name, how) entry(#name, guarded<&::name, convention::how>::call),
 #define NOT_SUPPORTED_FUNCTION(name, how) \
   entry(#name, &not_supported<decltype(::name), convention::how>::call),
 #include "softdev/shim/not_supported.inc"

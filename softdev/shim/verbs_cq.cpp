@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <span>
@@ -78,11 +79,11 @@ ibv_cq_ex* create(const cq_creation& wanted) {
     queues.fetch_sub(1);
     return fail(ENOMEM);
   }
-  auto* const object = new (std::nothrow) cq_object{};
-  if (object == nullptr) {
-    queues.fetch_sub(1);
-    return fail(ENOMEM);
-  }
+  const auto uncount = [](std::atomic<int>* counter) { counter->fetch_sub(1); };
+  std::unique_ptr<std::atomic<int>, decltype(uncount)> counted(&queues, uncount);
+  std::unique_ptr<cq_object> made(new (std::nothrow) cq_object{});
+  cq_object* const object = made.get();
+  if (object == nullptr) return fail(ENOMEM);
   object->context = wanted.context;
   object->context_of = &context;
   object->channel = wanted.channel;
@@ -105,7 +106,8 @@ ibv_cq_ex* create(const cq_creation& wanted) {
     pthread_mutex_unlock(&wanted.context->mutex);
   }
   context.users.add();
-  return object;
+  static_cast<void>(counted.release());
+  return made.release();
 }
 
 }  // namespace

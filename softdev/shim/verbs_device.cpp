@@ -12,6 +12,7 @@
 #include "softdev/host/settings.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/guard.hpp"
 #include "softdev/shim/inject_event.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
@@ -53,13 +54,13 @@ void fill(context_object& object) noexcept {
   context.sz = sizeof(verbs_context);
   context.priv = static_cast<verbs_ex_private*>(trap_table());
   fill_not_supported(context);
-  context.query_port = &query_port;
-  context.query_device_ex = &query_device_ex;
-  context.query_rt_values = &query_rt_values;
-  context.advise_mr = &advise_mr;
-  context.create_cq_ex = &create_cq_ex;
-  context.create_qp_ex = &create_qp_ex;
-  context.create_srq_ex = &create_srq_ex;
+  context.query_port = guarded<&query_port, convention::code>::call;
+  context.query_device_ex = guarded<&query_device_ex, convention::code>::call;
+  context.query_rt_values = guarded<&query_rt_values, convention::code>::call;
+  context.advise_mr = guarded<&advise_mr, convention::code>::call;
+  context.create_cq_ex = guarded<&create_cq_ex, convention::null>::call;
+  context.create_qp_ex = guarded<&create_qp_ex, convention::null>::call;
+  context.create_srq_ex = guarded<&create_srq_ex, convention::null>::call;
 
   ibv_context& base = context.context;
   base.device = &the_device();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "softdev/shim/operations.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -208,7 +209,12 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   auto event_fd = make_event_fd();
   verbena::unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!event_fd || !epoll) {
-    errno = !event_fd ? event_fd.error().code() : errno;
+    const int code = !event_fd ? event_fd.error().code() : errno;
+    verbena::log(verbena::log_level::warning,
+                 code == EMFILE ? "soft0: ibv_create_comp_channel: EMFILE: RLIMIT_NOFILE leaves no "
+                                  "file descriptor; raise it with \"ulimit -n\""
+                                : "soft0: ibv_create_comp_channel: there is no event descriptor");
+    errno = code;
     return nullptr;
   }
   epoll_event wanted{};

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -159,7 +160,8 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
   context_object& context = object_of(what.pd->context);
   if (!working(context)) return nullptr;
   if (const int refused = check(what)) return fail(refused);
-  auto* const object = new (std::nothrow) qp_object{};
+  std::unique_ptr<qp_object> made(new (std::nothrow) qp_object{});
+  qp_object* const object = made.get();
   if (object == nullptr) return fail(ENOMEM);
   what.wanted.cap = at_least_one(what.wanted);
   object->context_of = &context;
@@ -185,7 +187,6 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
   if (!core) {
     pthread_mutex_destroy(&object->qp_base.mutex);
     pthread_cond_destroy(&object->qp_base.cond);
-    delete object;
     return fail(core.error().code());
   }
   object->core = *core;
@@ -200,7 +201,7 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
     context.working.queue_pairs.insert(object);
   }
   granted = object->created.cap;
-  return &object->qp_base;
+  return &made.release()->qp_base;
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
@@ -258,7 +259,13 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   }
   const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
   if (leaves_reset) {
-    if (const int failed = object.context_of->host->start_thread()) return failed;
+    if (const int failed = object.context_of->host->start_thread()) {
+      verbena::log(
+          verbena::log_level::warning,
+          "soft0: ibv_modify_qp: the thread of the device cannot be started (pthread_create); see "
+          "RLIMIT_AS (ulimit -v), RLIMIT_NPROC (ulimit -u) and the limit of the control group");
+      return failed;
+    }
   }
   if (const auto modified = object.core->modify(wanted, mask); !modified) {
     verbena::log(verbena::log_level::debug, modified.error().message());

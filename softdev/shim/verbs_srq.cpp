@@ -35,7 +35,8 @@ struct srq_creation {
 };
 
 srq_object* make(const srq_creation& wanted) {
-  auto* const object = new (std::nothrow) srq_object{};
+  std::unique_ptr<srq_object> made(new (std::nothrow) srq_object{});
+  srq_object* const object = made.get();
   if (object == nullptr) return nullptr;
   object->context = wanted.pd->context;
   object->srq_context = wanted.srq_context;
@@ -49,7 +50,7 @@ srq_object* make(const srq_creation& wanted) {
   pthread_mutex_init(&object->mutex, nullptr);
   pthread_cond_init(&object->cond, nullptr);
   prepare_events(*object);
-  return object;
+  return made.release();
 }
 
 // ibv_srq_type, of which programs may give any value.
@@ -71,12 +72,12 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
     shared_queues.fetch_sub(1);
     return fail(ENOMEM);
   }
+  const auto uncount = [](std::atomic<int>* counter) { counter->fetch_sub(1); };
+  std::unique_ptr<std::atomic<int>, decltype(uncount)> counted(&shared_queues, uncount);
   srq_object* const object =
       make({pd, srq_context, attributes.max_wr, std::max(attributes.max_sge, 1U)});
-  if (object == nullptr) {
-    shared_queues.fetch_sub(1);
-    return fail(ENOMEM);
-  }
+  if (object == nullptr) return fail(ENOMEM);
+  static_cast<void>(counted.release());
   object_of(pd).children.add();
   attributes.max_sge = object->queue->max_sges();
   return object;

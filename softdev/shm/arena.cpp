@@ -108,9 +108,10 @@ result<std::shared_ptr<arena_registry::backing>> arena_registry::make_backing(st
   const unsigned huge = kind == pages::huge ? MFD_HUGETLB | huge_2mb_flag : 0U;
   unique_fd fd(::memfd_create("verbena-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge));
   if (!fd) return error::from_errno(errno, "memfd_create", "verbena-memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return error::from_errno(errno == EINVAL || errno == EFBIG ? ENOMEM : errno, "ftruncate",
-                             "verbena-memory");
+  if (auto sized = set_size(fd.get(), bytes, "verbena-memory"); !sized) {
+    const int code = sized.error().code();
+    if (code != EINVAL && code != EFBIG) return sized.error();
+    return error::from_errno(ENOMEM, "ftruncate", "verbena-memory", sized.error().diagnosis());
   }
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return error::from_errno(errno, "fcntl(F_ADD_SEALS)", "verbena-memory");

@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 namespace verbena::softdev {
 
@@ -46,12 +48,23 @@ result<mapping> map_shared(int fd, std::size_t bytes, map_access access) {
   return map;
 }
 
+result<void> set_size(int fd, std::size_t bytes, const char* name) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      bytes > limit.rlim_cur)
+    return error::from_errno(EFBIG, "ftruncate", name,
+                             "shared memory of " + std::to_string(bytes) +
+                                 " bytes exceeds RLIMIT_FSIZE (" + std::to_string(limit.rlim_cur) +
+                                 " bytes); raise it with \"ulimit -f unlimited\"");
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return error::from_errno(errno, "ftruncate", name);
+  return {};
+}
+
 result<sealed_memory> create_sealed(const char* name, std::size_t bytes, sealed_for writers) {
   unique_fd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return error::from_errno(errno, "memfd_create", name);
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return error::from_errno(errno, "ftruncate", name);
-  }
+  VERBENA_TRY_VOID(set_size(fd.get(), bytes, name));
   VERBENA_TRY(mapping map, map_shared(fd.get(), bytes, map_access::read_write));
   if (::fcntl(fd.get(), F_ADD_SEALS, seals_for(writers)) != 0) {
     return error::from_errno(errno, "fcntl(F_ADD_SEALS)", name,

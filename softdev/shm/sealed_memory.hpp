@@ -49,6 +49,10 @@ enum class sealed_for : std::uint8_t {
   everybody,
 };
 
+/// Sets the size of a new memfd. If RLIMIT_FSIZE does not permit it, returns an error with the
+/// limit; the kernel would raise SIGXFSZ.
+[[nodiscard]] result<void> set_size(int fd, std::size_t bytes, const char* name);
+
 /// Creates a memfd of `bytes`, maps it shared and seals its size and its seals. The mapping is not
 /// inherited by children of fork. `name` is only seen in /proc.
 [[nodiscard]] result<sealed_memory> create_sealed(const char* name, std::size_t bytes,

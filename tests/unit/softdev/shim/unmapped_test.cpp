@@ -11,8 +11,8 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr std::size_t page = 4096;
-constexpr std::size_t pages_bytes = 64 * page;
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t pages_bytes = 64 * page_bytes;
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -70,9 +70,9 @@ ibv_send_wr request_of(ibv_wr_opcode opcode, ibv_sge& local, std::uint64_t remot
 
 constexpr std::array one_sided = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
                                   IBV_WR_ATOMIC_CMP_AND_SWP};
-constexpr std::array<std::uint32_t, 4> sizes = {1, 64, 3000, pages_bytes};
+constexpr std::array<std::uint32_t, 4> request_sizes = {1, 64, 3000, pages_bytes};
 
-std::string explain(const ibv_wc& done) {
+std::string reason_of(const ibv_wc& done) {
   const auto ask = reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
   std::array<char, 512> text{};
   ask(done.qp_num, done.wr_id, done.vendor_err, text.data(), text.size());
@@ -106,10 +106,10 @@ class unmapped_memory : public ::testing::Test {
 TEST_F(unmapped_memory, one_sided_request_fails_by_a_remote_access_error) {
   bad_.withdraw();
   for (const ibv_wr_opcode opcode : one_sided) {
-    for (const std::uint32_t size : sizes) {
+    for (const std::uint32_t size : request_sizes) {
       const ibv_wc done = execute(opcode, good_.slice(0, size), bad_.address(), bad_.key());
       EXPECT_EQ(done.status, IBV_WC_REM_ACCESS_ERR) << opcode << " " << size;
-      EXPECT_NE(explain(done).find("are not accessible"), std::string::npos) << explain(done);
+      EXPECT_NE(reason_of(done).find("are not accessible"), std::string::npos) << reason_of(done);
       reconnect();
     }
   }
@@ -122,12 +122,12 @@ TEST_F(unmapped_memory, one_sided_request_fails_by_a_remote_access_error) {
 TEST_F(unmapped_memory, local_memory_fails_by_a_local_protection_error) {
   bad_.withdraw();
   for (const ibv_wr_opcode opcode : one_sided) {
-    for (const std::uint32_t size : sizes) {
+    for (const std::uint32_t size : request_sizes) {
       const ibv_wc done = execute(opcode, bad_.slice(0, size), good_.address(), good_.key());
       EXPECT_EQ(done.status, IBV_WC_LOC_PROT_ERR) << opcode << " " << size;
       char key[16];
       std::snprintf(key, sizeof key, "0x%x", bad_.key());
-      EXPECT_NE(explain(done).find(key), std::string::npos) << explain(done);
+      EXPECT_NE(reason_of(done).find(key), std::string::npos) << reason_of(done);
       // As if the message had been cut off, the responder goes on.
       EXPECT_EQ(b_.state(), IBV_QPS_RTS);
       reconnect();
@@ -136,13 +136,13 @@ TEST_F(unmapped_memory, local_memory_fails_by_a_local_protection_error) {
 }
 
 TEST_F(unmapped_memory, send_from_inaccessible_memory_leaves_the_receive_request) {
-  EXPECT_EQ(b_.receive(5, {good_.slice(0, page)}), 0);
+  EXPECT_EQ(b_.receive(5, {good_.slice(0, page_bytes)}), 0);
   bad_.withdraw();
   EXPECT_EQ(execute(IBV_WR_SEND, bad_.slice(0, 64), 0, 0).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(b_.state(), IBV_QPS_RTS);
   EXPECT_EQ(a_.to_state(IBV_QPS_RESET), 0);
   a_.connect(b_.get()->qp_num);
-  ibv_sge data = good_.slice(page, 64);
+  ibv_sge data = good_.slice(page_bytes, 64);
   EXPECT_EQ(a_.send(request_of(IBV_WR_SEND, data, 0, 0)), 0);
   std::uint64_t seen = 0;
   for (int i = 0; i < 2; ++i) {
@@ -154,9 +154,9 @@ TEST_F(unmapped_memory, send_from_inaccessible_memory_leaves_the_receive_request
 }
 
 TEST_F(unmapped_memory, receive_into_inaccessible_memory_fails_on_both_sides) {
-  EXPECT_EQ(b_.receive(5, {good_.slice(0, 32), bad_.slice(0, page)}), 0);
+  EXPECT_EQ(b_.receive(5, {good_.slice(0, 32), bad_.slice(0, page_bytes)}), 0);
   bad_.withdraw();
-  ibv_sge data = good_.slice(page, 64);
+  ibv_sge data = good_.slice(page_bytes, 64);
   EXPECT_EQ(a_.send(request_of(IBV_WR_SEND, data, 0, 0)), 0);
   for (int i = 0; i < 2; ++i) {
     const ibv_wc done = device_.wait();
@@ -171,7 +171,8 @@ TEST_F(unmapped_memory, inline_data_of_inaccessible_memory_are_refused) {
   request.send_flags |= IBV_SEND_INLINE;
   EXPECT_EQ(a_.send(request), EFAULT);
   EXPECT_EQ(
-      execute(IBV_WR_RDMA_WRITE, good_.slice(0, 64), good_.address() + page, good_.key()).status,
+      execute(IBV_WR_RDMA_WRITE, good_.slice(0, 64), good_.address() + page_bytes, good_.key())
+          .status,
       IBV_WC_SUCCESS);
 }
 
@@ -197,7 +198,7 @@ TEST_F(unmapped_memory, datagram_fails_locally_or_is_dropped) {
     request.wr.ud.remote_qkey = 0x1111'1111;
     EXPECT_EQ(ud.send(request), 0);
   };
-  EXPECT_EQ(ud.receive(5, {good_.slice(0, page)}), 0);
+  EXPECT_EQ(ud.receive(5, {good_.slice(0, page_bytes)}), 0);
   bad_.withdraw();
   send_to(bad_.slice(0, 64));
   EXPECT_EQ(device_.wait_for(3).status, IBV_WC_LOC_PROT_ERR);
@@ -244,7 +245,7 @@ TEST(unmapped_memory_of_a_peer, request_fails_and_the_owner_lives) {
     EXPECT_EQ(device.wait_for(3).status, expected) << opcode << " " << size;
     child.to().meet();
   };
-  for (const std::uint32_t size : sizes) {
+  for (const std::uint32_t size : request_sizes) {
     for (const ibv_wr_opcode opcode : one_sided) fails(opcode, size, IBV_WC_REM_ACCESS_ERR);
     fails(IBV_WR_SEND, size, IBV_WC_REM_OP_ERR);
   }
@@ -282,7 +283,7 @@ TEST(unmapped_memory_of_a_peer, local_memory_fails_by_a_local_protection_error) 
     EXPECT_EQ(device.wait_for(3).status, IBV_WC_LOC_PROT_ERR) << opcode << " " << size;
     child.to().meet();
   };
-  for (const std::uint32_t size : sizes) {
+  for (const std::uint32_t size : request_sizes) {
     for (const ibv_wr_opcode opcode : one_sided) fails(opcode, size);
     fails(IBV_WR_SEND, size);
   }

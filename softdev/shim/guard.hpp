@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// The end of C++ exceptions: no function of the C interface lets one pass to the program.
+#pragma once
+
+#include <exception>
+#include <utility>
+
+#include "softdev/abi/failure.hpp"
+
+namespace verbena::softdev {
+
+/// Returns the errno of an exception, ENOMEM if memory is exhausted, and logs it.
+[[nodiscard]] int errno_of(const std::exception& thrown) noexcept;
+
+/// The failure of a function in its convention, for `return` in a handler of exceptions.
+template <convention How>
+struct failed_call {
+  int code;
+
+  template <class Return>
+  operator Return() const noexcept {  // NOLINT(google-explicit-constructor)
+    return report_failure<Return, How>(code);
+  }
+};
+
+/// Ends a function try block of an exported function.
+// lint: allow(macro): a handler of exceptions is no function
+#define VERBENA_END_OF_C_FUNCTION(how)                                       \
+  catch (const std::exception& thrown) {                                     \
+    return verbena::softdev::failed_call<verbena::softdev::convention::how>{ \
+        verbena::softdev::errno_of(thrown)};                                 \
+  }
+/// The same for a function that cannot report failure.
+// lint: allow(macro): as above
+#define VERBENA_END_OF_SILENT_C_FUNCTION                   \
+  catch (const std::exception& thrown) {                   \
+    static_cast<void>(verbena::softdev::errno_of(thrown)); \
+  }
+
+/// Calls `work`; an exception becomes a failure in the convention of the C function. The unwinding
+/// of a cancelled thread passes.
+template <convention How, class Work>
+auto guard(Work&& work) -> decltype(work()) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const std::exception& thrown) {
+    return report_failure<decltype(work()), How>(errno_of(thrown));
+  }
+}
+
+/// `guarded<&function, How>::call` has the signature of the function, and does the same.
+template <auto Function, convention How>
+struct guarded;
+
+template <class Return, class... Arguments, Return (*Function)(Arguments...), convention How>
+struct guarded<Function, How> {
+  static Return call(Arguments... arguments) {
+    return guard<How>([&]() -> Return { return Function(arguments...); });
+  }
+};
+
+template <class Return, class... Arguments, Return (*Function)(Arguments...) noexcept,
+          convention How>
+struct guarded<Function, How> {
+  static constexpr auto call = Function;
+};
+
+}  // namespace verbena::softdev

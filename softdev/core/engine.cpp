@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/engine.hpp"
 
+#include <array>
 #include <cerrno>
 #include <new>
+#include <span>
 #include <string>
 
 #include "verbena/base/assert.hpp"
@@ -103,6 +105,7 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
       new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, options);
   if (created == nullptr)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
+  timers_.reserve(live_ + 1);
   ++live_;
   queue_pairs_[index].store(created);
   return created;
@@ -121,6 +124,7 @@ void engine::destroy(queue_pair* which) {
   }
   if (auto* path = remote()) path->fence();
   delete which;
+  timers_.cancel(index);
   const std::lock_guard lock(creation_);
   --live_;
   quarantine_.push_back(index);
@@ -165,17 +169,14 @@ void engine::ring(const queue_pair& which) noexcept {
 }
 
 void engine::schedule(const queue_pair& which, time_ns when) noexcept {
-  timed_.insert(which.number() & index_mask);
-  time_ns earliest = deadline_.load();
-  while (when < earliest)
-    if (deadline_.compare_exchange_weak(earliest, when)) return wake();
+  if (timers_.schedule(which.number() & index_mask, when)) wake();
 }
 
 void engine::report(queue_pair& which, queue_pair_event what) noexcept {
   if (options_.sink.event != nullptr) options_.sink.event(options_.sink.context, which, what);
 }
 
-time_ns engine::next_deadline() const noexcept { return rung_.empty() ? deadline_.load() : 0; }
+time_ns engine::next_deadline() const noexcept { return rung_.empty() ? timers_.earliest() : 0; }
 
 bool engine::progress() noexcept {
   bool worked = false;
@@ -184,11 +185,17 @@ bool engine::progress() noexcept {
     const access_epoch::guard inside(epoch_);
     rung_.drain(visit);
   }
-  const time_ns deadline = deadline_.load(std::memory_order_relaxed);
+  const time_ns deadline = timers_.earliest();
   if (deadline != never && now() >= deadline) {
     const access_epoch::guard inside(epoch_);
-    deadline_.store(never);
-    timed_.drain(visit);
+    std::array<std::uint32_t, 64> due;
+    const time_ns reached = now();
+    // Each queue pair once: one that is due again at once waits for the next call.
+    for (std::size_t left = limits::queue_pair_indices; left >= due.size(); left -= due.size()) {
+      const std::size_t count = timers_.take_due(reached, due);
+      for (const std::uint32_t index : std::span(due).first(count)) visit(index);
+      if (count < due.size()) break;
+    }
   }
   return worked;
 }

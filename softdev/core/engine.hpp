@@ -13,6 +13,7 @@
 
 #include "softdev/core/access_epoch.hpp"
 #include "softdev/core/active_set.hpp"
+#include "softdev/core/deadline_queue.hpp"
 #include "softdev/core/failure.hpp"
 #include "softdev/core/memory_region.hpp"
 #include "softdev/core/multicast_groups.hpp"
@@ -131,8 +132,7 @@ class engine {
   std::atomic<remote_path*> remote_;
   std::unique_ptr<std::atomic<queue_pair*>[]> queue_pairs_;
   active_set rung_;
-  active_set timed_;
-  std::atomic<time_ns> deadline_{never};
+  deadline_queue timers_{limits::queue_pair_indices};
   std::mutex creation_;
   std::uint32_t live_ = 0;
   std::deque<std::uint32_t> quarantine_;

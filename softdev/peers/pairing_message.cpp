@@ -3,11 +3,13 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
 
 #include "softdev/shm/segment_layout.hpp"
+#include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 
@@ -64,6 +66,13 @@ std::size_t take_descriptors(msghdr& header, received_message& out) noexcept {
   return count;
 }
 
+/// Says once that a filter of system calls denies what peers need.
+void note_denied(const char* line) noexcept {
+  if (errno != EPERM && errno != EACCES && errno != ENOSYS) return;
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) log(log_level::warning, line);
+}
+
 bool is_kind(std::uint16_t kind) noexcept {
   return kind >= static_cast<std::uint16_t>(message_kind::hello) &&
          kind <= static_cast<std::uint16_t>(message_kind::refuse_channel);
@@ -117,6 +126,11 @@ send_status send_message(int socket, const link_message& message,
     if (errno == EINTR) continue;
     // ETOOMANYREFS: too many descriptors of ours are in flight; they will arrive some time.
     const bool later = errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS;
+    if (!later)
+      note_denied(
+          "soft0: sendmsg(2) is denied: no other process can be reached; permit it in the filter "
+          "of "
+          "system calls (seccomp)");
     return later ? send_status::full : send_status::closed;
   }
 }
@@ -137,6 +151,9 @@ received_message receive_message(int socket) noexcept {
   } while (length < 0 && errno == EINTR);
   if (length < 0) {
     out.status = errno == EAGAIN ? receive_status::empty : receive_status::closed;
+    note_denied(
+        "soft0: recvmsg(2) is denied: no other process can be reached; permit it in the filter of "
+        "system calls (seccomp)");
     return out;
   }
   const std::size_t count = take_descriptors(header, out);

@@ -10,8 +10,9 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Fills `out` from getrandom(2). Stops the program if getrandom(2) fails. Thread-safe; makes one
-/// system call.
+/// Fills `out` from getrandom(2). If a filter of system calls denies it, from /dev/urandom. If that
+/// fails too, from the clock and the state of the process, with a warning. Thread-safe; makes one
+/// system call, or a few in the other cases.
 void fill_random(std::span<std::byte> out);
 
 /// Returns 32 random bits; see fill_random().

@@ -2,7 +2,11 @@
 // The device under resource limits: a call succeeds or fails with an errno; the process never ends
 // by a signal or an exception, and never hangs.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +17,8 @@
 #include <string>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
+#include "tests/unit/softdev/shim/subprocess.hpp"
+#include "verbena/base/sanitizers.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -190,7 +196,7 @@ TEST(limits, descriptor_limit_fails_the_opening_or_a_creation_and_is_named) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
 TEST(limits, address_space_limit_fails_a_call_with_enomem) {
   for (rlim_t kib = 0; kib <= 96 * 1024; kib += 512) {
     const limited_run run = run_in_child([&] {
@@ -205,6 +211,152 @@ TEST(limits, address_space_limit_fails_a_call_with_enomem) {
         << kib << " KiB: " << run.status << run.messages;
   }
 }
+#endif
+
+#if (defined(__x86_64__) || defined(__aarch64__)) && !defined(VERBENA_ADDRESS_SANITIZER) && \
+    !defined(VERBENA_THREAD_SANITIZER)
+
+// Makes a system call fail with EPERM in this process, as a container's filter does.
+bool deny(unsigned number) {
+  std::array<sock_filter, 4> program = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter{program.size(), program.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+struct system_call {
+  const char* name;
+  unsigned number;
+};
+#define SYSTEM_CALL(name) \
+  system_call { #name, SYS_##name }
+// The calls that the device makes, besides those without which the C library ends the process.
+constexpr std::array denied_calls = {
+    SYSTEM_CALL(accept4),
+    SYSTEM_CALL(bind),
+    SYSTEM_CALL(clone3),
+    SYSTEM_CALL(connect),
+    SYSTEM_CALL(epoll_create1),
+    SYSTEM_CALL(epoll_ctl),
+    SYSTEM_CALL(epoll_pwait),
+    SYSTEM_CALL(eventfd2),
+    SYSTEM_CALL(fcntl),
+    SYSTEM_CALL(ftruncate),
+    SYSTEM_CALL(getrandom),
+    SYSTEM_CALL(getsockopt),
+    SYSTEM_CALL(ioctl),
+    SYSTEM_CALL(listen),
+    SYSTEM_CALL(madvise),
+    SYSTEM_CALL(membarrier),
+    SYSTEM_CALL(memfd_create),
+    SYSTEM_CALL(mincore),
+    SYSTEM_CALL(mmap),
+    SYSTEM_CALL(mprotect),
+    SYSTEM_CALL(openat),
+    SYSTEM_CALL(pidfd_open),
+    SYSTEM_CALL(ppoll),
+    SYSTEM_CALL(prctl),
+    SYSTEM_CALL(prlimit64),
+    SYSTEM_CALL(process_vm_readv),
+    SYSTEM_CALL(process_vm_writev),
+    SYSTEM_CALL(read),
+    SYSTEM_CALL(recvfrom),
+    SYSTEM_CALL(recvmsg),
+    SYSTEM_CALL(rt_sigaction),
+    SYSTEM_CALL(rt_sigprocmask),
+    SYSTEM_CALL(sched_yield),
+    SYSTEM_CALL(sendmsg),
+    SYSTEM_CALL(sendto),
+    SYSTEM_CALL(setsockopt),
+    SYSTEM_CALL(socket),
+    SYSTEM_CALL(write),
+#if defined(SYS_poll)
+    SYSTEM_CALL(epoll_wait),
+    SYSTEM_CALL(poll),
+#endif
+};
+
+TEST(denied_system_calls, device_succeeds_or_fails_cleanly) {
+  for (const auto& [name, number] : denied_calls) {
+    const limited_run run = run_in_child([&] { return deny(number) ? use_device() : 2; });
+    EXPECT_TRUE(run.succeeded() || run.failed_cleanly())
+        << name << ": " << run.status << " " << run.messages;
+  }
+}
+
+TEST(denied_system_calls, random_numbers_do_not_need_getrandom) {
+  const limited_run run = run_in_child([&] { return deny(SYS_getrandom) ? use_device() : 2; });
+  EXPECT_TRUE(run.succeeded()) << run.status << run.messages;
+}
+
+// The parent is not denied anything; the child connects to it and writes.
+TEST(denied_system_calls, request_to_a_peer_succeeds_or_fails_cleanly) {
+  struct denied_peer {
+    std::uint32_t number = 0;
+    std::uint32_t key = 0;
+    std::uint64_t address = 0;
+  };
+  opened_device device;
+  buffer target(device.pd, 4096);
+  for (const auto& [name, number] : denied_calls) {
+    // The messages of this test need read and write.
+    if (number == SYS_sendto || number == SYS_recvfrom) continue;
+    queue_pair_handle qp(device);
+    std::array<int, 2> text{};
+    ASSERT_EQ(pipe2(text.data(), O_CLOEXEC), 0);
+    child_process child([&](stream& parent) {
+      const auto peer = parent.take<denied_peer>();
+      opened_device mine;
+      buffer source(mine.pd, 4096);
+      queue_pair_handle ours(mine);
+      parent.put(denied_peer{ours.get()->qp_num, 0, 0});
+      parent.meet();
+      alarm(30);
+      dup2(text[1], STDERR_FILENO);
+      if (!deny(number)) return 2;
+      try {
+        ours.connect(peer.number, {.timeout = 14, .retry_count = 1});
+      } catch (const std::exception&) {
+        _exit(clean_error);
+      }
+      if (::testing::Test::HasFailure()) _exit(clean_error);
+      ibv_sge data = source.slice(0, 64);
+      ibv_send_wr request{};
+      request.opcode = IBV_WR_RDMA_WRITE;
+      request.send_flags = IBV_SEND_SIGNALED;
+      request.sg_list = &data;
+      request.num_sge = 1;
+      request.wr.rdma.remote_addr = peer.address;
+      request.wr.rdma.rkey = peer.key;
+      if (ours.send(request) != 0) _exit(clean_error);
+      ibv_wc done{};
+      int count = 0;
+      while ((count = ibv_poll_cq(mine.cq, 1, &done)) == 0) {
+      }
+      _exit(count == 1 && done.status == IBV_WC_SUCCESS ? all_succeeded : clean_error);
+    });
+    child.to().put(denied_peer{qp.get()->qp_num, target.mr().rkey, target.address()});
+    const auto peer = child.to().take<denied_peer>();
+    qp.connect(peer.number);
+    child.to().meet();
+    const int result = child.join();
+    close(text[1]);
+    std::array<char, 4096> bytes{};
+    const ssize_t got = read(text[0], bytes.data(), bytes.size() - 1);
+    close(text[0]);
+    if (number == SYS_recvmsg || number == SYS_sendmsg) {
+      EXPECT_EQ(result, clean_error) << name;
+      EXPECT_NE(std::string(bytes.data()).find(name), std::string::npos)
+          << name << ": " << got << " bytes: " << bytes.data();
+    }
+    EXPECT_TRUE(result == all_succeeded || result == clean_error) << name << ": " << result;
+  }
+}
+
 #endif
 
 }  // namespace

@@ -254,6 +254,35 @@ class Choice(harness.Case):
                 self.assertEqual(len(re.findall("^soft0$", harness.text(done.stdout), re.MULTILINE)), 1)
 
 
+class WithoutProc(harness.Case):
+    """A folder without files hides /proc, in a mount namespace of its own."""
+
+    def run_without_proc(self, tool):
+        command = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" run -- /bin/true', str(tool)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    def setUp(self):
+        super().setUp()
+        if subprocess.run(["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /proc"], capture_output=True, check=False).returncode:
+            self.skipTest("this process may not create a mount namespace")
+
+    def test_libraries_are_found_next_to_the_program(self):
+        self.assertEqual(self.run_without_proc(pathlib.Path(harness.VERBENA).resolve()).returncode, 0)
+
+    def test_libraries_are_found_through_a_link(self):
+        link = self.work / "link"
+        link.symlink_to(pathlib.Path(harness.VERBENA).resolve())
+        self.assertEqual(self.run_without_proc(link).returncode, 0)
+
+    def test_message_names_proc(self):
+        copy = self.work / "copy"
+        shutil.copy(pathlib.Path(harness.VERBENA).resolve(), copy)
+        copy.chmod(0o755)
+        done = self.run_without_proc(copy)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("/proc is not mounted", done.stderr)
+
+
 class RefusalOfFiles(harness.Case):
     """These tests start no program, so they also run under sanitizers."""
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/verbena/run/artefacts.hpp"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,17 @@ std::string missing_file(const artefacts& found, way chosen) {
   return missing != needed.end() ? *missing : "";
 }
 
+// Returns the file of this program. Without /proc, the file that it was started with, which may be
+// a link in a folder without libraries.
+files::path own_file(std::error_code& failed) {
+  const auto link = files::read_symlink("/proc/self/exe", failed);
+  if (!failed) return link;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel passes the address as a number
+  const auto* const started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (started == nullptr) return {};
+  return files::canonical(started, failed);
+}
+
 // Returns the folders to search; only the one in VERBENA_RUN_LIBRARIES if it is set.
 std::vector<files::path> candidates() {
   const char* const named = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): one thread
@@ -43,7 +55,7 @@ std::vector<files::path> candidates() {
     return {failed ? files::path(named) : absolute};
   }
   std::error_code failed;
-  const auto own = files::read_symlink("/proc/self/exe", failed).parent_path();
+  const auto own = own_file(failed).parent_path();
   if (failed) return {};
   return {(own / "../lib").lexically_normal(), (own / VERBENA_TOOL_LIBRARIES).lexically_normal()};
 }
@@ -62,9 +74,12 @@ outcome<artefacts> find_artefacts(way chosen) {
                              "': install to a path without blanks, colons, semicolons and dollars"};
     return found;
   }
+  const char* const remedy = can_be_read("/proc/self/exe")
+                                 ? "build or install the software device, or set "
+                                 : "/proc is not mounted, so that the installation may be "
+                                   "overlooked; mount /proc, or set ";
   return refusal{.status = run_status::failed,
-                 .text = missing + " was not found: build or install the software device, or set " +
-                         variable + " to its folder"};
+                 .text = missing + " was not found: " + remedy + variable + " to its folder"};
 }
 
 }  // namespace verbena::tool

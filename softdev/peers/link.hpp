@@ -313,7 +313,8 @@ class link {
 };
 
 template <class Handler>
-std::size_t link::receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
+std::size_t link::receive([[maybe_unused]] const receive_lock& held, Handler&& handler,
+                          std::size_t budget) {
   VERBENA_CHECK(held.owns_lock(), "who receives has the right to");
   const receiver_mark mark(receiver_);
   std::size_t done = 0;

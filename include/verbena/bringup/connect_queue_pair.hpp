@@ -25,7 +25,7 @@ namespace detail {
 /// this function, with no unread message on the stream. They exchange the addresses and limits of
 /// their ports, compute the same connection parameters from both (`decide()`), connect and,
 /// depending on `options.probing`, send probe messages. If a port changes meanwhile, they begin
-/// again, at most five times. With a peer of version 1 only endpoints are exchanged.
+/// again; after five attempts they fail. With a peer of version 1 only endpoints are exchanged.
 ///
 /// `post_receives` is called with the connected queue pair: it posts the receives for the peer's
 /// first messages and returns a `result<void>`. The function returns after both sides have called

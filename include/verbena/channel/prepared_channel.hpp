@@ -43,8 +43,9 @@ class [[nodiscard]] prepared_channel {
   /// it along with the endpoint.
   [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
-  /// Connects to an endpoint that the program has exchanged; `peer_token` is the token of the peer.
-  /// endpoint() of this channel makes a loopback connection.
+  /// Connects to an endpoint that the program has exchanged; `peer_token` is the token of the peer;
+  /// without it, channel::reconnect() cannot reconcile. endpoint() of this channel makes a loopback
+  /// connection.
   ///
   /// The peer may not be ready when the call returns: see prepared_queue_pair::handshake(), also
   /// for the errors. Allocates; may block in the kernel while the address of the peer is resolved.
@@ -58,7 +59,7 @@ class [[nodiscard]] prepared_channel {
   /// channel::reconnect(). The message of `options` is replaced by the resume token.
   ///
   /// When the call returns, both queue pairs can receive, but no receives are posted: a message
-  /// that arrives earlier is retried (reliability::rnr_retry_count). Errors: those of
+  /// that arrives before the first one is retried (reliability::rnr_retry_count). Errors: those of
   /// negotiate_queue_pair(); `protocol` if the peer's message is not a resume token. Blocks and
   /// allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,

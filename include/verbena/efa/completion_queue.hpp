@@ -4,7 +4,7 @@
 // or the sender's GID if no handle matches.
 //
 //   for (const auto& done : cq.poll())
-//     if (const auto number = efa::known_sender(done)) { … }      // of efa::number_of(handle)
+//     if (const auto number = efa::known_sender(done)) { … }      // compare with number_of(handle)
 //     else if (const auto gid = cq.source_gid(done)) { … }        // for a new handle
 #pragma once
 

@@ -144,8 +144,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds an RDMA WRITE of `data` to the beginning of `to`, memory of the destination `at`.
   ///
-  /// *Contract.* That of send() with a destination. If the peer deregisters `to` earlier, the
-  /// request fails.
+  /// *Contract.* That of send() with a destination. If the peer deregisters `to` before the bytes
+  /// are written, the request fails.
   template <message_data Data>
     requires datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -328,7 +328,7 @@ class extended_queue : public single_operations<extended_queue<Transport>, Trans
   /// Opens a batch of up to `Capacity` send requests.
   ///
   /// *Contract.* No other batch of the queue pair is open, and none is opened before this batch
-  /// ends. Checked builds stop the program if one thread does so.
+  /// ends. Checked builds stop the program if the same thread opens both.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline extended_batch<Transport, Capacity> start_send(
       call_site where = call_site::here()) {

@@ -21,7 +21,7 @@ enum class memory_advice : std::uint32_t {
 
 /// Options of protection_domain::advise().
 struct advise_options {
-  /// If true, block until the device has the translations, and return a failure
+  /// If true, advise() blocks until the device has the translations and reports a failure
   /// (IBV_ADVISE_MR_FLAG_FLUSH). If false, the advice is a hint; later failures are not reported.
   bool wait = false;
 };

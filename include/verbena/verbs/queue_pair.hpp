@@ -27,9 +27,9 @@ class prepared_queue_pair;
 /// A send queue and a receive queue of one transport, usually from `prepared_queue_pair::handshake`
 /// or `activate`. Move-only.
 ///
-/// A queue pair keeps its protection domain, completion queues and SRQ alive, unless it was
-/// adopted. The destructor destroys the object of the C API, unless it was borrowed; outstanding
-/// requests do not complete then.
+/// A queue pair keeps its protection domain alive and, unless it was adopted, its completion queues
+/// and SRQ. The destructor destroys the object of the C API, unless it was borrowed. After that, no
+/// completion of an outstanding request arrives.
 ///
 /// Posting has the cost of the C API, and the library does not keep the memory of requests alive.
 /// The paragraph *Contract* of each function defines which objects must stay valid, and until when.
@@ -73,8 +73,8 @@ class queue_pair : public queue_pair_base,
   /// Posts a receive for one message. The message fills the slices in order.
   ///
   /// Preconditions: the queue pair is not in the state RESET, and it has no SRQ. Errors: ENOMEM if
-  /// the receive queue is full; EINVAL if the request has too many slices, and of some providers in
-  /// the state RESET. Does not block or allocate.
+  /// the receive queue is full; EINVAL if the request has too many slices and, with some providers,
+  /// in the state RESET. Does not block or allocate.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
   /// write it, until the completion of the request was polled or the queue pair is destroyed or

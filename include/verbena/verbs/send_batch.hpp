@@ -127,9 +127,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
-  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of this request, or of a later request of this send queue, was
-  /// polled. A list must stay valid until submit() returns. Call it on the thread that uses the
+  /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
+  /// or write it, until the completion of this request, or of a later request of this send queue,
+  /// was polled. A list must stay valid until submit() returns. Call it on the thread that uses the
   /// queue pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>

@@ -133,10 +133,10 @@ class single_operations {
 
   /// Posts an RDMA READ that fills `into` from the beginning of `from`.
   ///
-  /// *Contract.* `into` must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of this request, or of a later request of this send queue, was
-  /// polled. A list must stay valid until this function returns. Call it on the thread that uses
-  /// the queue pair.
+  /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
+  /// or write it, until the completion of this request, or of a later request of this send queue,
+  /// was polled. A list must stay valid until this function returns. Call it on the thread that
+  /// uses the queue pair.
   template <class Data>
     requires memory_slices<Data&> && connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,

@@ -53,8 +53,8 @@ TEST(device, outlives_the_list_that_it_came_from) {
 TEST(device, moved_from_device_is_usable) {
   auto first = soft0();
   const auto second = std::move(first);  // NOLINT(performance-move-const-arg): moving copies
-  EXPECT_EQ(first.name(),
-            second.name());  // NOLINT(bugprone-use-after-move,*.Move): moving copies
+  // NOLINTNEXTLINE(bugprone-use-after-move,*.Move): moving copies
+  EXPECT_EQ(first.name(), second.name());
 }
 
 TEST(device, raw_verbs_take_the_native_device) {

@@ -41,6 +41,7 @@ void run_barrier_everywhere() noexcept {
   // Denied since the program started, for example by seccomp(2). Processors delay stores for less
   // than a microsecond.
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  // lint: allow(sleep): there is no event for it
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

@@ -30,6 +30,7 @@ TEST(access_epoch, synchronize_waits_for_a_reader_that_is_inside) {
   });
   while (!is_inside) std::this_thread::yield();
   std::thread releaser([&] {
+    // lint: allow(sleep): gives a synchronize() that does not wait the time to return
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     may_leave = true;
   });

@@ -183,6 +183,8 @@ TEST(limits, file_size_limit_fails_the_opening_and_is_named) {
   }
 }
 
+// Not under sanitizers, whose runtime needs descriptors and memory itself.
+#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
 TEST(limits, descriptor_limit_fails_the_opening_or_a_creation_and_is_named) {
   for (rlim_t count = 3; count <= 48; ++count) {
     const limited_run run = run_in_child([&] { return limited(RLIMIT_NOFILE, count); });
@@ -196,7 +198,6 @@ TEST(limits, descriptor_limit_fails_the_opening_or_a_creation_and_is_named) {
   }
 }
 
-#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
 TEST(limits, address_space_limit_fails_a_call_with_enomem) {
   for (rlim_t kib = 0; kib <= 96 * 1024; kib += 512) {
     const limited_run run = run_in_child([&] {

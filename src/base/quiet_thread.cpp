@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace verbena::inline VERBENA_ABI {
 
 int detail::start_quiet_thread(pthread_t& out, void* (*run)(void*), void* argument,

@@ -43,6 +43,7 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
   if (to.state() == peer_state::connecting) blocked_.insert(index_of(sender));
   switch (to.state()) {
     case peer_state::connecting:
+      if (to.is_overdue()) return from_overdue(what);
       return {.outcome = verdict::blocked};
     case peer_state::dead:
       // It is looked for anew when what was on its way to it has ended.

@@ -18,8 +18,12 @@ response silence(reason why, const message& what) noexcept {
 
 }  // namespace
 
+response host_path::from_overdue(const message& what) noexcept {
+  return silence(reason::no_acknowledgement, what);
+}
+
 response host_path::from_dead(const peer& to, const message& what) noexcept {
-  if (is_out_of_reach(to.end())) return silence(reason::no_acknowledgement, what);
+  if (is_out_of_reach(to.end())) return from_overdue(what);
   return {.outcome = verdict::peer_gone,
           .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
 }
@@ -49,6 +53,8 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   if (to.state() == peer_state::connecting) wait_for_room(sender);
   switch (to.state()) {
     case peer_state::connecting:
+      by->overdue = to.is_overdue();
+      if (by->overdue) return from_overdue(what);
       return {.outcome = verdict::blocked};
     case peer_state::dead:
       return from_dead(to, what);
@@ -243,9 +249,14 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
   if (!receive) return false;
   connection* mine = connection_of(which.number());
   if (mine != nullptr) tell_deliveries_lost(which, *mine);
-  if (mine == nullptr || mine->to == nullptr || mine->to->state() != peer_state::dead) return true;
+  if (mine == nullptr || mine->to == nullptr) return true;
+  if (mine->overdue && mine->to->state() == peer_state::paired) {
+    mine->overdue = false;
+    which.request_retry();
+  }
+  if (mine->to->state() != peer_state::dead) return true;
   if (is_out_of_reach(mine->to->end())) {
-    // It may only have been busy. The requests' own timeouts say when it is enough.
+    // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
     mine->to = link_.connect(mine->to->slot());
   } else if (is_reliable(which.transport())) {
     which.sender().peer_lost(

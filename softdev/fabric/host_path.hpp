@@ -73,6 +73,7 @@ class host_path final : public remote_path {
 
     bool looking = false;  ///< `to` was sought for the datagram with this number
     std::uint32_t looking_psn = 0;
+    bool overdue = false;  ///< a request found `to` overdue: it is tried again when `to` is paired
     bool sending = false;  ///< a request was pushed in part
     std::uint32_t sending_psn = 0;
     std::uint64_t sent = 0;        ///< bytes of it
@@ -104,7 +105,9 @@ class host_path final : public remote_path {
   [[nodiscard]] pushed push_parts(connection& by, const message& what,
                                   std::span<const segment> local, const std::byte*& bad) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
-  /// What becomes of a request to a process that is dead, or counts as dead.
+  /// What becomes of a request to a process that is overdue, so that its own timeout counts.
+  [[nodiscard]] static response from_overdue(const message& what) noexcept;
+  /// And of one to a process that is dead, or counts as dead.
   [[nodiscard]] static response from_dead(const peer& to, const message& what) noexcept;
   static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;

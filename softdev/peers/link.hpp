@@ -232,12 +232,13 @@ class link {
   [[nodiscard]] table_entry find_or_make(std::uint32_t other);
   void adopt(pending_socket& from, received_message& hello, time_point now);
   [[nodiscard]] bool has_too_many_links(pid_t pid, const peer& next) const;
-  void lost_before_hello(peer& from);
+  void lost_while_connecting(peer& from);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);
   bool handle(peer& from, received_message& got);
   bool give_arena(peer& to, std::uint64_t arena);
   [[nodiscard]] bool prepare_pair(peer& with);
-  [[nodiscard]] bool send_hello(peer& to);
+  [[nodiscard]] send_status send_hello(peer& to);
+  void say_hello(const std::shared_ptr<peer>& to);
   bool answered(const std::shared_ptr<peer>& from, received_message& got);
   void finish_pairing(const std::shared_ptr<peer>& with, peer_end why);
   [[nodiscard]] peer_end pair_with(peer& with, received_message& hello);

@@ -25,7 +25,9 @@ enum class route_policy : std::uint8_t {
 struct link_options {
   route_policy route = route_policy::automatic;
   std::uint32_t ring_bytes = 1U << 20;  ///< power of two, min_ring_bytes..max_ring_bytes
-  std::chrono::milliseconds pairing_timeout{2000};  ///< for a peer that does not answer
+  /// After this time a peer that does not answer is overdue: requests to it no longer wait for it
+  /// without their own timeouts. A connection that says nothing is closed.
+  std::chrono::milliseconds pairing_timeout{2000};
   /// How long a fence waits for a peer's thread that stays within one active section (a copy,
   /// usually of microseconds). Then the pairing ends.
   std::chrono::milliseconds section_timeout{5000};

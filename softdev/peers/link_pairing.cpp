@@ -2,7 +2,8 @@
 // How two processes become peers. Whoever needs the other connects to its slot and says hello; the
 // other answers hello on the same connection. When both connect at once, the connection that the
 // lower slot made wins: its owner closes the other one unanswered, and whoever loses a connection
-// before the hello tries again until its time is over, by which time it has been reached.
+// before the hello tries again until it has been reached. A connection with a hello is never given
+// up: the other side may take it from its backlog at any time and is paired from then on.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -34,11 +35,17 @@ void link::start_connections(time_point now) {
     fresh.swap(to_connect_);
   }
   for (auto& each : fresh) {
-    each->give_up_at_ = now + options_.pairing_timeout;
+    each->deadline_ = now + options_.pairing_timeout;
     connecting_.push_back(std::move(each));
   }
   for (const auto& each : connecting_) {
-    if (each->state() == peer_state::connecting && !each->socket_) start_connection(each);
+    if (each->state() != peer_state::connecting) continue;
+    if (each->is_overdue() && now < each->deadline_) continue;
+    if (!each->socket_) {
+      start_connection(each);
+    } else if (each->hello_waits_) {
+      say_hello(each);
+    }
   }
   std::erase_if(connecting_,
                 [](const auto& each) { return each->state() != peer_state::connecting; });
@@ -63,10 +70,24 @@ void link::start_connection(const std::shared_ptr<peer>& to) {
   hellos_out_.store(true, std::memory_order_seq_cst);
   to->socket_ = std::move(made.socket);
   watch_socket(*to, EPOLLIN, EPOLL_CTL_ADD);
-  if (!send_hello(*to)) lost_before_hello(*to);
+  say_hello(to);
 }
 
-void link::lost_before_hello(peer& from) { from.socket_.reset(); }
+/// Sends the hello, now or in a later turn. If it answers the peer's hello, they are paired then.
+void link::say_hello(const std::shared_ptr<peer>& to) {
+  const send_status sent = send_hello(*to);
+  to->hello_waits_ = sent == send_status::full;
+  if (sent == send_status::closed) return lost_while_connecting(*to);
+  if (sent == send_status::sent && to->takes_records()) finish_pairing(to, peer_end::none);
+}
+
+/// The connection ended before both had said hello. If the peer has not said it, it may have
+/// another connection. If it has said it, it waits for ours while it lives.
+void link::lost_while_connecting(peer& from) {
+  from.hello_waits_ = false;
+  if (from.takes_records()) return end_peer(from, peer_end::exited);
+  from.socket_.reset();
+}
 
 bool link::prepare_pair(peer& with) {
   // A new end each time: the last hello may have reached another process.
@@ -86,7 +107,7 @@ bool link::prepare_pair(peer& with) {
   return true;
 }
 
-bool link::send_hello(peer& to) {
+send_status link::send_hello(peer& to) {
   // The addresses are in this process; the peer tries its routes on them.
   const auto source = reinterpret_cast<std::uintptr_t>(&probe_words_[0]);
   const auto sink = reinterpret_cast<std::uintptr_t>(&probe_words_[1]);
@@ -100,7 +121,7 @@ bool link::send_hello(peer& to) {
   descriptors[hello_pair] = to.own_pair_fd_.get();
   descriptors[hello_doorbell] = doorbell_.fd.get();
   descriptors[hello_wake] = to.own_wake_.get();
-  return send_message(to.socket_.get(), hello, descriptors) == send_status::sent;
+  return send_message(to.socket_.get(), hello, descriptors);
 }
 
 void link::accept_connections(time_point now) {
@@ -178,9 +199,14 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
   known->socket_ = std::move(from.socket);
   watch_socket(*known, EPOLLIN, EPOLL_CTL_MOD);
   // From its hello on, the other one is paired, and expects to get what we send.
-  const peer_end failed = pair_with(*known, hello);
-  if (!send_hello(*known)) return end_peer(*known, peer_end::exited);
-  finish_pairing(known, failed);
+  if (const peer_end failed = pair_with(*known, hello); failed != peer_end::none) {
+    static_cast<void>(send_hello(*known));
+    return finish_pairing(known, failed);
+  }
+  say_hello(known);
+  if (known->state() != peer_state::connecting) return;
+  known->deadline_ = now + options_.pairing_timeout;
+  if (std::ranges::find(connecting_, known) == connecting_.end()) connecting_.push_back(known);
 }
 
 bool link::has_too_many_links(pid_t pid, const peer& next) const {

@@ -79,7 +79,7 @@ void link::read_peer(const std::shared_ptr<peer>& from, time_point now) {
     received_message got = receive_message(from->socket_.get());
     if (got.status == receive_status::empty) break;
     if (got.status == receive_status::closed) {
-      if (from->state() == peer_state::connecting) return lost_before_hello(*from);
+      if (from->state() == peer_state::connecting) return lost_while_connecting(*from);
       return close_down(from, now);
     }
     const bool sound =
@@ -148,9 +148,9 @@ bool link::give_arena(peer& to, std::uint64_t arena) {
 
 void link::expire(time_point now) {
   for (const auto& each : connecting_) {
-    if (each->state() == peer_state::connecting && now >= each->give_up_at_) {
-      end_peer(*each, peer_end::timed_out);
-    }
+    if (each->state() != peer_state::connecting || now < each->deadline_) continue;
+    each->deadline_ = now + overdue_interval;
+    if (!each->overdue_.exchange(true, std::memory_order_acq_rel)) ++events_;
   }
   std::erase_if(connecting_,
                 [](const auto& each) { return each->state() != peer_state::connecting; });
@@ -165,7 +165,7 @@ void link::end_peer(peer& which, peer_end why) {
 void link::close_down(const std::shared_ptr<peer>& from, time_point now) {
   if (from->closing_ || from->state() != peer_state::paired) return;
   from->closing_ = true;
-  from->give_up_at_ = now + drain_time;
+  from->deadline_ = now + drain_time;
   stop_watching(*from);
   closing_.push_back(from);
   ++events_;
@@ -173,7 +173,7 @@ void link::close_down(const std::shared_ptr<peer>& from, time_point now) {
 
 void link::end_closing(time_point now) {
   std::erase_if(closing_, [&](const std::shared_ptr<peer>& each) {
-    bool drained = now >= each->give_up_at_ || each->state() == peer_state::dead;
+    bool drained = now >= each->deadline_ || each->state() == peer_state::dead;
     if (!drained) {
       const std::lock_guard lock(receive_lock_);
       ring_record ignored;
@@ -262,7 +262,9 @@ std::optional<link::time_point> link::next_deadline(time_point now) const {
     if (!next || when < *next) next = when;
   };
   for (const auto& each : connecting_) {
-    at_latest(each->socket_ ? each->give_up_at_ : now + retry_interval);
+    const bool waits_here = !each->socket_ || each->hello_waits_;
+    if (!each->is_overdue()) at_latest(waits_here ? now + retry_interval : each->deadline_);
+    if (each->is_overdue() && waits_here) at_latest(each->deadline_);
   }
   for (const auto& each : pending_) at_latest(each->give_up_at);
   for (const auto& each : receiving_) {

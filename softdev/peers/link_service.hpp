@@ -34,6 +34,8 @@ inline constexpr std::ptrdiff_t max_pending_of_process = 16;
 inline constexpr std::ptrdiff_t max_times_inside = 3;
 inline constexpr int messages_per_turn = 32;
 inline constexpr std::chrono::milliseconds retry_interval{1};
+/// For a process that takes no connection for a long time: it is stopped.
+inline constexpr std::chrono::milliseconds overdue_interval{100};
 inline constexpr std::chrono::milliseconds departed_interval{100};
 inline constexpr std::chrono::milliseconds full_scan_interval{10};
 /// How long the last records of a process that exited are waited for.

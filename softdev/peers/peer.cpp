@@ -38,8 +38,6 @@ const char* describe(peer_end why) noexcept {
       return "the process uses another version of the software device";
     case peer_end::broken_protocol:
       return "the process wrote malformed data to shared memory or to its socket";
-    case peer_end::timed_out:
-      return "the process did not answer";
     case peer_end::out_of_resources:
       return "this process has no free descriptors or memory";
     case peer_end::too_many_links:

@@ -28,7 +28,7 @@ class link;
 class peer;
 
 enum class peer_state : std::uint8_t {
-  connecting,  ///< wait: link::service drives it, within link_options::pairing_timeout
+  connecting,  ///< wait: link::service drives it; is_overdue() tells when that takes long
   paired,
   dead,  ///< for good; a new process in the slot is a new peer (link::connect again)
 };
@@ -41,15 +41,14 @@ enum class peer_end : std::uint8_t {
   other_user,        ///< the slot is held by another user
   other_version,     ///< its device has another layout version
   broken_protocol,   ///< it sent or wrote what no correct process does
-  timed_out,         ///< it did not answer in time
   out_of_resources,  ///< descriptors or memory are missing here
   too_many_links,    ///< see link_options::links_per_process
   stayed_inside,     ///< see link_options::section_timeout
 };
 [[nodiscard]] const char* describe(peer_end why) noexcept;
-/// True when it may live and only be busy, or here something is missing: it may be found again.
+/// True when it may live, and only something is missing here: it may be found again.
 [[nodiscard]] constexpr bool is_out_of_reach(peer_end why) noexcept {
-  return why == peer_end::timed_out || why == peer_end::out_of_resources;
+  return why == peer_end::out_of_resources;
 }
 
 /// While it lives, this thread may access the peer's memory and public words; the peer's fence
@@ -83,6 +82,12 @@ class peer {
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] peer_state state() const noexcept { return state_.load(std::memory_order_acquire); }
   [[nodiscard]] peer_end end() const noexcept { return end_.load(std::memory_order_acquire); }
+  /// True when it did not answer within link_options::pairing_timeout: it is stopped or very busy.
+  /// It is paired as soon as it answers, because it cannot tell a connection that was given up
+  /// from a process that exited.
+  [[nodiscard]] bool is_overdue() const noexcept {
+    return overdue_.load(std::memory_order_acquire);
+  }
   /// The process's pid, 0 when unknown. Only when paired or dead after that.
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
@@ -211,6 +216,7 @@ class peer {
   std::atomic<peer_state> state_ = peer_state::connecting;
   std::atomic<peer_end> end_ = peer_end::none;
   std::atomic<bool> has_ring_ = false;
+  std::atomic<bool> overdue_ = false;
   pid_t pid_ = 0;
   std::uint64_t generation_ = 0;
   std::uint32_t max_record_ = 0;
@@ -255,7 +261,8 @@ class peer {
   };
   std::vector<queued_message> outbox_;
   std::vector<retired_mappings> retired_;
-  std::chrono::steady_clock::time_point give_up_at_{};
+  std::chrono::steady_clock::time_point deadline_{};  ///< of pairing, then of the last records
+  bool hello_waits_ = false;                          ///< it had no room in the socket
   bool closing_ = false;  ///< it exited; its last records are being received
   bool given_arenas_ = false;
 };

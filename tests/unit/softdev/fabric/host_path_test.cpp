@@ -15,7 +15,7 @@ struct route_case {
   const char* name;
   route_policy policy;
   memory_kind memory;
-  std::uint64_t host_path_counters::* expected;
+  std::uint64_t host_path_counters::*expected;
 };
 
 class routes : public ::testing::TestWithParam<route_case> {
@@ -374,6 +374,28 @@ TEST_F(host_paths, missing_process_fails_with_retry_exceeded) {
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
   const completion done = pair.wait_for(*pair.a->sent, 1).at(0);
   EXPECT_EQ(done.status, completion_status::retry_exceeded);
+}
+
+// The virtual clock stands still: no timeout of the requests passes.
+TEST(overdue_peer, requests_in_both_directions_succeed_when_it_is_served) {
+  device_pair pair({.pairing_timeout = std::chrono::milliseconds(1)});
+  const shared_buffer source(pair.left, memory_kind::ordinary, 64, 1);
+  const shared_buffer target(pair.right, memory_kind::ordinary, 64, 2);
+  pair.connect_ends();
+  for (end_point* end : {pair.a, pair.b}) {
+    const shared_buffer& memory = end == pair.a ? source : target;
+    ASSERT_EQ(post_receive(*end->qp, 7, {memory.slice(32, 16)}), 0);
+    ASSERT_EQ(post(*end->qp, {.wr_id = 9, .flags = signaled}, {memory.slice(0, 16)}), 0);
+  }
+  const auto right = pair.left.neighbours->find(pair.right.neighbours->slot());
+  ASSERT_NE(right, nullptr);
+  const auto give_up = clock::now() + test_timeout;
+  while (!right->is_overdue() && clock::now() < give_up) pair.left.turn();
+  ASSERT_TRUE(right->is_overdue());
+  for (end_point* end : {pair.a, pair.b}) {
+    EXPECT_EQ(pair.wait_for(*end->sent, 1).at(0).status, completion_status::success);
+    EXPECT_EQ(pair.wait_for(*end->received, 1).at(0).status, completion_status::success);
+  }
 }
 
 TEST_F(host_paths, reset_queue_pairs_reconnect) {

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <filesystem>
@@ -84,6 +85,73 @@ TEST(link_process, killed_peer_is_detected_and_leaks_no_resources) {
   const auto again = own->connect(slot);
   EXPECT_TRUE(drive({own.get()}, [&] { return again->state() == peer_state::dead; }));
   EXPECT_EQ(again->end(), peer_end::nobody_there);
+}
+
+bool limit_descriptors(rlim_t most) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  limit.rlim_cur = most;
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/// More descriptors in flight than the kernel permits the user (RLIMIT_NOFILE, unix(7)), even after
+/// some of them have arrived.
+class crowded_sockets {
+ public:
+  crowded_sockets() {
+    EXPECT_TRUE(limit_descriptors(128));
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    sender_.reset(ends[0]);
+    receiver_.reset(ends[1]);
+    const link_message message{.kind = message_kind::give_channel};
+    const int fd = sender_.get();
+    while (send_message(sender_.get(), message, {&fd, 1}) == send_status::sent) ++count_;
+    EXPECT_TRUE(limit_descriptors(96));
+  }
+  [[nodiscard]] int count() const { return count_; }
+
+ private:
+  unique_fd sender_;
+  unique_fd receiver_;
+  int count_ = 0;
+};
+
+int pair_in_crowd() {
+  // The kernel does not limit root; and nothing of another test is in flight of this user.
+  if (::geteuid() == 0 && ::setuid(2'000'000 + static_cast<uid_t>(::getpid())) != 0) return 2;
+  const auto first = open_link();
+  const auto second = open_link();
+  const auto both = {first.get(), second.get()};
+  const auto to_second = first->connect(second->slot());
+  std::shared_ptr<peer> to_first;
+  {
+    const crowded_sockets question;
+    if (question.count() < 64 || question.count() > 192) return 3;
+    for (int turn = 0; turn < 3; ++turn)
+      for (link* each : both) each->service(clock::now());
+    EXPECT_EQ(to_second->state(), peer_state::connecting);
+    EXPECT_EQ(second->find(first->slot()), nullptr);
+  }
+  first->service(clock::now());
+  {
+    const crowded_sockets answer;
+    for (int turn = 0; turn < 3; ++turn)
+      for (link* each : both) each->service(clock::now());
+    to_first = second->find(first->slot());
+    if (!to_first) return 4;
+    EXPECT_EQ(to_first->state(), peer_state::connecting) << describe(to_first->end());
+    EXPECT_EQ(to_second->state(), peer_state::connecting);
+  }
+  EXPECT_TRUE(drive(both, [&] {
+    return to_first->state() == peer_state::paired && to_second->state() == peer_state::paired;
+  })) << describe(to_first->end());
+  return ::testing::Test::HasFailure() ? 5 : 0;
+}
+
+TEST(link_process, hello_and_answer_without_room_are_sent_later) {
+  child user([](int) { return pair_in_crowd(); });
+  EXPECT_EQ(user.wait(), 0);
 }
 
 TEST(link_process, last_records_of_an_exiting_process_are_received) {

@@ -118,18 +118,29 @@ TEST(link, connect_to_empty_or_own_slot_fails_immediately) {
   EXPECT_EQ(a->find(slot_count), nullptr);
 }
 
-TEST(link, connect_to_silent_peer_times_out) {
+TEST(link, silent_peer_is_overdue_and_is_paired_when_it_answers) {
   const auto silent = open_link();  // is not served
   const auto a = open_link();
   const auto start = clock::now();
   const auto waiting = a->connect(silent->slot());
   const auto first = a->service(start);
   EXPECT_EQ(waiting->state(), peer_state::connecting);
+  EXPECT_FALSE(waiting->is_overdue());
   ASSERT_TRUE(first.next);
   EXPECT_LE(*first.next, start + a->options().pairing_timeout);
-  a->service(start + a->options().pairing_timeout + 1ms);
-  EXPECT_EQ(waiting->state(), peer_state::dead);
-  EXPECT_EQ(waiting->end(), peer_end::timed_out);
+  EXPECT_EQ(a->service(start + a->options().pairing_timeout + 1ms).events, 1U);
+  EXPECT_EQ(waiting->state(), peer_state::connecting);
+  EXPECT_TRUE(waiting->is_overdue());
+  // The connection waits in the backlog. Whoever takes it is paired, so both must be.
+  std::shared_ptr<peer> seen;
+  EXPECT_TRUE(drive({silent.get(), a.get()}, [&] {
+    seen = silent->find(a->slot());
+    return seen && waiting->state() == peer_state::paired;
+  }));
+  EXPECT_EQ(seen->state(), peer_state::paired) << describe(seen->end());
+  EXPECT_EQ(silent->counters().peers_lost, 0U);
+  ASSERT_TRUE(send_record(*seen, 1, 8, 1));
+  EXPECT_TRUE(drive({a.get()}, [&] { return a->receive(take_all, 1) == 1; }));
 }
 
 TEST(link_death, rule_violation_stops_the_program) {

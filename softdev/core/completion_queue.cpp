@@ -44,8 +44,14 @@ bool completion_queue::resize(std::uint32_t capacity) {
   for (std::uint32_t i = 0; i < held; ++i) slots[i] = at(i);
   slots_.swap(slots);
   capacity_ = capacity;
+  if (room_ != 0) room_ = capacity;
   head_ = 0;
   return true;
+}
+
+void completion_queue::overrun_next() noexcept {
+  const std::lock_guard lock(lock_);
+  room_ = 0;
 }
 
 void completion_queue::arm(notify kind) noexcept {
@@ -60,7 +66,8 @@ bool completion_queue::push(const completion& what, origin from, bool solicited)
   {
     const std::lock_guard lock(lock_);
     const std::uint32_t held = count_.load(std::memory_order_relaxed);
-    if (held == capacity_) {
+    if (held >= room_) {
+      room_ = capacity_;
       first_loss = !overrun_.exchange(true, std::memory_order_acq_rel);
       kept = false;
     } else {

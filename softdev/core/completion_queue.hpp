@@ -76,6 +76,9 @@ class completion_queue {
   [[nodiscard]] bool resize(std::uint32_t capacity);
   [[nodiscard]] void* owner() const noexcept { return owner_; }
 
+  /// Loses the next completion, as if the queue was full. For tests.
+  void overrun_next() noexcept;
+
   /// Where a completion came from: polling it stores `index` in `*released`.
   struct origin {
     std::atomic<std::uint64_t>* released = nullptr;
@@ -95,12 +98,13 @@ class completion_queue {
   };
 
   [[nodiscard]] slot& at(std::uint32_t place) noexcept {
-    const std::uint32_t room = capacity_ - head_;
-    return slots_[place < room ? head_ + place : place - room];
+    const std::uint32_t behind = capacity_ - head_;
+    return slots_[place < behind ? head_ + place : place - behind];
   }
 
   std::unique_ptr<slot[]> slots_;
   std::uint32_t capacity_;
+  std::uint32_t room_ = capacity_;  ///< 0 if the next completion is lost
   void* owner_;
   std::uint64_t (*clock_)();
   completion_sink sink_;

@@ -101,10 +101,13 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
                              "the process has " + std::to_string(usable) +
                                  " queue pairs, the limit of the device (max_qp)");
   const std::uint32_t index = free_index();
+  queue_pair_options numbered = options;
+  numbered.index = ++created_;
   auto* created =
-      new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, options);
+      new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, numbered);
   if (created == nullptr)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
+  for (const fault_rule& each : faults_) created->sender().add_fault(each);
   timers_.reserve(live_ + 1);
   ++live_;
   queue_pairs_[index].store(created);
@@ -128,6 +131,30 @@ void engine::destroy(queue_pair* which) {
   const std::lock_guard lock(creation_);
   --live_;
   quarantine_.push_back(index);
+}
+
+template <class Action>
+void engine::for_each_send_side(Action action) {
+  const access_epoch::guard inside(epoch_);
+  for (std::uint32_t i = 0; i < limits::queue_pair_indices; ++i) {
+    queue_pair* which = queue_pairs_[i].load();
+    if (which == nullptr) continue;
+    const std::lock_guard send(which->send_lock());
+    action(which->sender());
+  }
+}
+
+void engine::add_fault(fault_rule rule) {
+  const std::lock_guard lock(creation_);
+  rule.number = ++faults_added_;
+  faults_.push_back(rule);
+  for_each_send_side([&](requester& each) { each.add_fault(rule); });
+}
+
+void engine::remove_faults() {
+  const std::lock_guard lock(creation_);
+  faults_.clear();
+  for_each_send_side([](requester& each) { each.remove_faults(); });
 }
 
 queue_pair* engine::find(std::uint32_t qp_num) const noexcept {

@@ -10,11 +10,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "softdev/core/access_epoch.hpp"
 #include "softdev/core/active_set.hpp"
 #include "softdev/core/deadline_queue.hpp"
 #include "softdev/core/failure.hpp"
+#include "softdev/core/fault_rule.hpp"
 #include "softdev/core/memory_region.hpp"
 #include "softdev/core/multicast_groups.hpp"
 #include "softdev/core/port_state.hpp"
@@ -89,6 +91,12 @@ class engine {
   std::size_t explain(std::uint32_t qp_num, std::uint64_t wr_id, std::uint32_t vendor_error,
                       char* text, std::size_t capacity) noexcept;
 
+  /// Adds a fault to the queue pairs that it selects, also to those that are created later. Sets
+  /// its number. No batch may be open on this thread.
+  void add_fault(fault_rule rule);
+  /// Removes all faults. Delayed completions still come at their time.
+  void remove_faults();
+
   /// The port that all queue pairs use.
   [[nodiscard]] port_state& port() noexcept { return port_; }
   void set_remote_path(remote_path* path) noexcept { remote_.store(path); }
@@ -121,6 +129,8 @@ class engine {
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
   [[nodiscard]] std::uint32_t free_index();
+  template <class Action>
+  void for_each_send_side(Action action);
 
   const engine_options options_;
   access_epoch epoch_;
@@ -137,6 +147,9 @@ class engine {
   std::uint32_t live_ = 0;
   std::deque<std::uint32_t> quarantine_;
   std::unique_ptr<std::uint64_t[]> reserved_;  ///< indices in use or in quarantine
+  std::uint32_t created_ = 0;
+  std::uint32_t faults_added_ = 0;
+  std::vector<fault_rule> faults_;
 };
 
 }  // namespace verbena::softdev

@@ -62,6 +62,7 @@ enum class reason : std::uint32_t {
   flushed_after_error = 0x501,
   flushed_by_modify = 0x502,
   completion_queue_overrun = 0x503,  ///< limit = capacity
+  injected_fault = 0x601,            ///< detail = number of the rule
 };
 
 /// A reason with its numbers. Trivially copyable: it travels in acknowledgements.

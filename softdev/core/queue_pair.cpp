@@ -168,6 +168,7 @@ bool queue_pair::run() noexcept {
   if (send_lock_.try_lock()) {
     const std::unique_lock lock(send_lock_, std::adopt_lock);
     if (retry_requested_.exchange(false)) requester_.retry_now();
+    requester_.release_held();
     requester_.run();
     complete = true;
   }

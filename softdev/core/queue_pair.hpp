@@ -41,7 +41,8 @@ struct queue_pair_options {
   bool signal_all = false;
   /// Of SRD: how many address handles the protection domain has; outlives the queue pair.
   const std::atomic<std::uint32_t>* addresses = nullptr;
-  void* owner = nullptr;  ///< for the event sink's use
+  void* owner = nullptr;    ///< for the event sink's use
+  std::uint32_t index = 0;  ///< the n-th queue pair of the engine, from 1; set by the engine
 };
 
 /// A queue pair. Created and destroyed by the engine.

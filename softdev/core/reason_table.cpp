@@ -133,6 +133,9 @@ constexpr row rows[] = {
      "None is needed if the program did so to end the connection."},
     {reason::completion_queue_overrun, "completion_queue_overrun", "IBV_EVENT_CQ_ERR",
      "A completion queue overran.", "Create it with room for all requests of its queue pairs."},
+    {reason::injected_fault, "injected_fault", "any",
+     "A fault that the program or VERBENA_SOFTDEV_EVENTS injected ended the request.",
+     "None is needed in a test of error handling; clear-faults removes all faults."},
 };
 
 }  // namespace

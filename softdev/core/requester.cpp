@@ -67,26 +67,35 @@ void requester::begin(std::uint32_t send_psn) noexcept { next_psn_ = send_psn; }
 
 void requester::clear() noexcept {
   retired_ = submitted_ = queue_.posted();
+  if (faults_) faults_->release_all();
   queue_.clear();
   reads_in_flight_ = 0;
   ++attempt_;
   receiver_retries_ = answer_retries_ = 0;
   waiting_ = wait::none;
-  stopped_ = drain_event_ = false;
+  drain_event_ = false;
+  reopen();
   deadline_ = patience_ = never;
 }
 
 void requester::recover() noexcept {
-  stopped_ = false;
+  reopen();
   patience_ = never;
 }
 
 void requester::run() noexcept {
   retire();
   if (!ready()) return;
-  while (submitted_ < queue_.posted() && !stopped_ && self_.state() == queue_pair_state::rts) {
+  while (submitted_ < queue_.posted() && gate_ != gate::closed &&
+         self_.state() == queue_pair_state::rts) {
     send_entry& entry = queue_.at(submitted_);
-    if (!may_start(entry) || !start(entry)) break;
+    if (!may_start(entry)) break;
+    if (gate_ == gate::inspected) {
+      const admission admitted = inspect(entry);
+      if (admitted == admission::stop) break;
+      if (admitted == admission::done) continue;
+    }
+    if (!start(entry)) break;
     retire();
   }
   retire();
@@ -227,7 +236,7 @@ response requester::send(const message& request, std::span<const segment> local)
 bool requester::settle(send_entry& entry, const response& what) noexcept {
   switch (what.outcome) {
     case verdict::done:
-      entry.stage = send_entry::progress::done;
+      entry.stage = entry.settled;
       receiver_retries_ = answer_retries_ = 0;
       break;
     case verdict::pending:
@@ -266,17 +275,18 @@ void requester::end(send_entry& entry, completion_status status, const failure& 
   entry.stage = send_entry::progress::done;
   entry.status = status;
   failure_ = why;
-  stopped_ = true;
+  gate_ = gate::closed;
   if (submitted_ < queue_.posted() && &entry == &queue_.at(submitted_)) ++submitted_;
 }
 
 void requester::wait_for_receiver(send_entry& entry, const response& what) noexcept {
   const std::uint8_t allowed = self_.attributes().rnr_retry;
   if (allowed != 7 && receiver_retries_ >= allowed) {
-    end(entry, completion_status::rnr_retry_exceeded,
-        {.why = reason::receiver_not_ready,
-         .detail = receiver_retries_,
-         .extra = std::uint32_t{what.rnr_timer}});
+    const failure refused{.why = reason::receiver_not_ready,
+                          .detail = receiver_retries_,
+                          .extra = std::uint32_t{what.rnr_timer}};
+    const bool injected = what.why.why == reason::injected_fault;
+    end(entry, completion_status::rnr_retry_exceeded, injected ? what.why : refused);
     return;
   }
   if (allowed != 7) ++receiver_retries_;
@@ -318,7 +328,7 @@ void requester::finish_in_flight(send_entry& entry) noexcept {
   const bool counted =
       entry.stage == send_entry::progress::in_flight && is_read_or_atomic(entry.request.opcode);
   if (counted) --reads_in_flight_;
-  entry.stage = send_entry::progress::done;
+  entry.stage = entry.settled;
 }
 
 /// An answer answers the sends and writes before it, too. False when a read or atomic before it has
@@ -393,6 +403,7 @@ bool requester::place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t of
 }
 
 void requester::peer_lost(const failure& why) noexcept {
+  release_all_held();
   if (idle()) return;
   // Also when a later request failed already: that one waits for this to be answered.
   send_entry& oldest = queue_.at(retired_);
@@ -418,7 +429,7 @@ void requester::rewind_to(std::uint64_t index) noexcept {
     entry.status = completion_status::success;
   }
   submitted_ = index;
-  stopped_ = false;
+  reopen();
 }
 
 void requester::retire() noexcept {
@@ -467,6 +478,7 @@ void requester::flush() noexcept {
   waiting_ = wait::none;
   deadline_ = never;
   drain_event_ = false;
+  if (faults_) faults_->release_all();
 }
 
 void requester::notify_when_drained() noexcept {

@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <span>
 
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/delivery.hpp"
 #include "softdev/core/failure.hpp"
+#include "softdev/core/fault_rule.hpp"
 #include "softdev/core/message.hpp"
 #include "softdev/core/work_queue.hpp"
 
@@ -71,14 +73,28 @@ class requester {
   void recover() noexcept;                      ///< SQE -> RTS
   void notify_when_drained() noexcept;
 
+  // Injected faults; requester_faults.cpp. Adding a rule allocates.
+  void add_fault(const fault_rule& rule);
+  void remove_faults() noexcept;
+  /// Releases requests whose completion was delayed and is due. The caller calls `run` afterwards.
+  void release_held() noexcept;
+
  private:
   enum class wait : std::uint8_t { none, receiver, answer, deliveries };
+  /// Whether requests start. Closed: a request of the window failed; nothing more starts.
+  enum class gate : std::uint8_t { open, inspected, closed };
+  enum class admission : std::uint8_t { start, stop, done };
 
   [[nodiscard]] static message message_of(const send_request& request, std::uint32_t psn,
                                           std::uint64_t length) noexcept;
   [[nodiscard]] bool ready() noexcept;
   [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
   bool start(send_entry& entry) noexcept;
+  [[nodiscard]] admission inspect(send_entry& entry) noexcept;
+  [[nodiscard]] admission inspect_delivery(send_entry& entry, const fault_rule& rule) noexcept;
+  void release_first_held() noexcept;
+  void release_all_held() noexcept;
+  void reopen() noexcept { gate_ = faults_ ? gate::inspected : gate::open; }
   [[nodiscard]] failure name_local(std::uint64_t index, const failure& why) noexcept;
   [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
                                    failure& why) noexcept;
@@ -100,6 +116,7 @@ class requester {
   [[nodiscard]] response send_delivery(message& what, std::span<const segment> local) noexcept;
   [[nodiscard]] bool settle_delivery(std::uint64_t index, const response& what) noexcept;
   void wait_for_delivery(std::uint64_t index, time_ns when) noexcept;
+  void postpone_delivery(std::uint64_t index, time_ns when) noexcept;
   void try_again_or_end(std::uint64_t index, const failure& why) noexcept;
   void retry_deliveries() noexcept;
   void end_delivery(std::uint64_t index, completion_status status, const failure& why) noexcept;
@@ -132,12 +149,13 @@ class requester {
   std::uint8_t receiver_retries_ = 0;
   std::uint8_t answer_retries_ = 0;
   wait waiting_ = wait::none;
-  bool stopped_ = false;  ///< a request of the window failed; nothing more starts
+  gate gate_ = gate::open;
   bool drain_event_ = false;
   time_ns deadline_ = never;
   time_ns patience_ = never;  ///< when a message that its path does not take is dropped
   failure failure_;           ///< of the request that failed, or why there is no answer
   std::uint64_t ignored_answers_ = 0;
+  std::unique_ptr<request_faults> faults_;  ///< nullptr without injected faults
 };
 
 }  // namespace verbena::softdev

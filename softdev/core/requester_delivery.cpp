@@ -173,6 +173,12 @@ void requester::wait_for_delivery(std::uint64_t index, time_ns when) noexcept {
   self_.home().schedule(self_, deadline_);
 }
 
+/// Delivers a request that did not start at `when`.
+void requester::postpone_delivery(std::uint64_t index, time_ns when) noexcept {
+  delivery_of(index).give_up_at = when + longest_silence;
+  wait_for_delivery(index, when);
+}
+
 void requester::retry_deliveries() noexcept {
   const time_ns now = self_.home().now();
   if (now < deadline_) return self_.home().schedule(self_, deadline_);

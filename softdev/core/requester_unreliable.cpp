@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Requests of unreliable transports: nobody answers, so a request is done when its path has taken
-// it, whatever becomes of the message. The window stays empty.
+// it, whatever becomes of the message. The window stays empty, but for injected
+// delays.
 #include <array>
 #include <utility>
 
@@ -132,7 +133,7 @@ bool requester::settle_unreliable(send_entry& entry, const response& what) noexc
   }
   patience_ = never;
   if (why.why != reason::none) self_.drops().note(why);
-  entry.stage = send_entry::progress::done;
+  entry.stage = entry.settled;
   next_psn_ = (next_psn_ + 1) & psn_mask;
   ++submitted_;
   return true;

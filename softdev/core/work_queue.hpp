@@ -28,12 +28,14 @@ struct send_request {
 
 /// A posted send request and how far it got.
 struct send_entry {
-  enum class progress : std::uint8_t { queued, in_flight, done };
+  /// `held` is done, but for an injected delay of its completion.
+  enum class progress : std::uint8_t { queued, in_flight, held, done };
 
   send_request request;
   std::uint32_t sge_count = 0;
   std::uint32_t inline_bytes = 0;  ///< of data in the entry; only with send_flag::inline_data
   progress stage = progress::queued;
+  progress settled = progress::done;  ///< the stage after success: `held` or `done`
   completion_status status = completion_status::success;
   std::uint32_t psn = 0;
   std::uint32_t byte_count = 0;

@@ -178,6 +178,20 @@ void link::break_off(peer& from, std::atomic<std::uint64_t>& counter) {
   request_service();
 }
 
+std::size_t link::lose_peers(std::optional<pid_t> pid) {
+  std::size_t lost = 0;
+  for (const auto& each : all_peers()) {
+    if (each->state() != peer_state::paired || (pid && each->pid() != *pid)) continue;
+    each->die(peer_end::exited);
+    ++lost;
+  }
+  if (lost > 0) {
+    some_died_.store(true, std::memory_order_release);
+    request_service();
+  }
+  return lost;
+}
+
 bool link::published_by(peer& from) {
   if (from.state() != peer_state::paired) return false;
   if (from.full_at_.load(std::memory_order_acquire) != peer::no_position) {

@@ -168,6 +168,12 @@ class link {
   [[nodiscard]] result<wake_channels::created> create_wake_channel() { return channels_.create(); }
   bool destroy_wake_channel(wake_channel_id id) { return channels_.destroy(id); }
 
+  // ---- Injected faults ----
+
+  /// Ends the pairing with each paired process, or with the one of this pid, as if it had exited.
+  /// The peer sees the same of this process. Both may pair again. Returns the number of pairings.
+  std::size_t lose_peers(std::optional<pid_t> pid);
+
   // ---- Fence ----
 
   /// Call after words were invalidated (withdraw_region, publish_queue_pair …): waits until no peer

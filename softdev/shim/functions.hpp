@@ -22,7 +22,8 @@ int verbena_soft_free(void* memory);
 std::size_t verbena_soft_explain(std::uint32_t qp_num, std::uint64_t wr_id,
                                  std::uint32_t vendor_err, char* text, std::size_t capacity);
 
-int verbena_soft_inject_event(struct ibv_context* context, const char* command);
+int verbena_soft_inject_event(struct ibv_context* context, const char* commands);
+std::size_t verbena_soft_check_commands(const char* commands, char* text, std::size_t capacity);
 
 const struct verbena_soft_functions* verbena_soft_entry(std::uint32_t abi);
 }

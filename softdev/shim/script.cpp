@@ -1,95 +1,142 @@
 // SPDX-License-Identifier: MIT
-// VERBENA_SOFTDEV_EVENTS: what happens to the device of a program that cannot be told to call
-// verbena_soft_inject_event. The thread lives until the last command.
+#include "softdev/shim/script.hpp"
+
 #include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
-#include <chrono>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
+#include <utility>
 
-#include "softdev/shim/inject_event.hpp"
 #include "src/base/quiet_thread.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-struct step {
-  std::chrono::milliseconds after;
-  std::string command;
-};
-struct script {
-  host* home;
-  std::vector<step> steps;
-};
+constexpr const char* variable = "VERBENA_SOFTDEV_EVENTS";
 
-void complain(const std::string& of) {
-  log(log_level::warning, "VERBENA_SOFTDEV_EVENTS: expected MILLISECONDS COMMAND; …; ignored: '" +
-                              of.substr(0, 40) + "' is ignored");
+// Where a byte of a text is, for people.
+std::string place_of(std::string_view text, std::size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const auto line = std::ranges::count(before, '\n') + 1;
+  const std::size_t last = before.rfind('\n');
+  const std::size_t column = last == std::string_view::npos ? at + 1 : at - last;
+  return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-std::string_view without_spaces(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
+error not_read(const std::string& source, std::string_view text, const invalid_word& what) {
+  const std::string fault = what.word.empty() ? "the command is incomplete; add "
+                                              : "'" + what.word + "' is not valid here; use ";
+  return error::invalid_argument(source, {},
+                                 place_of(text, what.at) + ": " + fault + what.expected);
 }
 
-// `500 port 1 down`; empty steps are none.
-void read_step(std::string_view text, std::vector<step>& out) {
-  constexpr unsigned a_day = 86'400'000;
-  text = without_spaces(text);
-  if (text.empty()) return;
-  unsigned delay = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), delay);
-  const std::string_view command =
-      without_spaces(text.substr(static_cast<std::size_t>(end - text.data())));
-  if (failed != std::errc{} || delay > a_day || command.empty()) return complain(std::string(text));
-  out.push_back({std::chrono::milliseconds(delay), std::string(command)});
-}
-
-std::vector<step> read_steps(std::string_view text) {
-  std::vector<step> out;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(';'), text.size());
-    read_step(text.substr(0, end), out);
-    text.remove_prefix(std::min(end + 1, text.size()));
+command read_command(word_reader& words) {
+  std::string names;
+  for (const command_family& family : {device_commands(), fault_commands()}) {
+    if (command found = family.read(words)) {
+      if (!words.at_end()) words.refuse("the end of the command");
+      return found;
+    }
+    if (words.problem()) return {};
+    names.append(names.empty() ? "" : ", ").append(family.names());
   }
-  return out;
+  words.refuse("one of " + names);
+  return {};
 }
+
+result<std::string> read_file(const std::string& source, const std::string& name) {
+  const auto close = [](std::FILE* file) { std::fclose(file); };
+  const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(name.c_str(), "re"), close);
+  std::string text;
+  char piece[4096];
+  while (file) {
+    const std::size_t count = std::fread(piece, 1, sizeof piece, file.get());
+    if (count == 0 && std::ferror(file.get()) == 0) return text;
+    if (count == 0) break;
+    text.append(piece, count);
+  }
+  return error::from_errno(errno, source, name,
+                           "the file of the script cannot be read; check its name after '@'");
+}
+
+result<script> read_steps(const std::string& source, std::string_view text) {
+  script steps;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(";\n#", begin), text.size());
+    word_reader words(text, begin, end);
+    if (!words.at_end()) {
+      script_step step;
+      if (words.at_number()) step.after = words.duration();
+      step.act = read_command(words);
+      if (words.problem()) return not_read(source, text, *words.problem());
+      step.text = text.substr(begin, end - begin);
+      steps.push_back(std::move(step));
+    }
+    const bool comment = end < text.size() && text[end] == '#';
+    begin = (comment ? std::min(text.find('\n', end), text.size()) : end) + 1;
+  }
+  return steps;
+}
+
+struct playing {
+  host* home;
+  script steps;
+};
 
 void* play(void* of) {
-  const std::unique_ptr<script> what(static_cast<script*>(of));
-  for (const step& each : what->steps) {
-    // lint: allow(sleep): the time is what the command is given with
+  const std::unique_ptr<playing> what(static_cast<playing*>(of));
+  for (const script_step& each : what->steps) {
+    // lint: allow(sleep): the script consists of commands and times
     std::this_thread::sleep_for(each.after);
-    if (inject_event(*what->home, each.command) != 0) complain(each.command);
+    if (const int failed = each.act(*what->home))
+      log(log_level::warning, "soft0: the injected command '" + each.text +
+                                  "' failed: " + std::generic_category().message(failed));
   }
   return nullptr;
 }
 
 }  // namespace
 
-void start_script(host& home) {
-  static std::atomic<bool> started{false};
-  const char* const text = std::getenv("VERBENA_SOFTDEV_EVENTS");
-  if (text == nullptr || started.exchange(true)) return;
-  auto what = std::make_unique<script>(script{&home, read_steps(text)});
-  if (what->steps.empty()) return;
-  pthread_t thread;
-  script* const mine = what.release();  // the thread's, if there is one
-  if (verbena::detail::start_quiet_thread(thread, &play, mine, "verbena-script") == 0) {
-    pthread_detach(thread);
-  } else {
-    what.reset(mine);
-    log(log_level::warning, "VERBENA_SOFTDEV_EVENTS is ignored: its thread cannot be created");
+result<script> read_script(const std::string& source, std::string_view text) {
+  if (!text.starts_with('@')) return read_steps(source, text);
+  const std::string name(text.substr(1));
+  VERBENA_TRY(const std::string content, read_file(source, name));
+  return read_steps(source + " (file " + name + ")", content);
+}
+
+int run_script(host& home, script steps) {
+  const auto later = std::ranges::find_if(
+      steps, [](const script_step& each) { return each.after > std::chrono::microseconds(0); });
+  for (auto step = steps.begin(); step != later; ++step) {
+    if (const int failed = step->act(home)) return failed;
   }
+  if (later == steps.end()) return 0;
+  auto what = std::make_unique<playing>(playing{&home, {later, steps.end()}});
+  pthread_t thread;
+  if (const int failed =
+          verbena::detail::start_quiet_thread(thread, &play, what.get(), "verbena-script"))
+    return failed;
+  static_cast<void>(what.release());  // the thread's
+  pthread_detach(thread);
+  return 0;
+}
+
+result<void> run_script_of_environment(host& home) {
+  static std::atomic<host*> started{nullptr};
+  const char* const text = std::getenv(variable);
+  if (text == nullptr || started.load() == &home) return {};
+  VERBENA_TRY(script steps, read_script(variable, text));
+  if (started.exchange(&home) == &home) return {};
+  if (const int failed = run_script(home, std::move(steps)))
+    return error::from_errno(failed, variable, "soft0",
+                             "a command of the script failed; the commands after it are ignored");
+  return {};
 }
 
 }  // namespace verbena::softdev

@@ -13,10 +13,10 @@
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/guard.hpp"
-#include "softdev/shim/inject_event.hpp"
 #include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 #include "softdev/shim/operations.hpp"
+#include "softdev/shim/script.hpp"
 #include "softdev/shim/trap.hpp"
 #include "verbena/base/log.hpp"
 
@@ -98,6 +98,12 @@ void end_work(context_object& object) {
     mr->region.key = 0;
   }
   object.working.regions.clear();
+}
+
+std::nullptr_t not_opened(const error& reason) {
+  log(log_level::warning, "soft0 cannot be opened: " + reason.message());
+  errno = reason.code() != 0 ? reason.code() : ENODEV;
+  return nullptr;
 }
 
 }  // namespace
@@ -198,12 +204,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   }
   auto host = host::instance();
   auto event_fd = make_event_fd();
-  if (!host || !event_fd) {
-    const auto& reason = !host ? host.error() : event_fd.error();
-    verbena::log(verbena::log_level::warning, "soft0 cannot be opened: " + reason.message());
-    errno = reason.code() != 0 ? reason.code() : ENODEV;
-    return nullptr;
-  }
+  if (!host || !event_fd) return not_opened(!host ? host.error() : event_fd.error());
   auto* const object = new (std::nothrow) context_object{};
   if (object == nullptr) {
     errno = ENOMEM;
@@ -220,7 +221,10 @@ ibv_context* ibv_open_device(ibv_device* device) {
     set_kind(the_device(), looks);
   fill(*object);
   (*host)->listeners().add({.context = object, .tell = &tell_context});
-  start_script(**host);
+  if (const auto run = run_script_of_environment(**host); !run) {
+    ibv_close_device(&object->context);
+    return not_opened(run.error());
+  }
   return &object->context;
 }
 

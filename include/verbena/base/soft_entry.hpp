@@ -50,21 +50,22 @@ typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::
                                                      std::uint32_t vendor_err, char* text,
                                                      std::size_t capacity);
 struct ibv_context;
-/// Type of `verbena_soft_inject_event`. Changes the device in this process and raises the
-/// asynchronous event of the change on all open contexts. For tests and demonstrations.
-/// `command` is one of:
-/// - `port 1 down`, `port 1 up`
-/// - `gid-change`: reads the addresses of the network interfaces again
-/// - `gid-move`: moves the GIDs to other indexes
-/// - `lid-change N`
-/// - `pkey-change`: restores the initial P_Key table; `pkey-change INDEX P_KEY`: sets one entry
-/// - `sm-change`, `client-reregister`, `speed-change`
-/// - `device-fatal`: the open contexts no longer work
-/// - `clock N`: sets the clock of the device to N, without an event
+/// Type of `verbena_soft_inject_event`. Injects events and faults into the device of this process.
+/// Events are raised on all open contexts. For tests and demonstrations. `commands` are one or more
+/// commands with semicolons or line ends between them, or `@FILE`; docs/guide/faults.md has the
+/// grammar. Commands from the first duration on are executed later, on a thread of the device.
 ///
-/// Returns 0, EINVAL for any other text, or ENODEV in a forked child. Thread-safe; a thread with an
-/// open batch must not call it.
-typedef int (*verbena_soft_inject_event_function)(struct ibv_context* context, const char* command);
+/// Returns 0; EINVAL for an invalid text, of which nothing is executed, or a value that the device
+/// does not have; ENOENT if the object of a command or the file does not exist; ENODEV in a forked
+/// child. Logs why a text is invalid. Thread-safe; a thread with an open batch must not call it.
+typedef int (*verbena_soft_inject_event_function)(struct ibv_context* context,
+                                                  const char* commands);
+/// Type of `verbena_soft_check_commands`. Describes why a text for `verbena_soft_inject_event` is
+/// invalid: line, column and what is permitted there. Writes at most `capacity` bytes with a
+/// terminating zero to `text`. Returns the length of the whole description like snprintf(3), or 0
+/// if the text is valid. Thread-safe.
+typedef std::size_t (*verbena_soft_check_commands_function)(const char* commands, char* text,
+                                                            std::size_t capacity);
 }
 
 namespace verbena {

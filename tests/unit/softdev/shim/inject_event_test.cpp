@@ -85,9 +85,11 @@ TEST_F(injected_events, invalid_command_changes_nothing) {
                                   "port 0 down",
                                   "port 2 down",
                                   "port 1 sideways",
-                                  "port 1  down",
-                                  " port 1 down",
-                                  "port 1 down ",
+                                  "port 1 down; port 1 sideways",
+                                  "port 1 down 5",
+                                  "5",
+                                  ";",
+                                  "# port 1 down",
                                   "port 1 down now",
                                   "PORT 1 DOWN",
                                   "lid-change",
@@ -356,8 +358,7 @@ TEST_F(injected_events, injection_in_a_forked_child_has_no_effect) {
 
 TEST(injection_script, script_from_the_environment_is_executed) {
   const auto play = [] {
-    setenv("VERBENA_SOFTDEV_EVENTS",
-           "1 port 1 down;nonsense; 1 port 1 sideways;0 gid-move ;; 1 port 1 up", 1);
+    setenv("VERBENA_SOFTDEV_EVENTS", "1 port 1  down;0 gid-move ;; 1ms port 1 up # the end", 1);
     const opened_device device;
     for (const ibv_event_type kind :
          {IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE})

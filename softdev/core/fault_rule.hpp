@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Injected faults of requests: which send requests of a queue pair they select, and their effect.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// The effect of a fault on a send request.
+enum class fault_effect : std::uint8_t {
+  none,
+  error,               ///< the request is not sent and completes with `status`
+  receiver_not_ready,  ///< the first `repetitions` attempts are answered with RNR
+  delay,               ///< the request completes `delay` after it started, or later
+};
+
+/// Selects requests and defines the effect. Requests are counted per queue pair, and per rule, when
+/// they start. At most one of `at`, `every` and `probability` is set; without them, the rule
+/// selects each request. Threads: immutable value.
+struct fault_rule {
+  fault_effect effect = fault_effect::none;
+  completion_status status = completion_status::success;
+  std::uint32_t repetitions = 1;
+  std::uint8_t rnr_timer = 0;  ///< the code of the waiting time
+  time_ns delay = 0;
+
+  std::uint32_t qp_num = 0;     ///< 0: any
+  std::uint32_t qp_index = 0;   ///< the n-th queue pair that the engine created, from 1; 0: any
+  std::uint8_t opcodes = 0x7f;  ///< a bit for each value of `opcode`
+  std::uint64_t at = 0;         ///< the n-th request, from 1
+  std::uint64_t every = 0;      ///< the n-th, the 2n-th, …
+  double probability = 0;       ///< above 0, at most 1
+  std::uint64_t count = 0;      ///< faults of each queue pair; 0: unlimited
+
+  std::uint64_t seed = 0;    ///< of `probability`
+  std::uint32_t number = 0;  ///< of the rule; in explanations
+};
+
+/// A queue pair, as rules select it.
+struct fault_target {
+  std::uint32_t qp_num = 0;
+  std::uint32_t qp_index = 0;
+};
+
+/// The faults of one queue pair. The random choice depends on the seed, the number of the rule, the
+/// index of the queue pair and the number of the request only. Threads: one thread at a time.
+class request_faults {
+ public:
+  explicit request_faults(std::uint32_t send_queue_capacity) : held_(send_queue_capacity) {}
+
+  /// Adds a rule, if it can select requests of `target`. Allocates.
+  void add(const fault_rule& rule, const fault_target& target);
+  void remove_rules() noexcept { rules_.clear(); }
+
+  /// Counts the request at `index` when it starts for the first time and returns the rule that
+  /// applies, or nullptr. A request with repetitions gets its rule again for each.
+  [[nodiscard]] const fault_rule* inspect(std::uint64_t index, opcode op) noexcept;
+
+  /// A request that completes at `due` or later.
+  struct held_request {
+    std::uint64_t index = 0;
+    time_ns due = 0;
+  };
+  /// Holds a request until `due`, or until those before it are released. At most the capacity of
+  /// the send queue.
+  void hold(std::uint64_t index, time_ns due) noexcept;
+  [[nodiscard]] bool holds_any() const noexcept { return first_ != end_; }
+  /// Precondition: holds_any().
+  [[nodiscard]] const held_request& first_held() const noexcept {
+    return held_[first_ % held_.size()];
+  }
+  void release_first() noexcept { ++first_; }
+  void release_all() noexcept { first_ = end_; }
+
+ private:
+  struct counted_rule {
+    fault_rule rule;
+    std::uint64_t random = 0;
+    std::uint64_t seen = 0;
+    std::uint64_t applied = 0;
+    [[nodiscard]] bool selects_next() noexcept;
+  };
+
+  std::vector<counted_rule> rules_;
+  std::uint64_t inspected_ = 0;  ///< requests below this index were counted
+  fault_rule repeated_;          ///< of the request before `inspected_`
+  std::uint32_t repetitions_ = 0;
+  std::vector<held_request> held_;  ///< a ring
+  std::uint64_t first_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace verbena::softdev

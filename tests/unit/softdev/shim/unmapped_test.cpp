@@ -22,8 +22,7 @@ constexpr std::size_t pages_bytes = 64 * page_bytes;
 class pages {
  public:
   explicit pages(ibv_pd* pd)
-      : data_(map_apart()),
-        mr_(SOFT(ibv_reg_mr)(pd, data_, pages_bytes, buffer::all_access)) {
+      : data_(map_apart()), mr_(SOFT(ibv_reg_mr)(pd, data_, pages_bytes, buffer::all_access)) {
     EXPECT_NE(mr_, nullptr);
   }
   pages(const pages&) = delete;

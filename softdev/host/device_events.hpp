@@ -36,6 +36,12 @@ class device_listeners {
   void remove(const void* context) noexcept;
   /// Tells all of them, on this thread.
   void raise(device_event what);
+  /// Calls `action` with the context of each, which stays until it returns.
+  template <class Action>
+  void for_each(Action action) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& each : all_) action(each.context);
+  }
 
  private:
   std::mutex mutex_;

@@ -180,6 +180,13 @@ void host::progress() noexcept {
   if (tended || path_.restless()) thread_.wake();
 }
 
+std::size_t host::lose_peers(std::optional<pid_t> pid) {
+  const std::size_t lost = link_->lose_peers(pid);
+  progress();
+  thread_.wake();
+  return lost;
+}
+
 void host::move_gids() {
   gids_.move();
   listeners_.raise(device_event::gid_change);

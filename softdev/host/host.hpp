@@ -4,10 +4,14 @@
 // destroyed: threads of the program may use it while the program exits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "softdev/core/engine.hpp"
 #include "softdev/fabric/host_path.hpp"
@@ -77,6 +81,13 @@ class host {
   /// Ends that. EINVAL when it is not attached.
   [[nodiscard]] int detach(const queue_pair& which, const gid_bytes& group);
 
+  /// Numbers memory regions and completion queues in the order of their creation, from 1.
+  [[nodiscard]] std::uint32_t next_region_index() noexcept { return ++regions_created_; }
+  [[nodiscard]] std::uint32_t next_queue_index() noexcept { return ++queues_created_; }
+
+  /// Loses the paired processes, or the one of this pid: see link::lose_peers.
+  std::size_t lose_peers(std::optional<pid_t> pid);
+
   /// Memory that peers can map, for verbena_soft_allocate.
   [[nodiscard]] arena_registry& shareable_memory() noexcept { return link_->arenas(); }
   [[nodiscard]] link& neighbours() noexcept { return *link_; }
@@ -134,6 +145,8 @@ class host {
   device_listeners listeners_;
   std::atomic<std::uint8_t> speed_{port_speed::edr};
   std::atomic<time_ns> tend_at_{never};
+  std::atomic<std::uint32_t> regions_created_{0};
+  std::atomic<std::uint32_t> queues_created_{0};
   std::mutex groups_;  ///< held by changes of multicast groups
   std::atomic<bool> uses_groups_{false};
   progress_thread thread_;

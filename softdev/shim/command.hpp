@@ -22,7 +22,9 @@ struct command_family {
 
 /// Events of the device and its port; device_commands.cpp.
 [[nodiscard]] command_family device_commands() noexcept;
-/// Faults of requests, regions, completion queues and peers; fault_commands.cpp.
+/// Faults of requests; fault_commands.cpp.
 [[nodiscard]] command_family fault_commands() noexcept;
+/// Faults of memory regions, completion queues and peers; object_commands.cpp.
+[[nodiscard]] command_family object_commands() noexcept;
 
 }  // namespace verbena::softdev

@@ -89,12 +89,12 @@ bool read_selector(word_reader& words, fault_rule& rule, const Table& permitted)
   return true;
 }
 
-template <class Table>
-void read_selection(word_reader& words, fault_rule& rule, const Table& permitted) {
+constexpr const char* selectors =
+    "qp=NUMBER, qp-index=N, opcode=NAME, count=N, and one of at=N, every=N, probability=P";
+
+void read_selection(word_reader& words, fault_rule& rule) {
   while (!words.at_end() && !words.problem()) {
-    if (!read_selector(words, rule, permitted))
-      words.refuse(
-          "qp=NUMBER, qp-index=N, opcode=NAME, count=N, and one of at=N, every=N, probability=P");
+    if (!read_selector(words, rule, opcodes)) words.refuse(selectors);
   }
 }
 
@@ -116,7 +116,7 @@ command adding(const fault_rule& rule) {
 command read_fail(word_reader& words) {
   fault_rule rule{.effect = fault_effect::error};
   rule.status = words.choose(statuses);
-  read_selection(words, rule, opcodes);
+  read_selection(words, rule);
   return adding(rule);
 }
 
@@ -126,23 +126,21 @@ command read_rnr(word_reader& words) {
                                        1U << static_cast<unsigned>(opcode::rdma_write_with_imm);
   fault_rule rule{.effect = fault_effect::receiver_not_ready, .rnr_timer = 1};
   rule.opcodes = of_receives;
-  while (!words.problem()) {
-    if (words.accept_key("times")) {
+  while (!words.at_end() && !words.problem()) {
+    if (words.accept_key("times"))
       rule.repetitions = static_cast<std::uint32_t>(words.number(1, 0xffff'ffff));
-    } else if (words.accept_key("timer")) {
+    else if (words.accept_key("timer"))
       rule.rnr_timer = static_cast<std::uint8_t>(words.number(0, 31));
-    } else {
-      break;
-    }
+    else if (!read_selector(words, rule, receiving_opcodes))
+      words.refuse("times=N, timer=CODE, " + std::string(selectors));
   }
-  read_selection(words, rule, receiving_opcodes);
   return adding(rule);
 }
 
 command read_delay(word_reader& words) {
   fault_rule rule{.effect = fault_effect::delay};
   rule.delay = static_cast<time_ns>(words.duration().count()) * 1'000;
-  read_selection(words, rule, opcodes);
+  read_selection(words, rule);
   return adding(rule);
 }
 

@@ -47,13 +47,15 @@ struct device_object : ibv_device {
   std::byte spare[256] = {};
 };
 
+struct cq_object;
 struct mr_object;
 struct qp_object;
 
 /// The objects of a context that reach memory or peers. Closing the context ends what they do.
-/// Threads: guarded by `lock`.
+/// Injected faults find the completion queues here. Threads: guarded by `lock`.
 struct working_objects {
   std::mutex lock;
+  std::unordered_set<cq_object*> completion_queues;
   std::unordered_set<qp_object*> queue_pairs;
   std::unordered_set<mr_object*> regions;
 };
@@ -84,6 +86,7 @@ struct ah_object : ibv_ah {
 struct mr_object : ibv_mr {
   /// rdma-core looks for two words here when it is given the region by mistake.
   std::array<std::uint32_t, 4> spare{};
+  std::uint32_t index = 0;   ///< host::next_region_index
   memory_region described;   ///< as it was registered last
   registered_region region;  ///< its key is 0 when closing the context has ended it
   void* mapped = nullptr;    ///< what the device itself has mapped for the region
@@ -99,7 +102,6 @@ struct channel_object : ibv_comp_channel {
   wake_channels::created wake;
 };
 
-struct cq_object;
 /// The functions that EFA adds to completion queues.
 struct efa_cq_functions : efadv_cq {
   cq_object* of = nullptr;
@@ -108,6 +110,7 @@ struct efa_cq_functions : efadv_cq {
 /// A completion queue, always of the extended kind.
 struct cq_object : ibv_cq_ex {
   context_object* context_of = nullptr;
+  std::uint32_t index = 0;  ///< host::next_queue_index
   std::unique_ptr<completion_queue> queue;
   event_node completion_event;
   event_node error_event;

@@ -38,7 +38,7 @@ error not_read(const std::string& source, std::string_view text, const invalid_w
 
 command read_command(word_reader& words) {
   std::string names;
-  for (const command_family& family : {device_commands(), fault_commands()}) {
+  for (const command_family& family : {device_commands(), fault_commands(), object_commands()}) {
     if (command found = family.read(words)) {
       if (!words.at_end()) words.refuse("the end of the command");
       return found;

@@ -106,6 +106,11 @@ ibv_cq_ex* create(const cq_creation& wanted) {
     pthread_mutex_unlock(&wanted.context->mutex);
   }
   context.users.add();
+  object->index = context.host->next_queue_index();
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.completion_queues.insert(object);
+  }
   static_cast<void>(counted.release());
   return made.release();
 }
@@ -228,6 +233,10 @@ int ibv_destroy_cq(ibv_cq* cq) {
   context_object& context = *object.context_of;
   if (!usable(context)) return ENODEV;
   if (object.children.any()) return EBUSY;
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.completion_queues.erase(&object);
+  }
   finish_events(object);
   if (object.counted_as_armed.exchange(false)) context.host->note_disarmed();
   if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {

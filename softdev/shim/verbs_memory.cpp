@@ -145,6 +145,7 @@ mr_object* make_region(ibv_pd* pd, const memory_region& described) {
     errno = region.error().code();
     return nullptr;
   }
+  object->index = context.host->next_region_index();
   object->described = described;
   object->context = pd->context;
   object->pd = pd;
@@ -224,6 +225,7 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t leng
   if (object.region.key == 0 || object.mapped != nullptr) return refuse(EINVAL);
   const change wanted{flags, pd, addr, length, static_cast<unsigned>(access)};
   if (const int refused = check_change(*mr, wanted)) return refuse(refused);
+  const std::lock_guard lock(context.working.lock);
   const memory_region next = changed(object.described, wanted);
   if (const int refused = check_range(next)) return refuse(refused);
   const auto region = context.host->reregister_region(object.region, next);

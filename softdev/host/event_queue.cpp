@@ -12,6 +12,9 @@
 namespace verbena::softdev {
 namespace {
 
+// The queue of which this thread is a collector.
+thread_local event_queue* collecting = nullptr;
+
 // True when every signal handler of the process asks for system calls to be restarted. Which signal
 // interrupted us cannot be known; programs hardly ever mix both kinds.
 bool handlers_restart() noexcept {
@@ -27,6 +30,18 @@ bool handlers_restart() noexcept {
   return true;
 }
 
+// Calls wait(may_block), which returns an errno, as often as a blocking read of `fd` would.
+template <class Wait>
+int wait_like_read(int fd, Wait wait) noexcept {
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0) return errno;
+  const bool may_block = (flags & O_NONBLOCK) == 0;
+  while (true) {
+    const int failed = wait(may_block);
+    if (failed != EINTR || !handlers_restart()) return failed;
+  }
+}
+
 }  // namespace
 
 // Precondition: the lock is held, and the node is not in the queue.
@@ -36,11 +51,27 @@ void event_queue::append(event_node& node) noexcept {
     last_->next = &node;
   } else {
     first_ = &node;
-    const std::uint64_t one = 1;
-    const ssize_t written = write(fd_.get(), &one, sizeof one);  // 0 + 1: cannot block or fail
-    static_cast<void>(written);
+    if (collecting != this) set_readable(true);
   }
   last_ = &node;
+}
+
+// Precondition: the lock is held.
+void event_queue::set_readable(bool wanted) noexcept {
+  if (readable_ == wanted) return;
+  readable_ = wanted;
+  std::uint64_t count = 1;  // the eventfd's count is 0 or 1: the calls cannot block or fail
+  const ssize_t done =
+      wanted ? write(fd_.get(), &count, sizeof count) : read(fd_.get(), &count, sizeof count);
+  static_cast<void>(done);
+}
+
+event_queue::collector::collector(event_queue& of) noexcept : of_(of) { collecting = &of; }
+
+event_queue::collector::~collector() {
+  collecting = nullptr;
+  const std::lock_guard lock(of_.mutex_);
+  of_.set_readable(of_.first_ != nullptr);
 }
 
 void event_queue::push(event_node& node) noexcept {
@@ -77,11 +108,7 @@ event_queue::event event_queue::pop(void (*taken)(void* owner, std::uint32_t kin
     if (first_ == nullptr) last_ = nullptr;
     if (node->pending != 0) append(*node);
   }
-  if (first_ == nullptr) {
-    std::uint64_t count = 0;
-    const ssize_t got = read(fd_.get(), &count, sizeof count);  // it is 1: cannot block or fail
-    static_cast<void>(got);
-  }
+  if (first_ == nullptr) set_readable(false);
   taken(result.owner, result.kind);
   return result;
 }
@@ -95,11 +122,7 @@ void event_queue::drop(event_node& node) noexcept {
   (before == nullptr ? first_ : before->next) = node.next;
   if (last_ == &node) last_ = before;
   node.next = nullptr;
-  if (first_ == nullptr) {
-    std::uint64_t count = 0;
-    const ssize_t got = read(fd_.get(), &count, sizeof count);
-    static_cast<void>(got);
-  }
+  if (first_ == nullptr) set_readable(false);
 }
 
 result<unique_fd> make_event_fd() {
@@ -109,16 +132,21 @@ result<unique_fd> make_event_fd() {
 }
 
 int wait_readable(int fd) noexcept {
-  const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0) return errno;
-  pollfd wanted{fd, POLLIN, 0};
-  const int timeout = (flags & O_NONBLOCK) != 0 ? 0 : -1;
-  while (true) {
-    const int ready = poll(&wanted, 1, timeout);
-    if (ready > 0) return 0;
-    if (ready == 0) return EAGAIN;
-    if (errno != EINTR || !handlers_restart()) return errno;
-  }
+  return wait_like_read(fd, [fd](bool may_block) {
+    pollfd wanted{fd, POLLIN, 0};
+    const int ready = poll(&wanted, 1, may_block ? -1 : 0);
+    if (ready < 0) return errno;
+    return ready == 0 ? EAGAIN : 0;
+  });
+}
+
+int wait_readable(wake_receiver& receiver, bool& signaled) noexcept {
+  return wait_like_read(receiver.fd(), [&](bool may_block) {
+    const auto found = receiver.wait(may_block ? wake_receiver::forever : wake_receiver::no_time);
+    signaled = found.signaled;
+    if (found.failed != 0) return found.failed;
+    return found.signaled || found.watched != 0 ? 0 : EAGAIN;
+  });
 }
 
 }  // namespace verbena::softdev

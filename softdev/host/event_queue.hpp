@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 
+#include "softdev/ipc/wake_sockets.hpp"
 #include "verbena/base/fd.hpp"
 #include "verbena/base/result.hpp"
 
@@ -55,13 +56,28 @@ class event_queue {
   /// Forgets the pending events of `node`.
   void drop(event_node& node) noexcept;
 
+  /// While it exists, events that this thread adds do not make fd() readable: it is about to take
+  /// them. Those that are left at the end do. One per thread.
+  class collector {
+   public:
+    explicit collector(event_queue& of) noexcept;
+    ~collector();
+    collector(const collector&) = delete;
+    collector& operator=(const collector&) = delete;
+
+   private:
+    event_queue& of_;
+  };
+
  private:
   void append(event_node& node) noexcept;
+  void set_readable(bool wanted) noexcept;
 
   unique_fd fd_;
   std::mutex mutex_;
   event_node* first_ = nullptr;
   event_node* last_ = nullptr;
+  bool readable_ = false;
 };
 
 /// A new eventfd with the value 0, closed on exec.
@@ -71,5 +87,8 @@ class event_queue {
 /// signal handler ran that was installed without SA_RESTART (as a blocking read would behave). A
 /// point of cancellation.
 [[nodiscard]] int wait_readable(int fd) noexcept;
+/// The same for the descriptor of a receiver of wake-ups, whose signals it takes. `signaled` tells
+/// whether there were any.
+[[nodiscard]] int wait_readable(wake_receiver& receiver, bool& signaled) noexcept;
 
 }  // namespace verbena::softdev

@@ -16,7 +16,6 @@
 
 #include "softdev/host/memory_faults.hpp"
 #include "softdev/host/settings.hpp"
-#include "softdev/ipc/eventfd.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -106,7 +105,6 @@ result<host*> host::make() {
   parts made;
   VERBENA_TRY(const link_options options, link_options::from_environment());
   VERBENA_TRY(made.neighbours, link::open(options));
-  VERBENA_TRY(made.wake_fd, create_eventfd());
   VERBENA_TRY_VOID(check_descriptors());
   const persona_kind looks = current_settings().looks;
   if (looks == persona_kind::roce) made.addresses = address_watch::open();
@@ -127,7 +125,7 @@ host::host(parts made, persona looks)
       addresses_(std::move(made.addresses)),
       gids_(looks_.gids),
       sm_lid_(looks_.sm_lid),
-      thread_(work(), std::move(made.wake_fd)) {
+      thread_(work()) {
   port_state& port = engine_->port();
   port.set_lid(looks_.lid);
   for (std::size_t i = 0; i < looks_.partitions.size(); ++i)
@@ -142,11 +140,12 @@ progress_work host::work() noexcept {
       .run = [](void* self) { static_cast<host*>(self)->run(); },
       .next = [](void* self) { return static_cast<host*>(self)->next_deadline(); },
       .fall_asleep = [](void* self) { return static_cast<host*>(self)->link_->announce_sleep(); },
+      .sleep_on = [](void* self) { static_cast<host*>(self)->link_->announce_sleep_unseen(); },
       .awake = [](void* self) { static_cast<host*>(self)->link_->announce_awake(); },
       .watched = [](void* self) { static_cast<host*>(self)->addresses_changed(); },
       .watch_fd = addresses_.fd(),
       .tend_fd = link_->service_fd(),
-      .run_fd = link_->wake_fd()};
+      .wakes = &link_->wakes()};
 }
 
 void host::tend() noexcept {

@@ -117,7 +117,6 @@ class host {
  private:
   struct parts {
     std::unique_ptr<link> neighbours;
-    unique_fd wake_fd;
     address_watch addresses;
   };
   host(parts made, persona looks);

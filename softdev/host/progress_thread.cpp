@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/host/progress_thread.hpp"
 
-#include <poll.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
+#include <mutex>
+#include <utility>
 
-#include "softdev/ipc/eventfd.hpp"
 #include "src/base/quiet_thread.hpp"
 
 namespace verbena::softdev {
@@ -15,7 +17,7 @@ namespace {
 
 // How long the thread stays away from a program that polls before it looks again.
 constexpr time_ns park_ns = 2'000'000;
-// What ppoll(2) is given instead of `never`.
+// What is waited for instead of `never`.
 constexpr time_ns longest_wait_ns = 3'600'000'000'000;
 
 time_ns monotonic_ns() noexcept {
@@ -24,23 +26,38 @@ time_ns monotonic_ns() noexcept {
   return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
 }
 
-timespec to_timespec(time_ns duration) noexcept {
-  return {static_cast<time_t>(duration / 1'000'000'000U),
-          static_cast<long>(duration % 1'000'000'000U)};
-}
+// Numbers of the watched descriptors.
+constexpr std::uint32_t watch_number = 0;
+constexpr std::uint32_t tend_number = 1;
 
 }  // namespace
 
 int progress_thread::start() noexcept {
   if (starting_.exchange(true)) return 0;
+  int failed = watch();
   pthread_t thread;
-  if (const int failed = verbena::detail::start_quiet_thread(thread, &progress_thread::enter, this,
-                                                             "verbena-soft")) {
+  if (failed == 0) {
+    failed = verbena::detail::start_quiet_thread(thread, &progress_thread::enter, this,
+                                                 "verbena-soft");
+  }
+  if (failed != 0) {
     starting_.store(false);
     return failed;
   }
   pthread_detach(thread);
   started_.store(true, std::memory_order_release);
+  return 0;
+}
+
+/// Watches the descriptors that the work names. 0 or an errno.
+int progress_thread::watch() noexcept {
+  for (const auto& [fd, number] : {std::pair(work_.watch_fd, watch_number),
+                                  std::pair(work_.tend_fd, tend_number)}) {
+    if (fd < 0) continue;
+    const auto watched = work_.wakes->watch(fd, number);
+    // A start that failed later has left them there.
+    if (!watched && watched.error().code() != EEXIST) return watched.error().code();
+  }
   return 0;
 }
 
@@ -51,12 +68,26 @@ void* progress_thread::enter(void* self) noexcept {
 
 void progress_thread::wake() noexcept {
   if (called_.exchange(true, std::memory_order_seq_cst)) return;
-  if (waiting_.load(std::memory_order_seq_cst)) signal_eventfd(wake_fd_.get());
+  if (waiting_.load(std::memory_order_seq_cst) || announced_.load(std::memory_order_seq_cst)) {
+    work_.wakes->signal();
+  }
 }
 
 void progress_thread::expect_sleep() noexcept {
   attentive_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst)) signal_eventfd(wake_fd_.get());
+  if (parked_.load(std::memory_order_seq_cst) && !sleep_parked()) work_.wakes->signal();
+}
+
+/// Lets peers wake the thread where it is parked. False if it has to wake before its time is over.
+bool progress_thread::sleep_parked() noexcept {
+  const std::lock_guard lock(park_lock_);
+  if (!parked_.load(std::memory_order_relaxed)) return true;  // it sees who expects to sleep
+  if (work_.next(work_.context) < parked_until_) return false;
+  if (!announced_.exchange(true, std::memory_order_seq_cst)) {
+    called_.store(false, std::memory_order_seq_cst);
+    work_.sleep_on(work_.context);
+  }
+  return true;
 }
 
 void progress_thread::loop() noexcept {
@@ -72,39 +103,30 @@ void progress_thread::loop() noexcept {
     waiting_.store(true, std::memory_order_seq_cst);
     const time_ns until = work_.next(work_.context);
     if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep(work_.context)) {
-      wait(until);
+      const time_ns now = monotonic_ns();
+      if (until > now) wait_for(until - now);
       work_.awake(work_.context);
     }
     waiting_.store(false, std::memory_order_relaxed);
   }
 }
 
-void progress_thread::wait(time_ns until) noexcept {
-  const time_ns now = monotonic_ns();
-  if (until <= now) return;
-  const time_ns left = until - now < longest_wait_ns ? until - now : longest_wait_ns;
-  const timespec timeout = to_timespec(left);
-  pollfd fds[] = {{wake_fd_.get(), POLLIN, 0},
-                  {work_.watch_fd, POLLIN, 0},
-                  {work_.run_fd, POLLIN, 0},
-                  {work_.tend_fd, POLLIN, 0}};
-  if (ppoll(fds, 4, &timeout, nullptr) > 0) attend(fds[0], fds[1]);
-}
-
-void progress_thread::attend(const pollfd& wake, const pollfd& watch) noexcept {
-  if (wake.revents != 0) drain_eventfd(wake_fd_.get());
-  if (watch.revents != 0) work_.watched(work_.context);
-}
-
 void progress_thread::park() noexcept {
-  parked_.store(true, std::memory_order_seq_cst);
-  if (attentive_.load(std::memory_order_seq_cst) == 0) {
-    const timespec timeout = to_timespec(park_ns);
-    pollfd fds[] = {
-        {wake_fd_.get(), POLLIN, 0}, {work_.watch_fd, POLLIN, 0}, {work_.tend_fd, POLLIN, 0}};
-    if (ppoll(fds, 3, &timeout, nullptr) > 0) attend(fds[0], fds[1]);
+  {
+    const std::lock_guard lock(park_lock_);
+    parked_until_ = monotonic_ns() + park_ns;
+    parked_.store(true, std::memory_order_seq_cst);
   }
+  if (attentive_.load(std::memory_order_seq_cst) == 0) wait_for(park_ns);
+  const std::lock_guard lock(park_lock_);
   parked_.store(false, std::memory_order_relaxed);
+  if (announced_.exchange(false, std::memory_order_relaxed)) work_.awake(work_.context);
+}
+
+void progress_thread::wait_for(time_ns duration) noexcept {
+  const auto left = std::chrono::nanoseconds(std::min(duration, longest_wait_ns));
+  const auto found = work_.wakes->wait(left);
+  if ((found.watched & (1U << watch_number)) != 0) work_.watched(work_.context);
 }
 
 }  // namespace verbena::softdev

@@ -4,13 +4,12 @@
 // it keeps out of the way.
 #pragma once
 
-#include <poll.h>
-
 #include <atomic>
 #include <cstdint>
 
+#include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
-#include "verbena/base/fd.hpp"
+#include "softdev/ipc/wake_sockets.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
@@ -26,26 +25,29 @@ struct progress_work {
   time_ns (*next)(void* context) = nullptr;
   /// About to wait: false when there is something to do after all.
   bool (*fall_asleep)(void* context) = nullptr;
-  /// After each wait that `fall_asleep` allowed.
+  /// Peers are to wake the thread, which waits already, when they send something. The caller looks
+  /// for what they sent before.
+  void (*sleep_on)(void* context) = nullptr;
+  /// After each wait that `fall_asleep` or `sleep_on` began.
   void (*awake)(void* context) = nullptr;
   /// `watch_fd` is readable.
   void (*watched)(void* context) = nullptr;
   int watch_fd = -1;  ///< readable when `watched` is to be called; -1 for none
   int tend_fd = -1;   ///< readable when there is something to tend; -1 for none
-  int run_fd = -1;    ///< readable when there is something to run; -1 for none
+  /// Signaled when there is something to run. The thread waits on it.
+  wake_receiver* wakes = nullptr;
 };
 
 /// Threads: thread-safe. Its thread never ends, so an object whose thread was started lives as long
 /// as the process.
 class progress_thread {
  public:
-  /// `wake_fd` is an eventfd of create_eventfd().
-  progress_thread(const progress_work& work, unique_fd wake_fd) noexcept
-      : work_(work), wake_fd_(std::move(wake_fd)) {}
+  explicit progress_thread(const progress_work& work) noexcept : work_(work) {}
   progress_thread(const progress_thread&) = delete;
   progress_thread& operator=(const progress_thread&) = delete;
 
-  /// Starts the thread unless it runs. 0, or the errno of pthread_create(3). Allocates.
+  /// Starts the thread unless it runs. 0, or the errno of epoll_ctl(2) or pthread_create(3).
+  /// Allocates.
   [[nodiscard]] int start() noexcept;
   [[nodiscard]] bool started() const noexcept { return started_.load(std::memory_order_acquire); }
 
@@ -62,19 +64,23 @@ class progress_thread {
   void expect_no_sleep() noexcept { attentive_.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
+  [[nodiscard]] int watch() noexcept;
   static void* enter(void* self) noexcept;
   void loop() noexcept;
   void wait(time_ns until) noexcept;
   void park() noexcept;
-  void attend(const pollfd& wake, const pollfd& watch) noexcept;
+  [[nodiscard]] bool sleep_parked() noexcept;
+  void wait_for(time_ns duration) noexcept;
 
   const progress_work work_;
-  const unique_fd wake_fd_;
   std::atomic<bool> starting_{false};
   std::atomic<bool> started_{false};
   alignas(64) std::atomic<bool> polled_{false};
   alignas(64) std::atomic<bool> waiting_{false};  ///< in a wait that `wake` must end
-  std::atomic<bool> parked_{false};               ///< in a wait that `expect_sleep` must end
+  spin_lock park_lock_;                           ///< guards the next two
+  std::atomic<bool> parked_{false};               ///< away from a program that polls
+  std::atomic<bool> announced_{false};            ///< parked, and peers are to wake it
+  std::atomic<time_ns> parked_until_{0};
   std::atomic<bool> called_{false};               ///< `wake` was called since the last run
   std::atomic<std::int32_t> attentive_{0};
 };

@@ -8,16 +8,20 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
 #include <span>
 #include <utility>
 
 #include "softdev/ipc/eventfd.hpp"
+#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint64_t own_number = 0;
-constexpr std::size_t senders_per_call = 16;
+// Numbers in events: those of watched descriptors, then our own, then those of senders.
+constexpr std::uint32_t watched_numbers = 32;
+constexpr std::uint64_t own_number = watched_numbers;
+constexpr std::size_t events_per_call = 16;
 constexpr std::size_t signals_per_call = 16;
 
 int option_of(int socket, int option) noexcept {
@@ -26,11 +30,29 @@ int option_of(int socket, int option) noexcept {
   return ::getsockopt(socket, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
 }
 
-bool watch(int epoll, int fd, std::uint64_t number) noexcept {
+bool add(int epoll, int fd, std::uint64_t number) noexcept {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = number;
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// epoll_wait(2) with a timeout in nanoseconds; in milliseconds, rounded up, before Linux 5.11.
+int wait_for_events(int epoll, std::span<epoll_event> events,
+                    std::chrono::nanoseconds timeout) noexcept {
+  const auto room = static_cast<int>(events.size());
+  if (timeout <= std::chrono::nanoseconds::zero()) {
+    return ::epoll_wait(epoll, events.data(), room, 0);
+  }
+  if (timeout == wake_receiver::forever) return ::epoll_wait(epoll, events.data(), room, -1);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec exact{static_cast<time_t>(seconds.count()),
+                       static_cast<long>((timeout - seconds).count())};
+  const int count = ::epoll_pwait2(epoll, events.data(), room, &exact, nullptr);
+  if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+  constexpr std::chrono::milliseconds longest = std::chrono::hours(1);
+  const auto rounded = std::min(std::chrono::ceil<std::chrono::milliseconds>(timeout), longest);
+  return ::epoll_wait(epoll, events.data(), room, static_cast<int>(rounded.count()));
 }
 
 }  // namespace
@@ -46,11 +68,14 @@ void signal_wake_socket(int fd) noexcept {
   }
 }
 
+wake_receiver::wake_receiver(unique_fd epoll, unique_fd own) noexcept
+    : epoll_(std::move(epoll)), own_(std::move(own)), next_number_(own_number + 1) {}
+
 result<std::unique_ptr<wake_receiver>> wake_receiver::create() {
   unique_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return error::from_errno(errno, "epoll_create1");
   VERBENA_TRY(unique_fd own, create_eventfd());
-  if (!watch(epoll.get(), own.get(), own_number)) return error::from_errno(errno, "epoll_ctl");
+  if (!add(epoll.get(), own.get(), own_number)) return error::from_errno(errno, "epoll_ctl");
   return std::unique_ptr<wake_receiver>(new wake_receiver(std::move(epoll), std::move(own)));
 }
 
@@ -63,7 +88,7 @@ result<unique_fd> wake_receiver::admit(const void* sender) {
   unique_fd there(ends[1]);
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = next_number_++;
-  if (!watch(epoll_.get(), here.get(), number)) {
+  if (!add(epoll_.get(), here.get(), number)) {
     return error::from_errno(errno, "epoll_ctl", "wake-up of soft0");
   }
   std::erase_if(ends_, [&](const sender_end& each) { return each.sender == sender; });
@@ -88,22 +113,37 @@ bool wake_receiver::serves(const void* sender) noexcept {
 
 void wake_receiver::signal() noexcept { signal_eventfd(own_.get()); }
 
-bool wake_receiver::take() noexcept {
-  const std::lock_guard lock(mutex_);
-  std::array<epoll_event, senders_per_call> events;
-  const int count = ::epoll_wait(epoll_.get(), events.data(), senders_per_call, 0);
-  if (count <= 0) return false;
+result<void> wake_receiver::watch(int other, std::uint32_t number) noexcept {
+  VERBENA_CHECK(number < watched_numbers, "a number is one bit of the result");
+  if (!add(epoll_.get(), other, number)) {
+    return error::from_errno(errno, "epoll_ctl", "wake-up of soft0");
+  }
+  return {};
+}
+
+wake_receiver::woken wake_receiver::wait(std::chrono::nanoseconds timeout) noexcept {
+  std::array<epoll_event, events_per_call> events;
+  const int count = wait_for_events(epoll_.get(), events, timeout);
+  if (count < 0) return {.signaled = false, .watched = 0, .failed = errno};
+  woken found;
   for (const epoll_event& each : std::span(events).first(static_cast<std::size_t>(count))) {
-    if (each.data.u64 == own_number) {
+    const std::uint64_t number = each.data.u64;
+    if (number < watched_numbers) {
+      found.watched |= std::uint32_t{1} << number;
+      continue;
+    }
+    found.signaled = true;
+    if (number == own_number) {
       drain_eventfd(own_.get());
     } else {
-      take_from(each.data.u64);
+      take_from(number);
     }
   }
-  return true;
+  return found;
 }
 
 void wake_receiver::take_from(std::uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
   const auto at = std::ranges::find(ends_, number, &sender_end::number);
   if (at == ends_.end()) return;
   // The bytes mean nothing. Descriptors that a sender adds are closed by the kernel.

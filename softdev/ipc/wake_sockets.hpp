@@ -5,6 +5,7 @@
 // the count of an eventfd belong to all processes that hold it.)
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -41,11 +42,25 @@ class wake_receiver {
   /// Returns whether `sender` has an end that it did not close.
   [[nodiscard]] bool serves(const void* sender) noexcept;
 
+  /// What a call of wait() found.
+  struct woken {
+    bool signaled = false;      ///< there were signals; they were taken, at most 16 of each sender
+    std::uint32_t watched = 0;  ///< bit n: the descriptor with the number n is readable
+    int failed = 0;             ///< EINTR: a signal handler ran
+  };
+  /// Makes fd() readable also while `other` is. `number` is less than 32 and names it in results.
+  /// `other` must stay open until this is destroyed. Errors: the errno of epoll_ctl(2).
+  [[nodiscard]] result<void> watch(int other, std::uint32_t number) noexcept;
+
   /// Signals from this process. One system call.
   void signal() noexcept;
-  /// Takes the signals, at most 16 of each sender; returns whether there were any. Does not block.
-  /// One system call, and one for each sender that signaled.
-  bool take() noexcept;
+  /// Waits until fd() is readable, at most for `timeout` (zero or more), and takes the signals. One
+  /// system call, and one for each sender that signaled. A point of cancellation.
+  woken wait(std::chrono::nanoseconds timeout) noexcept;
+  static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
+  static constexpr std::chrono::nanoseconds no_time = std::chrono::nanoseconds::zero();
+  /// Takes the signals; returns whether there were any. As wait(), but does not block.
+  bool take() noexcept { return wait(no_time).signaled; }
 
   /// Closes everything without taking a lock.
   void close_all() noexcept;
@@ -53,18 +68,17 @@ class wake_receiver {
  private:
   struct sender_end {
     const void* sender;
-    std::uint64_t number;  ///< in events of the epoll descriptor; never 0
+    std::uint64_t number;  ///< in events of the epoll descriptor
     unique_fd socket;
   };
 
-  wake_receiver(unique_fd epoll, unique_fd own) noexcept
-      : epoll_(std::move(epoll)), own_(std::move(own)) {}
+  wake_receiver(unique_fd epoll, unique_fd own) noexcept;
   void take_from(std::uint64_t number) noexcept;
 
   unique_fd epoll_;
   unique_fd own_;  ///< an eventfd that no other process holds
   std::mutex mutex_;
-  std::uint64_t next_number_ = 1;
+  std::uint64_t next_number_;
   std::vector<sender_end> ends_;
 };
 

@@ -220,18 +220,21 @@ bool link::anything_published() {
   return found;
 }
 
-bool link::announce_sleep() {
+void link::announce_sleep_unseen() noexcept {
   shared_u32& word = segment_->header().sleeping;
   word.store(word.load(std::memory_order_relaxed) | 1U, std::memory_order_seq_cst);
+}
+
+bool link::announce_sleep() {
+  announce_sleep_unseen();
   if (!anything_published()) return true;
   announce_awake();
   return false;
 }
 
-void link::announce_awake() {
+void link::announce_awake() noexcept {
   shared_u32& word = segment_->header().sleeping;
   word.store((word.load(std::memory_order_relaxed) | 1U) + 1, std::memory_order_seq_cst);
-  reset_wake_fd();
 }
 
 void link::start_receiving(const std::shared_ptr<peer>& from) {

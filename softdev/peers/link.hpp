@@ -151,17 +151,15 @@ class link {
 
   // ---- Sleeping of the progress thread ----
 
-  /// Readable when a peer woke us (an epoll descriptor).
-  [[nodiscard]] int wake_fd() const noexcept { return wake_->fd(); }
+  /// What peers signal while the progress thread sleeps.
+  [[nodiscard]] wake_receiver& wakes() noexcept { return *wake_; }
   /// Publishes that the progress thread sleeps. False when there is something to receive: then do
-  /// not sleep, and publish nothing. One thread at a time, the same that calls announce_awake.
+  /// not sleep, and publish nothing. One thread at a time, as announce_awake.
   [[nodiscard]] bool announce_sleep();
-  /// Publishes that it is awake, and resets wake_fd.
-  void announce_awake();
-  /// Makes wake_fd unreadable until it is signaled again.
-  void reset_wake_fd() noexcept { wake_->take(); }
-  /// Makes wake_fd readable, from any thread of this process.
-  void wake_self() noexcept { wake_->signal(); }
+  /// As above, without a look at what there is to receive. The caller looks afterwards.
+  void announce_sleep_unseen() noexcept;
+  /// Publishes that it is awake. A signal that was given meanwhile stays in wakes().
+  void announce_awake() noexcept;
 
   // ---- Completion channels ----
 

@@ -93,12 +93,11 @@ struct mr_object : ibv_mr {
   std::size_t mapped_bytes = 0;
 };
 
-/// A completion channel. Its descriptor is an epoll descriptor that contains the queue's and one
-/// that peers signal.
+/// A completion channel. Its descriptor is that of the receiver of peers' signals, which watches the
+/// queue's; without a receiver, the queue's.
 struct channel_object : ibv_comp_channel {
   std::unique_ptr<event_queue> events;
-  unique_fd epoll;
-  /// What peers signal when a message comes for an armed queue; also in the epoll descriptor.
+  /// What peers signal when a message comes for an armed queue.
   wake_channels::created wake;
 };
 

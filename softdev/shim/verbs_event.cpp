@@ -2,7 +2,6 @@
 // Completion channels and asynchronous events.
 #include <infiniband/verbs.h>
 
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -124,17 +123,22 @@ struct source {
 
 // Takes the oldest event: 0 or an errno.
 int take_event(host& home, const source& from, event_queue::event& out) {
+  // Peers' signals are taken before looking for what they announced.
+  bool signaled = from.wake != nullptr && from.wake->take();
   while (true) {
     if (!home.usable()) return ENODEV;
-    // A peer's signal is taken before looking for what it announced.
-    const bool signalled = from.wake != nullptr && from.wake->take();
-    if (signalled) home.progress();
-    out = from.events.pop(from.taken);
-    if (out.owner != nullptr) return 0;
-    if (!signalled) home.progress();
-    out = from.events.pop(from.taken);
-    if (out.owner != nullptr) return 0;
-    if (const int failed = wait_readable(from.fd)) return failed;
+    {
+      const event_queue::collector collect(from.events);
+      if (signaled) home.progress();
+      out = from.events.pop(from.taken);
+      if (out.owner != nullptr) return 0;
+      if (!signaled) home.progress();
+      out = from.events.pop(from.taken);
+      if (out.owner != nullptr) return 0;
+    }
+    const int failed =
+        from.wake != nullptr ? wait_readable(*from.wake, signaled) : wait_readable(from.fd);
+    if (failed != 0) return failed;
   }
 }
 
@@ -142,10 +146,9 @@ int take_event(host& home, const source& from, event_queue::event& out) {
 void open_to_peers(channel_object& channel, host& home) {
   auto wake = home.neighbours().create_wake_channel();
   if (!wake) return;
-  epoll_event wanted{};
-  wanted.events = EPOLLIN;
-  if (epoll_ctl(channel.epoll.get(), EPOLL_CTL_ADD, wake->receiver->fd(), &wanted) == 0) {
+  if (wake->receiver->watch(channel.events->fd(), 0)) {
     channel.wake = *wake;
+    channel.fd = wake->receiver->fd();
   } else {
     home.neighbours().destroy_wake_channel(wake->id);
   }
@@ -207,9 +210,8 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   context_object& owner = object_of(context);
   if (!working(owner)) return nullptr;
   auto event_fd = make_event_fd();
-  verbena::unique_fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!event_fd || !epoll) {
-    const int code = !event_fd ? event_fd.error().code() : errno;
+  if (!event_fd) {
+    const int code = event_fd.error().code();
     verbena::log(verbena::log_level::warning,
                  code == EMFILE ? "soft0: ibv_create_comp_channel: EMFILE: RLIMIT_NOFILE leaves no "
                                   "file descriptor; raise it with \"ulimit -n\""
@@ -217,18 +219,14 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     errno = code;
     return nullptr;
   }
-  epoll_event wanted{};
-  wanted.events = EPOLLIN;
-  if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, event_fd->get(), &wanted) != 0) return nullptr;
   auto* const object = new (std::nothrow) channel_object{};
   if (object == nullptr) {
     errno = ENOMEM;
     return nullptr;
   }
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
-  object->epoll = std::move(epoll);
   object->context = context;
-  object->fd = object->epoll.get();
+  object->fd = object->events->fd();
   open_to_peers(*object, *owner.host);
   owner.users.add();
   return object;

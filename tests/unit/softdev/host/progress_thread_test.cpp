@@ -69,7 +69,7 @@ class driven {
     ASSERT_EQ(write(fd, &one, sizeof one), static_cast<ssize_t>(sizeof one));
   }
 
-  unique_fd run_fd = create_eventfd().value();
+  std::unique_ptr<wake_receiver> wakes = wake_receiver::create().value();
   unique_fd tend_fd = create_eventfd().value();
 
  private:
@@ -104,7 +104,6 @@ class driven {
                 [](void* context) {
                   note(context, [](driven& of) {
                     ++of.seen_.runs;
-                    drain(of.run_fd);
                     pthread_sigmask(SIG_BLOCK, nullptr, &of.seen_.blocked);
                   });
                 },
@@ -124,9 +123,10 @@ class driven {
                   });
                   return allowed;
                 },
+            .sleep_on = [](void* context) { note(context, [](driven& of) { ++of.seen_.sleeps; }); },
             .awake = [](void* context) { note(context, [](driven& of) { ++of.seen_.awakes; }); },
             .tend_fd = self.tend_fd.get(),
-            .run_fd = self.run_fd.get()};
+            .wakes = self.wakes.get()};
   }
 
   std::mutex mutex_;
@@ -135,7 +135,7 @@ class driven {
   inputs inputs_;
 
  public:
-  progress_thread thread{work_of(*this), create_eventfd().value()};
+  progress_thread thread{work_of(*this)};
 };
 
 TEST(progress_thread, thread_starts_once_and_sleeps_when_idle) {
@@ -171,8 +171,9 @@ TEST(progress_thread, thread_wakes_by_call_and_by_each_descriptor) {
   driven& one = driven::make();
   ASSERT_EQ(one.thread.start(), 0);
   ASSERT_TRUE(one.wait_until_asleep());
+  const unique_fd peer = one.wakes->admit(&one).value();
   const std::function<void()> reasons[] = {[&] { one.thread.wake(); },
-                                           [&] { one.make_readable(one.run_fd.get()); },
+                                           [&] { signal_wake_socket(peer.get()); },
                                            [&] { one.make_readable(one.tend_fd.get()); }};
   for (const auto& wake : reasons) {
     const auto before = one.now();

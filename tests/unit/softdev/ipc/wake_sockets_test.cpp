@@ -9,6 +9,9 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <chrono>
+
 namespace verbena::softdev {
 namespace {
 
@@ -53,6 +56,30 @@ TEST(wake_sockets, receiver_is_readable_from_signal_to_take) {
   EXPECT_TRUE(readable(s.receiver->fd()));
   EXPECT_TRUE(s.receiver->take());
   EXPECT_FALSE(s.receiver->take());
+}
+
+TEST(wake_sockets, wait_ends_by_a_signal_a_watched_descriptor_or_its_timeout) {
+  two_senders s;
+  const unique_fd other(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ASSERT_TRUE(s.receiver->watch(other.get(), 5));
+  EXPECT_EQ(s.receiver->watch(other.get(), 6).error().code(), EEXIST);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto nothing = s.receiver->wait(std::chrono::microseconds(1500));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::microseconds(1500));
+  EXPECT_FALSE(nothing.signaled);
+  EXPECT_EQ(nothing.watched, 0U);
+  EXPECT_EQ(nothing.failed, 0);
+
+  signal_wake_socket(s.by_honest.get());
+  const auto signaled = s.receiver->wait(wake_receiver::forever);
+  EXPECT_TRUE(signaled.signaled);
+  EXPECT_EQ(signaled.watched, 0U);
+  ASSERT_EQ(::eventfd_write(other.get(), 1), 0);
+  EXPECT_FALSE(s.receiver->take()) << "a watched descriptor is not a signal";
+  const auto watched = s.receiver->wait(wake_receiver::forever);
+  EXPECT_FALSE(watched.signaled);
+  EXPECT_EQ(watched.watched, 1U << 5);
+  EXPECT_TRUE(readable(s.receiver->fd())) << "it stays readable until its owner has read it";
 }
 
 TEST(wake_sockets, other_descriptors_are_refused) {

@@ -262,9 +262,9 @@ TEST(hostile_process, peer_that_misuses_wake_ends_delays_nobody) {
   // The sleeping owner is signaled by the hostile peer without end, and by another one.
   ASSERT_TRUE(own->announce_sleep());
   misuse(hostile.wake());
-  ASSERT_TRUE(readable(own->wake_fd()));
+  ASSERT_TRUE(readable(own->wakes().fd()));
   own->announce_awake();
-  while (readable(own->wake_fd())) own->reset_wake_fd();
+  while (readable(own->wakes().fd())) own->wakes().take();
   EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   ASSERT_TRUE(drive({own.get()}, [&] { return own->anything_published(); }));
@@ -272,10 +272,10 @@ TEST(hostile_process, peer_that_misuses_wake_ends_delays_nobody) {
   ASSERT_TRUE(own->announce_sleep());
   misuse(hostile.wake());
   ::shutdown(hostile.wake(), SHUT_RDWR);
-  own->reset_wake_fd();
-  while (readable(own->wake_fd())) own->reset_wake_fd();
+  own->wakes().take();
+  while (readable(own->wakes().fd())) own->wakes().take();
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
-  pollfd wait{own->wake_fd(), POLLIN, 0};
+  pollfd wait{own->wakes().fd(), POLLIN, 0};
   EXPECT_EQ(::poll(&wait, 1, 20'000), 1) << "the wake-up of the other peer was lost";
   own->announce_awake();
 
@@ -311,7 +311,7 @@ TEST(hostile_process, peer_that_misuses_the_end_of_a_channel_delays_nobody) {
   signal_wake_socket(got.descriptors[0].get());
   signal_wake_socket(hostile.wake());
   EXPECT_FALSE(readable(channel.receiver->fd()));
-  EXPECT_FALSE(readable(own->wake_fd()));
+  EXPECT_FALSE(readable(own->wakes().fd()));
 }
 
 TEST(hostile_process, hello_messages_with_random_fields_pair_only_as_their_own_slot) {

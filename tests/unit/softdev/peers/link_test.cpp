@@ -304,9 +304,9 @@ TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   EXPECT_GT(sent, 10);
   EXPECT_FALSE(pair.to_right->room_returned());
   EXPECT_TRUE(pair.left->announce_sleep());
-  EXPECT_FALSE(readable(pair.left->wake_fd()));
+  EXPECT_FALSE(readable(pair.left->wakes().fd()));
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
-  EXPECT_TRUE(readable(pair.left->wake_fd()))
+  EXPECT_TRUE(readable(pair.left->wakes().fd()))
       << "the sleeping sender is woken when the ring has room";
   pair.left->announce_awake();
   EXPECT_TRUE(pair.to_right->room_returned());
@@ -331,30 +331,20 @@ TEST(link, returned_ring_space_prevents_sleep) {
 TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(readable(pair.right->wake_fd())) << "the peer is awake";
+  EXPECT_FALSE(readable(pair.right->wakes().fd())) << "the peer is awake";
   EXPECT_FALSE(pair.right->announce_sleep()) << "a record prevents sleep";
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
   ASSERT_TRUE(pair.right->announce_sleep());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_TRUE(readable(pair.right->wake_fd()));
-  pair.right->reset_wake_fd();
+  EXPECT_TRUE(pair.right->wakes().take());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_FALSE(readable(pair.right->wake_fd())) << "one signal per sleep";
+  EXPECT_FALSE(readable(pair.right->wakes().fd())) << "one signal per sleep";
   pair.right->announce_awake();
   EXPECT_EQ(pair.right->receive(take_all, 10), 2U);
   ASSERT_TRUE(pair.right->announce_sleep());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
-  EXPECT_TRUE(readable(pair.right->wake_fd())) << "each sleep is signaled";
+  EXPECT_TRUE(readable(pair.right->wakes().fd())) << "each sleep is signaled";
   pair.right->announce_awake();
-}
-
-TEST(link, wake_self_ends_the_sleep) {
-  const auto a = open_link();
-  ASSERT_TRUE(a->announce_sleep());
-  a->wake_self();
-  EXPECT_TRUE(readable(a->wake_fd()));
-  a->announce_awake();
-  EXPECT_FALSE(readable(a->wake_fd()));
 }
 
 TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
@@ -367,8 +357,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
     while (!stop) {
       received += static_cast<int>(pair.right->receive(take_all, 64));
       if (!pair.right->announce_sleep()) continue;
-      pollfd wait{pair.right->wake_fd(), POLLIN, 0};
-      if (::poll(&wait, 1, 10'000) == 0) {
+      if (!pair.right->wakes().wait(10s).signaled) {
         ++lost;
         stop = true;
       }
@@ -384,7 +373,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
     while (received != sent && !stop) std::this_thread::yield();
   }
   stop = true;
-  pair.right->wake_self();
+  pair.right->wakes().signal();
   sleeper.join();
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(received, sent);
@@ -395,7 +384,7 @@ TEST(link, wake_channel_is_fetched_on_first_use_and_cached) {
   linked_pair pair;
   const auto channel = pair.right->create_wake_channel().value();
   EXPECT_FALSE(pair.to_right->signal_channel(channel.id)) << "the channel is not cached";
-  EXPECT_TRUE(readable(pair.right->wake_fd())) << "the progress thread is woken instead";
+  EXPECT_TRUE(readable(pair.right->wakes().fd())) << "the progress thread is woken instead";
   EXPECT_FALSE(readable(channel.receiver->fd()));
   ASSERT_TRUE(
       drive({pair.right.get(), pair.left.get()}, [&] { return readable(channel.receiver->fd()); }));
@@ -413,7 +402,7 @@ TEST(link, reused_wake_channel_id_refers_to_the_new_channel) {
   const auto second = pair.right->create_wake_channel().value();
   EXPECT_NE(first.id, second.id);
   EXPECT_FALSE(pair.to_right->signal_channel(first.id));
-  pair.right->reset_wake_fd();
+  pair.right->wakes().take();
   EXPECT_FALSE(pair.to_right->signal_channel(second.id));
   ASSERT_TRUE(
       drive({pair.right.get(), pair.left.get()}, [&] { return readable(second.receiver->fd()); }));

@@ -9,41 +9,13 @@
 // and one whose reads come after it finds what the writer has published.
 #include "softdev/core/access_epoch.hpp"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <bit>
-#include <chrono>
 #include <thread>
+
+#include "softdev/core/process_barrier.hpp"
 
 namespace verbena::softdev {
 namespace {
-
-bool membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
-
-bool readers_omit_barriers() noexcept {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-  return registered;
-}
-
-/// Makes all threads of the process execute a memory barrier.
-void run_barrier_everywhere() noexcept {
-  if (!readers_omit_barriers()) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    return;
-  }
-  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
-  // A child of fork registers once more.
-  if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-      membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-    return;
-  // Denied since the program started, for example by seccomp(2). Processors delay stores for less
-  // than a microsecond.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  // lint: allow(sleep): there is no event for it
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 /// The lanes of one thread that are in use, one bit each.
 std::atomic<std::uint64_t> lanes_in_use{0};
@@ -102,7 +74,7 @@ access_epoch::guard::guard(access_epoch& epoch, std::size_t lane) noexcept
     return;
   }
   count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (readers_omit_barriers())
+  if (has_process_barrier())
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -122,7 +94,7 @@ void access_epoch::wait_for(std::uint32_t phase) noexcept {
 
 void access_epoch::synchronize() noexcept {
   const std::lock_guard lock(writers_);
-  run_barrier_everywhere();
+  run_process_barrier();
   const std::uint32_t phase = phase_.load(std::memory_order_seq_cst);
   wait_for(phase + 1);
   phase_.store(phase + 1, std::memory_order_seq_cst);

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
@@ -108,7 +108,7 @@ class completion_queue {
   void* owner_;
   std::uint64_t (*clock_)();
   completion_sink sink_;
-  spin_lock lock_;
+  biased_lock lock_;
   std::uint32_t head_ = 0;
   std::atomic<std::uint32_t> count_{0};
   std::atomic<notify> armed_{notify::none};

@@ -14,7 +14,7 @@
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/core/work_queue.hpp"
 #include "verbena/base/result.hpp"
@@ -108,8 +108,8 @@ class queue_pair {
 
   // For the engine and the paths.
   [[nodiscard]] engine& home() const noexcept { return home_; }
-  [[nodiscard]] spin_lock& send_lock() noexcept { return send_lock_; }
-  [[nodiscard]] spin_lock& receive_lock() noexcept { return receive_lock_; }
+  [[nodiscard]] biased_lock& send_lock() noexcept { return send_lock_; }
+  [[nodiscard]] biased_lock& receive_lock() noexcept { return receive_lock_; }
   [[nodiscard]] requester& sender() noexcept { return requester_; }
   [[nodiscard]] responder& receiver() noexcept { return responder_; }
   /// Valid with either lock held.
@@ -145,10 +145,10 @@ class queue_pair {
   std::atomic<bool> failed_by_itself_{false};
   drop_log drops_;
   queue_pair_attributes attributes_;
-  alignas(64) spin_lock send_lock_;
+  alignas(64) biased_lock send_lock_;
   std::uint64_t batch_begin_ = 0;
   requester requester_;
-  alignas(64) spin_lock receive_lock_;
+  alignas(64) biased_lock receive_lock_;
   responder responder_;
 };
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/core/work_queue.hpp"
 
@@ -79,7 +79,7 @@ class shared_receive_queue {
   const domain_id domain_;
   const std::uint32_t max_sges_;
   const shared_receive_sink sink_;
-  spin_lock lock_;
+  biased_lock lock_;
   std::unique_ptr<receive_queue> queue_;  ///< requests below its `released()` were taken
   std::uint32_t limit_ = 0;
 };

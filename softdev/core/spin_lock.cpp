@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/spin_lock.hpp"
 
-#include <thread>
+#include "softdev/core/spin_wait.hpp"
 
 namespace verbena::softdev {
 
 void spin_lock::lock_slowly() noexcept {
-  for (unsigned attempt = 0; !try_lock(); ++attempt) {
-    if (attempt < 64) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    } else {
-      std::this_thread::yield();
-    }
-  }
+  spin_wait wait;
+  while (!try_lock()) wait.once();
 }
 
 }  // namespace verbena::softdev

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "softdev/core/message.hpp"
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/fabric/host_records.hpp"
 #include "softdev/peers/peer.hpp"
 
@@ -45,7 +45,7 @@ class acknowledgements {
   void flush_due() noexcept;
   void send() noexcept;
 
-  spin_lock lock_;  ///< taken before the lock of a peer's sends
+  biased_lock lock_;  ///< taken before the lock of a peer's sends
   /// The process of the last acknowledgement; kept afterwards to save counting references.
   std::shared_ptr<peer> to_;
   host_records::fragment_header header_{};

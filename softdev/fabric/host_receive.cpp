@@ -15,7 +15,7 @@ namespace {
 using namespace host_records;
 
 /// Takes a lock that is held for long only by somebody who should not be waited for.
-std::unique_lock<spin_lock> try_for_a_while(spin_lock& lock) noexcept {
+std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
   for (int attempt = 0; attempt < 200; ++attempt)
     if (lock.try_lock()) return {lock, std::adopt_lock};
   return {};

@@ -30,7 +30,7 @@
 #include <utility>
 #include <vector>
 
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/ipc/fork_guard.hpp"
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/peer.hpp"
@@ -137,7 +137,7 @@ class link {
     return lock ? receive(lock, std::forward<Handler>(handler), budget) : 0;
   }
   /// The right to receive, which one thread can have. Do not call service() while holding it.
-  using receive_lock = std::unique_lock<spin_lock>;
+  using receive_lock = std::unique_lock<biased_lock>;
   [[nodiscard]] receive_lock try_lock_receive() noexcept {
     return receive_lock(receive_lock_, std::try_to_lock);
   }
@@ -303,7 +303,7 @@ class link {
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 
-  spin_lock receive_lock_;             ///< taken after service_mutex_
+  biased_lock receive_lock_;             ///< taken after service_mutex_
   std::atomic<pthread_t> receiver_{};  ///< who is in receive()
   std::vector<std::shared_ptr<peer>> receiving_;
   std::array<peer*, slot_count> receiving_by_slot_{};

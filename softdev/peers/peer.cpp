@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
+#include <initializer_list>
 
 #include "softdev/ipc/wake_sockets.hpp"
 
@@ -13,7 +13,6 @@ namespace verbena::softdev {
 namespace {
 constexpr std::size_t channel_slots = 64;
 constexpr std::size_t max_queued_messages = 4096;
-constexpr std::uint32_t all_lanes = (1U << lane_count) - 1;
 }  // namespace
 
 /// What is known about one of the peer's wake channels.
@@ -53,7 +52,7 @@ void active_section::leave() noexcept {
   if (owner_ == nullptr) return;
   shared_u64& word = owner_->own_pair().lanes[lane_].word;
   word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  owner_->lanes_taken_.fetch_and(~(1U << lane_), std::memory_order_release);
+  owner_->lane_locks_[lane_].unlock();
   owner_ = nullptr;
 }
 
@@ -138,16 +137,15 @@ bool peer::signal_channel(wake_channel_id channel) noexcept {
 }
 
 active_section peer::enter() noexcept {
-  std::uint32_t taken = lanes_taken_.load(std::memory_order_relaxed);
-  while (taken != all_lanes) {
-    const auto lane = static_cast<std::uint32_t>(std::countr_one(taken));
-    if (!lanes_taken_.compare_exchange_weak(taken, taken | (1U << lane),
-                                            std::memory_order_acquire)) {
-      continue;
+  // Lanes of other threads last: taking one ends its ownership.
+  for (const bool owned_too : {false, true}) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      biased_lock& lock = lane_locks_[lane];
+      if (lock.owned_by_other() != owned_too || !lock.try_lock()) continue;
+      shared_u64& word = own_pair().lanes[lane].word;
+      word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+      return {*this, lane};
     }
-    shared_u64& word = own_pair().lanes[lane].word;
-    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
-    return {*this, lane};
   }
   return {};
 }

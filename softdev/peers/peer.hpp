@@ -2,6 +2,7 @@
 // One other process of this host, as this process reaches it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -12,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "softdev/core/spin_lock.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/ipc/process_memory.hpp"
 #include "softdev/ipc/process_watch.hpp"
 #include "softdev/peers/link_options.hpp"
@@ -107,7 +108,7 @@ class peer {
 
   // Sending records. The caller holds lock_sends() from try_reserve to announce.
 
-  [[nodiscard]] std::unique_lock<spin_lock> lock_sends() { return std::unique_lock(send_lock_); }
+  [[nodiscard]] std::unique_lock<biased_lock> lock_sends() { return std::unique_lock(send_lock_); }
   /// Returns whether a record of `bytes` payload certainly fits now, without the lock: it fits
   /// until somebody sends.
   [[nodiscard]] bool has_room(std::uint32_t bytes) const noexcept {
@@ -232,7 +233,7 @@ class peer {
   mapping their_map_;
   mapping doorbell_;
 
-  spin_lock send_lock_;
+  biased_lock send_lock_;
   ring_producer producer_;
   std::uint32_t full_spare_ = 0;  ///< what the reservation that failed wanted to be left
   sleeper_signal sleeper_;
@@ -240,7 +241,8 @@ class peer {
   std::mutex channel_mutex_;
   std::unique_ptr<channel_slot[]> channels_;
 
-  std::atomic<std::uint32_t> lanes_taken_ = 0;
+  /// Held while a thread is in an active section of that lane.
+  std::array<biased_lock, lane_count> lane_locks_;
   arena_cache arenas_;
   std::atomic<bool> cma_closed_ = false;
   std::atomic<bool> gave_up_ = false;  ///< no fence waits for it

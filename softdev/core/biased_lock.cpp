@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/core/biased_lock.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/process_barrier.hpp"
+#include "softdev/core/spin_wait.hpp"
+#include "verbena/base/sanitizers.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+// ThreadSanitizer does not know barriers that another thread executes.
+#if defined(VERBENA_THREAD_SANITIZER)
+bool can_have_owner() noexcept { return false; }
+#else
+bool can_have_owner() noexcept { return has_process_barrier(); }
+#endif
+
+}  // namespace
+
+void biased_lock::lock_slowly() noexcept {
+  spin_wait wait;
+  while (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
+    wait.once();
+  }
+  static_cast<void>(take_from_owner(true));
+  count_for(this_thread());
+}
+
+bool biased_lock::try_lock_slowly() noexcept {
+  if (owner_.load(std::memory_order_relaxed) == this_thread()) return false;  // it holds it
+  if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
+    return false;
+  }
+  if (!take_from_owner(false)) {
+    held_.store(false, std::memory_order_release);
+    return false;
+  }
+  count_for(this_thread());
+  return true;
+}
+
+/// With `held_`: ends the ownership. Returns whether the owner has left its section, for which it
+/// waits if told so.
+bool biased_lock::take_from_owner(bool wait) noexcept {
+  if (owner_.load(std::memory_order_relaxed) != nullptr) {
+    owner_.store(nullptr, std::memory_order_relaxed);
+    run_process_barrier();
+  }
+  spin_wait pause;
+  while (owner_inside_.load(std::memory_order_acquire)) {
+    if (!wait) return false;
+    pause.once();
+  }
+  return true;
+}
+
+void biased_lock::count_for(thread_mark self) noexcept {
+  by_owner_ = false;
+  if (last_ != self) {
+    last_ = self;
+    times_ = 0;
+  }
+  if (++times_ < needed_times_ || !can_have_owner()) return;
+  if (only_owner_ == nullptr) only_owner_ = self;
+  if (only_owner_ != self) return;
+  needed_times_ = std::min(needed_times_ * 2, most_times);
+  owner_.store(self, std::memory_order_relaxed);
+}
+
+}  // namespace verbena::softdev

@@ -8,10 +8,10 @@
 
 namespace verbena::softdev {
 
-/// Satisfies Lockable; not recursive. A thread that waits long yields its processor. The first thread that takes
-/// the lock many times in a row becomes its owner. Another thread revokes the ownership, which takes
-/// a few microseconds; the same thread can get it back, no other one, after twice as many times.
-/// Without membarrier(2) there is no owner. Threads: thread-safe.
+/// Satisfies Lockable; not recursive. A thread that waits long yields its processor. The first
+/// thread that takes the lock many times in a row becomes its owner. Another thread revokes the
+/// ownership, which takes a few microseconds; the same thread can get it back, no other one, after
+/// twice as many times. Without membarrier(2) there is no owner. Threads: thread-safe.
 class biased_lock {
  public:
   void lock() noexcept {
@@ -38,7 +38,7 @@ class biased_lock {
   [[nodiscard]] static thread_mark this_thread() noexcept { return __builtin_thread_pointer(); }
 
   // A thread that revokes sets `owner_` to none and then runs a barrier in all threads. Either it
-  // then sees the owner's store, or the owner's second look finds that it is not the owner any more.
+  // sees the owner's store after that, or the owner's second look finds that it is not the owner.
   [[nodiscard]] bool lock_as_owner() noexcept {
     const thread_mark self = this_thread();
     if (owner_.load(std::memory_order_relaxed) != self) return false;

@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include "softdev/core/attributes.hpp"
+#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/drop_log.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
-#include "softdev/core/biased_lock.hpp"
 #include "softdev/core/types.hpp"
 #include "softdev/core/work_queue.hpp"
 #include "verbena/base/result.hpp"

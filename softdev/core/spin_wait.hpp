@@ -7,6 +7,7 @@
 namespace verbena::softdev {
 
 /// One wait: pauses at first, then yields the processor, on which the other thread may have to run.
+/// Threads: thread-bound.
 class spin_wait {
  public:
   void once() noexcept {

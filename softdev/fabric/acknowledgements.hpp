@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "softdev/core/message.hpp"
 #include "softdev/core/biased_lock.hpp"
+#include "softdev/core/message.hpp"
 #include "softdev/fabric/host_records.hpp"
 #include "softdev/peers/peer.hpp"
 

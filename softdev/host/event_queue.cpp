@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -44,50 +45,67 @@ int wait_like_read(int fd, Wait wait) noexcept {
 
 }  // namespace
 
+/// The descriptor is made readable after the lock was given back: otherwise the thread that this
+/// wakes would wait for the lock at once.
+class event_queue::adding {
+ public:
+  explicit adding(event_queue& to) noexcept : to_(to), lock_(to.mutex_) {}
+  ~adding() {
+    const bool begins = to_.first_ != nullptr && !to_.readable_ && collecting != &to_;
+    if (begins) to_.readable_ = true;
+    lock_.unlock();
+    const std::uint64_t one = 1;
+    if (begins && write(to_.fd_.get(), &one, sizeof one) < 0) {
+      // It cannot fail: the count is 0.
+    }
+  }
+  adding(const adding&) = delete;
+  adding& operator=(const adding&) = delete;
+
+ private:
+  event_queue& to_;
+  std::unique_lock<std::mutex> lock_;
+};
+
 // Precondition: the lock is held, and the node is not in the queue.
 void event_queue::append(event_node& node) noexcept {
   node.next = nullptr;
-  if (last_ != nullptr) {
-    last_->next = &node;
-  } else {
-    first_ = &node;
-    if (collecting != this) set_readable(true);
-  }
+  (last_ != nullptr ? last_->next : first_) = &node;
   last_ = &node;
 }
 
 // Precondition: the lock is held.
-void event_queue::set_readable(bool wanted) noexcept {
-  if (readable_ == wanted) return;
-  readable_ = wanted;
-  std::uint64_t count = 1;  // the eventfd's count is 0 or 1: the calls cannot block or fail
-  const ssize_t done =
-      wanted ? write(fd_.get(), &count, sizeof count) : read(fd_.get(), &count, sizeof count);
-  static_cast<void>(done);
+void event_queue::became_shorter() noexcept {
+  if (first_ != nullptr || !readable_) return;
+  readable_ = false;
+  // The count is 1, or the thread that set `readable_` is about to make it so.
+  std::uint64_t count = 0;
+  while (read(fd_.get(), &count, sizeof count) < 0 && (errno == EAGAIN || errno == EINTR)) {
+    sched_yield();
+  }
 }
 
 event_queue::collector::collector(event_queue& of) noexcept : of_(of) { collecting = &of; }
 
 event_queue::collector::~collector() {
   collecting = nullptr;
-  const std::lock_guard lock(of_.mutex_);
-  of_.set_readable(of_.first_ != nullptr);
+  const adding left(of_);
 }
 
 void event_queue::push(event_node& node) noexcept {
-  const std::lock_guard lock(mutex_);
+  const adding lock(*this);
   if (node.pending++ == 0) append(node);
 }
 
 void event_queue::push_once(event_node& node) noexcept {
-  const std::lock_guard lock(mutex_);
+  const adding lock(*this);
   if (node.pending != 0) return;
   node.pending = 1;
   append(node);
 }
 
 bool event_queue::push_any(std::span<event_node> pool, std::uint32_t kind) noexcept {
-  const std::lock_guard lock(mutex_);
+  const adding lock(*this);
   for (event_node& node : pool) {
     if (node.pending != 0) continue;
     node.kind = kind;
@@ -108,7 +126,7 @@ event_queue::event event_queue::pop(void (*taken)(void* owner, std::uint32_t kin
     if (first_ == nullptr) last_ = nullptr;
     if (node->pending != 0) append(*node);
   }
-  if (first_ == nullptr) set_readable(false);
+  became_shorter();
   taken(result.owner, result.kind);
   return result;
 }
@@ -122,7 +140,7 @@ void event_queue::drop(event_node& node) noexcept {
   (before == nullptr ? first_ : before->next) = node.next;
   if (last_ == &node) last_ = before;
   node.next = nullptr;
-  if (first_ == nullptr) set_readable(false);
+  became_shorter();
 }
 
 result<unique_fd> make_event_fd() {

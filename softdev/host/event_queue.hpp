@@ -70,14 +70,15 @@ class event_queue {
   };
 
  private:
+  class adding;
   void append(event_node& node) noexcept;
-  void set_readable(bool wanted) noexcept;
+  void became_shorter() noexcept;
 
   unique_fd fd_;
   std::mutex mutex_;
   event_node* first_ = nullptr;
   event_node* last_ = nullptr;
-  bool readable_ = false;
+  bool readable_ = false;  ///< the descriptor is, or a thread is about to make it so
 };
 
 /// A new eventfd with the value 0, closed on exec.

@@ -37,8 +37,8 @@ int progress_thread::start() noexcept {
   int failed = watch();
   pthread_t thread;
   if (failed == 0) {
-    failed = verbena::detail::start_quiet_thread(thread, &progress_thread::enter, this,
-                                                 "verbena-soft");
+    failed =
+        verbena::detail::start_quiet_thread(thread, &progress_thread::enter, this, "verbena-soft");
   }
   if (failed != 0) {
     starting_.store(false);
@@ -51,8 +51,8 @@ int progress_thread::start() noexcept {
 
 /// Watches the descriptors that the work names. 0 or an errno.
 int progress_thread::watch() noexcept {
-  for (const auto& [fd, number] : {std::pair(work_.watch_fd, watch_number),
-                                  std::pair(work_.tend_fd, tend_number)}) {
+  for (const auto& [fd, number] :
+       {std::pair(work_.watch_fd, watch_number), std::pair(work_.tend_fd, tend_number)}) {
     if (fd < 0) continue;
     const auto watched = work_.wakes->watch(fd, number);
     // A start that failed later has left them there.

@@ -81,7 +81,7 @@ class progress_thread {
   std::atomic<bool> parked_{false};               ///< away from a program that polls
   std::atomic<bool> announced_{false};            ///< parked, and peers are to wake it
   std::atomic<time_ns> parked_until_{0};
-  std::atomic<bool> called_{false};               ///< `wake` was called since the last run
+  std::atomic<bool> called_{false};  ///< `wake` was called since the last run
   std::atomic<std::int32_t> attentive_{0};
 };
 

@@ -303,7 +303,7 @@ class link {
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 
-  biased_lock receive_lock_;             ///< taken after service_mutex_
+  biased_lock receive_lock_;           ///< taken after service_mutex_
   std::atomic<pthread_t> receiver_{};  ///< who is in receive()
   std::vector<std::shared_ptr<peer>> receiving_;
   std::array<peer*, slot_count> receiving_by_slot_{};

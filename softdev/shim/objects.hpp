@@ -93,8 +93,8 @@ struct mr_object : ibv_mr {
   std::size_t mapped_bytes = 0;
 };
 
-/// A completion channel. Its descriptor is that of the receiver of peers' signals, which watches the
-/// queue's; without a receiver, the queue's.
+/// A completion channel. Its descriptor is that of the receiver of peers' signals, which watches
+/// the queue's; without a receiver, the queue's.
 struct channel_object : ibv_comp_channel {
   std::unique_ptr<event_queue> events;
   /// What peers signal when a message comes for an armed queue.

@@ -15,7 +15,7 @@ struct route_case {
   const char* name;
   route_policy policy;
   memory_kind memory;
-  std::uint64_t host_path_counters::*expected;
+  std::uint64_t host_path_counters::* expected;
 };
 
 class routes : public ::testing::TestWithParam<route_case> {

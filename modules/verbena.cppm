@@ -128,6 +128,7 @@ module;
 #include <verbena/verbs/reliability.hpp>
 #include <verbena/verbs/remote_region.hpp>
 #include <verbena/verbs/request_details.hpp>
+#include <verbena/verbs/request_selection.hpp>
 #include <verbena/verbs/route.hpp>
 #include <verbena/verbs/send_batch.hpp>
 #include <verbena/verbs/send_operations.hpp>
@@ -249,7 +250,10 @@ using verbena::guid;
 using verbena::handle;
 using verbena::huge_pages;
 using verbena::id24;
+using verbena::inject_delay;
 using verbena::inject_event;
+using verbena::inject_failure;
+using verbena::inject_rnr;
 using verbena::inline_data;
 using verbena::is_logged;
 using verbena::lane_gbps;
@@ -369,6 +373,7 @@ using verbena::remote_part;
 using verbena::remote_region;
 using verbena::remote_view;
 using verbena::request_details;
+using verbena::request_selection;
 using verbena::request_shape;
 using verbena::result;
 using verbena::resume_token;

@@ -169,6 +169,7 @@ struct registered_arena_options;
 struct registered_arena_statistics;
 struct reliability;
 struct request_details;
+struct request_selection;
 struct request_shape;
 struct resume_token;
 struct route;

@@ -121,6 +121,7 @@
 #include "verbena/verbs/received_datagram.hpp"
 #include "verbena/verbs/reliability.hpp"
 #include "verbena/verbs/remote_region.hpp"
+#include "verbena/verbs/request_selection.hpp"
 #include "verbena/verbs/route.hpp"
 #include "verbena/verbs/send_batch.hpp"
 #include "verbena/verbs/send_operations.hpp"

@@ -113,9 +113,16 @@ command adding(const fault_rule& rule) {
   return [rule](host& home) { return add_rule(home, rule); };
 }
 
+// A name or a number.
+completion_status read_status(word_reader& words) {
+  for (const auto& row : statuses)
+    if (words.accept(std::to_string(static_cast<unsigned>(row.value)))) return row.value;
+  return words.choose(statuses);
+}
+
 command read_fail(word_reader& words) {
   fault_rule rule{.effect = fault_effect::error};
-  rule.status = words.choose(statuses);
+  rule.status = read_status(words);
   read_selection(words, rule);
   return adding(rule);
 }

@@ -112,6 +112,8 @@ result<const provider*> make_soft_provider() {
       reinterpret_cast<verbena_soft_explain_function>(look_up("verbena_soft_explain"));
   made->soft_inject_event =
       reinterpret_cast<verbena_soft_inject_event_function>(look_up("verbena_soft_inject_event"));
+  made->soft_check_commands = reinterpret_cast<verbena_soft_check_commands_function>(
+      look_up("verbena_soft_check_commands"));
   return made.release();
 }
 

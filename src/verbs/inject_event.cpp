@@ -4,22 +4,79 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <iterator>
 
 namespace verbena::inline VERBENA_ABI {
+namespace {
 
-result<void> inject_event(const context& device, const std::string& command) {
-  constexpr const char* call = "verbena_soft_inject_event";
+constexpr const char* call = "verbena_soft_inject_event";
+
+/// Writes a selection as words of a command, each after a space.
+std::string words_of(const request_selection& which) {
+  static constexpr struct {
+    send_operation operation;
+    const char* name;
+  } operations[] = {{send_operation::send, "send"},
+                    {send_operation::send_with_immediate, "send_with_imm"},
+                    {send_operation::write, "rdma_write"},
+                    {send_operation::write_with_immediate, "rdma_write_with_imm"},
+                    {send_operation::read, "rdma_read"},
+                    {send_operation::compare_and_swap, "atomic_cmp_and_swp"},
+                    {send_operation::fetch_and_add, "atomic_fetch_and_add"}};
+  std::string words;
+  const auto out = std::back_inserter(words);
+  if (which.queue_pair) fmt::format_to(out, " qp={}", which.queue_pair->value());
+  if (which.queue_pair_index != 0) fmt::format_to(out, " qp-index={}", which.queue_pair_index);
+  const char* before = " opcode=";
+  for (const auto& [operation, name] : operations) {
+    if (!which.operations.contains(operation)) continue;
+    words.append(before).append(name);
+    before = ",";
+  }
+  if (which.at != 0) fmt::format_to(out, " at={}", which.at);
+  if (which.every != 0) fmt::format_to(out, " every={}", which.every);
+  if (which.probability != 0) fmt::format_to(out, " probability={}", which.probability);
+  if (which.count != 0) fmt::format_to(out, " count={}", which.count);
+  return words;
+}
+
+/// The device's description of an invalid text; empty if the text is valid.
+std::string problem_of(const context& device, const std::string& commands) {
+  const auto check = device.provider().soft_check_commands;
+  std::string text(check != nullptr ? check(commands.c_str(), nullptr, 0) : 0, '\0');
+  if (!text.empty()) check(commands.c_str(), text.data(), text.size() + 1);
+  return text;
+}
+
+}  // namespace
+
+result<void> inject_event(const context& device, const std::string& commands) {
   const auto function = device.provider().soft_inject_event;
   if (function == nullptr)
     return error::not_supported(call, device.name(),
                                 "events can be injected into the software device only: open soft0");
-  if (const int code = function(device.native(), command.c_str()); code != 0)
-    return error::from_errno(
-        code, call, device.name(),
-        code == EINVAL ? fmt::format("the software device does not support the command '{}'",
-                                     command.substr(0, 80))
-                       : std::string());
+  if (const std::string problem = problem_of(device, commands); !problem.empty())
+    return error::from_errno(EINVAL, call, device.name(), problem);
+  if (const int code = function(device.native(), commands.c_str()); code != 0)
+    return error::from_errno(code, call, device.name(),
+                             fmt::format("a command of '{}' failed; check that its objects exist",
+                                         commands.substr(0, 80)));
   return {};
+}
+
+result<void> inject_failure(const context& device, completion_status status,
+                            const request_selection& which) {
+  return inject_event(
+      device, fmt::format("fail {}{}", static_cast<std::uint32_t>(status), words_of(which)));
+}
+
+result<void> inject_rnr(const context& device, unsigned times, const request_selection& which) {
+  return inject_event(device, fmt::format("rnr times={}{}", times, words_of(which)));
+}
+
+result<void> inject_delay(const context& device, std::chrono::microseconds delay,
+                          const request_selection& which) {
+  return inject_event(device, fmt::format("delay {}us{}", delay.count(), words_of(which)));
 }
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -38,9 +38,10 @@ struct provider {
 
   /// Functions of the software device; nullptr in other providers.
   verbena_soft_allocate_function soft_allocate = nullptr;
-  verbena_soft_free_function soft_free = nullptr;                  ///< see soft_allocate
-  verbena_soft_explain_function soft_explain = nullptr;            ///< see soft_allocate
-  verbena_soft_inject_event_function soft_inject_event = nullptr;  ///< see soft_allocate
+  verbena_soft_free_function soft_free = nullptr;                      ///< see soft_allocate
+  verbena_soft_explain_function soft_explain = nullptr;                ///< see soft_allocate
+  verbena_soft_inject_event_function soft_inject_event = nullptr;      ///< see soft_allocate
+  verbena_soft_check_commands_function soft_check_commands = nullptr;  ///< see soft_allocate
 };
 
 /// Returns the provider of the system's adapters: the linked libibverbs if the program has one,

@@ -1,18 +1,51 @@
 // SPDX-License-Identifier: MIT
+// Events and faults that the software device injects into the calling process, for tests:
+//
+//   inject_event(context, "port 1 down; 200ms port 1 up").value();
+//   inject_failure(context, completion_status::retries_exceeded, {.at = 1000}).value();
+//
+// All effects are limited to this process, except those that peers observe. docs/guide/faults.md
+// lists the commands.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "verbena/base/result.hpp"
+#include "verbena/verbs/completion_status.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/request_selection.hpp"
 
 namespace verbena::inline VERBENA_ABI {
 
-/// Injects an event into the software device of this process, for tests: `port 1 down`, `gid-move`.
-/// docs/guide/soft0.md lists the commands.
+/// Injects events and faults into the software device of this process: `port 1 down; 1s port 1 up`.
 ///
-/// Errors: `not_supported` for other devices; EINVAL for an unknown command; ENODEV in a child of
-/// fork(2). Thread-safe. Precondition: the calling thread has no open batch.
-[[nodiscard]] result<void> inject_event(const context& device, const std::string& command);
+/// Commands from the first duration on are executed later. Errors: `not_supported` for other
+/// devices; EINVAL with line, column and the permitted values if the text is invalid; ENOENT if an
+/// object of a command does not exist; ENODEV in a child of fork(2). Thread-safe. Precondition:
+/// the calling thread has no open batch.
+[[nodiscard]] result<void> inject_event(const context& device, const std::string& commands);
+
+/// Lets the selected requests complete with `status` instead of being sent.
+///
+/// The peer is not informed. Errors: those of inject_event(); EINVAL for a status that the device
+/// does not generate. Thread-safe. Precondition: as inject_event().
+[[nodiscard]] result<void> inject_failure(const context& device, completion_status status,
+                                          const request_selection& which = {});
+
+/// Lets the first `times` attempts of the selected requests find a receiver that is not ready.
+///
+/// Only operations that consume a receive can be selected; by default all of these are. Errors:
+/// those of inject_event(); EINVAL for 0 or another operation. Thread-safe. Precondition: as
+/// inject_event().
+[[nodiscard]] result<void> inject_rnr(const context& device, unsigned times,
+                                      const request_selection& which = {});
+
+/// Delays the completion of the selected requests until `delay` after their start.
+///
+/// Errors: those of inject_event(); EINVAL for a negative delay or one of more than a day.
+/// Thread-safe. Precondition: as inject_event().
+[[nodiscard]] result<void> inject_delay(const context& device, std::chrono::microseconds delay,
+                                        const request_selection& which = {});
 
 }  // namespace verbena::inline VERBENA_ABI

@@ -203,6 +203,22 @@ void engine::report(queue_pair& which, queue_pair_event what) noexcept {
   if (options_.sink.event != nullptr) options_.sink.event(options_.sink.context, which, what);
 }
 
+void engine::trigger(queue_pair& which, std::uint32_t command) noexcept {
+  if (options_.sink.trigger != nullptr)
+    options_.sink.trigger(options_.sink.context, which, command);
+}
+
+void engine::resume(std::uint32_t qp_num) noexcept {
+  const access_epoch::guard inside(epoch_);
+  queue_pair* const which = find(qp_num);
+  if (which == nullptr) return;
+  {
+    const std::lock_guard send(which->send_lock());
+    which->sender().resume();
+  }
+  ring(*which);
+}
+
 time_ns engine::next_deadline() const noexcept { return rung_.empty() ? timers_.earliest() : 0; }
 
 bool engine::progress() noexcept {

@@ -42,6 +42,9 @@ enum class queue_pair_event : std::uint8_t {
 struct engine_sink {
   void* context = nullptr;
   void (*event)(void* context, queue_pair& which, queue_pair_event what) = nullptr;
+  /// A request of the queue pair waits for a command (fault_rule::command): `resume` is called when
+  /// it has been executed.
+  void (*trigger)(void* context, queue_pair& which, std::uint32_t command) = nullptr;
   /// `progress` has something to do before the deadline that `next_deadline` gave last.
   void (*wake)(void* context) = nullptr;
 };
@@ -96,6 +99,9 @@ class engine {
   void add_fault(fault_rule rule);
   /// Removes all faults. Delayed completions still come at their time.
   void remove_faults();
+  /// Lets the request of the queue pair start that waits for a command, if there is one. No batch
+  /// may be open on this thread.
+  void resume(std::uint32_t qp_num) noexcept;
 
   /// The port that all queue pairs use.
   [[nodiscard]] port_state& port() noexcept { return port_; }
@@ -124,6 +130,7 @@ class engine {
   /// Has `progress` look at a queue pair at `when`.
   void schedule(const queue_pair& which, time_ns when) noexcept;
   void report(queue_pair& which, queue_pair_event what) noexcept;
+  void trigger(queue_pair& which, std::uint32_t command) noexcept;
 
  private:
   [[nodiscard]] bool run(std::uint32_t index) noexcept;

@@ -15,6 +15,7 @@ enum class fault_effect : std::uint8_t {
   error,               ///< the request is not sent and completes with `status`
   receiver_not_ready,  ///< the first `repetitions` attempts are answered with RNR
   delay,               ///< the request completes `delay` after it started, or later
+  command,             ///< the request starts after engine_sink::trigger and engine::resume
 };
 
 /// Selects requests and defines the effect. Requests are counted per queue pair, and per rule, when
@@ -26,6 +27,7 @@ struct fault_rule {
   std::uint32_t repetitions = 1;
   std::uint8_t rnr_timer = 0;  ///< the code of the waiting time
   time_ns delay = 0;
+  std::uint32_t command = 0;  ///< for the sink's use
 
   std::uint32_t qp_num = 0;     ///< 0: any
   std::uint32_t qp_index = 0;   ///< the n-th queue pair that the engine created, from 1; 0: any
@@ -59,6 +61,10 @@ class request_faults {
   /// applies, or nullptr. A request with repetitions gets its rule again for each.
   [[nodiscard]] const fault_rule* inspect(std::uint64_t index, opcode op) noexcept;
 
+  /// Whether the request at the head waits for engine::resume.
+  [[nodiscard]] bool stopped() const noexcept { return stopped_; }
+  void set_stopped(bool stopped) noexcept { stopped_ = stopped; }
+
   /// A request that completes at `due` or later.
   struct held_request {
     std::uint64_t index = 0;
@@ -73,7 +79,11 @@ class request_faults {
     return held_[first_ % held_.size()];
   }
   void release_first() noexcept { ++first_; }
-  void release_all() noexcept { first_ = end_; }
+  /// Forgets what waits.
+  void forget() noexcept {
+    first_ = end_;
+    stopped_ = false;
+  }
 
  private:
   struct counted_rule {
@@ -85,6 +95,7 @@ class request_faults {
   };
 
   std::vector<counted_rule> rules_;
+  bool stopped_ = false;
   std::uint64_t inspected_ = 0;  ///< requests below this index were counted
   fault_rule repeated_;          ///< of the request before `inspected_`
   std::uint32_t repetitions_ = 0;

@@ -67,7 +67,7 @@ void requester::begin(std::uint32_t send_psn) noexcept { next_psn_ = send_psn; }
 
 void requester::clear() noexcept {
   retired_ = submitted_ = queue_.posted();
-  if (faults_) faults_->release_all();
+  if (faults_) faults_->forget();
   queue_.clear();
   reads_in_flight_ = 0;
   ++attempt_;
@@ -478,7 +478,7 @@ void requester::flush() noexcept {
   waiting_ = wait::none;
   deadline_ = never;
   drain_event_ = false;
-  if (faults_) faults_->release_all();
+  if (faults_) faults_->forget();
 }
 
 void requester::notify_when_drained() noexcept {

@@ -78,6 +78,10 @@ class requester {
   void remove_faults() noexcept;
   /// Releases requests whose completion was delayed and is due. The caller calls `run` afterwards.
   void release_held() noexcept;
+  /// Lets the request start that waits for a command. The caller calls `run` afterwards.
+  void resume() noexcept {
+    if (faults_) faults_->set_stopped(false);
+  }
 
  private:
   enum class wait : std::uint8_t { none, receiver, answer, deliveries };

@@ -20,8 +20,14 @@ void requester::remove_faults() noexcept {
 
 /// Applies the faults of the request at `submitted_`.
 requester::admission requester::inspect(send_entry& entry) noexcept {
+  if (faults_->stopped()) return admission::stop;
   const fault_rule* const rule = faults_->inspect(submitted_, entry.request.opcode);
   if (rule == nullptr) return admission::start;
+  if (rule->effect == fault_effect::command) {
+    faults_->set_stopped(true);
+    self_.home().trigger(self_, rule->command);
+    return admission::stop;
+  }
   if (self_.transport() == transport::srd) return inspect_delivery(entry, *rule);
   const failure why{.why = reason::injected_fault, .detail = rule->number};
   switch (rule->effect) {
@@ -42,6 +48,7 @@ requester::admission requester::inspect(send_entry& entry) noexcept {
       return admission::start;
     }
     case fault_effect::none:
+    case fault_effect::command:
       break;
   }
   return admission::start;

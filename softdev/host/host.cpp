@@ -23,6 +23,7 @@ namespace {
 // All of this is trivially destructible or leaked: it is used until the last thread ends.
 std::atomic<host*> current{nullptr};
 std::atomic<queue_pair_event_handler> event_handler{nullptr};
+std::atomic<trigger_handler> on_trigger{nullptr};
 
 std::mutex& creation_mutex() {
   static auto* const mutex = [] {
@@ -37,6 +38,11 @@ std::mutex& creation_mutex() {
 
 void report(void* /*context*/, queue_pair& which, queue_pair_event what) {
   if (const auto handler = event_handler.load(std::memory_order_acquire)) handler(which, what);
+}
+
+void trigger(void* self, queue_pair& which, std::uint32_t command) {
+  if (const auto handler = on_trigger.load(std::memory_order_acquire))
+    handler(*static_cast<host*>(self), which.number(), command);
 }
 
 time_ns to_time_ns(link::time_point when) noexcept {
@@ -84,6 +90,10 @@ void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept {
   event_handler.store(handler, std::memory_order_release);
 }
 
+void set_trigger_handler(trigger_handler handler) noexcept {
+  on_trigger.store(handler, std::memory_order_release);
+}
+
 const persona& process_persona() {
   static const persona* const described = new persona(describe_host());
   return *described;
@@ -119,6 +129,7 @@ host::host(parts made, persona looks)
           .clock = &monotonic_now,
           .sink = {.context = this,
                    .event = &report,
+                   .trigger = &trigger,
                    .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
       path_(*engine_, *link_),
       looks_(std::move(looks)),

@@ -156,6 +156,10 @@ class host {
 using queue_pair_event_handler = void (*)(queue_pair& which, queue_pair_event what);
 void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept;
 
+/// Where engine_sink::trigger goes; set once, before the first rule with a command.
+using trigger_handler = void (*)(host& home, std::uint32_t qp_num, std::uint32_t command);
+void set_trigger_handler(trigger_handler handler) noexcept;
+
 /// What the device says about itself on this host, whatever it looks like: its GUID. Described at
 /// the first call. Thread-safe.
 [[nodiscard]] const persona& process_persona();

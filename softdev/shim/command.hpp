@@ -20,6 +20,9 @@ struct command_family {
   std::string (*names)();
 };
 
+/// Reads a command of any family; an empty function if it is invalid. script.cpp
+[[nodiscard]] command read_command(word_reader& words);
+
 /// Events of the device and its port; device_commands.cpp.
 [[nodiscard]] command_family device_commands() noexcept;
 /// Faults of requests; fault_commands.cpp.

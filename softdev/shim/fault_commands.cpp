@@ -7,6 +7,7 @@
 
 #include "softdev/host/host.hpp"
 #include "softdev/shim/command.hpp"
+#include "softdev/shim/triggered_commands.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/base/random.hpp"
 
@@ -98,19 +99,21 @@ void read_selection(word_reader& words, fault_rule& rule) {
   }
 }
 
-int add_rule(host& home, fault_rule rule) {
+fault_rule with_seed(fault_rule rule) {
   if (rule.probability != 0) {
     rule.seed = seed_of_probabilities();
     log(log_level::warning, "soft0: faults with a probability use seed " +
                                 std::to_string(rule.seed) + "; the command \"seed " +
                                 std::to_string(rule.seed) + "\" before them repeats them");
   }
-  home.core().add_fault(rule);
-  return 0;
+  return rule;
 }
 
 command adding(const fault_rule& rule) {
-  return [rule](host& home) { return add_rule(home, rule); };
+  return [rule](host& home) {
+    home.core().add_fault(with_seed(rule));
+    return 0;
+  };
 }
 
 // A name or a number.
@@ -151,6 +154,15 @@ command read_delay(word_reader& words) {
   return adding(rule);
 }
 
+command read_when(word_reader& words) {
+  fault_rule rule;
+  while (!words.problem() && !words.accept("do"))
+    if (!read_selector(words, rule, opcodes))
+      words.refuse("do COMMAND, or " + std::string(selectors));
+  command act = words.problem() ? command() : read_command(words);
+  return [rule, act](host& home) { return add_triggered_command(home, with_seed(rule), act); };
+}
+
 command read_seed(word_reader& words) {
   return [value = words.number(1, most)](host& /*home*/) {
     seed.store(value);
@@ -169,6 +181,7 @@ constexpr std::array fault_rows = {
     named<command (*)(word_reader&)>{"fail", &read_fail},
     named<command (*)(word_reader&)>{"rnr", &read_rnr},
     named<command (*)(word_reader&)>{"delay", &read_delay},
+    named<command (*)(word_reader&)>{"when", &read_when},
     named<command (*)(word_reader&)>{"seed", &read_seed},
     named<command (*)(word_reader&)>{"clear-faults", &read_clear},
 };

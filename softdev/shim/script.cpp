@@ -36,20 +36,6 @@ error not_read(const std::string& source, std::string_view text, const invalid_w
                                  place_of(text, what.at) + ": " + fault + what.expected);
 }
 
-command read_command(word_reader& words) {
-  std::string names;
-  for (const command_family& family : {device_commands(), fault_commands(), object_commands()}) {
-    if (command found = family.read(words)) {
-      if (!words.at_end()) words.refuse("the end of the command");
-      return found;
-    }
-    if (words.problem()) return {};
-    names.append(names.empty() ? "" : ", ").append(family.names());
-  }
-  words.refuse("one of " + names);
-  return {};
-}
-
 result<std::string> read_file(const std::string& source, const std::string& name) {
   const auto close = [](std::FILE* file) { std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(name.c_str(), "re"), close);
@@ -103,6 +89,20 @@ void* play(void* of) {
 
 }  // namespace
 
+command read_command(word_reader& words) {
+  std::string names;
+  for (const command_family& family : {device_commands(), fault_commands(), object_commands()}) {
+    if (command found = family.read(words)) {
+      if (!words.at_end()) words.refuse("the end of the command");
+      return found;
+    }
+    if (words.problem()) return {};
+    names.append(names.empty() ? "" : ", ").append(family.names());
+  }
+  words.refuse("one of " + names);
+  return {};
+}
+
 result<script> read_script(const std::string& source, std::string_view text) {
   if (!text.starts_with('@')) return read_steps(source, text);
   const std::string name(text.substr(1));
@@ -129,7 +129,7 @@ int run_script(host& home, script steps) {
 
 result<void> run_script_of_environment(host& home) {
   static std::atomic<host*> started{nullptr};
-  const char* const text = std::getenv(variable);
+  const char* const text = ::secure_getenv(variable);
   if (text == nullptr || started.load() == &home) return {};
   VERBENA_TRY(script steps, read_script(variable, text));
   if (started.exchange(&home) == &home) return {};

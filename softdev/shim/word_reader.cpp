@@ -50,7 +50,8 @@ std::uint64_t word_reader::number(std::uint64_t least, std::uint64_t most) {
       std::from_chars(digits.data(), digits.data() + digits.size(), value, hexadecimal ? 16 : 10);
   const bool whole = failed == std::errc{} && end == digits.data() + digits.size();
   if (!whole || value < least || value > most) {
-    refuse("a number from " + std::to_string(least) + " to " + std::to_string(most));
+    const std::string to = std::to_string(most);
+    refuse(least == most ? to : "a number from " + std::to_string(least) + " to " + to);
     return least;
   }
   skip();

@@ -243,6 +243,31 @@ TEST_F(injected_faults, revoked_region_refuses_remote_access_and_keeps_local_acc
   EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 3).status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(injected_faults, command_is_executed_before_the_request_that_triggers_it) {
+  connection pair(device_);
+  const std::string revoke = "do revoke-region key=" + std::to_string(pair.rkey());
+  ASSERT_EQ(
+      inject(device_.context,
+             "when opcode=rdma_write at=2 do sm-change; when opcode=rdma_write at=3 " + revoke),
+      0);
+  EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 1).status, IBV_WC_SUCCESS);
+  EXPECT_FALSE(readable(device_.context->async_fd));
+  EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 2).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(readable(device_.context->async_fd));
+  EXPECT_EQ(next_event(device_.context).event_type, IBV_EVENT_SM_CHANGE);
+  EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 3).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(injected_faults, later_requests_wait_for_a_triggered_command) {
+  ASSERT_EQ(inject(device_.context, "when every=1 count=20 do client-reregister"), 0);
+  connection pair(device_);
+  for (std::uint64_t i = 0; i < 16; ++i) ASSERT_EQ(pair.post(IBV_WR_RDMA_WRITE, i), 0);
+  for (std::uint64_t i = 0; i < 16; ++i) EXPECT_EQ(device_.wait_for(i).status, IBV_WC_SUCCESS);
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(next_event(device_.context).event_type, IBV_EVENT_CLIENT_REREGISTER);
+  EXPECT_FALSE(readable(device_.context->async_fd));
+}
+
 TEST_F(injected_faults, command_for_an_object_that_does_not_exist_returns_enoent) {
   EXPECT_EQ(inject(device_.context, "revoke-region index=4000000"), ENOENT);
   EXPECT_EQ(inject(device_.context, "overrun-cq index=4000000"), ENOENT);
@@ -422,6 +447,9 @@ TEST(fault_text, error_has_position_and_permitted_values) {
       {"rnr opcode=rdma_write", "line 1, column 12:", "rdma_write_with_imm"},
       {"delay", "line 1, column 6:", "500us"},
       {"delay 5h", "line 1, column 7:", "500us"},
+      {"when at=3 port 1 down", "line 1, column 11:", "do COMMAND"},
+      {"when at=3 do", "line 1, column 13:", "port, gid-change"},
+      {"when at=3 do port 1 sideways", "line 1, column 21:", "up, down"},
       {"port 1 down now", "line 1, column 13:", "the end of the command"},
       {"@/nowhere/faults", "/nowhere/faults", "after '@'"},
   };

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Requests start under locks of their queue pairs, which commands take, too: so the request waits
+// until a thread of its own has executed the command.
+#include "softdev/shim/triggered_commands.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "src/base/quiet_thread.hpp"
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+// The commands of a host and their thread. Never destroyed, as the host. Threads: thread-safe.
+class command_runner {
+ public:
+  explicit command_runner(host& home) : home_(home) {}
+
+  [[nodiscard]] const host& home() const noexcept { return home_; }
+  // Starts the thread unless it runs. 0 or an errno.
+  [[nodiscard]] int start() {
+    const std::lock_guard lock(mutex_);
+    if (started_) return 0;
+    pthread_t thread;
+    const int failed = verbena::detail::start_quiet_thread(thread, &run, this, "verbena-faults");
+    if (failed != 0) return failed;
+    pthread_detach(thread);
+    started_ = true;
+    return 0;
+  }
+  // Returns the number of the command in rules.
+  [[nodiscard]] std::uint32_t add(command act) {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(act));
+    return static_cast<std::uint32_t>(commands_.size());
+  }
+  // A request of the queue pair waits for the command.
+  void trigger(std::uint32_t qp_num, std::uint32_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.push_back({.qp_num = qp_num, .command = number});
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  struct request {
+    std::uint32_t qp_num = 0;
+    std::uint32_t command = 0;
+  };
+
+  static void* run(void* self) {
+    static_cast<command_runner*>(self)->loop();
+    return nullptr;
+  }
+  [[noreturn]] void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !waiting_.empty(); });
+      const request next = waiting_.front();
+      waiting_.pop_front();
+      const command& act = commands_[next.command - 1];  // a deque keeps its place
+      lock.unlock();
+      if (const int failed = act(home_))
+        log(log_level::warning, "soft0: a command that a request triggers failed: " +
+                                    std::generic_category().message(failed));
+      home_.core().resume(next.qp_num);
+      lock.lock();
+    }
+  }
+
+  host& home_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false;
+  std::deque<command> commands_;
+  std::deque<request> waiting_;
+};
+
+// The runner of the newest host: a forked child has a host of its own.
+std::atomic<command_runner*> current{nullptr};
+
+command_runner& runner_of(host& home) {
+  command_runner* known = current.load();
+  while (known == nullptr || &known->home() != &home) {
+    auto made = std::make_unique<command_runner>(home);
+    if (current.compare_exchange_strong(known, made.get())) return *made.release();
+  }
+  return *known;
+}
+
+void trigger(host& home, std::uint32_t qp_num, std::uint32_t number) {
+  runner_of(home).trigger(qp_num, number);
+}
+
+}  // namespace
+
+int add_triggered_command(host& home, fault_rule rule, command act) {
+  command_runner& runner = runner_of(home);
+  if (const int failed = runner.start()) return failed;
+  set_trigger_handler(&trigger);
+  rule.effect = fault_effect::command;
+  rule.command = runner.add(std::move(act));
+  home.core().add_fault(rule);
+  return 0;
+}
+
+}  // namespace verbena::softdev

@@ -57,9 +57,12 @@ result<std::unique_ptr<link>> link::open(const link_options& options) {
 }
 
 link::link(const link_options& options, slot_claim claim)
-    : options_(options), claim_(std::move(claim)), generation_(random_u64()) {
+    : options_(options),
+      claim_(std::move(claim)),
+      generation_(random_u64()),
+      peers_({.make = [this](std::uint32_t other) { return make_peer(other); },
+              .forget = [this](const peer& dead) { ignore_wakes(dead); }}) {
   probe_words_[0] = random_u64();
-  receiving_.reserve(slot_count);
 }
 
 result<void> link::set_up() {
@@ -74,6 +77,18 @@ result<void> link::set_up() {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, claim_.fd(), &event) != 0) {
     return error::from_errno(errno, "epoll_ctl");
   }
+  receiver_ = std::make_unique<ring_receiver>(
+      ring_receiver::options{.scan_limit = options_.scan_limit,
+                             .header = segment_->header(),
+                             .bells = *doorbell_.map.at<doorbell_page>(0),
+                             .ends = requests_});
+  fence_ = std::make_unique<section_fence>(
+      section_fence::options{.peers = peers_,
+                             .segment = *segment_,
+                             .arenas = arenas_,
+                             .requests = requests_,
+                             .section_timeout = options_.section_timeout,
+                             .finish_hellos = [this] { finish_hellos(); }});
   remember(*this);
   return {};
 }
@@ -82,7 +97,7 @@ link::~link() {
   VERBENA_ASSERT(usable(), "a link is destroyed by the process that opened it");
   forget(*this);
   claim_.close();
-  for (const auto& each : all_peers()) each->die(peer_end::exited);
+  for (const auto& each : peers_.all()) each->die(peer_end::exited);
 }
 
 void link::abandon_after_fork() noexcept {
@@ -93,14 +108,7 @@ void link::abandon_after_fork() noexcept {
   wake_->close_all();
   doorbell_.fd.reset();
   groups_name_.reset();
-  for (const auto& each : table_) {
-    if (!each) continue;
-    each->socket_.reset();
-    each->wake_.reset();
-    each->own_wake_.reset();
-    each->watch_ = process_watch();
-    each->own_pair_fd_.reset();
-  }
+  peers_.close_all();
 }
 
 std::shared_ptr<peer> link::connect(std::uint32_t slot) {
@@ -110,114 +118,24 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
     myself->die(peer_end::nobody_there);
     return myself;
   }
-  const std::lock_guard lock(table_mutex_);
-  table_entry entry = find_or_make(slot);
-  if (entry.is_new) {
-    to_connect_.push_back(entry.of);
-    request_service();
-  }
-  return std::move(entry.of);
+  peer_table::entry found = peers_.connect(slot);
+  if (found.is_new) request_service();
+  return std::move(found.of);
 }
 
 std::shared_ptr<peer> link::make_peer(std::uint32_t other) const {
   return std::shared_ptr<peer>(new peer(other, slot(), options_.route));
 }
 
-link::table_entry link::find_or_make(std::uint32_t other) {
-  auto& place = table_[other];
-  if (place && place->state() != peer_state::dead) return {place, false};
-  if (place) {
-    ignore_wakes(*place);
-    departed_.push_back(std::move(place));
-  }
-  place = make_peer(other);
-  return {place, true};
-}
-
-std::shared_ptr<peer> link::find(std::uint32_t slot) const {
-  if (slot >= slot_count) return nullptr;
-  const std::lock_guard lock(table_mutex_);
-  const auto& place = table_[slot];
-  return place && place->state() != peer_state::dead ? place : nullptr;
-}
-
-std::vector<std::shared_ptr<peer>> link::all_peers() const {
-  const std::lock_guard lock(table_mutex_);
-  std::vector<std::shared_ptr<peer>> all;
-  for (const auto& each : table_) {
-    if (each) all.push_back(each);
-  }
-  all.insert(all.end(), departed_.begin(), departed_.end());
-  return all;
-}
-
-void link::end_batch(peer& from) {
-  if (!from.consumer_.publish_position()) return;
-  if (from.their_pair().wants_space.load(std::memory_order_seq_cst) == 0) return;
-  if ((from.segment_.header().sleeping.load(std::memory_order_seq_cst) & 1U) != 0) {
-    signal_wake_socket(from.wake_.get());
-  }
-}
-
-void link::collect_doorbells() {
-  auto& bells = *doorbell_.map.at<doorbell_page>(0);
-  std::uint64_t words = bells.summary.load(std::memory_order_relaxed);
-  if (words == 0) return;
-  words = bells.summary.exchange(0, std::memory_order_seq_cst);
-  for (; words != 0; words &= words - 1) {
-    const auto word = static_cast<std::size_t>(std::countr_zero(words));
-    if (word >= ready_.size()) return;
-    ready_[word] |= bells.words[word].exchange(0, std::memory_order_seq_cst);
-  }
-}
-
-void link::break_off(peer& from, std::atomic<std::uint64_t>& counter) {
-  counter.fetch_add(1, std::memory_order_relaxed);
-  from.die(peer_end::broken_protocol);
-  some_died_.store(true, std::memory_order_release);
-  request_service();
-}
-
 std::size_t link::lose_peers(std::optional<pid_t> pid) {
   std::size_t lost = 0;
-  for (const auto& each : all_peers()) {
+  for (const auto& each : peers_.all()) {
     if (each->state() != peer_state::paired || (pid && each->pid() != *pid)) continue;
     each->die(peer_end::exited);
     ++lost;
   }
-  if (lost > 0) {
-    some_died_.store(true, std::memory_order_release);
-    request_service();
-  }
+  if (lost > 0) requests_.request_burial();
   return lost;
-}
-
-bool link::published_by(peer& from) {
-  if (from.state() != peer_state::paired) return false;
-  if (from.full_at_.load(std::memory_order_acquire) != peer::no_position) {
-    const std::uint64_t seen = from.their_pair().consumed_bytes.load(std::memory_order_seq_cst);
-    if (seen != from.full_at_.load(std::memory_order_acquire) && seen != from.room_reported_) {
-      from.room_reported_ = seen;  // once: whoever waited for room may be gone
-      return true;
-    }
-  }
-  const ring_status status = from.consumer_.check_announced();
-  if (status == ring_status::corrupt) break_off(from, broken_records_);
-  return status == ring_status::ok && from.consumer_.announced() > from.kept();
-}
-
-void link::forbid_in_handler() const {
-  VERBENA_ASSERT(receiver_.load(std::memory_order_relaxed) != ::pthread_self(),
-                 "a receive handler must not call service(), fence() or anything_published()");
-}
-
-bool link::anything_published() {
-  forbid_in_handler();
-  const std::lock_guard lock(receive_lock_);
-  bool found = false;
-  for (const auto& each : receiving_) found = published_by(*each) || found;
-  if (found) scan_all_.store(true, std::memory_order_relaxed);
-  return found;
 }
 
 void link::announce_sleep_unseen() noexcept {
@@ -235,36 +153,6 @@ bool link::announce_sleep() {
 void link::announce_awake() noexcept {
   shared_u32& word = segment_->header().sleeping;
   word.store((word.load(std::memory_order_relaxed) | 1U) + 1, std::memory_order_seq_cst);
-}
-
-void link::start_receiving(const std::shared_ptr<peer>& from) {
-  const std::lock_guard lock(receive_lock_);
-  receiving_.push_back(from);
-  receiving_by_slot_[from->slot()] = from.get();
-  ready_[from->slot() / 64] |= std::uint64_t{1} << (from->slot() % 64);
-  if (receiving_.size() > options_.scan_limit) {
-    // Who published before it could see this is found by one look at all.
-    segment_->header().doorbells.store(1, std::memory_order_seq_cst);
-    scan_all_.store(true, std::memory_order_relaxed);
-  }
-}
-
-void link::stop_receiving(const std::shared_ptr<peer>& from) {
-  const std::lock_guard lock(receive_lock_);
-  if (std::erase(receiving_, from) == 0) return;
-  peer*& place = receiving_by_slot_[from->slot()];
-  if (place == from.get()) place = nullptr;  // it may be a successor's already
-  first_ = 0;
-  if (receiving_.size() <= options_.scan_limit) {
-    segment_->header().doorbells.store(0, std::memory_order_seq_cst);
-  }
-}
-
-link_counters link::counters() const noexcept {
-  return {.broken_records = broken_records_.load(std::memory_order_relaxed),
-          .broken_messages = broken_messages_.load(std::memory_order_relaxed),
-          .refused_connections = refused_connections_.load(std::memory_order_relaxed),
-          .peers_lost = peers_lost_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace verbena::softdev

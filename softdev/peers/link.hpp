@@ -34,6 +34,10 @@
 #include "softdev/ipc/fork_guard.hpp"
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/peer.hpp"
+#include "softdev/peers/peer_table.hpp"
+#include "softdev/peers/ring_receiver.hpp"
+#include "softdev/peers/section_fence.hpp"
+#include "softdev/peers/service_requests.hpp"
 #include "softdev/peers/slot_claim.hpp"
 #include "softdev/peers/wake_channels.hpp"
 #include "softdev/shm/arena.hpp"
@@ -41,27 +45,6 @@
 #include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
-
-/// What a receiver did with a record.
-enum class handled : std::uint8_t {
-  consumed,
-  keep,    ///< leave it at the head and go on with the next peer (back-pressure); receive again
-           ///< when it can be handled: nothing else will ask for that
-  broken,  ///< it is nonsense: count it and end the pairing
-};
-
-/// Numbers for diagnosis. Snapshot.
-struct link_counters {
-  std::uint64_t broken_records = 0;
-  std::uint64_t broken_messages = 0;
-  std::uint64_t refused_connections = 0;
-  std::uint64_t peers_lost = 0;
-};
-
-enum class fence_outcome : std::uint8_t {
-  clear,
-  timed_out,  ///< some peer is still inside a section that began before the call
-};
 
 /// This process. Thread-safe; only `receive` is exclusive (a second caller returns 0 at once).
 /// In a forked child nothing but usable() may be called; the child never destroys it.
@@ -94,7 +77,7 @@ class link {
   /// < 1024. Our own slot is refused: the peer is dead with nobody_there.
   [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
   /// The living or connecting peer in `slot`, if any.
-  [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
+  [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const { return peers_.find(slot); }
 
   // ---- Multicast groups; link_groups.cpp ----
 
@@ -106,7 +89,9 @@ class link {
   /// Puts the paired processes that may have a queue pair in the group into `out`, as far as there
   /// is room; returns how many. No system call, no allocation.
   [[nodiscard]] std::size_t find_group(const gid_bytes& group,
-                                       std::span<std::shared_ptr<peer>> out) const noexcept;
+                                       std::span<std::shared_ptr<peer>> out) const noexcept {
+    return peers_.find_group(group, out);
+  }
 
   struct serviced {
     std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
@@ -120,11 +105,9 @@ class link {
   /// Readable when service() has something to do (an epoll descriptor).
   [[nodiscard]] int service_fd() const noexcept { return epoll_.get(); }
   /// Makes service_due() true, e.g. after arenas().free(), so that peers drop their mappings soon.
-  void request_service() noexcept { service_due_.store(true, std::memory_order_release); }
+  void request_service() noexcept { requests_.request(); }
   /// True when service() should be called without waiting for service_fd. No system call.
-  [[nodiscard]] bool service_due() const noexcept {
-    return service_due_.load(std::memory_order_acquire);
-  }
+  [[nodiscard]] bool service_due() const noexcept { return requests_.due(); }
 
   // ---- Receiving ----
 
@@ -137,17 +120,17 @@ class link {
     return lock ? receive(lock, std::forward<Handler>(handler), budget) : 0;
   }
   /// The right to receive, which one thread can have. Do not call service() while holding it.
-  using receive_lock = std::unique_lock<biased_lock>;
-  [[nodiscard]] receive_lock try_lock_receive() noexcept {
-    return receive_lock(receive_lock_, std::try_to_lock);
-  }
+  using receive_lock = ring_receiver::lock;
+  [[nodiscard]] receive_lock try_lock_receive() noexcept { return receiver_->try_lock(); }
   /// As above, for a caller that holds the right.
   template <class Handler>
-  std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget);
+  std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
+    return receiver_->receive(held, std::forward<Handler>(handler), budget);
+  }
   /// True when some peer announced records that were neither consumed nor kept, or room came back
   /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
   /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
-  [[nodiscard]] bool anything_published();
+  [[nodiscard]] bool anything_published() { return receiver_->anything_published(); }
 
   // ---- Sleeping of the progress thread ----
 
@@ -180,14 +163,14 @@ class link {
   /// peer that takes more than link_options::section_timeout. Do not call it while holding
   /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
   /// an active section.
-  [[nodiscard]] fence_outcome fence(deadline until);
+  [[nodiscard]] fence_outcome fence(deadline until) { return fence_->wait(until); }
   /// The same for the end of a region at `memory`: when a peer is inside that is stopped, or whose
   /// pairing was ended for it, and the memory is shareable, its pages are replaced and all regions
   /// that lie there are corrected. Such a peer, once continued, must find that its region
   /// changed (peer_segment::is_current) and do its access again by another route.
-  void fence_memory(const void* memory);
+  void fence_memory(const void* memory) { fence_->wait_for_memory(memory); }
 
-  [[nodiscard]] link_counters counters() const noexcept;
+  [[nodiscard]] link_counters counters() const noexcept { return requests_.counters(); }
 
   /// In the child after fork: closes all descriptors, touches nothing else. Async-signal-safe.
   /// Installed by pthread_atfork when the first link opens; public for programs that use clone.
@@ -195,45 +178,15 @@ class link {
 
  private:
   struct pending_socket;
-  /// Remembers which thread is in receive(), to catch calls that handlers must not make.
-  class receiver_mark {
-   public:
-    explicit receiver_mark(std::atomic<pthread_t>& who) noexcept : who_(who) {
-      who_.store(::pthread_self(), std::memory_order_relaxed);
-    }
-    ~receiver_mark() { who_.store({}, std::memory_order_relaxed); }
-    receiver_mark(const receiver_mark&) = delete;
-    receiver_mark& operator=(const receiver_mark&) = delete;
-
-   private:
-    std::atomic<pthread_t>& who_;
-  };
-
   link(const link_options& options, slot_claim claim);
   result<void> set_up();
-
-  // Receiving (under receive_lock_)
-  template <class Handler>
-  std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
-  void end_batch(peer& from);
-  void collect_doorbells();
-  bool published_by(peer& from);
-  void break_off(peer& from, std::atomic<std::uint64_t>& counter);
-  void start_receiving(const std::shared_ptr<peer>& from);
-  void stop_receiving(const std::shared_ptr<peer>& from);
 
   // Service (under service_mutex_); link_service.cpp and link_pairing.cpp
   void start_connections(time_point now);
   void start_connection(const std::shared_ptr<peer>& to);
   void accept_connections(time_point now);
   void read_pending(pending_socket& from, time_point now);
-  struct table_entry {
-    std::shared_ptr<peer> of;
-    bool is_new;
-  };
   [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
-  /// The live peer of the slot, else a new one in its place. With table_mutex_ held.
-  [[nodiscard]] table_entry find_or_make(std::uint32_t other);
   void adopt(pending_socket& from, received_message& hello, time_point now);
   [[nodiscard]] bool has_too_many_links(pid_t pid, const peer& next) const;
   void lost_while_connecting(peer& from);
@@ -249,28 +202,15 @@ class link {
   void watch_socket(peer& of, std::uint32_t events, int operation);
   void dispatch(std::uint64_t tag, time_point now);
   void expire(time_point now);
-  void end_peer(peer& which, peer_end why);
   void close_down(const std::shared_ptr<peer>& from, time_point now);
   void end_closing(time_point now);
   void stop_watching(peer& which);
   void ignore_wakes(const peer& of) noexcept;
   void bury_dead();
-  void sweep_departed();
   void finish_hellos();
-  void forbid_in_handler() const;
   void tell_retired_arenas();
   void drop_retired_mappings(peer& of);
-  [[nodiscard]] std::vector<std::shared_ptr<peer>> all_peers() const;
   [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
-
-  // Fence; link_fence.cpp
-  struct lane_mark;
-  enum class stopped_peers : std::uint8_t { wait_for, pass_over };
-  enum class wait_end : std::uint8_t { left, passed_over, timed_out };
-  [[nodiscard]] std::vector<lane_mark> marks() const;
-  wait_end wait_for_marks(stopped_peers stopped, deadline until);
-  void give_up_waiting(const std::vector<lane_mark>& left);
-  bool replace_pages_of(const void* memory);
 
   link_options options_;
   fork_guard fork_guard_;
@@ -286,14 +226,12 @@ class link {
   unique_fd groups_name_;                       ///< held while the process uses multicast groups
   volatile std::uint64_t probe_words_[2] = {};  ///< read and written by peers that try their routes
 
-  mutable std::mutex table_mutex_;  ///< leaf lock
-  std::array<std::shared_ptr<peer>, slot_count> table_;
-  std::vector<std::shared_ptr<peer>> to_connect_;
-  std::vector<std::shared_ptr<peer>> departed_;  ///< dead, but maybe inside an active section
+  service_requests requests_;
+  peer_table peers_;
+  std::unique_ptr<ring_receiver> receiver_;
+  std::unique_ptr<section_fence> fence_;
 
   std::mutex service_mutex_;
-  std::atomic<bool> service_due_ = false;
-  std::atomic<bool> some_died_ = false;
   std::atomic<bool> hellos_out_ = false;  ///< some peer has our hello, and we wait for its own
   std::vector<std::shared_ptr<peer>> connecting_;
   std::vector<std::shared_ptr<peer>> closing_;
@@ -302,77 +240,6 @@ class link {
   std::uint32_t events_ = 0;
   bool watch_departed_ = false;
   time_point next_full_scan_{};
-
-  biased_lock receive_lock_;           ///< taken after service_mutex_
-  std::atomic<pthread_t> receiver_{};  ///< who is in receive()
-  std::vector<std::shared_ptr<peer>> receiving_;
-  std::array<peer*, slot_count> receiving_by_slot_{};
-  std::array<std::uint64_t, slot_count / 64> ready_{};
-  std::size_t first_ = 0;
-  std::atomic<bool> scan_all_ = false;
-
-  std::atomic<std::uint64_t> broken_records_ = 0;
-  std::atomic<std::uint64_t> broken_messages_ = 0;
-  std::atomic<std::uint64_t> refused_connections_ = 0;
-  std::atomic<std::uint64_t> peers_lost_ = 0;
 };
-
-template <class Handler>
-std::size_t link::receive([[maybe_unused]] const receive_lock& held, Handler&& handler,
-                          std::size_t budget) {
-  VERBENA_CHECK(held.owns_lock(), "who receives has the right to");
-  const receiver_mark mark(receiver_);
-  std::size_t done = 0;
-  const std::size_t count = receiving_.size();
-  const bool all = count <= options_.scan_limit || scan_all_.load(std::memory_order_relaxed);
-  if (all) {
-    if (count > options_.scan_limit) scan_all_.store(false, std::memory_order_relaxed);
-    for (std::size_t step = 0; step < count && done < budget; ++step) {
-      first_ = first_ + 1 < count ? first_ + 1 : 0;
-      done += receive_from(*receiving_[first_], handler, budget - done);
-    }
-    return done;
-  }
-  collect_doorbells();
-  for (std::size_t word = 0; word < ready_.size(); ++word) {
-    for (std::uint64_t left = ready_[word]; left != 0 && done < budget; left &= left - 1) {
-      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-      ready_[word] &= ~(std::uint64_t{1} << bit);
-      peer* from = receiving_by_slot_[word * 64 + bit];
-      if (from == nullptr) continue;
-      done += receive_from(*from, handler, budget - done);
-      // Its ring may hold more, and it need not ring again for that.
-      const bool more = done == budget || from->kept_at_ != peer::no_position;
-      if (more) ready_[word] |= std::uint64_t{1} << bit;
-    }
-  }
-  return done;
-}
-
-template <class Handler>
-std::size_t link::receive_from(peer& from, Handler& handler, std::size_t budget) {
-  if (from.state() != peer_state::paired) return 0;
-  std::size_t done = 0;
-  ring_record record;
-  while (done < budget) {
-    const ring_status status = from.consumer_.peek(record);
-    if (status == ring_status::empty) break;
-    const handled what =
-        status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;
-    if (what == handled::broken) {
-      break_off(from, broken_records_);
-      break;
-    }
-    if (what == handled::keep) {
-      from.kept_at_ = from.consumer_.announced();
-      break;
-    }
-    from.consumer_.consume();
-    from.kept_at_ = peer::no_position;
-    ++done;
-  }
-  if (done != 0) end_batch(from);
-  return done;
-}
 
 }  // namespace verbena::softdev

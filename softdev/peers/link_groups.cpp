@@ -50,15 +50,4 @@ result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
   return found;
 }
 
-std::size_t link::find_group(const gid_bytes& group,
-                             std::span<std::shared_ptr<peer>> out) const noexcept {
-  std::size_t count = 0;
-  const std::lock_guard lock(table_mutex_);
-  for (const auto& each : table_) {
-    if (count == out.size()) break;
-    if (each && each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
-  }
-  return count;
-}
-
 }  // namespace verbena::softdev

@@ -29,12 +29,7 @@ void link::watch_socket(peer& of, std::uint32_t events, int operation) {
 }
 
 void link::start_connections(time_point now) {
-  std::vector<std::shared_ptr<peer>> fresh;
-  {
-    const std::lock_guard lock(table_mutex_);
-    fresh.swap(to_connect_);
-  }
-  for (auto& each : fresh) {
+  for (auto& each : peers_.take_new()) {
     each->deadline_ = now + options_.pairing_timeout;
     connecting_.push_back(std::move(each));
   }
@@ -60,13 +55,13 @@ void link::start_connection(const std::shared_ptr<peer>& to) {
     case EINTR:
       return;  // its backlog is full: again in the next turn
     case ECONNREFUSED:
-      return end_peer(*to, peer_end::nobody_there);
+      return requests_.end(*to, peer_end::nobody_there);
     case EACCES:
-      return end_peer(*to, peer_end::other_user);
+      return requests_.end(*to, peer_end::other_user);
     default:
-      return end_peer(*to, peer_end::out_of_resources);
+      return requests_.end(*to, peer_end::out_of_resources);
   }
-  if (!prepare_pair(*to)) return end_peer(*to, peer_end::out_of_resources);
+  if (!prepare_pair(*to)) return requests_.end(*to, peer_end::out_of_resources);
   hellos_out_.store(true, std::memory_order_seq_cst);
   to->socket_ = std::move(made.socket);
   watch_socket(*to, EPOLLIN, EPOLL_CTL_ADD);
@@ -85,7 +80,7 @@ void link::say_hello(const std::shared_ptr<peer>& to) {
 /// another connection. If it has said it, it waits for ours while it lives.
 void link::lost_while_connecting(peer& from) {
   from.hello_waits_ = false;
-  if (from.takes_records()) return end_peer(from, peer_end::exited);
+  if (from.takes_records()) return requests_.end(from, peer_end::exited);
   from.socket_.reset();
 }
 
@@ -131,7 +126,7 @@ void link::accept_connections(time_point now) {
     const pid_t pid = identify_peer(socket.get()).pid;
     const auto waiting = std::ranges::count(pending_, pid, [](const auto& e) { return e->pid; });
     if (pending_.size() >= max_pending_sockets || (pid != 0 && waiting >= max_pending_of_process)) {
-      refused_connections_.fetch_add(1, std::memory_order_relaxed);
+      requests_.count_refused_connection();
       continue;
     }
     auto made = std::make_unique<pending_socket>();
@@ -158,9 +153,9 @@ void link::read_pending(pending_socket& from, time_point now) {
   } else if (hello) {
     const link_message refusal{.kind = message_kind::refuse_version, .id = layout_version};
     static_cast<void>(send_message(from.socket.get(), refusal, {}));
-    refused_connections_.fetch_add(1, std::memory_order_relaxed);
+    requests_.count_refused_connection();
   } else if (got.status != receive_status::closed) {
-    broken_messages_.fetch_add(1, std::memory_order_relaxed);
+    requests_.count_broken_message();
   }
   from.socket.reset();  // adopt has taken it, or it is refused
   std::erase_if(pending_, [&](const auto& each) { return each.get() == &from; });
@@ -169,7 +164,7 @@ void link::read_pending(pending_socket& from, time_point now) {
 void link::adopt(pending_socket& from, received_message& hello, time_point now) {
   const std::uint32_t other = hello.message.slot;
   if (other >= slot_count || other == slot()) {
-    broken_messages_.fetch_add(1, std::memory_order_relaxed);
+    requests_.count_broken_message();
     return;
   }
   std::shared_ptr<peer> known = find(other);
@@ -177,7 +172,7 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
     read_peer(known, now);  // maybe it is gone, or has answered in the meantime
     if (known->state() == peer_state::paired) {
       const bool again = known->generation_ == hello.message.generation;
-      if (!again) refused_connections_.fetch_add(1, std::memory_order_relaxed);
+      if (!again) requests_.count_refused_connection();
       return;  // a successor in the same slot tries again when the last records are received
     }
     if (known->state() == peer_state::connecting && known->socket_ && slot() < other) return;
@@ -186,16 +181,14 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
   const slot_holder holder = find_slot_holder(other);
   if (holder.error != 0 || holder.pid != from.pid) {
     const bool later = is_temporary(holder.error);  // the other one tries again, too
-    auto& counter = later ? refused_connections_ : broken_messages_;
-    counter.fetch_add(1, std::memory_order_relaxed);
+    later ? requests_.count_refused_connection() : requests_.count_broken_message();
     return;
   }
   if (!known || known->state() == peer_state::dead) {
     // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
-    const std::lock_guard lock(table_mutex_);
-    known = find_or_make(other).of;
+    known = peers_.find_or_make(other).of;
   }
-  if (!prepare_pair(*known)) return end_peer(*known, peer_end::out_of_resources);
+  if (!prepare_pair(*known)) return requests_.end(*known, peer_end::out_of_resources);
   known->socket_ = std::move(from.socket);
   watch_socket(*known, EPOLLIN, EPOLL_CTL_MOD);
   // From its hello on, the other one is paired, and expects to get what we send.
@@ -210,7 +203,7 @@ void link::adopt(pending_socket& from, received_message& hello, time_point now) 
 }
 
 bool link::has_too_many_links(pid_t pid, const peer& next) const {
-  const auto all = all_peers();
+  const auto all = peers_.all();
   const auto inside = std::ranges::count_if(all, [&](const auto& each) {
     return pid != 0 && each->pid() == pid && each->may_write_late();
   });
@@ -225,14 +218,14 @@ bool link::has_too_many_links(pid_t pid, const peer& next) const {
 void link::finish_pairing(const std::shared_ptr<peer>& with, peer_end why) {
   if (why != peer_end::none) {
     if (why == peer_end::broken_protocol) {
-      broken_messages_.fetch_add(1, std::memory_order_relaxed);
+      requests_.count_broken_message();
     }
-    return end_peer(*with, why);
+    return requests_.end(*with, why);
   }
   with->own_pair_fd_.reset();
   with->own_wake_.reset();
   with->state_.store(peer_state::paired, std::memory_order_release);
-  start_receiving(with);
+  receiver_->start(with);
   ++events_;
   if (with->watch_.fd() < 0) return;
   epoll_event event{};

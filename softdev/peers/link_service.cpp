@@ -10,10 +10,10 @@
 namespace verbena::softdev {
 
 link::serviced link::service(time_point now) {
-  forbid_in_handler();
+  receiver_->forbid_in_handler();
   const std::unique_lock lock(service_mutex_, std::try_to_lock);
   if (!lock) return {.events = 0, .next = now + retry_interval};
-  service_due_.store(false, std::memory_order_release);
+  requests_.clear();
   events_ = 0;
   start_connections(now);
   std::array<epoll_event, 64> events;
@@ -24,14 +24,14 @@ link::serviced link::service(time_point now) {
   expire(now);
   end_closing(now);
   const bool died = std::ranges::any_of(
-      receiving_, [](const auto& each) { return each->state() == peer_state::dead; });
-  if (some_died_.exchange(false, std::memory_order_acq_rel) || died) bury_dead();
-  sweep_departed();
+      receiver_->peers(), [](const auto& each) { return each->state() == peer_state::dead; });
+  if (requests_.take_ended() || died) bury_dead();
+  watch_departed_ = peers_.sweep();
   tell_retired_arenas();
-  for (const auto& each : receiving_) drop_retired_mappings(*each);
-  if (receiving_.size() > options_.scan_limit && now >= next_full_scan_) {
+  for (const auto& each : receiver_->peers()) drop_retired_mappings(*each);
+  if (receiver_->uses_doorbells() && now >= next_full_scan_) {
     next_full_scan_ = now + full_scan_interval;
-    scan_all_.store(true, std::memory_order_relaxed);
+    receiver_->look_at_all();
   }
   hellos_out_.store(
       std::ranges::any_of(connecting_, [](const auto& e) { return bool(e->socket_); }),
@@ -40,7 +40,7 @@ link::serviced link::service(time_point now) {
 }
 
 void link::finish_hellos() {
-  forbid_in_handler();
+  receiver_->forbid_in_handler();
   if (!hellos_out_.load(std::memory_order_seq_cst)) return;
   const std::lock_guard lock(service_mutex_);
   const auto waiting = connecting_;  // pairing changes the list's members, not the list
@@ -85,7 +85,7 @@ void link::read_peer(const std::shared_ptr<peer>& from, time_point now) {
     const bool sound =
         got.status == receive_status::received &&
         (from->state() == peer_state::connecting ? answered(from, got) : handle(*from, got));
-    if (!sound) return break_off(*from, broken_messages_);
+    if (!sound) return requests_.end_for_message(*from);
     if (from->state() != peer_state::paired) return;
   }
   // A peer that does not read its answers gets none of its questions read.
@@ -95,7 +95,7 @@ void link::read_peer(const std::shared_ptr<peer>& from, time_point now) {
 bool link::answered(const std::shared_ptr<peer>& from, received_message& got) {
   if (got.message.kind == message_kind::refuse_version ||
       (got.message.kind == message_kind::hello && got.message.version != layout_version)) {
-    end_peer(*from, peer_end::other_version);
+    requests_.end(*from, peer_end::other_version);
     return true;
   }
   if (got.message.kind != message_kind::hello) return false;
@@ -157,11 +157,6 @@ void link::expire(time_point now) {
   std::erase_if(pending_, [&](const auto& each) { return now >= each->give_up_at; });
 }
 
-void link::end_peer(peer& which, peer_end why) {
-  which.die(why);
-  some_died_.store(true, std::memory_order_release);
-}
-
 void link::close_down(const std::shared_ptr<peer>& from, time_point now) {
   if (from->closing_ || from->state() != peer_state::paired) return;
   from->closing_ = true;
@@ -174,12 +169,8 @@ void link::close_down(const std::shared_ptr<peer>& from, time_point now) {
 void link::end_closing(time_point now) {
   std::erase_if(closing_, [&](const std::shared_ptr<peer>& each) {
     bool drained = now >= each->deadline_ || each->state() == peer_state::dead;
-    if (!drained) {
-      const std::lock_guard lock(receive_lock_);
-      ring_record ignored;
-      drained = each->consumer_.peek(ignored) != ring_status::ok;
-    }
-    if (drained) end_peer(*each, peer_end::exited);
+    if (!drained) drained = receiver_->is_drained(*each);
+    if (drained) requests_.end(*each, peer_end::exited);
     return drained;
   });
 }
@@ -198,40 +189,26 @@ void link::ignore_wakes(const peer& of) noexcept {
 }
 
 void link::bury_dead() {
-  const auto received = receiving_;  // stop_receiving changes it
+  const auto received = receiver_->peers();  // stop() changes it
   for (const auto& each : received) {
-    if (each->state() == peer_state::dead) stop_receiving(each);
+    if (each->state() == peer_state::dead) receiver_->stop(each);
   }
-  for (const auto& each : all_peers()) {
+  for (const auto& each : peers_.all()) {
     if (each->state() != peer_state::dead) continue;
     stop_watching(*each);
     ignore_wakes(*each);
-    const std::lock_guard lock(table_mutex_);
-    if (table_[each->slot()] != each) continue;
-    table_[each->slot()] = nullptr;
+    if (!peers_.bury(each)) continue;
     ++events_;
-    if (each->pid() != 0 || each->generation_ != 0) {
-      peers_lost_.fetch_add(1, std::memory_order_relaxed);
-    }
-    departed_.push_back(each);
+    if (each->pid() != 0 || each->generation_ != 0) requests_.count_lost_peer();
   }
-}
-
-void link::sweep_departed() {
-  const std::lock_guard lock(table_mutex_);
-  std::erase_if(departed_, [](const auto& each) {
-    const bool is_remembered = each->pid() != 0 && each->may_write_late();
-    return !each->may_be_inside() && !is_remembered;
-  });
-  watch_departed_ = !departed_.empty();
 }
 
 void link::tell_retired_arenas() {
   for (const std::uint64_t arena : arenas_.take_retired()) {
     const link_message gone{.kind = message_kind::arena_gone, .id = arena};
-    for (const auto& each : receiving_) {
+    for (const auto& each : receiver_->peers()) {
       if (!each->given_arenas_ || each->closing_) continue;
-      if (!each->post_message(gone, {})) break_off(*each, broken_messages_);
+      if (!each->post_message(gone, {})) requests_.end_for_message(*each);
       if (!each->outbox_.empty()) watch_socket(*each, EPOLLOUT, EPOLL_CTL_MOD);
     }
   }
@@ -267,12 +244,12 @@ std::optional<link::time_point> link::next_deadline(time_point now) const {
     if (each->is_overdue() && waits_here) at_latest(each->deadline_);
   }
   for (const auto& each : pending_) at_latest(each->give_up_at);
-  for (const auto& each : receiving_) {
+  for (const auto& each : receiver_->peers()) {
     if (!each->retired_.empty()) at_latest(now + retry_interval);
   }
   if (!closing_.empty()) at_latest(now + retry_interval);
   if (watch_departed_) at_latest(now + departed_interval);
-  if (receiving_.size() > options_.scan_limit) at_latest(next_full_scan_);
+  if (receiver_->uses_doorbells()) at_latest(next_full_scan_);
   return next;
 }
 

@@ -71,6 +71,14 @@ void peer::die(peer_end why) noexcept {
   if (socket_) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
+void peer::close_descriptors() noexcept {
+  socket_.reset();
+  wake_.reset();
+  own_wake_.reset();
+  watch_ = process_watch();
+  own_pair_fd_.reset();
+}
+
 ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t bytes,
                                              std::uint32_t spare) noexcept {
   auto reserved = producer_.try_reserve(type, bytes, spare);

@@ -175,7 +175,12 @@ class peer {
   std::uint32_t last_receiver = 0;
 
  private:
+  // The parts of this process's side of the pairing.
   friend class link;
+  friend class peer_table;
+  friend class ring_receiver;
+  friend class section_fence;
+  friend class service_requests;
   friend class active_section;
   struct channel_slot;
   static constexpr std::uint64_t no_position = ~std::uint64_t{0};
@@ -187,6 +192,8 @@ class peer {
     return *their_map_.at<pair_header>(0);
   }
   void die(peer_end why) noexcept;
+  /// For a child of fork: takes no lock.
+  void close_descriptors() noexcept;
   /// Sends or queues a message (under the link's service lock); false when too many wait already.
   bool post_message(const link_message& message, unique_fd descriptor);
   /// Announced records that were kept at the head of the ring (under the receive lock).

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Waiting until peers have left the active sections in which they may still use what was just made
-// invalid. The caller's invalidation and the peers' marks are sequentially consistent: a peer that
+// The caller's invalidation and the peers' marks are sequentially consistent: a peer that
 // is not seen inside will see the invalidation. The marks are the peers' to write, so no wait for
 // them is without a limit.
+#include "softdev/peers/section_fence.hpp"
+
 #include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <string>
 
-#include "softdev/peers/link.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev {
@@ -17,7 +17,7 @@ namespace verbena::softdev {
 using namespace std::chrono_literals;
 
 /// A lane that was odd.
-struct link::lane_mark {
+struct section_fence::lane_mark {
   std::shared_ptr<peer> of;
   std::uint32_t lane = 0;
   std::uint64_t value = 0;
@@ -63,9 +63,9 @@ void complain(const peer& about) {
 }
 }  // namespace
 
-std::vector<link::lane_mark> link::marks() const {
+std::vector<section_fence::lane_mark> section_fence::marks() const {
   std::vector<lane_mark> odd;
-  for (auto& each : all_peers()) {
+  for (auto& each : how_.peers.all()) {
     if (each->state() == peer_state::connecting || each->their_map_.size() == 0) continue;
     for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
       const std::uint64_t value = each->their_lane(lane).load(std::memory_order_seq_cst);
@@ -75,32 +75,31 @@ std::vector<link::lane_mark> link::marks() const {
   return odd;
 }
 
-void link::give_up_waiting(const std::vector<lane_mark>& left) {
+void section_fence::give_up_waiting(const std::vector<lane_mark>& left) {
   for (const lane_mark& mark : left) {
     if (!mark.of->give_up_waiting()) continue;
     log(log_level::error,
         "soft0: the pairing with process " + std::to_string(mark.of->pid()) +
             " was ended: it has been accessing this process's memory for more than " +
-            std::to_string(options_.section_timeout.count()) +
+            std::to_string(how_.section_timeout.count()) +
             " ms; if it was stopped, it may still write ordinary memory when it continues");
   }
-  some_died_.store(true, std::memory_order_release);
-  request_service();
+  how_.requests.request_burial();
 }
 
-link::wait_end link::wait_for_marks(stopped_peers stopped, deadline until) {
+section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped, deadline until) {
   // A peer that answered our hello is at work already, though we have not read its answer.
-  finish_hellos();
+  how_.finish_hellos();
   auto left = marks();
   const auto started = std::chrono::steady_clock::now();
   bool complained = false;
   wait_end end = wait_end::left;
-  for (pauses wait; !left.empty(); wait.pause()) {
+  for (pauses between; !left.empty(); between.pause()) {
     const auto waited = std::chrono::steady_clock::now() - started;
     std::erase_if(left, [&](const lane_mark& mark) {
       if (mark.moved_on()) return true;
       const bool late = mark.of->may_write_late();
-      if (!late && (!wait.slow() || mark.abandoned())) return wait.slow();
+      if (!late && (!between.slow() || mark.abandoned())) return between.slow();
       const bool may_pass = stopped == stopped_peers::pass_over && waited >= patience;
       if (!late && !(may_pass && is_stopped(mark.of->pid()))) return false;
       end = wait_end::passed_over;
@@ -108,7 +107,7 @@ link::wait_end link::wait_for_marks(stopped_peers stopped, deadline until) {
     });
     if (left.empty()) break;
     if (until.expired()) return wait_end::timed_out;
-    if (waited >= options_.section_timeout) {
+    if (waited >= how_.section_timeout) {
       give_up_waiting(left);
       return wait_end::passed_over;
     }
@@ -120,35 +119,35 @@ link::wait_end link::wait_for_marks(stopped_peers stopped, deadline until) {
   return end;
 }
 
-fence_outcome link::fence(deadline until) {
+fence_outcome section_fence::wait(deadline until) {
   const wait_end end = wait_for_marks(stopped_peers::wait_for, until);
   return end == wait_end::timed_out ? fence_outcome::timed_out : fence_outcome::clear;
 }
 
-void link::fence_memory(const void* memory) {
-  const bool shareable = arenas_.range_of(memory).has_value();
+void section_fence::wait_for_memory(const void* memory) {
+  const bool shareable = how_.arenas.range_of(memory).has_value();
   const auto stopped = shareable ? stopped_peers::pass_over : stopped_peers::wait_for;
   const wait_end end = wait_for_marks(stopped, deadline::never());
   if (!shareable || end == wait_end::left) return;
   // Somebody is inside, or may write at any time, and has these pages mapped.
-  if (!replace_pages_of(memory)) static_cast<void>(fence(deadline::never()));
+  if (!replace_pages_of(memory)) static_cast<void>(wait(deadline::never()));
 }
 
-bool link::replace_pages_of(const void* memory) {
-  const auto range = arenas_.range_of(memory);
+bool section_fence::replace_pages_of(const void* memory) {
+  const auto range = how_.arenas.range_of(memory);
   if (!range) return false;
   // Nobody may begin an access to any region of these pages while they move, and who is inside must
   // have left, unless it is stopped.
-  segment_->freeze_regions(range->address, range->length);
+  how_.segment.freeze_regions(range->address, range->length);
   static_cast<void>(wait_for_marks(stopped_peers::pass_over, deadline::never()));
-  const auto moved = arenas_.replace_pages(memory);
+  const auto moved = how_.arenas.replace_pages(memory);
   if (moved) {
-    segment_->rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);
+    how_.segment.rebind_regions(moved->address, moved->length, moved->arena, moved->arena_base);
   } else {
-    segment_->thaw_regions(range->address, range->length);
+    how_.segment.thaw_regions(range->address, range->length);
     log(log_level::warning, "soft0: " + moved.error().message());
   }
-  request_service();
+  how_.requests.request();
   return moved.has_value();
 }
 

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/peer_table.hpp"
+
+#include <utility>
+
+namespace verbena::softdev {
+
+peer_table::entry peer_table::find_or_make(std::uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  return find_or_make_locked(slot);
+}
+
+peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
+  auto& place = by_slot_[slot];
+  if (place && place->state() != peer_state::dead) return {place, false};
+  if (place) {
+    how_.forget(*place);
+    departed_.push_back(std::move(place));
+  }
+  place = how_.make(slot);
+  return {place, true};
+}
+
+peer_table::entry peer_table::connect(std::uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  entry found = find_or_make_locked(slot);
+  if (found.is_new) new_.push_back(found.of);
+  return found;
+}
+
+std::vector<std::shared_ptr<peer>> peer_table::take_new() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(new_, {});
+}
+
+std::shared_ptr<peer> peer_table::find(std::uint32_t slot) const {
+  if (slot >= slot_count) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto& place = by_slot_[slot];
+  return place && place->state() != peer_state::dead ? place : nullptr;
+}
+
+std::vector<std::shared_ptr<peer>> peer_table::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<peer>> all;
+  for (const auto& each : by_slot_) {
+    if (each) all.push_back(each);
+  }
+  all.insert(all.end(), departed_.begin(), departed_.end());
+  return all;
+}
+
+std::size_t peer_table::find_group(const gid_bytes& group,
+                                   std::span<std::shared_ptr<peer>> out) const noexcept {
+  std::size_t count = 0;
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : by_slot_) {
+    if (count == out.size()) break;
+    if (each && each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
+  }
+  return count;
+}
+
+bool peer_table::bury(const std::shared_ptr<peer>& dead) {
+  const std::lock_guard lock(mutex_);
+  if (by_slot_[dead->slot()] != dead) return false;
+  by_slot_[dead->slot()] = nullptr;
+  departed_.push_back(dead);
+  return true;
+}
+
+bool peer_table::sweep() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(departed_, [](const auto& each) {
+    const bool is_remembered = each->pid() != 0 && each->may_write_late();
+    return !each->may_be_inside() && !is_remembered;
+  });
+  return !departed_.empty();
+}
+
+void peer_table::close_all() noexcept {
+  for (const auto& each : by_slot_) {
+    if (each) each->close_descriptors();
+  }
+}
+
+}  // namespace verbena::softdev

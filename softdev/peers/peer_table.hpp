@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The other processes that this process knows: one living peer per slot, and those that died but
+// may still be inside an active section.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "softdev/core/types.hpp"
+#include "softdev/peers/peer.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: thread-safe; its lock is taken last.
+class peer_table {
+ public:
+  /// `make` creates a peer for a slot, and `forget` is called for a dead one that a new one of the
+  /// same slot replaces. Both are called with the lock of the table.
+  struct hooks {
+    std::function<std::shared_ptr<peer>(std::uint32_t slot)> make;
+    std::function<void(const peer&)> forget;
+  };
+  explicit peer_table(hooks how) : how_(std::move(how)) {}
+  peer_table(const peer_table&) = delete;
+  peer_table& operator=(const peer_table&) = delete;
+
+  struct entry {
+    std::shared_ptr<peer> of;
+    bool is_new = false;
+  };
+  /// The peer of the slot that is not dead, else a new one in its place.
+  [[nodiscard]] entry find_or_make(std::uint32_t slot);
+  /// The same; a new one is also among the next take_new().
+  [[nodiscard]] entry connect(std::uint32_t slot);
+  /// Those that connect() made since the last call.
+  [[nodiscard]] std::vector<std::shared_ptr<peer>> take_new();
+  /// The peer of the slot that is not dead, if any.
+  [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
+  /// Every one, also those that died and may be inside an active section.
+  [[nodiscard]] std::vector<std::shared_ptr<peer>> all() const;
+  /// Puts the peers that may have a queue pair in the group into `out`, as far as there is room;
+  /// returns how many. No allocation.
+  [[nodiscard]] std::size_t find_group(const gid_bytes& group,
+                                       std::span<std::shared_ptr<peer>> out) const noexcept;
+
+  /// Removes a dead peer from its slot and remembers it while it may be inside. False when it was
+  /// not there.
+  bool bury(const std::shared_ptr<peer>& dead);
+  /// Forgets the dead that are not inside. Returns whether some are left.
+  bool sweep();
+
+  /// Closes the descriptors of all peers. For a child of fork: takes no lock.
+  void close_all() noexcept;
+
+ private:
+  [[nodiscard]] entry find_or_make_locked(std::uint32_t slot);
+
+  const hooks how_;
+  mutable std::mutex mutex_;
+  std::array<std::shared_ptr<peer>, slot_count> by_slot_;
+  std::vector<std::shared_ptr<peer>> new_;
+  std::vector<std::shared_ptr<peer>> departed_;
+};
+
+}  // namespace verbena::softdev

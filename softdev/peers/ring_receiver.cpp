@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/ring_receiver.hpp"
+
+#include "softdev/ipc/wake_sockets.hpp"
+
+namespace verbena::softdev {
+
+ring_receiver::ring_receiver(const options& how) : how_(how) { peers_.reserve(slot_count); }
+
+void ring_receiver::end_batch(peer& from) {
+  if (!from.consumer_.publish_position()) return;
+  if (from.their_pair().wants_space.load(std::memory_order_seq_cst) == 0) return;
+  if ((from.segment_.header().sleeping.load(std::memory_order_seq_cst) & 1U) != 0) {
+    signal_wake_socket(from.wake_.get());
+  }
+}
+
+void ring_receiver::collect_doorbells() {
+  std::uint64_t words = how_.bells.summary.load(std::memory_order_relaxed);
+  if (words == 0) return;
+  words = how_.bells.summary.exchange(0, std::memory_order_seq_cst);
+  for (; words != 0; words &= words - 1) {
+    const auto word = static_cast<std::size_t>(std::countr_zero(words));
+    if (word >= ready_.size()) return;
+    ready_[word] |= how_.bells.words[word].exchange(0, std::memory_order_seq_cst);
+  }
+}
+
+bool ring_receiver::published_by(peer& from) {
+  if (from.state() != peer_state::paired) return false;
+  if (from.full_at_.load(std::memory_order_acquire) != peer::no_position) {
+    const std::uint64_t seen = from.their_pair().consumed_bytes.load(std::memory_order_seq_cst);
+    if (seen != from.full_at_.load(std::memory_order_acquire) && seen != from.room_reported_) {
+      from.room_reported_ = seen;  // once: whoever waited for room may be gone
+      return true;
+    }
+  }
+  const ring_status status = from.consumer_.check_announced();
+  if (status == ring_status::corrupt) how_.ends.end_for_record(from);
+  return status == ring_status::ok && from.consumer_.announced() > from.kept();
+}
+
+void ring_receiver::forbid_in_handler() const {
+  VERBENA_ASSERT(receiving_thread_.load(std::memory_order_relaxed) != ::pthread_self(),
+                 "a receive handler must not call service(), fence() or anything_published()");
+}
+
+bool ring_receiver::anything_published() {
+  forbid_in_handler();
+  const std::lock_guard held(lock_);
+  bool found = false;
+  for (const auto& each : peers_) found = published_by(*each) || found;
+  if (found) look_at_all();
+  return found;
+}
+
+bool ring_receiver::is_drained(peer& from) {
+  const std::lock_guard held(lock_);
+  ring_record ignored;
+  return from.consumer_.peek(ignored) != ring_status::ok;
+}
+
+void ring_receiver::start(const std::shared_ptr<peer>& from) {
+  const std::lock_guard held(lock_);
+  peers_.push_back(from);
+  by_slot_[from->slot()] = from.get();
+  ready_[from->slot() / 64] |= std::uint64_t{1} << (from->slot() % 64);
+  if (uses_doorbells()) {
+    // Who published before it could see this is found by one look at all.
+    how_.header.doorbells.store(1, std::memory_order_seq_cst);
+    look_at_all();
+  }
+}
+
+void ring_receiver::stop(const std::shared_ptr<peer>& from) {
+  const std::lock_guard held(lock_);
+  if (std::erase(peers_, from) == 0) return;
+  peer*& place = by_slot_[from->slot()];
+  if (place == from.get()) place = nullptr;  // it may be a successor's already
+  first_ = 0;
+  if (!uses_doorbells()) how_.header.doorbells.store(0, std::memory_order_seq_cst);
+}
+
+}  // namespace verbena::softdev

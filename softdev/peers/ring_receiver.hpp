@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// Receiving: the rings of all paired peers, and where to look for their next records.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "softdev/core/biased_lock.hpp"
+#include "softdev/peers/peer.hpp"
+#include "softdev/peers/service_requests.hpp"
+#include "softdev/shm/segment_layout.hpp"
+#include "verbena/base/assert.hpp"
+
+namespace verbena::softdev {
+
+/// What a receiver did with a record.
+enum class handled : std::uint8_t {
+  consumed,
+  keep,    ///< leave it at the head and go on with the next peer (back-pressure); receive again
+           ///< when it can be handled: nothing else will ask for that
+  broken,  ///< it is nonsense: count it and end the pairing
+};
+
+/// The receiving side of a link. Up to `scan_limit` peers are looked at one by one; with more, each
+/// rings a bit of the doorbell page. Threads: thread-safe, except that start() and stop() are
+/// called by one thread at a time, which may also call peers().
+class ring_receiver {
+ public:
+  struct options {
+    std::uint32_t scan_limit;
+    public_header& header;  ///< where peers see whether to ring
+    doorbell_page& bells;
+    service_requests& ends;
+  };
+  explicit ring_receiver(const options& how);
+  ring_receiver(const ring_receiver&) = delete;
+  ring_receiver& operator=(const ring_receiver&) = delete;
+
+  /// The right to receive, which one thread can have.
+  using lock = std::unique_lock<biased_lock>;
+  [[nodiscard]] lock try_lock() noexcept { return lock(lock_, std::try_to_lock); }
+  /// Hands up to `budget` records to `handler(peer&, const ring_record&) -> handled`, oldest first
+  /// per peer. Returns how many were consumed. No system call unless a peer waits for room.
+  template <class Handler>
+  std::size_t receive(const lock& held, Handler&& handler, std::size_t budget);
+
+  /// True when some peer announced records that were neither consumed nor kept, or room came back
+  /// in a ring that was full. Sequentially consistent. Waits for a receive() in progress.
+  [[nodiscard]] bool anything_published();
+  /// Whether the peer's ring has no record. Waits for a receive() in progress.
+  [[nodiscard]] bool is_drained(peer& from);
+
+  void start(const std::shared_ptr<peer>& from);
+  void stop(const std::shared_ptr<peer>& from);
+  [[nodiscard]] const std::vector<std::shared_ptr<peer>>& peers() const noexcept { return peers_; }
+  /// Whether peers ring. A peer that clears the bits of others only delays them: all rings are
+  /// looked at when look_at_all() was called.
+  [[nodiscard]] bool uses_doorbells() const noexcept { return peers_.size() > how_.scan_limit; }
+  void look_at_all() noexcept { look_at_all_.store(true, std::memory_order_relaxed); }
+
+  /// Stops the program if this thread is in receive().
+  void forbid_in_handler() const;
+
+ private:
+  /// Remembers which thread is in receive(), to catch calls that handlers must not make.
+  class receiver_mark {
+   public:
+    explicit receiver_mark(std::atomic<pthread_t>& who) noexcept : who_(who) {
+      who_.store(::pthread_self(), std::memory_order_relaxed);
+    }
+    ~receiver_mark() { who_.store({}, std::memory_order_relaxed); }
+    receiver_mark(const receiver_mark&) = delete;
+    receiver_mark& operator=(const receiver_mark&) = delete;
+
+   private:
+    std::atomic<pthread_t>& who_;
+  };
+
+  template <class Handler>
+  std::size_t receive_from(peer& from, Handler& handler, std::size_t budget);
+  void end_batch(peer& from);
+  void collect_doorbells();
+  bool published_by(peer& from);
+
+  const options how_;
+  biased_lock lock_;
+  std::atomic<pthread_t> receiving_thread_{};
+  std::vector<std::shared_ptr<peer>> peers_;
+  std::array<peer*, slot_count> by_slot_{};
+  std::array<std::uint64_t, slot_count / 64> ready_{};
+  std::size_t first_ = 0;
+  std::atomic<bool> look_at_all_ = false;
+};
+
+template <class Handler>
+std::size_t ring_receiver::receive([[maybe_unused]] const lock& held, Handler&& handler,
+                                   std::size_t budget) {
+  VERBENA_CHECK(held.owns_lock(), "who receives has the right to");
+  const receiver_mark mark(receiving_thread_);
+  std::size_t done = 0;
+  const std::size_t count = peers_.size();
+  const bool all = !uses_doorbells() || look_at_all_.load(std::memory_order_relaxed);
+  if (all) {
+    if (uses_doorbells()) look_at_all_.store(false, std::memory_order_relaxed);
+    for (std::size_t step = 0; step < count && done < budget; ++step) {
+      first_ = first_ + 1 < count ? first_ + 1 : 0;
+      done += receive_from(*peers_[first_], handler, budget - done);
+    }
+    return done;
+  }
+  collect_doorbells();
+  for (std::size_t word = 0; word < ready_.size(); ++word) {
+    for (std::uint64_t left = ready_[word]; left != 0 && done < budget; left &= left - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+      ready_[word] &= ~(std::uint64_t{1} << bit);
+      peer* from = by_slot_[word * 64 + bit];
+      if (from == nullptr) continue;
+      done += receive_from(*from, handler, budget - done);
+      // Its ring may hold more, and it need not ring again for that.
+      const bool more = done == budget || from->kept_at_ != peer::no_position;
+      if (more) ready_[word] |= std::uint64_t{1} << bit;
+    }
+  }
+  return done;
+}
+
+template <class Handler>
+std::size_t ring_receiver::receive_from(peer& from, Handler& handler, std::size_t budget) {
+  if (from.state() != peer_state::paired) return 0;
+  std::size_t done = 0;
+  ring_record record;
+  while (done < budget) {
+    const ring_status status = from.consumer_.peek(record);
+    if (status == ring_status::empty) break;
+    const handled what =
+        status == ring_status::ok ? handler(from, std::as_const(record)) : handled::broken;
+    if (what == handled::broken) {
+      how_.ends.end_for_record(from);
+      break;
+    }
+    if (what == handled::keep) {
+      from.kept_at_ = from.consumer_.announced();
+      break;
+    }
+    from.consumer_.consume();
+    from.kept_at_ = peer::no_position;
+    ++done;
+  }
+  if (done != 0) end_batch(from);
+  return done;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Waiting until peers have left the active sections in which they may still use what was just made
+// invalid.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "softdev/peers/peer_table.hpp"
+#include "softdev/peers/service_requests.hpp"
+#include "softdev/shm/arena.hpp"
+#include "softdev/shm/segment.hpp"
+#include "verbena/base/deadline.hpp"
+
+namespace verbena::softdev {
+
+enum class fence_outcome : std::uint8_t {
+  clear,
+  timed_out,  ///< some peer is still inside a section that began before the call
+};
+
+/// The fence of a link. Threads: thread-safe.
+class section_fence {
+ public:
+  struct options {
+    peer_table& peers;
+    public_segment& segment;
+    arena_registry& arenas;
+    service_requests& requests;
+    /// After this time in one section, a peer's pairing ends.
+    std::chrono::milliseconds section_timeout;
+    /// Reads the answers of peers that may be at work before their answer was read.
+    std::function<void()> finish_hellos;
+  };
+  explicit section_fence(options how) : how_(std::move(how)) {}
+  section_fence(const section_fence&) = delete;
+  section_fence& operator=(const section_fence&) = delete;
+
+  /// Waits until no peer is inside an active section that began before; link::fence().
+  [[nodiscard]] fence_outcome wait(deadline until);
+  /// The same for the end of a region at `memory`; link::fence_memory().
+  void wait_for_memory(const void* memory);
+
+ private:
+  struct lane_mark;
+  enum class stopped_peers : std::uint8_t { wait_for, pass_over };
+  enum class wait_end : std::uint8_t { left, passed_over, timed_out };
+  [[nodiscard]] std::vector<lane_mark> marks() const;
+  [[nodiscard]] wait_end wait_for_marks(stopped_peers stopped, deadline until);
+  void give_up_waiting(const std::vector<lane_mark>& left);
+  [[nodiscard]] bool replace_pages_of(const void* memory);
+
+  const options how_;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// What the threads of this process leave to the service of its link.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "softdev/peers/peer.hpp"
+
+namespace verbena::softdev {
+
+/// Numbers for diagnosis. Snapshot.
+struct link_counters {
+  std::uint64_t broken_records = 0;
+  std::uint64_t broken_messages = 0;
+  std::uint64_t refused_connections = 0;
+  std::uint64_t peers_lost = 0;
+};
+
+/// Ends peers, which the service removes later, and counts. Threads: thread-safe. Never blocks or
+/// allocates.
+class service_requests {
+ public:
+  /// Asks for service soon.
+  void request() noexcept { due_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool due() const noexcept { return due_.load(std::memory_order_acquire); }
+  /// Service begins.
+  void clear() noexcept { due_.store(false, std::memory_order_release); }
+
+  /// Ends a peer; the caller asks for service if it is not part of it.
+  void end(peer& which, peer_end why) noexcept;
+  /// Ends a peer that wrote what no correct process writes to its ring.
+  void end_for_record(peer& which) noexcept;
+  /// Or sent to its socket.
+  void end_for_message(peer& which) noexcept;
+  /// Peers were ended by other means.
+  void request_burial() noexcept {
+    some_ended_.store(true, std::memory_order_release);
+    request();
+  }
+  /// Whether peers were ended since the last call.
+  [[nodiscard]] bool take_ended() noexcept {
+    return some_ended_.exchange(false, std::memory_order_acq_rel);
+  }
+
+  void count_broken_message() noexcept { add(broken_messages_); }
+  void count_refused_connection() noexcept { add(refused_connections_); }
+  void count_lost_peer() noexcept { add(peers_lost_); }
+  [[nodiscard]] link_counters counters() const noexcept;
+
+ private:
+  static void add(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  std::atomic<bool> due_ = false;
+  std::atomic<bool> some_ended_ = false;
+  std::atomic<std::uint64_t> broken_records_ = 0;
+  std::atomic<std::uint64_t> broken_messages_ = 0;
+  std::atomic<std::uint64_t> refused_connections_ = 0;
+  std::atomic<std::uint64_t> peers_lost_ = 0;
+};
+
+}  // namespace verbena::softdev

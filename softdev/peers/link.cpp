@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Opening and closing a link, its peers' table, receiving and sleeping. Pairing and everything else
-// that sockets bring is in link_service.cpp and link_pairing.cpp.
 #include "softdev/peers/link.hpp"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
-#include <algorithm>
-#include <cerrno>
+#include <array>
+#include <atomic>
+#include <utility>
 
-#include "softdev/peers/link_service.hpp"
 #include "verbena/base/assert.hpp"
-#include "verbena/base/random.hpp"
 
 namespace verbena::softdev {
 
@@ -44,77 +40,49 @@ void forget(link& closed) {
 }  // namespace
 
 result<std::unique_ptr<link>> link::open(const link_options& options) {
-  const bool sound = std::has_single_bit(options.ring_bytes) &&
-                     options.ring_bytes >= min_ring_bytes && options.ring_bytes <= max_ring_bytes;
-  if (!sound) {
-    return error::invalid_argument("link::open", "soft0",
-                                   "the ring's size is a power of two from 16 KiB to 16 MiB");
-  }
-  VERBENA_TRY(slot_claim claim, slot_claim::take());
-  std::unique_ptr<link> opened(new link(options, std::move(claim)));
-  VERBENA_TRY_VOID(opened->set_up());
+  VERBENA_TRY(auto own, own_side::open(options));
+  std::unique_ptr<link> opened(new link(std::move(own)));
+  VERBENA_TRY_VOID(opened->service_.open());
+  remember(*opened);
   return opened;
 }
 
-link::link(const link_options& options, slot_claim claim)
-    : options_(options),
-      claim_(std::move(claim)),
-      generation_(random_u64()),
-      peers_({.make = [this](std::uint32_t other) { return make_peer(other); },
-              .forget = [this](const peer& dead) { ignore_wakes(dead); }}) {
-  probe_words_[0] = random_u64();
-}
-
-result<void> link::set_up() {
-  VERBENA_TRY(segment_, public_segment::create(slot(), generation_));
-  VERBENA_TRY(doorbell_, create_sealed("verbena-doorbell", segment_page, sealed_for::everybody));
-  VERBENA_TRY(wake_, wake_receiver::create());
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) return error::from_errno(errno, "epoll_create1");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = tag_of(event_source::listener, 0);
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, claim_.fd(), &event) != 0) {
-    return error::from_errno(errno, "epoll_ctl");
-  }
-  receiver_ = std::make_unique<ring_receiver>(
-      ring_receiver::options{.scan_limit = options_.scan_limit,
-                             .header = segment_->header(),
-                             .bells = *doorbell_.map.at<doorbell_page>(0),
-                             .ends = requests_});
-  fence_ = std::make_unique<section_fence>(
-      section_fence::options{.peers = peers_,
-                             .segment = *segment_,
-                             .arenas = arenas_,
-                             .requests = requests_,
-                             .section_timeout = options_.section_timeout,
-                             .finish_hellos = [this] { finish_hellos(); }});
-  remember(*this);
-  return {};
-}
+link::link(std::unique_ptr<own_side> own)
+    : own_(std::move(own)),
+      groups_(own_->slot()),
+      peers_(*own_),
+      receiver_({.scan_limit = own_->options.scan_limit,
+                 .header = own_->segment->header(),
+                 .bells = *own_->doorbell.map.at<doorbell_page>(0),
+                 .ends = requests_}),
+      service_({.own = *own_, .peers = peers_, .receiver = receiver_, .requests = requests_}),
+      fence_({.peers = peers_,
+              .segment = *own_->segment,
+              .arenas = own_->arenas,
+              .requests = requests_,
+              .section_timeout = own_->options.section_timeout,
+              .finish_hellos = [this] { service_.finish_hellos(); }}) {}
 
 link::~link() {
   VERBENA_ASSERT(usable(), "a link is destroyed by the process that opened it");
   forget(*this);
-  claim_.close();
+  own_->claim.close();
   for (const auto& each : peers_.all()) each->die(peer_end::exited);
 }
 
 void link::abandon_after_fork() noexcept {
   // Only this thread exists now. Mutexes may be held by threads that do not; nothing is locked,
   // freed or unmapped (shared mappings were not inherited).
-  claim_.close();
-  epoll_.reset();
-  wake_->close_all();
-  doorbell_.fd.reset();
-  groups_name_.reset();
+  own_->close_all();
+  service_.close_all();
+  groups_.close_all();
   peers_.close_all();
 }
 
 std::shared_ptr<peer> link::connect(std::uint32_t slot) {
   VERBENA_ASSERT(slot < slot_count, "a slot is less than 1024");
   if (slot == this->slot()) {
-    auto myself = make_peer(slot);
+    auto myself = own_->make_peer(slot);
     myself->die(peer_end::nobody_there);
     return myself;
   }
@@ -123,8 +91,11 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
   return std::move(found.of);
 }
 
-std::shared_ptr<peer> link::make_peer(std::uint32_t other) const {
-  return std::shared_ptr<peer>(new peer(other, slot(), options_.route));
+result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
+  VERBENA_TRY(const std::vector<std::uint32_t> slots, groups_.meet());
+  std::vector<std::shared_ptr<peer>> found;
+  for (const std::uint32_t other : slots) found.push_back(connect(other));
+  return found;
 }
 
 std::size_t link::lose_peers(std::optional<pid_t> pid) {
@@ -139,7 +110,7 @@ std::size_t link::lose_peers(std::optional<pid_t> pid) {
 }
 
 void link::announce_sleep_unseen() noexcept {
-  shared_u32& word = segment_->header().sleeping;
+  shared_u32& word = own_->segment->header().sleeping;
   word.store(word.load(std::memory_order_relaxed) | 1U, std::memory_order_seq_cst);
 }
 
@@ -151,7 +122,7 @@ bool link::announce_sleep() {
 }
 
 void link::announce_awake() noexcept {
-  shared_u32& word = segment_->header().sleeping;
+  shared_u32& word = own_->segment->header().sleeping;
   word.store((word.load(std::memory_order_relaxed) | 1U) + 1, std::memory_order_seq_cst);
 }
 

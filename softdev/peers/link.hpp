@@ -15,34 +15,28 @@
 //   process->receive([&](peer& from, const ring_record& r) { …; return handled::consumed; }, 64);
 #pragma once
 
-#include <pthread.h>
-
-#include <array>
-#include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "softdev/core/biased_lock.hpp"
 #include "softdev/ipc/fork_guard.hpp"
+#include "softdev/peers/group_users.hpp"
 #include "softdev/peers/link_options.hpp"
+#include "softdev/peers/own_side.hpp"
 #include "softdev/peers/peer.hpp"
+#include "softdev/peers/peer_service.hpp"
 #include "softdev/peers/peer_table.hpp"
 #include "softdev/peers/ring_receiver.hpp"
 #include "softdev/peers/section_fence.hpp"
 #include "softdev/peers/service_requests.hpp"
-#include "softdev/peers/slot_claim.hpp"
 #include "softdev/peers/wake_channels.hpp"
 #include "softdev/shm/arena.hpp"
 #include "softdev/shm/segment.hpp"
-#include "verbena/base/assert.hpp"
 
 namespace verbena::softdev {
 
@@ -62,13 +56,13 @@ class link {
   /// False in a child of fork. No system call.
   [[nodiscard]] bool usable() const noexcept { return fork_guard_.same_process(); }
   /// 0..1023: the top 10 bits of this process's queue pair numbers.
-  [[nodiscard]] std::uint32_t slot() const noexcept { return claim_.slot(); }
-  [[nodiscard]] const link_options& options() const noexcept { return options_; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return own_->slot(); }
+  [[nodiscard]] const link_options& options() const noexcept { return own_->options; }
 
   /// This process's public words.
-  [[nodiscard]] public_segment& segment() noexcept { return *segment_; }
+  [[nodiscard]] public_segment& segment() noexcept { return *own_->segment; }
   /// This process's shareable memory.
-  [[nodiscard]] arena_registry& arenas() noexcept { return arenas_; }
+  [[nodiscard]] arena_registry& arenas() noexcept { return own_->arenas; }
 
   // ---- Peers ----
 
@@ -79,7 +73,7 @@ class link {
   /// The living or connecting peer in `slot`, if any.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const { return peers_.find(slot); }
 
-  // ---- Multicast groups; link_groups.cpp ----
+  // ---- Multicast groups ----
 
   /// Makes this process known, by a name, to all that use multicast groups from now on, and begins
   /// to pair with those that do: them. Of two such processes the later one finds the other, so
@@ -93,17 +87,14 @@ class link {
     return peers_.find_group(group, out);
   }
 
-  struct serviced {
-    std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
-    std::optional<time_point> next;  ///< when to call again at the latest, if nothing arrives
-  };
+  using serviced = peer_service::outcome;
   /// Accepts, pairs, answers peers, notices deaths, drops mappings. Never blocks; returns at once
   /// when another thread is in it. Do not call it from a receive handler. When it reports events,
   /// call receive(): a process that exited becomes `dead` only after its last records were
   /// received (or kept for a second).
-  serviced service(time_point now);
+  serviced service(time_point now) { return service_.run(now); }
   /// Readable when service() has something to do (an epoll descriptor).
-  [[nodiscard]] int service_fd() const noexcept { return epoll_.get(); }
+  [[nodiscard]] int service_fd() const noexcept { return service_.fd(); }
   /// Makes service_due() true, e.g. after arenas().free(), so that peers drop their mappings soon.
   void request_service() noexcept { requests_.request(); }
   /// True when service() should be called without waiting for service_fd. No system call.
@@ -121,21 +112,21 @@ class link {
   }
   /// The right to receive, which one thread can have. Do not call service() while holding it.
   using receive_lock = ring_receiver::lock;
-  [[nodiscard]] receive_lock try_lock_receive() noexcept { return receiver_->try_lock(); }
+  [[nodiscard]] receive_lock try_lock_receive() noexcept { return receiver_.try_lock(); }
   /// As above, for a caller that holds the right.
   template <class Handler>
   std::size_t receive(const receive_lock& held, Handler&& handler, std::size_t budget) {
-    return receiver_->receive(held, std::forward<Handler>(handler), budget);
+    return receiver_.receive(held, std::forward<Handler>(handler), budget);
   }
   /// True when some peer announced records that were neither consumed nor kept, or room came back
   /// in a ring that was full. Sequentially consistent: the last look before sleeping or after
   /// arming. Waits for a receive() in progress; looks at every peer, so not for each poll.
-  [[nodiscard]] bool anything_published() { return receiver_->anything_published(); }
+  [[nodiscard]] bool anything_published() { return receiver_.anything_published(); }
 
   // ---- Sleeping of the progress thread ----
 
   /// What peers signal while the progress thread sleeps.
-  [[nodiscard]] wake_receiver& wakes() noexcept { return *wake_; }
+  [[nodiscard]] wake_receiver& wakes() noexcept { return *own_->wakes; }
   /// Publishes that the progress thread sleeps. False when there is something to receive: then do
   /// not sleep, and publish nothing. One thread at a time, as announce_awake.
   [[nodiscard]] bool announce_sleep();
@@ -146,8 +137,10 @@ class link {
 
   // ---- Completion channels ----
 
-  [[nodiscard]] result<wake_channels::created> create_wake_channel() { return channels_.create(); }
-  bool destroy_wake_channel(wake_channel_id id) { return channels_.destroy(id); }
+  [[nodiscard]] result<wake_channels::created> create_wake_channel() {
+    return own_->channels.create();
+  }
+  bool destroy_wake_channel(wake_channel_id id) { return own_->channels.destroy(id); }
 
   // ---- Injected faults ----
 
@@ -163,12 +156,12 @@ class link {
   /// peer that takes more than link_options::section_timeout. Do not call it while holding
   /// a lock that receive handlers or posting threads need, nor from a receive handler, nor inside
   /// an active section.
-  [[nodiscard]] fence_outcome fence(deadline until) { return fence_->wait(until); }
+  [[nodiscard]] fence_outcome fence(deadline until) { return fence_.wait(until); }
   /// The same for the end of a region at `memory`: when a peer is inside that is stopped, or whose
   /// pairing was ended for it, and the memory is shareable, its pages are replaced and all regions
   /// that lie there are corrected. Such a peer, once continued, must find that its region
   /// changed (peer_segment::is_current) and do its access again by another route.
-  void fence_memory(const void* memory) { fence_->wait_for_memory(memory); }
+  void fence_memory(const void* memory) { fence_.wait_for_memory(memory); }
 
   [[nodiscard]] link_counters counters() const noexcept { return requests_.counters(); }
 
@@ -177,69 +170,16 @@ class link {
   void abandon_after_fork() noexcept;
 
  private:
-  struct pending_socket;
-  link(const link_options& options, slot_claim claim);
-  result<void> set_up();
+  explicit link(std::unique_ptr<own_side> own);
 
-  // Service (under service_mutex_); link_service.cpp and link_pairing.cpp
-  void start_connections(time_point now);
-  void start_connection(const std::shared_ptr<peer>& to);
-  void accept_connections(time_point now);
-  void read_pending(pending_socket& from, time_point now);
-  [[nodiscard]] std::shared_ptr<peer> make_peer(std::uint32_t other) const;
-  void adopt(pending_socket& from, received_message& hello, time_point now);
-  [[nodiscard]] bool has_too_many_links(pid_t pid, const peer& next) const;
-  void lost_while_connecting(peer& from);
-  void read_peer(const std::shared_ptr<peer>& from, time_point now);
-  bool handle(peer& from, received_message& got);
-  bool give_arena(peer& to, std::uint64_t arena);
-  [[nodiscard]] bool prepare_pair(peer& with);
-  [[nodiscard]] send_status send_hello(peer& to);
-  void say_hello(const std::shared_ptr<peer>& to);
-  bool answered(const std::shared_ptr<peer>& from, received_message& got);
-  void finish_pairing(const std::shared_ptr<peer>& with, peer_end why);
-  [[nodiscard]] peer_end pair_with(peer& with, received_message& hello);
-  void watch_socket(peer& of, std::uint32_t events, int operation);
-  void dispatch(std::uint64_t tag, time_point now);
-  void expire(time_point now);
-  void close_down(const std::shared_ptr<peer>& from, time_point now);
-  void end_closing(time_point now);
-  void stop_watching(peer& which);
-  void ignore_wakes(const peer& of) noexcept;
-  void bury_dead();
-  void finish_hellos();
-  void tell_retired_arenas();
-  void drop_retired_mappings(peer& of);
-  [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
-
-  link_options options_;
   fork_guard fork_guard_;
-  slot_claim claim_;
-  std::uint64_t generation_ = 0;
-  std::unique_ptr<public_segment> segment_;
-  sealed_memory doorbell_;
-  std::unique_ptr<wake_receiver> wake_;
-  unique_fd epoll_;
-  arena_registry arenas_;
-  wake_channels channels_;
-  std::mutex groups_mutex_;
-  unique_fd groups_name_;                       ///< held while the process uses multicast groups
-  volatile std::uint64_t probe_words_[2] = {};  ///< read and written by peers that try their routes
-
+  std::unique_ptr<own_side> own_;
+  group_users groups_;
   service_requests requests_;
   peer_table peers_;
-  std::unique_ptr<ring_receiver> receiver_;
-  std::unique_ptr<section_fence> fence_;
-
-  std::mutex service_mutex_;
-  std::atomic<bool> hellos_out_ = false;  ///< some peer has our hello, and we wait for its own
-  std::vector<std::shared_ptr<peer>> connecting_;
-  std::vector<std::shared_ptr<peer>> closing_;
-  std::vector<std::unique_ptr<pending_socket>> pending_;
-  std::uint32_t next_pending_ = 0;
-  std::uint32_t events_ = 0;
-  bool watch_departed_ = false;
-  time_point next_full_scan_{};
+  ring_receiver receiver_;
+  peer_service service_;
+  section_fence fence_;
 };
 
 }  // namespace verbena::softdev

@@ -25,7 +25,6 @@
 
 namespace verbena::softdev {
 
-class link;
 class peer;
 
 enum class peer_state : std::uint8_t {
@@ -177,7 +176,11 @@ class peer {
  private:
   // The parts of this process's side of the pairing.
   friend class link;
+  friend struct own_side;
+  friend class pairing;
+  friend class peer_service;
   friend class peer_table;
+  friend class peer_watch;
   friend class ring_receiver;
   friend class section_fence;
   friend class service_requests;

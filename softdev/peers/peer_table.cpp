@@ -14,10 +14,10 @@ peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
   auto& place = by_slot_[slot];
   if (place && place->state() != peer_state::dead) return {place, false};
   if (place) {
-    how_.forget(*place);
+    own_.ignore_wakes(*place);
     departed_.push_back(std::move(place));
   }
-  place = how_.make(slot);
+  place = own_.make_peer(slot);
   return {place, true};
 }
 

@@ -6,14 +6,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "softdev/core/types.hpp"
+#include "softdev/peers/own_side.hpp"
 #include "softdev/peers/peer.hpp"
 
 namespace verbena::softdev {
@@ -21,13 +20,7 @@ namespace verbena::softdev {
 /// Threads: thread-safe; its lock is taken last.
 class peer_table {
  public:
-  /// `make` creates a peer for a slot, and `forget` is called for a dead one that a new one of the
-  /// same slot replaces. Both are called with the lock of the table.
-  struct hooks {
-    std::function<std::shared_ptr<peer>(std::uint32_t slot)> make;
-    std::function<void(const peer&)> forget;
-  };
-  explicit peer_table(hooks how) : how_(std::move(how)) {}
+  explicit peer_table(own_side& own) noexcept : own_(own) {}
   peer_table(const peer_table&) = delete;
   peer_table& operator=(const peer_table&) = delete;
 
@@ -62,7 +55,7 @@ class peer_table {
  private:
   [[nodiscard]] entry find_or_make_locked(std::uint32_t slot);
 
-  const hooks how_;
+  own_side& own_;
   mutable std::mutex mutex_;
   std::array<std::shared_ptr<peer>, slot_count> by_slot_;
   std::vector<std::shared_ptr<peer>> new_;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "softdev/peers/peer.hpp"
 
@@ -43,6 +44,10 @@ class service_requests {
     return some_ended_.exchange(false, std::memory_order_acq_rel);
   }
 
+  /// Something happened in this turn of the service. Only the service calls these two.
+  void count_event() noexcept { ++events_; }
+  [[nodiscard]] std::uint32_t take_events() noexcept { return std::exchange(events_, 0); }
+
   void count_broken_message() noexcept { add(broken_messages_); }
   void count_refused_connection() noexcept { add(refused_connections_); }
   void count_lost_peer() noexcept { add(peers_lost_); }
@@ -55,6 +60,7 @@ class service_requests {
 
   std::atomic<bool> due_ = false;
   std::atomic<bool> some_ended_ = false;
+  std::uint32_t events_ = 0;
   std::atomic<std::uint64_t> broken_records_ = 0;
   std::atomic<std::uint64_t> broken_messages_ = 0;
   std::atomic<std::uint64_t> refused_connections_ = 0;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How the processes that use multicast groups find each other. Each holds an abstract name made of
-// its user and its slot, and looks once, after it has its own, which of the other slots' names are
-// held. What group a process is in says its public segment.
+#include "softdev/peers/group_users.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "softdev/ipc/local_socket.hpp"
-#include "softdev/peers/link.hpp"
+#include "softdev/shm/segment_layout.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -37,16 +36,16 @@ bool is_group_user(std::uint32_t slot) noexcept {
 
 }  // namespace
 
-result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
-  const std::lock_guard lock(groups_mutex_);
-  if (!groups_name_) {
-    auto [claimed, failed] = claim_group_name(slot());
+result<std::vector<std::uint32_t>> group_users::meet() {
+  const std::lock_guard lock(mutex_);
+  if (!own_name_) {
+    auto [claimed, failed] = claim_group_name(own_slot_);
     if (failed != 0) return error::from_errno(failed, "socket", "multicast groups of soft0");
-    groups_name_ = std::move(claimed);
+    own_name_ = std::move(claimed);
   }
-  std::vector<std::shared_ptr<peer>> found;
+  std::vector<std::uint32_t> found;
   for (std::uint32_t other = 0; other < slot_count; ++other)
-    if (other != slot() && is_group_user(other)) found.push_back(connect(other));
+    if (other != own_slot_ && is_group_user(other)) found.push_back(other);
   return found;
 }
 

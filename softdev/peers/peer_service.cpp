@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/peers/peer_service.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace verbena::softdev {
+
+using namespace std::chrono_literals;
+
+namespace {
+constexpr int messages_per_turn = 32;
+constexpr auto turn_interval = 1ms;
+constexpr auto departed_interval = 100ms;
+constexpr auto full_scan_interval = 10ms;
+/// How long the last records of a process that exited are waited for.
+constexpr auto drain_time = 1s;
+}  // namespace
+
+peer_service::peer_service(const options& how)
+    : how_(how),
+      pairing_({.own = how.own,
+                .peers = how.peers,
+                .receiver = how.receiver,
+                .requests = how.requests,
+                .watch = watch_,
+                .read_peer = [this](const std::shared_ptr<peer>& from, time_point now) {
+                  read_peer(from, now);
+                }}) {}
+
+result<void> peer_service::open() {
+  VERBENA_TRY_VOID(watch_.open());
+  return watch_.add_listener(how_.own.claim.fd());
+}
+
+peer_service::outcome peer_service::run(time_point now) {
+  how_.receiver.forbid_in_handler();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return {.events = 0, .next = now + turn_interval};
+  how_.requests.clear();
+  pairing_.start(now);
+  for (const peer_watch::event& each : watch_.events()) dispatch(each, now);
+  pairing_.expire(now);
+  end_closing(now);
+  const bool died = std::ranges::any_of(
+      how_.receiver.peers(), [](const auto& each) { return each->state() == peer_state::dead; });
+  if (how_.requests.take_ended() || died) bury_dead();
+  watch_departed_ = how_.peers.sweep();
+  tell_retired_arenas();
+  for (const auto& each : how_.receiver.peers()) drop_retired_mappings(*each);
+  if (how_.receiver.uses_doorbells() && now >= next_full_scan_) {
+    next_full_scan_ = now + full_scan_interval;
+    how_.receiver.look_at_all();
+  }
+  pairing_.update_hellos_out();
+  return {.events = how_.requests.take_events(), .next = next_deadline(now)};
+}
+
+void peer_service::finish_hellos() {
+  how_.receiver.forbid_in_handler();
+  if (!pairing_.has_hellos_out()) return;
+  const std::lock_guard lock(mutex_);
+  const auto waiting = pairing_.connecting();  // what is read changes the peers, not the list
+  for (const auto& each : waiting) {
+    if (each->state() == peer_state::connecting && each->socket_) {
+      read_peer(each, std::chrono::steady_clock::now());
+    }
+  }
+}
+
+void peer_service::dispatch(const peer_watch::event& what, time_point now) {
+  switch (what.from) {
+    case peer_watch::source::listener:
+      return pairing_.accept(now);
+    case peer_watch::source::pending:
+      return pairing_.read_pending(what.number, now);
+    case peer_watch::source::peer_socket:
+      if (const auto from = how_.peers.find(what.number); from && from->socket_) {
+        read_peer(from, now);
+      }
+      return;
+    case peer_watch::source::peer_process:
+      if (const auto from = how_.peers.find(what.number); from && from->watch_.exited()) {
+        close_down(from, now);
+      }
+      return;
+  }
+}
+
+void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) {
+  if (from->closing_) return;
+  from->flush_messages();
+  for (int turn = 0; turn < messages_per_turn && from->outbox_.empty(); ++turn) {
+    received_message got = receive_message(from->socket_.get());
+    if (got.status == receive_status::empty) break;
+    if (got.status == receive_status::closed) {
+      if (from->state() == peer_state::connecting) return pairing_.lost(*from);
+      return close_down(from, now);
+    }
+    const bool sound = got.status == receive_status::received &&
+                       (from->state() == peer_state::connecting ? pairing_.answered(from, got)
+                                                                : handle(*from, got));
+    if (!sound) return how_.requests.end_for_message(*from);
+    if (from->state() != peer_state::paired) return;
+  }
+  // A peer that does not read its answers gets none of its questions read.
+  watch_.watch_socket(
+      *from, from->outbox_.empty() ? peer_watch::wanted::message : peer_watch::wanted::room);
+}
+
+bool peer_service::handle(peer& from, received_message& got) {
+  const link_message& said = got.message;
+  how_.requests.count_event();
+  switch (said.kind) {
+    case message_kind::ask_arena:
+      return give_arena(from, said.id);
+    case message_kind::give_arena:
+      return from.arenas_.insert(said.id, std::move(got.descriptors[0]), said.bytes);
+    case message_kind::refuse_arena:
+      return from.arenas_.refuse(said.id), true;
+    case message_kind::arena_gone:
+      return from.arenas_.retire(said.id), true;
+    case message_kind::ask_channel: {
+      unique_fd copy = how_.own.channels.share(static_cast<wake_channel_id>(said.id), &from);
+      const auto kind = copy ? message_kind::give_channel : message_kind::refuse_channel;
+      const link_message answer{.kind = kind, .id = said.id};
+      return from.post_message(answer, std::move(copy));
+    }
+    case message_kind::give_channel:
+      if (!is_wake_socket(got.descriptors[0].get())) return false;
+      from.take_channel(static_cast<wake_channel_id>(said.id), std::move(got.descriptors[0]));
+      return true;
+    case message_kind::refuse_channel:
+      from.take_channel(static_cast<wake_channel_id>(said.id), {});
+      return true;
+    case message_kind::hello:
+    case message_kind::refuse_version:
+      return false;
+  }
+  return false;
+}
+
+bool peer_service::give_arena(peer& to, std::uint64_t arena) {
+  auto share = how_.own.arenas.share_arena(arena);
+  if (!share) {
+    const link_message refusal{.kind = message_kind::refuse_arena, .id = arena};
+    return to.post_message(refusal, {});
+  }
+  to.given_arenas_ = true;
+  const link_message grant{.kind = message_kind::give_arena, .id = arena, .bytes = share->bytes};
+  return to.post_message(grant, std::move(share->fd));
+}
+
+void peer_service::close_down(const std::shared_ptr<peer>& from, time_point now) {
+  if (from->closing_ || from->state() != peer_state::paired) return;
+  from->closing_ = true;
+  from->deadline_ = now + drain_time;
+  watch_.stop(*from);
+  closing_.push_back(from);
+  how_.requests.count_event();
+}
+
+void peer_service::end_closing(time_point now) {
+  std::erase_if(closing_, [&](const std::shared_ptr<peer>& each) {
+    bool drained = now >= each->deadline_ || each->state() == peer_state::dead;
+    if (!drained) drained = how_.receiver.is_drained(*each);
+    if (drained) how_.requests.end(*each, peer_end::exited);
+    return drained;
+  });
+}
+
+void peer_service::bury_dead() {
+  const auto received = how_.receiver.peers();  // stop() changes it
+  for (const auto& each : received) {
+    if (each->state() == peer_state::dead) how_.receiver.stop(each);
+  }
+  for (const auto& each : how_.peers.all()) {
+    if (each->state() != peer_state::dead) continue;
+    watch_.stop(*each);
+    how_.own.ignore_wakes(*each);
+    if (!how_.peers.bury(each)) continue;
+    how_.requests.count_event();
+    if (each->pid() != 0 || each->generation_ != 0) how_.requests.count_lost_peer();
+  }
+}
+
+void peer_service::tell_retired_arenas() {
+  for (const std::uint64_t arena : how_.own.arenas.take_retired()) {
+    const link_message gone{.kind = message_kind::arena_gone, .id = arena};
+    for (const auto& each : how_.receiver.peers()) {
+      if (!each->given_arenas_ || each->closing_) continue;
+      if (!each->post_message(gone, {})) how_.requests.end_for_message(*each);
+      if (!each->outbox_.empty()) watch_.watch_socket(*each, peer_watch::wanted::room);
+    }
+  }
+}
+
+void peer_service::drop_retired_mappings(peer& of) {
+  if (of.arenas_.has_retired()) {
+    peer::retired_mappings retired{.nodes = of.arenas_.take_retired(), .lanes = {}};
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      retired.lanes[lane] = of.own_lane(lane).load(std::memory_order_seq_cst);
+    }
+    of.retired_.push_back(std::move(retired));
+  }
+  std::erase_if(of.retired_, [&](const peer::retired_mappings& each) {
+    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+      const bool inside = (each.lanes[lane] & 1U) != 0;
+      if (inside && of.own_lane(lane).load(std::memory_order_seq_cst) == each.lanes[lane]) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+std::optional<peer_service::time_point> peer_service::next_deadline(time_point now) const {
+  std::optional<time_point> next = pairing_.next_deadline(now);
+  const auto at_latest = [&](time_point when) {
+    if (!next || when < *next) next = when;
+  };
+  for (const auto& each : how_.receiver.peers()) {
+    if (!each->retired_.empty()) at_latest(now + turn_interval);
+  }
+  if (!closing_.empty()) at_latest(now + turn_interval);
+  if (watch_departed_) at_latest(now + departed_interval);
+  if (how_.receiver.uses_doorbells()) at_latest(next_full_scan_);
+  return next;
+}
+
+}  // namespace verbena::softdev

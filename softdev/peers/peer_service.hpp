@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// What a link does besides moving records: pairs, answers peers' messages, notices their exit, and
+// drops mappings that are not needed.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "softdev/peers/own_side.hpp"
+#include "softdev/peers/pairing.hpp"
+#include "softdev/peers/peer_table.hpp"
+#include "softdev/peers/peer_watch.hpp"
+#include "softdev/peers/ring_receiver.hpp"
+#include "softdev/peers/service_requests.hpp"
+#include "verbena/base/result.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: thread-safe; one thread at a time does the work.
+class peer_service {
+ public:
+  using time_point = pairing::time_point;
+  struct options {
+    own_side& own;
+    peer_table& peers;
+    ring_receiver& receiver;
+    service_requests& requests;
+  };
+  explicit peer_service(const options& how);
+  peer_service(const peer_service&) = delete;
+  peer_service& operator=(const peer_service&) = delete;
+
+  /// Begins to listen. Errors: the errno of epoll_create1(2) or epoll_ctl(2).
+  [[nodiscard]] result<void> open();
+  [[nodiscard]] int fd() const noexcept { return watch_.fd(); }
+
+  struct outcome {
+    std::uint32_t events = 0;        ///< things that happened (a peer paired, died, a grant came)
+    std::optional<time_point> next;  ///< when to call again at the latest, if nothing arrives
+  };
+  /// One turn; link::service().
+  outcome run(time_point now);
+  /// Reads the answers of peers that have our hello: they may be at work before that.
+  void finish_hellos();
+
+  /// For a child of fork: takes no lock.
+  void close_all() noexcept { watch_.close(); }
+
+ private:
+  void dispatch(const peer_watch::event& what, time_point now);
+  void read_peer(const std::shared_ptr<peer>& from, time_point now);
+  [[nodiscard]] bool handle(peer& from, received_message& got);
+  [[nodiscard]] bool give_arena(peer& to, std::uint64_t arena);
+  void close_down(const std::shared_ptr<peer>& from, time_point now);
+  void end_closing(time_point now);
+  void bury_dead();
+  void tell_retired_arenas();
+  void drop_retired_mappings(peer& of);
+  [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
+
+  const options how_;
+  std::mutex mutex_;
+  peer_watch watch_;
+  pairing pairing_;
+  std::vector<std::shared_ptr<peer>> closing_;
+  bool watch_departed_ = false;
+  time_point next_full_scan_{};
+};
+
+}  // namespace verbena::softdev

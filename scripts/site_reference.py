@@ -354,7 +354,7 @@ class Reference:
 
     def anchor_of(self, member, owner):
         docname, anchor = self.places[member.get("id")]
-        if docname == self.docname and (not owner or anchor.startswith(slug(owner))):
+        if docname == self.docname and (not owner or anchor.startswith(slug(owner) + "-")):
             return anchor
         return slug(f"{owner}::{member.findtext('name')}")  # inherited
 

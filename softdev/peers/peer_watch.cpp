@@ -14,11 +14,11 @@ result<void> peer_watch::open() {
 }
 
 bool peer_watch::control(int operation, int fd, std::uint32_t events, event about) noexcept {
-  epoll_event wanted{};
-  wanted.events = events;
-  wanted.data.u64 =
+  epoll_event request{};
+  request.events = events;
+  request.data.u64 =
       (std::uint64_t{static_cast<std::uint8_t>(about.from)} << 32) | std::uint64_t{about.number};
-  return ::epoll_ctl(epoll_.get(), operation, fd, &wanted) == 0;
+  return ::epoll_ctl(epoll_.get(), operation, fd, &request) == 0;
 }
 
 result<void> peer_watch::add_listener(int fd) {

@@ -27,6 +27,10 @@ def at_least(value: float) -> Bound:
     return Bound("ratio", value, Better.MORE)
 
 
+def time_at_most(nanoseconds: float) -> Bound:
+    return Bound("ours", nanoseconds, Better.LESS)
+
+
 @dataclasses.dataclass(frozen=True)
 class Peer:
     """A program to compare with, a key of peer_programs(). A peer without bounds is not judged."""
@@ -53,28 +57,48 @@ class Group:
 def bandwidth(size: int, label: str) -> tuple[Group, Group]:
     tcp = Peer(f"TCP, {label}")
     return (
-        Group(f"write {label} shareable", ("write_bandwidth", "shareable", str(size)), "B/s",
-              (Peer(f"memcpy, {label}", at_least(0.9), at_least(0.7)),
+        Group(f"write {label}", ("write_bandwidth", "shareable", str(size)), "B/s",
+              (Peer(f"memcpy, {label}", at_least(0.95), at_least(0.85)),
                Peer(f"UCX put, {label}"), tcp)),
         Group(f"write {label} ordinary", ("write_bandwidth", "ordinary", str(size)), "B/s",
-              (Peer(f"UCX cma, {label}", at_least(1.1), at_least(0.9)), tcp)),
+              (Peer(f"UCX cma, {label}", at_least(1.2), at_least(1.0)), tcp)),
     )  # fmt: skip
 
 
-# Goals and limits are ratios. docs/benchmarks.md explains their values.
+def registration(label: str, kind: str, size: int) -> Group:
+    return Group(f"register {label}", ("registration", kind, str(size)), "ns",
+                 (Peer("of 4 KiB", time_at_most(1000), time_at_most(3000)),))  # fmt: skip
+
+
+# Goals and limits are ratios, and times for registration. docs/benchmarks.md explains their values.
 GROUPS = (
     Group("write 8 B latency", ("write_latency", "shareable", "8"), "ns",
-          (Peer("ping-pong", at_most(2.0), at_most(4.0)), Peer("UCX put"), Peer("TCP"))),
+          (Peer("ping-pong", at_most(2.0), at_most(3.0)), Peer("UCX put"), Peer("TCP"))),
     Group("send 8 B latency", ("send_latency", "shareable", "8"), "ns",
-          (Peer("UCX tag", at_most(2.0), at_most(4.0)), Peer("ping-pong"), Peer("TCP"))),
+          (Peer("UCX tag", at_most(2.0), at_most(3.0)),
+           Peer("ping-pong", at_most(5.0), at_most(8.0)), Peer("TCP"))),
     Group("send 8 B ordinary", ("send_latency", "ordinary", "8"), "ns",
           (Peer("UCX tag"), Peer("TCP"))),
+    Group("send 8 B asleep", ("event_latency", "shareable", "8"), "ns",
+          (Peer("eventfd", at_most(1.2), at_most(1.5)),
+           Peer("TCP asleep", at_most(1.0), at_most(1.3)))),
+    Group("atomic 8 B ordinary", ("atomic_latency", "ordinary", "8"), "ns",
+          (Peer("eventfd", at_most(1.1), at_most(1.5)),)),
     Group("write 8 B rate", ("write_rate", "shareable", "8"), "msg/s",
-          (Peer("UCX put, rate", at_least(0.3), at_least(0.1)),)),
+          (Peer("UCX put, rate", at_least(0.5), at_least(0.3)),)),
+    Group("write 8 B ordinary", ("write_rate", "ordinary", "8"), "msg/s",
+          (Peer("writev", at_least(6.0), at_least(3.0)),)),
     Group("send 8 B rate", ("send_rate", "shareable", "8"), "msg/s",
-          (Peer("UCX tag, rate", at_least(0.5), at_least(0.2)),)),
+          (Peer("UCX tag, rate", at_least(0.9), at_least(0.6)),)),
     *bandwidth(KIB64, "64 KiB"),
     *bandwidth(MIB1, "1 MiB"),
+    Group("send 64 KiB", ("send_bandwidth", "shareable", str(KIB64)), "B/s",
+          (Peer("memcpy, 64 KiB", at_least(0.5), at_least(0.35)),)),
+    Group("read 64 KiB", ("read_bandwidth", "shareable", str(KIB64)), "B/s",
+          (Peer("WRITE, 64 KiB", at_least(0.9), at_least(0.7)),)),
+    registration("64 KiB", "ordinary", 64 << 10),
+    registration("1 GiB", "ordinary", 1 << 30),
+    registration("shareable", "shareable", 64 << 10),
 )  # fmt: skip
 
 
@@ -99,11 +123,16 @@ def last_number(program: pathlib.Path, *arguments: str) -> float:
     return value
 
 
-def peer_programs(limits: pathlib.Path) -> dict[str, Callable[[], float]]:
+def peer_programs(limits: pathlib.Path, device: pathlib.Path) -> dict[str, Callable[[], float]]:
     """Returns functions that run a peer and return its value, in the unit of the groups that use it."""
     programs: dict[str, Callable[[], float]] = {
         "ping-pong": lambda: last_number(limits, "ping_pong"),
+        "eventfd": lambda: last_number(limits, "eventfd"),
+        "writev": lambda: last_number(limits, "writev"),
         "TCP": lambda: last_number(limits, "tcp_latency"),
+        "TCP asleep": lambda: last_number(limits, "tcp_sleeping"),
+        "WRITE, 64 KiB": lambda: last_number(device, "write_bandwidth", "shareable", str(KIB64)),
+        "of 4 KiB": lambda: last_number(device, "registration", "ordinary", "4096"),
         "UCX put": lambda: ucx.run("ucp_put_lat", 8, 500_000).latency_ns,
         "UCX tag": lambda: ucx.run("tag_lat", 8, 250_000).latency_ns,
         "UCX put, rate": lambda: ucx.run("ucp_put_bw", 8, 5_000_000).messages_per_second,
@@ -161,7 +190,7 @@ def measure_group(
 
 def measure(options) -> list[Figure]:
     folder = build.build(options.compiler, ["limits", "local_device", *build.SOFT_DEVICE])
-    peers = peer_programs(folder / "limits")
+    peers = peer_programs(folder / "limits", folder / "local_device")
     figures = []
     for group in GROUPS:
         device = lambda group=group: last_number(

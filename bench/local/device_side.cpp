@@ -5,12 +5,17 @@
 #include <utility>
 
 namespace bench {
+namespace {
+constexpr auto peer_access =
+    verbena::access::remote_read | verbena::access::remote_write | verbena::access::remote_atomic;
+}  // namespace
 
 device_side::device_side(const process_pair& pair, memory_kind kind, std::size_t bytes)
     : context_(verbena::open_device("soft0").value()),
       pd_(context_.allocate_pd().value()),
       sends_(context_.create_cq(depth).value()),
-      receives_(context_.create_cq(depth).value()),
+      channel_(context_.create_completion_channel().value()),
+      receives_(context_.create_cq(depth, {.channel = channel_}).value()),
       inbox_(make_memory(pd_, kind, bytes)),
       outbox_(make_memory(pd_, kind, bytes)),
       qp_(connect(pair, pd_, sends_, receives_)),
@@ -20,7 +25,7 @@ device_side::device_side(const process_pair& pair, memory_kind kind, std::size_t
 
 device_side::memory device_side::make_memory(const verbena::protection_domain& pd, memory_kind kind,
                                              std::size_t bytes) {
-  const auto access = verbena::access::local_write | verbena::access::remote_write;
+  const auto access = verbena::access::local_write | peer_access;
   if (kind == memory_kind::shareable) {
     auto region = pd.allocate(bytes, access).value();
     const auto view = region.bytes();
@@ -38,7 +43,7 @@ verbena::queue_pair<verbena::rc> device_side::connect(const process_pair& pair,
                                                       const verbena::completion_queue& receives) {
   auto prepared = pd.create_qp<verbena::rc>(sends, receives,
                                             {.queues = {.max_send_wr = depth, .max_recv_wr = depth},
-                                             .access = verbena::access::remote_write})
+                                             .access = peer_access})
                       .value();
   pair.send(prepared.endpoint().encode());
   std::array<std::byte, verbena::endpoint::encoded_size> bytes{};

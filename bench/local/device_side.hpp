@@ -26,7 +26,7 @@ class device_side {
   static constexpr std::uint32_t depth = 1024;
 
   /// Connects to the other process. `bytes` is the size of the inbox and of the outbox. The peer
-  /// has write access to the inbox.
+  /// has access to the inbox.
   /// Blocks until the other process has connected. Throws the errors of the verbs.
   device_side(const process_pair& pair, memory_kind kind, std::size_t bytes);
 
@@ -62,6 +62,7 @@ class device_side {
   verbena::context context_;
   verbena::protection_domain pd_;
   verbena::completion_queue sends_;
+  verbena::completion_channel channel_;
   verbena::completion_queue receives_;
   memory inbox_;
   memory outbox_;

@@ -2,14 +2,20 @@
 // Measures the limits of the machine between two processes, for comparison with the device:
 //   limits ping_pong           one-way nanoseconds of a message of one cache line, two lines in use
 //   limits memcpy SIZE         bytes per second into memory that two processes share
-//   limits tcp_latency         one-way nanoseconds of 8 bytes over TCP loopback, both sides
-//   spinning limits tcp_bandwidth SIZE  bytes per second over TCP loopback
+//   limits eventfd             one-way nanoseconds of waking the other process by an eventfd
+//   limits writev              process_vm_writev(2) of 8 bytes to the other process, per second
+//   limits tcp_latency         one-way nanoseconds of 8 bytes over TCP loopback; both sides spin
+//   limits tcp_sleeping        the same; both sides sleep
+//   limits tcp_bandwidth SIZE  bytes per second over TCP loopback
 // Prints one number.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -135,14 +141,72 @@ void receive_all(int socket, std::span<std::byte> bytes, int flags) {
   }
 }
 
-int tcp_latency() {
-  constexpr bench::repetitions times{.chunks = 20, .per_chunk = 1000};
+int eventfd_wake() {
+  constexpr bench::repetitions times{.chunks = 20, .per_chunk = 500};
+  const std::array<verbena::unique_fd, 2> events{verbena::unique_fd(::eventfd(0, EFD_CLOEXEC)),
+                                                 verbena::unique_fd(::eventfd(0, EFD_CLOEXEC))};
+  const auto pair = bench::process_pair::start();
+  const auto wake = [&](std::size_t which) {
+    if (::eventfd_write(events[which].get(), 1) != 0) fail("cannot write an eventfd");
+  };
+  const auto sleep = [&](std::size_t which) {
+    eventfd_t count = 0;
+    if (::eventfd_read(events[which].get(), &count) != 0) fail("cannot read an eventfd");
+  };
+  if (pair.is_child()) {
+    for (std::size_t i = 0; i < times.total(); ++i) {
+      sleep(0);
+      wake(1);
+    }
+    return 0;
+  }
+  const double round_trip = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      wake(0);
+      sleep(1);
+    }
+  });
+  std::printf("%.3f\n", round_trip / 2);
+  return pair.finish();
+}
+
+int writev_rate() {
+  constexpr bench::repetitions times{.chunks = 50, .per_chunk = 5000};
+  static std::uint64_t target = 0;  // has the same address in both processes
+  const auto pair = bench::process_pair::start();
+  if (pair.is_child()) {
+    const pid_t self = getpid();
+    pair.send(std::as_bytes(std::span(&self, 1)));
+    pair.meet();
+    if (target != times.total()) fail("process_vm_writev: what was written did not arrive");
+    return 0;
+  }
+  pid_t child = 0;
+  pair.receive(std::as_writable_bytes(std::span(&child, 1)));
+  std::uint64_t value = 0;
+  const iovec from{&value, sizeof value};
+  const iovec to{&target, sizeof target};
+  const double ns = bench::median_ns(times, [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      ++value;
+      if (process_vm_writev(child, &from, 1, &to, 1, 0) != sizeof value)
+        fail("process_vm_writev failed");
+    }
+  });
+  pair.meet();
+  std::printf("%.3f\n", 1e9 / ns);
+  return pair.finish();
+}
+
+// `flags` of recv(2): MSG_DONTWAIT to spin.
+int tcp_latency(int flags) {
+  constexpr bench::repetitions times{.chunks = 20, .per_chunk = 500};
   const auto pair = bench::process_pair::start();
   const auto socket = connect_over_tcp(pair);
   std::array<std::byte, 8> message{};
   if (pair.is_child()) {
     for (std::size_t i = 0; i < times.total(); ++i) {
-      receive_all(socket.get(), message, MSG_DONTWAIT);
+      receive_all(socket.get(), message, flags);
       send_all(socket.get(), message);
     }
     return 0;
@@ -150,7 +214,7 @@ int tcp_latency() {
   const double round_trip = bench::median_ns(times, [&](std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       send_all(socket.get(), message);
-      receive_all(socket.get(), message, MSG_DONTWAIT);
+      receive_all(socket.get(), message, flags);
     }
   });
   std::printf("%.3f\n", round_trip / 2);
@@ -179,7 +243,10 @@ int tcp_bandwidth(std::size_t size) {
 }
 
 int usage() {
-  std::fputs("usage: limits ping_pong | memcpy SIZE | tcp_latency | tcp_bandwidth SIZE\n", stderr);
+  std::fputs(
+      "usage: limits ping_pong | memcpy SIZE | eventfd | writev | tcp_latency |\n"
+      "              tcp_sleeping | tcp_bandwidth SIZE\n",
+      stderr);
   return 2;
 }
 
@@ -190,7 +257,10 @@ int main(int argc, char** argv) {
   const unsigned long size = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 0;
   const bool size_ok = size >= 1 && size <= (1UL << 24);
   if (mode == "ping_pong" && argc == 2) return ping_pong();
-  if (mode == "tcp_latency" && argc == 2) return tcp_latency();
+  if (mode == "eventfd" && argc == 2) return eventfd_wake();
+  if (mode == "writev" && argc == 2) return writev_rate();
+  if (mode == "tcp_latency" && argc == 2) return tcp_latency(MSG_DONTWAIT);
+  if (mode == "tcp_sleeping" && argc == 2) return tcp_latency(0);
   if (mode == "memcpy" && argc == 3 && size_ok) return copy(size);
   if (mode == "tcp_bandwidth" && argc == 3 && size_ok) return tcp_bandwidth(size);
   return usage();

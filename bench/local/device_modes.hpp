@@ -21,7 +21,7 @@ struct device_settings {
 // One-way nanoseconds of a message.
 double write_latency(const process_pair& pair, const device_settings& of);
 double send_latency(const process_pair& pair, const device_settings& of);
-// The same if each side sleeps on its completion channel.
+// One-way nanoseconds if each side sleeps on its completion channel.
 double event_latency(const process_pair& pair, const device_settings& of);
 // Nanoseconds from post to completion; the owner of the memory does not call the device.
 double atomic_latency(const process_pair& pair, const device_settings& of);

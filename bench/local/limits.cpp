@@ -149,13 +149,13 @@ int eventfd_wake() {
   const auto wake = [&](std::size_t which) {
     if (::eventfd_write(events[which].get(), 1) != 0) fail("cannot write an eventfd");
   };
-  const auto sleep = [&](std::size_t which) {
+  const auto await = [&](std::size_t which) {
     eventfd_t count = 0;
     if (::eventfd_read(events[which].get(), &count) != 0) fail("cannot read an eventfd");
   };
   if (pair.is_child()) {
     for (std::size_t i = 0; i < times.total(); ++i) {
-      sleep(0);
+      await(0);
       wake(1);
     }
     return 0;
@@ -163,7 +163,7 @@ int eventfd_wake() {
   const double round_trip = bench::median_ns(times, [&](std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       wake(0);
-      sleep(1);
+      await(1);
     }
   });
   std::printf("%.3f\n", round_trip / 2);

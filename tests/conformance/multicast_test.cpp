@@ -39,7 +39,10 @@ class multicast_groups : public ::testing::Test {
     const auto own = make.context().routable_gid(port_number(1)).value().gid;
     const auto& bytes = own.bytes();
     std::string address;
-    for (std::size_t i = 12; i < 16; ++i) address += (i > 12 ? "." : "") + std::to_string(bytes[i]);
+    for (std::size_t i = 12; i < 16; ++i) {
+      if (i > 12) address += '.';
+      address += std::to_string(bytes[i]);
+    }
     const auto number = static_cast<std::uint32_t>(::getpid());
     const auto name = "239." + std::to_string(number >> 16U & 0xffU) + "." +
                       std::to_string(number >> 8U & 0xffU) + "." + std::to_string(number & 0xffU);

@@ -437,7 +437,7 @@ TEST(port_flap, gid_selected_by_index_is_found_after_a_move) {
 TEST(inject_event, unknown_command_is_named) {
   const auto context = testing_support::open_soft();
   expect_error(inject_event(context, "port 1 sideways"),
-               "does not support the command 'port 1 sideways'");
+               "'sideways' is not valid here; use one of up, down");
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ TEST(loader_cache, lookup_returns_all_libraries_of_the_name_in_order) {
 }
 
 TEST(loader_cache, cache_with_older_header_is_read) {
-  const std::string older = std::string("ld.so-1.7.0\0", 12) + std::string(36, '\0');
+  std::string older("ld.so-1.7.0\0", 12);
+  older.append(36, '\0');
   EXPECT_THAT(paths_in(older + file_with(some)),
               ElementsAre("/lib/first/libwanted.so.1", "/lib/second/libwanted.so.1"));
 }

@@ -119,10 +119,12 @@ int run_script(host& home, script steps) {
   if (later == steps.end()) return 0;
   auto what = std::make_unique<playing>(playing{&home, {later, steps.end()}});
   pthread_t thread;
-  if (const int failed =
-          verbena::detail::start_quiet_thread(thread, &play, what.get(), "verbena-script"))
+  playing* const mine = what.release();  // the thread's, if there is one
+  const int failed = verbena::detail::start_quiet_thread(thread, &play, mine, "verbena-script");
+  if (failed != 0) {
+    what.reset(mine);
     return failed;
-  static_cast<void>(what.release());  // the thread's
+  }
   pthread_detach(thread);
   return 0;
 }

@@ -253,6 +253,7 @@ using verbena::id24;
 using verbena::inject_delay;
 using verbena::inject_event;
 using verbena::inject_failure;
+using verbena::inject_lost_acknowledgement;
 using verbena::inject_rnr;
 using verbena::inline_data;
 using verbena::is_logged;

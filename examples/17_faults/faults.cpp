@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// An application that survives failures. The program injects them into soft0: each 100th message
-// of a queue pair fails, and once the port goes down and returns with its addresses at other
-// indexes. After each failure both sides reconnect. The receiver gets each message once, in order.
+// An application that survives failures. The program injects them into soft0: the 100th message of
+// each queue pair fails, some messages arrive and their acknowledgements are lost, and once the
+// port goes down and returns with its addresses at other indexes. After each failure both sides
+// reconnect. The receiver gets each message once, in order.
 #include <verbena/verbena.hpp>
 
 #include <chrono>
@@ -31,6 +32,9 @@ const verbena::bringup::negotiation_options reconnecting{.port_timeout = 10s};
 void inject_faults(const verbena::context& context) {
   verbena::inject_failure(context, verbena::completion_status::retries_exceeded,
                           {.operations = verbena::send_operation::send, .at = 100})
+      .value();
+  verbena::inject_lost_acknowledgement(
+      context, {.operations = verbena::send_operation::send, .probability = 0.01})
       .value();
 }
 

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -93,6 +95,10 @@ class manager {
   void tell_joined(const endpoint_ptr& which, std::uint64_t membership);
   /// Forgets that, if it was not taken.
   void forget_joined(const endpoint_ptr& which, std::uint64_t membership);
+
+  /// Ends the conversations with all other processes, or with the one of this pid, as if it had
+  /// exited; it takes this process for exited. Returns how many.
+  std::size_t lose_peers(std::optional<pid_t> pid);
 
   /// Around fork: no other thread is inside while the process forks; in the child, `abandon` closes
   /// what it shares with its parent. Nothing else may be done with it there.

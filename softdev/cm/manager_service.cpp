@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The thread: peers that come, what they say, and deadlines.
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "softdev/cm/manager.hpp"
 #include "softdev/ipc/eventfd.hpp"
+#include "softdev/ipc/local_socket.hpp"
 #include "verbena/base/log.hpp"
 
 namespace verbena::softdev::cm {
@@ -385,6 +387,19 @@ void manager::lost(const endpoint_ptr& which, time_point now) {
   } else if (before == phase::requesting || before == phase::answered || before == phase::replied) {
     tell(which, event_kind::rejected, static_cast<int>(reject_reason::consumer));
   }
+}
+
+std::size_t manager::lose_peers(std::optional<pid_t> pid) {
+  const lock guard(mutex_);
+  std::size_t lost = 0;
+  for (const auto& [number, each] : endpoints_) {
+    if (!each->socket_) continue;
+    const pid_t other = identify_peer(each->socket_.get()).pid;
+    if (other == ::getpid() || (pid && other != *pid)) continue;
+    ::shutdown(each->socket_.get(), SHUT_RDWR);  // which the thread finds
+    ++lost;
+  }
+  return lost;
 }
 
 void manager::end_connection(const endpoint_ptr& which, time_point now) {

@@ -227,7 +227,7 @@ void add_consequence(sentence& out, const failure& f) {
       out.add("a completion queue of %" PRIu64 " entries overran", f.limit);
       return;
     case reason::injected_fault:
-      out.add("fault rule %u of the process ended the request, which was not sent", f.detail);
+      out.add("fault rule %u of the process ended the request", f.detail);
       return;
     default:
       out.add("unknown reason 0x%x", static_cast<std::uint32_t>(f.why));

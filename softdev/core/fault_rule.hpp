@@ -12,7 +12,7 @@ namespace verbena::softdev {
 /// The effect of a fault on a send request.
 enum class fault_effect : std::uint8_t {
   none,
-  error,               ///< the request is not sent and completes with `status`
+  error,               ///< the request completes with `status`
   receiver_not_ready,  ///< the first `repetitions` attempts are answered with RNR
   delay,               ///< the request completes `delay` after it started, or later
   command,             ///< the request starts after engine_sink::trigger and engine::resume
@@ -24,6 +24,7 @@ enum class fault_effect : std::uint8_t {
 struct fault_rule {
   fault_effect effect = fault_effect::none;
   completion_status status = completion_status::success;
+  bool delivered = false;  ///< with `error`: the request is sent; not over SRD
   std::uint32_t repetitions = 1;
   std::uint8_t rnr_timer = 0;  ///< the code of the waiting time
   time_ns delay = 0;

@@ -32,6 +32,11 @@ requester::admission requester::inspect(send_entry& entry) noexcept {
   const failure why{.why = reason::injected_fault, .detail = rule->number};
   switch (rule->effect) {
     case fault_effect::error:
+      if (rule->delivered) {
+        entry.status = rule->status;  // that of its completion, once it is done
+        failure_ = why;
+        return admission::start;
+      }
       end(entry, rule->status, why);
       return admission::stop;
     case fault_effect::receiver_not_ready:

@@ -68,15 +68,15 @@ int make(std::unique_ptr<cm_process>& out) {
   return 0;
 }
 
-cm_process* known() noexcept {
+}  // namespace
+
+cm_process* known_cm() noexcept {
   cm_process* const found = current.load(std::memory_order_acquire);
   return found != nullptr && is_current_generation(found->generation) ? found : nullptr;
 }
 
-}  // namespace
-
 cm_process* cm_here() {
-  if (cm_process* const found = known()) return found;
+  if (cm_process* const found = known_cm()) return found;
   if (current_settings().listed == listing::off) return fail(ENODEV);
   // Before a fork, the handlers that were registered last lock first: the host's has to be there
   // already, since its lock is taken under this one.
@@ -85,11 +85,11 @@ cm_process* cm_here() {
       pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child) == 0;
   static_cast<void>(hears_of_forks);
   const std::lock_guard lock(creation_mutex());
-  if (cm_process* const found = known()) return found;
+  if (cm_process* const found = known_cm()) return found;
   std::unique_ptr<cm_process> made;
   if (const int failed = make(made)) return fail(failed);
   current.store(made.release(), std::memory_order_release);
-  return known();
+  return known_cm();
 }
 
 bool cm_usable(const cm_process& of) noexcept {

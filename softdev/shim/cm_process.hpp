@@ -23,6 +23,8 @@ struct cm_process {
 /// This process's; made at the first call. A child of fork gets its own. nullptr with errno: ENODEV
 /// when the device is switched off or has no connection manager (EFA).
 [[nodiscard]] cm_process* cm_here();
+/// This process's, if it was made; else nullptr.
+[[nodiscard]] cm_process* known_cm() noexcept;
 /// True when the object belongs to this process; else sets errno to ENODEV.
 [[nodiscard]] bool cm_usable(const cm_process& of) noexcept;
 

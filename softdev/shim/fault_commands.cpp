@@ -126,6 +126,7 @@ completion_status read_status(word_reader& words) {
 command read_fail(word_reader& words) {
   fault_rule rule{.effect = fault_effect::error};
   rule.status = read_status(words);
+  rule.delivered = words.accept("delivered");
   read_selection(words, rule);
   return adding(rule);
 }

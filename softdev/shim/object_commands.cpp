@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "softdev/shim/cm_process.hpp"
 #include "softdev/shim/command.hpp"
 #include "softdev/shim/objects.hpp"
 
@@ -80,10 +81,17 @@ command read_overrun(word_reader& words) {
   return [index](host& home) { return overrun_queue(home, index); };
 }
 
+int lose_peers(host& home, std::optional<pid_t> pid) {
+  std::size_t lost = home.lose_peers(pid);
+  if (const cm_process* const connections = known_cm())
+    lost += connections->manager->lose_peers(pid);
+  return lost > 0 ? 0 : ENOENT;
+}
+
 command read_peer_exit(word_reader& words) {
   std::optional<pid_t> pid;
   if (words.accept_key("pid")) pid = static_cast<pid_t>(words.number(1, 0x7fff'ffff));
-  return [pid](host& home) { return home.lose_peers(pid) > 0 ? 0 : ENOENT; };
+  return [pid](host& home) { return lose_peers(home, pid); };
 }
 
 constexpr std::array object_rows = {

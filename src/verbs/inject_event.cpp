@@ -70,6 +70,10 @@ result<void> inject_failure(const context& device, completion_status status,
       device, fmt::format("fail {}{}", static_cast<std::uint32_t>(status), words_of(which)));
 }
 
+result<void> inject_lost_acknowledgement(const context& device, const request_selection& which) {
+  return inject_event(device, "fail retry_exc_err delivered" + words_of(which));
+}
+
 result<void> inject_rnr(const context& device, unsigned times, const request_selection& which) {
   return inject_event(device, fmt::format("rnr times={}{}", times, words_of(which)));
 }

@@ -33,6 +33,12 @@ namespace verbena::inline VERBENA_ABI {
 [[nodiscard]] result<void> inject_failure(const context& device, completion_status status,
                                           const request_selection& which = {});
 
+/// Lets the selected requests complete with `retries_exceeded` although the peer executes them.
+///
+/// Errors: those of inject_event(). Not over SRD. Thread-safe. Precondition: as inject_event().
+[[nodiscard]] result<void> inject_lost_acknowledgement(const context& device,
+                                                       const request_selection& which = {});
+
 /// Lets the first `times` attempts of the selected requests find a receiver that is not ready.
 ///
 /// Only operations that consume a receive can be selected; by default all of these are. Errors:

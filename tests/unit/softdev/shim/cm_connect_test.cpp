@@ -233,6 +233,32 @@ INSTANTIATE_TEST_SUITE_P(moments, connected_peer,
                          ::testing::Values(moment::before_taking, moment::before_accepting,
                                            moment::before_confirmation, moment::connected));
 
+TEST(injected_peer_exit, both_sides_are_told_that_the_connection_ended) {
+  child_process passive([](stream& parent) {
+    server here;
+    parent.put(here.port);
+    cm_id id = here.request();
+    EXPECT_EQ(id.accept(), 0);
+    here.channel.expect(RDMA_CM_EVENT_ESTABLISHED);
+    parent.meet();
+    here.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+    parent.meet();
+    return 0;
+  });
+  client active(passive.to().take<std::uint16_t>(), false);
+  EXPECT_EQ(active.id.connect(), 0);
+  active.channel.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  EXPECT_EQ(CM(rdma_establish)(active.id.get()), 0);
+  passive.to().meet();
+  auto* const inject =
+      reinterpret_cast<verbena_soft_inject_event_function>(find("verbena_soft_inject_event"));
+  const std::string command = "peer-exit pid=" + std::to_string(passive.pid());
+  EXPECT_EQ(inject(active.id.get()->verbs, command.c_str()), 0);
+  active.channel.expect(RDMA_CM_EVENT_DISCONNECTED);
+  passive.to().meet();
+  EXPECT_EQ(passive.join(), 0);
+}
+
 // The step at which the active process is killed.
 class connecting_client : public ::testing::TestWithParam<moment> {};
 

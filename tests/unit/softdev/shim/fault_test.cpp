@@ -77,6 +77,7 @@ class connection {
     request.wr.rdma.rkey = memory_.mr().rkey;
     return a.send(request);
   }
+  [[nodiscard]] ibv_cq* received() const { return received_.get(); }
   [[nodiscard]] std::uint32_t rkey() const { return memory_.mr().rkey; }
   void post_receive(std::uint64_t wr_id) { EXPECT_EQ(b.receive(wr_id, {memory_.slice(16, 8)}), 0); }
 
@@ -108,6 +109,21 @@ TEST_F(injected_faults, n_th_request_of_an_opcode_fails_with_the_status) {
   EXPECT_NE(explanation(failed).find("fault rule"), std::string::npos) << explanation(failed);
   EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
   EXPECT_EQ(pair.execute(IBV_WR_RDMA_WRITE, 4).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(injected_faults, request_with_a_lost_acknowledgement_is_executed_and_fails) {
+  ASSERT_EQ(inject(device_.context, "fail retry_exc_err delivered opcode=send at=2"), 0);
+  connection pair(device_);
+  for (const std::uint64_t i : {101U, 102U, 103U}) pair.post_receive(i);
+  EXPECT_EQ(pair.execute(IBV_WR_SEND, 1).status, IBV_WC_SUCCESS);
+  const ibv_wc failed = pair.execute(IBV_WR_SEND, 2);
+  EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_NE(explanation(failed).find("fault rule"), std::string::npos) << explanation(failed);
+  EXPECT_EQ(pair.execute(IBV_WR_SEND, 3).status, IBV_WC_WR_FLUSH_ERR);
+  for (const std::uint64_t i : {101U, 102U})
+    EXPECT_EQ(device_.wait_for(i, pair.received()).status, IBV_WC_SUCCESS);
+  ibv_wc none{};
+  EXPECT_EQ(ibv_poll_cq(pair.received(), 1, &none), 0);
 }
 
 TEST_F(injected_faults, rule_selects_a_queue_pair_by_number) {

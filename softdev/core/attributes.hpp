@@ -32,6 +32,7 @@ struct queue_pair_attributes {
   /// in retry_exceeded. The address itself is kept by the caller.
   bool destination_is_this_host = true;
   std::uint16_t destination_lid = 0;  ///< with attribute::address_vector; 0 on Ethernet
+  bool draining = false;              ///< in SQD, of a query: requests are not yet answered
 };
 
 /// What a queue pair has in RESET. The driver of EFA lets nobody set what RC negotiates: peers have

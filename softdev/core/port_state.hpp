@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "softdev/core/failure.hpp"
+
 namespace verbena::softdev {
 
 /// A P_Key: which partition, and in the top bit whether its holder is a full member. Two talk when
@@ -39,10 +41,20 @@ class port_state {
     partitions_[index].store(key);
   }
 
+  /// Counts a received message that was dropped for its P_Key or Q_Key; other reasons do not count.
+  void note_drop(reason why) noexcept {
+    if (why == reason::partition_mismatch) ++bad_partitions_;
+    if (why == reason::qkey_mismatch) ++bad_qkeys_;
+  }
+  [[nodiscard]] std::uint32_t bad_partitions() const noexcept { return bad_partitions_.load(); }
+  [[nodiscard]] std::uint32_t bad_qkeys() const noexcept { return bad_qkeys_.load(); }
+
  private:
   alignas(64) std::atomic<bool> up_{true};
   std::atomic<std::uint16_t> lid_{0};
   std::array<std::atomic<std::uint16_t>, max_partitions> partitions_{default_partition};
+  alignas(64) std::atomic<std::uint32_t> bad_partitions_{0};
+  std::atomic<std::uint32_t> bad_qkeys_{0};
 };
 
 }  // namespace verbena::softdev

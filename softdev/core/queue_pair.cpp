@@ -289,6 +289,7 @@ queue_pair_attributes queue_pair::query() noexcept {
   const std::lock_guard receive(receive_lock_);
   queue_pair_attributes now = attributes_;
   now.state = now.current_state = state();
+  now.draining = now.state == queue_pair_state::sqd && requester_.draining();
   return now;
 }
 

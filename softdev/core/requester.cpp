@@ -86,8 +86,7 @@ void requester::recover() noexcept {
 void requester::run() noexcept {
   retire();
   if (!ready()) return;
-  while (submitted_ < queue_.posted() && gate_ != gate::closed &&
-         self_.state() == queue_pair_state::rts) {
+  while (submitted_ < queue_.posted() && gate_ != gate::closed && may_send()) {
     send_entry& entry = queue_.at(submitted_);
     if (!may_start(entry)) break;
     if (gate_ == gate::inspected) {
@@ -135,6 +134,12 @@ void requester::give_up() noexcept {
   waiting_ = wait::none;
   deadline_ = never;
   end(queue_.at(submitted_), completion_status::retry_exceeded, failure_);
+}
+
+/// In SQD a request that was sent before is still retried; no other one is sent (IBTA 10.3.1.5).
+bool requester::may_send() const noexcept {
+  const queue_pair_state now = self_.state();
+  return now == queue_pair_state::rts || (now == queue_pair_state::sqd && submitted_ < begun_);
 }
 
 bool requester::may_start(const send_entry& entry) const noexcept {
@@ -234,6 +239,7 @@ response requester::send(const message& request, std::span<const segment> local)
 
 /// Takes the path's word about the request at `submitted_`. False when the queue stops here.
 bool requester::settle(send_entry& entry, const response& what) noexcept {
+  if (what.outcome != verdict::blocked) begun_ = std::max(begun_, submitted_ + 1);
   switch (what.outcome) {
     case verdict::done:
       entry.stage = entry.settled;
@@ -487,7 +493,7 @@ void requester::notify_when_drained() noexcept {
 }
 
 void requester::report_drained() noexcept {
-  if (self_.state() != queue_pair_state::sqd || !window_empty() || waiting_ != wait::none) return;
+  if (self_.state() != queue_pair_state::sqd || draining()) return;
   drain_event_ = false;
   self_.home().report(self_, queue_pair_event::send_queue_drained);
 }

@@ -72,6 +72,8 @@ class requester {
   void flush() noexcept;                        ///< -> ERR, SQE: completes everything as flushed
   void recover() noexcept;                      ///< SQE -> RTS
   void notify_when_drained() noexcept;
+  /// True while a request that was sent at least once has not completed.
+  [[nodiscard]] bool draining() const noexcept { return !window_empty() || submitted_ < begun_; }
 
   // Injected faults; requester_faults.cpp. Adding a rule allocates.
   void add_fault(const fault_rule& rule);
@@ -92,6 +94,7 @@ class requester {
   [[nodiscard]] static message message_of(const send_request& request, std::uint32_t psn,
                                           std::uint64_t length) noexcept;
   [[nodiscard]] bool ready() noexcept;
+  [[nodiscard]] bool may_send() const noexcept;
   [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
   bool start(send_entry& entry) noexcept;
   [[nodiscard]] admission inspect(send_entry& entry) noexcept;
@@ -147,6 +150,7 @@ class requester {
   send_queue queue_;
   std::uint64_t retired_ = 0;    ///< completed below
   std::uint64_t submitted_ = 0;  ///< handed to a path below
+  std::uint64_t begun_ = 0;      ///< handed to a path below, also if a retry is due
   std::uint32_t next_psn_ = 0;
   std::uint16_t attempt_ = 0;
   std::uint32_t reads_in_flight_ = 0;

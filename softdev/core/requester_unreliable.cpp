@@ -34,8 +34,10 @@ bool requester::start_unreliable(send_entry& entry) noexcept {
   for (std::size_t i = 1; i <= count; ++i) length += pieces[i].bytes;
   const std::uint64_t most = addressed ? limits::max_datagram_bytes : limits::max_message_bytes;
   if (length > most) {
-    end(entry, completion_status::local_length_error,
-        {.why = reason::message_too_long, .length = length, .limit = most});
+    const failure why_not{.why = reason::message_too_long, .length = length, .limit = most};
+    // A datagram that exceeds the MTU is not sent, and that is not an error (IBTA C10-93.1.1).
+    if (addressed) return settle_unreliable(entry, {.why = why_not});
+    end(entry, completion_status::local_length_error, why_not);
     return false;
   }
   entry.byte_count = static_cast<std::uint32_t>(length);
@@ -123,7 +125,10 @@ bool requester::settle_unreliable(send_entry& entry, const response& what) noexc
     const time_ns now = self_.home().now();
     if (patience_ == never) patience_ = now + patience;
     if (now < patience_) {
-      if (what.outcome == verdict::blocked) entry.stage = send_entry::progress::queued;
+      if (what.outcome == verdict::blocked)
+        entry.stage = send_entry::progress::queued;
+      else
+        begun_ = submitted_ + 1;
       self_.home().schedule(self_, patience_);
       return false;
     }

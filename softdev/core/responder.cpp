@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Order of the checks: connection, sequence, rights of the queue pair, resources, key and range,
-// receive request. A receive request counts as consumed when it is completed, so an RNR answer
-// leaves nothing behind.
+// Order of the checks (IBTA 9.7.4.1): connection, sequence, rights of the queue pair, resources,
+// receive request, key and range. A receive request counts as consumed when it is completed, so an
+// RNR answer leaves nothing behind.
 #include "softdev/core/responder.hpp"
 
 #include <algorithm>
@@ -33,7 +33,10 @@ void responder::clear() noexcept {
 response responder::begin(const message& what) noexcept {
   const responder_view self = view();
   const failure foreign = check_connection(self, what);
-  if (foreign.why != reason::none) return silence(foreign);
+  if (foreign.why != reason::none) {
+    self_.home().port().note_drop(foreign.why);
+    return silence(foreign);
+  }
   if (!heard_) {
     heard_ = true;
     if (!is_addressed(self_.transport()) && self_.state() == queue_pair_state::rtr)
@@ -43,8 +46,12 @@ response responder::begin(const message& what) noexcept {
   placed_ = 0;
   receive_taken_ = false;
   busy_ = true;
-  response answer = check_rights(self);
-  if (answer.outcome == verdict::done && consumes_receive(what.opcode)) answer = take_receive();
+  response answer = check_permission(self, what);
+  if (answer.outcome != verdict::done)
+    answer = refuse(answer);
+  else if (consumes_receive(what.opcode))
+    answer = take_receive();
+  if (answer.outcome == verdict::done) answer = check_range();
   if (answer.outcome != verdict::done) busy_ = false;
   return answer;
 }
@@ -71,9 +78,7 @@ responder_view responder::view() const noexcept {
           .has_read_resources = attributes.max_dest_rd_atomic != 0};
 }
 
-response responder::check_rights(const responder_view& self) noexcept {
-  const response answer = check_permission(self, current_);
-  if (answer.outcome != verdict::done) return refuse(answer);
+response responder::check_range() noexcept {
   if (access_needed(current_.opcode).empty() || current_.length == 0) return {};
   segment first;
   return reach(0, current_.length, first);
@@ -236,6 +241,10 @@ response responder::execute_atomic() noexcept {
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A
 /// message that is to have no answer is dropped, unless it is our own receive request that is bad.
 response responder::refuse(const response& answer) noexcept {
+  // Of a WRITE with immediate data that violates the protection of our memory (IBTA 11.6.2).
+  if (receive_taken_ && self_.transport() == transport::rc &&
+      answer.outcome == verdict::access_error)
+    complete_receive(completion_status::local_access_error, answer.why);
   busy_ = receive_taken_ = false;
   if (!is_reliable(self_.transport()) && answer.outcome != verdict::operation_error)
     return silence(answer.why);

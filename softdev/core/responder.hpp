@@ -58,7 +58,7 @@ class responder {
 
  private:
   [[nodiscard]] responder_view view() const noexcept;
-  [[nodiscard]] response check_rights(const responder_view& self) noexcept;
+  [[nodiscard]] response check_range() noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
   [[nodiscard]] bool has_receive() noexcept;
   [[nodiscard]] response take_receive() noexcept;

@@ -164,6 +164,7 @@ void to_qp_attr(const queue_pair_attributes& from, ibv_qp_attr& to) noexcept {
   to.qp_access_flags = from.rights.mask();
   to.pkey_index = from.pkey_index;
   to.en_sqd_async_notify = from.sqd_notify ? 1 : 0;
+  to.sq_draining = from.draining ? 1 : 0;
   to.max_rd_atomic = from.max_rd_atomic;
   to.max_dest_rd_atomic = from.max_dest_rd_atomic;
   to.min_rnr_timer = from.min_rnr_timer;

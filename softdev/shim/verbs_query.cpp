@@ -100,6 +100,8 @@ ibv_port_attr port_attributes(host& home) {
   attr.port_cap_flags = IBV_PORT_CM_SUP;
   attr.max_msg_sz = limits::max_message_bytes;
   attr.pkey_tbl_len = static_cast<std::uint16_t>(home.looks().partitions.size());
+  attr.bad_pkey_cntr = home.core().port().bad_partitions();
+  attr.qkey_viol_cntr = home.core().port().bad_qkeys();
   attr.max_vl_num = 1;
   attr.active_width = width_4x;
   attr.active_speed = home.speed();

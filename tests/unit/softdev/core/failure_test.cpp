@@ -319,6 +319,44 @@ TEST_F(failures, completion_queue_overrun_stops_the_queue_pair) {
   EXPECT_EQ(drain(*c.sent).size(), 2U);
 }
 
+TEST_F(failures, receive_queue_overrun_stops_the_queue_pair) {
+  for (const transport kind : {transport::rc, transport::uc}) {
+    const std::size_t before = events_of(queue_pair_event::fatal);
+    end_point& c = make({.transport = kind});
+    end_point& d = make({.completions = 2, .transport = kind});
+    connect_pair(c, d);
+    for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(post_receive(*d.qp, i, {}), 0);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(post(*c.qp, {.wr_id = 1}, {}), 0);
+    EXPECT_TRUE(d.received->overrun());
+    EXPECT_EQ(d.qp->state(), queue_pair_state::error);
+    EXPECT_EQ(events_of(queue_pair_event::fatal), before + 1);
+    EXPECT_EQ(drain(*d.received).size(), 2U);
+  }
+}
+
+TEST_F(failures, message_beyond_the_maximum_fails_with_length_error) {
+  // Two elements that together exceed the maximum. Their memory is not accessed.
+  const std::uint64_t length = limits::max_message_bytes;
+  const std::uint32_t key = home->register_region({.base = source.data(),
+                                                   .length = length,
+                                                   .iova = 0,
+                                                   .rights = everything,
+                                                   .domain = domain_id{1}})
+                                .value();
+  const sge most{.address = 0, .length = limits::max_message_bytes, .lkey = key};
+  for (const opcode op : {opcode::send, opcode::rdma_write, opcode::rdma_read}) {
+    end_point& c = make();
+    end_point& d = make();
+    connect_pair(c, d);
+    ASSERT_EQ(post(*c.qp, {.opcode = op}, {most, source.slice(0, 1)}), 0);
+    const completion done = only(*c.sent);
+    EXPECT_EQ(done.status, completion_status::local_length_error);
+    EXPECT_TRUE(contains(explain(done), "the message has 1073741825 bytes"));
+    EXPECT_EQ(d.qp->state(), queue_pair_state::rts);
+  }
+  EXPECT_TRUE(home->deregister_region(key));
+}
+
 TEST_F(failures, explanation_fits_any_capacity) {
   ASSERT_EQ(post(*a.qp, {.wr_id = 5}, {{.address = 0x10, .length = 4, .lkey = 0xabcdef}}), 0);
   ASSERT_EQ(post(*a.qp, {.wr_id = 6}, {}), 0);

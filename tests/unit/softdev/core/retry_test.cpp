@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Retries in virtual time: no receive posted, no peer, peer not ready.
+#include <array>
+
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {
@@ -23,6 +25,31 @@ TEST_F(retrying, rnr_request_is_retried_after_the_rnr_timer) {
   EXPECT_EQ(only(*b.received).wr_id, 2U);
   EXPECT_TRUE(target.holds(1, 0, 16, 0));
   EXPECT_EQ(home->next_deadline(), never);
+}
+
+// The codes of ibv_modify_qp(3), in microseconds.
+TEST_F(fabric, rnr_timer_codes_have_their_times) {
+  constexpr std::array<time_ns, 32> microseconds = {
+      655'360, 10,     20,     30,     40,     60,      80,      120,     160,     240,    320,
+      480,     640,    960,    1280,   1920,   2560,    3840,    5120,    7680,    10'240, 15'360,
+      20'480,  30'720, 40'960, 61'440, 81'920, 122'880, 163'840, 245'760, 327'680, 491'520};
+  end_point& a = make();
+  end_point& b = make();
+  for (std::uint8_t code = 0; code < microseconds.size(); ++code) {
+    for (end_point* end : {&a, &b})
+      end->qp->modify({.state = queue_pair_state::reset}, attribute::state).value();
+    connect(*a.qp, connection_to(b.qp->number()));
+    auto slow = connection_to(a.qp->number());
+    slow.min_rnr_timer = code;
+    connect(*b.qp, slow);
+    ASSERT_EQ(post(*a.qp, {.wr_id = code, .flags = signaled}, {}), 0);
+    ASSERT_EQ(post_receive(*b.qp, code, {}), 0);
+    run_for(microseconds[code] * 1000 - 1);
+    EXPECT_TRUE(a.sent->empty()) << "code " << int{code};
+    run_for(1);
+    EXPECT_EQ(only(*a.sent).wr_id, code);
+    EXPECT_EQ(only(*b.received).wr_id, code);
+  }
 }
 
 TEST_F(retrying, rnr_retries_are_counted_and_limited) {

@@ -190,6 +190,45 @@ TEST_F(states, sqd_holds_posted_requests_and_raises_sq_drained) {
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 
+// A request that was sent has begun, also if the peer has no receive request for it.
+TEST_F(states, sqd_completes_a_request_in_rnr_wait_before_sq_drained) {
+  connect_pair(a, b);
+  for (const std::uint64_t id : {1, 2})
+    ASSERT_EQ(post(*a.qp, {.wr_id = id, .flags = signaled}, {}), 0);
+  a.qp->modify({.state = state::sqd, .sqd_notify = true}, attribute::state | attribute::sqd_notify)
+      .value();
+  run_for(rnr_time(12));
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 0U);
+  EXPECT_TRUE(a.qp->query().draining);
+  ASSERT_EQ(post_receive(*b.qp, 3, {}), 0);
+  ASSERT_EQ(post_receive(*b.qp, 4, {}), 0);
+  run_for(rnr_time(12));
+  EXPECT_EQ(only(*a.sent).wr_id, 1U);
+  EXPECT_EQ(only(*b.received).wr_id, 3U);
+  EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), 1U);
+  EXPECT_FALSE(a.qp->query().draining);
+  run_for(10 * rnr_time(12));
+  EXPECT_TRUE(a.sent->empty()) << "the second request was not sent before, so it waits";
+  a.qp->modify({.state = state::rts}, attribute::state).value();
+  home->progress();
+  EXPECT_EQ(only(*a.sent).wr_id, 2U);
+}
+
+TEST_F(states, refused_modification_changes_no_attribute) {
+  bring(state::rts);
+  const queue_pair_attributes before = a.qp->query();
+  queue_pair_attributes wanted{.rights = access::remote_read, .path_mtu = 3, .min_rnr_timer = 32};
+  EXPECT_FALSE(a.qp->modify(wanted, attribute::access_flags | attribute::path_mtu));
+  EXPECT_FALSE(a.qp->modify(wanted, attribute::access_flags | attribute::min_rnr_timer));
+  wanted.state = state::rtr;
+  EXPECT_FALSE(a.qp->modify(wanted, attribute::state | attribute::access_flags));
+  const queue_pair_attributes after = a.qp->query();
+  EXPECT_EQ(after.rights, before.rights);
+  EXPECT_EQ(after.path_mtu, before.path_mtu);
+  EXPECT_EQ(after.min_rnr_timer, before.min_rnr_timer);
+  EXPECT_EQ(after.state, state::rts);
+}
+
 TEST_F(states, queue_pair_in_rtr_receives) {
   to_init(*a.qp, connection_to(b.qp->number()));
   to_rtr(*a.qp, connection_to(b.qp->number()));

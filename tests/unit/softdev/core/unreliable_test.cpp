@@ -294,6 +294,43 @@ TEST_F(unreliable, bad_receive_request_fails_only_the_receiver) {
   EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
 }
 
+// IBTA C10-93.1.1: nothing is sent, and the request succeeds.
+TEST_F(unreliable, datagram_beyond_the_mtu_succeeds_and_is_not_sent) {
+  ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 5000)}), 0);
+  const send_request send{.wr_id = 3, .opcode = opcode::send, .flags = signaled};
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(0, 4097)}), 0);
+  EXPECT_EQ(sent(c), completion_status::success);
+  EXPECT_EQ(c.qp->drops().count(reason::message_too_long), 1U);
+  EXPECT_EQ(c.qp->state(), queue_pair_state::rts);
+  EXPECT_TRUE(d.received->empty());
+  EXPECT_EQ(d.qp->drops().count(), 0U);
+  char text[512];
+  ASSERT_LT(home->explain(c.qp->number(), 0, 0, text, sizeof text), sizeof text);
+  EXPECT_NE(std::string(text).find("the message has 4097 bytes; the maximum is 4096"),
+            std::string::npos)
+      << text;
+  ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {source.slice(0, 4096)}), 0);
+  EXPECT_EQ(sent(c), completion_status::success);
+  EXPECT_EQ(only(*d.received).byte_count, 4136U);
+}
+
+TEST_F(unreliable, wrong_keys_are_counted_at_the_port) {
+  ASSERT_EQ(post_receive(*d.qp, 7, {target.slice(0, 100)}), 0);
+  for (int i = 0; i < 2; ++i)
+    ASSERT_EQ(post_to(*c.qp, {.flags = signaled}, to(*d.qp, 0x1235), {source.slice(0, 8)}), 0);
+  EXPECT_EQ(home->port().bad_qkeys(), 2U);
+  EXPECT_EQ(home->port().bad_partitions(), 0U);
+  home->port().set_partition(1, 0x8002);
+  end_point& other = make(ud);
+  auto elsewhere = connection_to(0);
+  elsewhere.pkey_index = 1;
+  connect(*other.qp, elsewhere);
+  ASSERT_EQ(post_to(*other.qp, {.flags = signaled}, to(*d.qp), {source.slice(0, 8)}), 0);
+  EXPECT_EQ(home->port().bad_partitions(), 1U);
+  EXPECT_EQ(home->port().bad_qkeys(), 2U);
+  EXPECT_TRUE(d.received->empty());
+}
+
 TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   const send_request send{.wr_id = 1, .opcode = opcode::send};
   const auto status_after = [&](end_point& from, auto post_bad) {
@@ -318,12 +355,6 @@ TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   EXPECT_EQ(status_after(a, [&] { add(a, bad); }), completion_status::local_protection_error);
   EXPECT_EQ(status_after(c, [&] { add(c, source.slice(0, 8)); }),
             completion_status::local_qp_operation_error);  // no destination
-  EXPECT_EQ(status_after(c,
-                         [&] {
-                           add(c, source.slice(0, 4097));
-                           c.qp->set_send_destination(to(*d.qp));
-                         }),
-            completion_status::local_length_error);
   // In SQE a queue pair receives, and posted sends are flushed.
   c.qp->open_send();
   EXPECT_EQ(c.qp->add_send(send, {}), 0);

@@ -285,6 +285,27 @@ TEST_F(window, sq_drained_is_raised_after_the_last_answer) {
   EXPECT_EQ(path.submitted.size(), 1U);
 }
 
+TEST_F(window, sqd_completes_a_partially_sent_request_before_sq_drained) {
+  std::size_t drained = 0;
+  for (const transport kind : {transport::rc, transport::uc}) {
+    end_point& sender = make({.transport = kind});
+    connect(*sender.qp, connection_to(0x123456));
+    path.next = {.outcome = verdict::partial};
+    for (const std::uint64_t id : {1, 2})
+      ASSERT_EQ(post(*sender.qp, {.wr_id = id, .flags = signaled}, {memory.slice(0, 8)}), 0);
+    sender.qp
+        ->modify({.state = queue_pair_state::sqd, .sqd_notify = true},
+                 attribute::state | attribute::sqd_notify)
+        .value();
+    EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), drained);
+    path.next = {.outcome = verdict::done};
+    home->ring(*sender.qp);
+    home->progress();
+    EXPECT_EQ(only(*sender.sent).wr_id, 1U);
+    EXPECT_EQ(events_of(queue_pair_event::send_queue_drained), ++drained);
+  }
+}
+
 TEST_F(window, state_change_waits_for_other_processes) {
   const int before = path.fences;
   to_error(*a.qp);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Requests between two devices: all operations on all routes, order, rejections, and back-pressure
 // with small rings.
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "softdev/peers/slot_claim.hpp"
@@ -123,6 +127,41 @@ TEST_P(routes, no_access_after_deregistration) {
                               {source.slice(0, 8)});
   EXPECT_EQ(done.status, completion_status::remote_access_error);
   EXPECT_TRUE(target.holds(2, 0, 8192, 0));
+}
+
+// A peer may poll the last byte of a WRITE and then read the others.
+TEST_P(routes, last_byte_of_a_write_is_visible_last) {
+  constexpr std::array<std::size_t, 9> lengths = {1, 2, 3, 7, 8, 9, 100, 1000, 4000};
+  constexpr std::size_t steps = 240;  // each has its own value of the bytes
+  const auto length_of = [&](std::size_t step) { return lengths[step % lengths.size()]; };
+  const auto place_of = [](std::size_t step) { return step / 7 % 16; };
+  std::fill_n(target.data(), 8192, std::byte{0});
+  std::atomic<std::size_t> seen{0};
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    for (std::size_t step = 0; step < steps; ++step) {
+      const auto value = static_cast<std::byte>(step + 1);
+      const std::span<std::byte> bytes(target.data() + place_of(step), length_of(step));
+      while (std::atomic_ref(bytes.back()).load(std::memory_order_acquire) != value)
+        if (stop) return;
+      ASSERT_EQ(std::ranges::count(bytes, value), std::ssize(bytes)) << "step " << step;
+      seen = step + 1;
+    }
+  });
+  for (std::size_t step = 0; step < steps; ++step) {
+    std::fill_n(source.data(), length_of(step), static_cast<std::byte>(step + 1));
+    const completion done = run({.opcode = opcode::rdma_write,
+                                 .flags = signaled,
+                                 .remote_address = target.address() + place_of(step),
+                                 .remote_key = target.key()},
+                                {source.slice(0, length_of(step))});
+    EXPECT_EQ(done.status, completion_status::success);
+    if (!pair.until([&] { return seen > step; })) break;
+  }
+  stop = true;
+  reader.join();
+  EXPECT_EQ(seen, steps);
+  EXPECT_GE(executed(), steps);
 }
 
 TEST_P(routes, write_does_not_overtake_a_send_in_rnr_wait) {
@@ -499,6 +538,23 @@ TEST_F(small_rings, deregistration_during_a_long_write_fails_the_write) {
   const completion done = pair.wait_for(*pair.a->sent, 1).at(0);
   EXPECT_EQ(done.status, completion_status::remote_access_error);
   EXPECT_TRUE(right_sink.holds(4, size - 8, 8, size - 8));
+}
+
+TEST_F(small_rings, deregistration_during_a_long_read_fails_the_read) {
+  pair.connect_ends();
+  ASSERT_EQ(post(*pair.a->qp,
+                 {.wr_id = 3,
+                  .opcode = opcode::rdma_read,
+                  .remote_address = right.address(),
+                  .remote_key = right.key()},
+                 {left_sink.slice(0, size)}),
+            0);
+  ASSERT_TRUE(pair.until([&] { return left_sink.holds(2, 0, 8, 0); }));
+  right.deregister();
+  const completion done = pair.wait_for(*pair.a->sent, 1).at(0);
+  EXPECT_EQ(done.status, completion_status::remote_access_error);
+  EXPECT_TRUE(left_sink.holds(3, size - 8, 8, size - 8));
+  EXPECT_EQ(pair.b->qp->state(), queue_pair_state::error);
 }
 
 TEST_F(small_rings, many_queue_pairs_share_a_ring) {

@@ -255,6 +255,41 @@ void write_bytes(queue_pair_handle& from, ibv_sge data, std::uint64_t address, s
   EXPECT_EQ(from.send(request), 0);
 }
 
+TEST_F(event_channel, sq_draining_is_set_until_sq_drained) {
+  set_nonblocking(device_.context->async_fd);
+  queue_pair_handle sender(device_);
+  queue_pair_handle target(device_);
+  connect(sender, target);
+  const auto draining = [&] {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr created{};
+    EXPECT_EQ(SOFT(ibv_query_qp)(sender.get(), &now, IBV_QP_STATE, &created), 0);
+    return now.sq_draining;
+  };
+  std::vector<ibv_sge> data = {memory_.slice(0, 8)};
+  ibv_send_wr request{};
+  request.wr_id = 4;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.sg_list = data.data();
+  request.num_sge = 1;
+  ASSERT_EQ(sender.send(request), 0);  // waits for a receive request
+  EXPECT_EQ(draining(), 0);
+  ibv_qp_attr drain{};
+  drain.qp_state = IBV_QPS_SQD;
+  drain.en_sqd_async_notify = 1;
+  ASSERT_EQ(SOFT(ibv_modify_qp)(sender.get(), &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+            0);
+  EXPECT_EQ(draining(), 1);
+  ASSERT_EQ(target.receive(5, {memory_.slice(8, 8)}), 0);
+  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(device_.wait_for(4).status, IBV_WC_SUCCESS);
+  ibv_async_event drained = wait_for_event(device_.context, IBV_EVENT_SQ_DRAINED);
+  EXPECT_EQ(drained.element.qp, sender.get());
+  SOFT(ibv_ack_async_event)(&drained);
+  EXPECT_EQ(draining(), 0);
+}
+
 TEST_F(event_channel, asynchronous_event_names_its_queue_pair) {
   set_nonblocking(device_.context->async_fd);
   ibv_cq* const small = SOFT(ibv_create_cq)(device_.context, 1, nullptr, nullptr, 0);

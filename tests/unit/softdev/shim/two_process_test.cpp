@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -175,6 +176,66 @@ TEST_P(two_processes, rdma_operations_reach_a_process_that_makes_no_calls) {
     EXPECT_EQ(own.execute(IBV_WR_RDMA_WRITE, own.memory.slice(64, 8), 512), IBV_WC_SUCCESS);
     for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(own.fetch_add(512, 11), i * 11);
     child.to().meet();
+  }
+  EXPECT_EQ(child.join(), 0);
+}
+
+// The child adds and the parent compares and swaps, until the parent has often found another value
+// than it expected. Then it sets the top bit, and the child stops.
+TEST_P(two_processes, concurrent_atomics_of_both_processes_lose_no_update) {
+  constexpr std::uint64_t stop = std::uint64_t{1} << 63U;
+  constexpr int enough = 50;
+  child_process child([&](stream& parent) {
+    side own(parent, 2, GetParam());
+    parent.meet();
+    std::uint64_t added = 0;
+    for (bool stopped = false; !stopped; ++added) stopped = (own.fetch_add(512, 1) & stop) != 0;
+    parent.put(added);
+    return 0;
+  });
+  {
+    side own(child.to(), 1, GetParam());
+    queue_pair_handle loop(own.device);
+    loop.connect(loop.get()->qp_num);
+    auto& word = *reinterpret_cast<std::uint64_t*>(own.memory.data() + 512);
+    std::atomic_ref(word).store(0);
+    const auto compare_and_swap = [&](std::uint64_t expected, std::uint64_t value) {
+      ibv_sge result = own.memory.slice(0, 8);
+      ibv_send_wr request{};
+      request.wr_id = 3;
+      request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+      request.send_flags = IBV_SEND_SIGNALED;
+      request.sg_list = &result;
+      request.num_sge = 1;
+      request.wr.atomic.remote_addr = reinterpret_cast<std::uint64_t>(&word);
+      request.wr.atomic.rkey = own.memory.mr().rkey;
+      request.wr.atomic.compare_add = expected;
+      request.wr.atomic.swap = value;
+      EXPECT_EQ(loop.send(request), 0);
+      EXPECT_EQ(own.device.wait_for(3).status, IBV_WC_SUCCESS);
+      std::uint64_t old = 0;
+      std::memcpy(&old, own.memory.data(), sizeof old);
+      return old;
+    };
+    child.to().meet();
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::uint64_t added = 0;
+    std::uint64_t expected = 0;
+    int changed = 0;
+    while (changed < enough && std::chrono::steady_clock::now() < give_up) {
+      const std::uint64_t old = compare_and_swap(expected, expected + 1);
+      const bool swapped = old == expected;
+      added += swapped ? 1U : 0U;
+      changed += swapped ? 0 : 1;
+      expected = swapped ? old + 1 : old;
+    }
+    EXPECT_EQ(changed, enough);
+    for (std::uint64_t old = ~expected; old != expected;) {
+      old = compare_and_swap(expected, expected | stop);
+      if (old != expected) std::swap(old, expected);
+    }
+    const auto theirs = child.to().take<std::uint64_t>();
+    EXPECT_EQ(std::atomic_ref(word).load() & ~stop, added + theirs);
   }
   EXPECT_EQ(child.join(), 0);
 }

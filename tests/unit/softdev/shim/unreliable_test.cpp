@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "tests/unit/softdev/shim/soft_device.hpp"
 #include "tests/unit/softdev/shim/subprocess.hpp"
@@ -205,12 +206,32 @@ TEST_F(unreliable, dropped_datagram_is_explained) {
       reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
   ASSERT_GT(explain(qp.get()->qp_num, 0, 0, text, sizeof text), 0U);
   EXPECT_STREQ(text, "1 dropped: the message has Q_Key 0x77, the queue pair has 0x11111111");
-  // A message that is too long moves the sender to SQE.
+  // A message that is too long is not sent.
   data = source_.slice(0, 4097);
   ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num)), 0);
-  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
+  ASSERT_GT(explain(qp.get()->qp_num, 0, 0, text, sizeof text), 0U);
+  EXPECT_NE(std::string(text).find("1 dropped: the message has 4097 bytes; the maximum is 4096"),
+            std::string::npos)
+      << text;
+  // Invalid local memory moves the sender to SQE.
+  data = {source_.address(), 8, source_.mr().lkey ^ 0x7f00U};
+  ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num)), 0);
+  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_LOC_PROT_ERR);
   EXPECT_EQ(qp.state(), IBV_QPS_SQE);
   EXPECT_EQ(qp.to_state(IBV_QPS_RTS), 0);
+}
+
+TEST_F(unreliable, wrong_qkeys_are_counted_at_the_port) {
+  queue_pair_handle qp(device_, ud_classic);
+  qp.connect(0);
+  const auto handle = make_handle(device_.pd, own_address(device_.context));
+  ibv_sge data = source_.slice(0, 8);
+  const std::uint32_t before = port_of(device_.context).qkey_viol_cntr;
+  ASSERT_EQ(qp.send(datagram(data, handle.get(), qp.get()->qp_num, 0x77)), 0);
+  EXPECT_EQ(device_.wait_for(5).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(port_of(device_.context).qkey_viol_cntr, before + 1);
+  EXPECT_EQ(port_of(device_.context).bad_pkey_cntr, 0U);
 }
 
 const pid_t test_process = getpid();  // before any fork

@@ -94,6 +94,7 @@ std::shared_ptr<peer> link::connect(std::uint32_t slot) {
 result<std::vector<std::shared_ptr<peer>>> link::meet_group_users() {
   VERBENA_TRY(const std::vector<std::uint32_t> slots, groups_.meet());
   std::vector<std::shared_ptr<peer>> found;
+  found.reserve(slots.size());
   for (const std::uint32_t other : slots) found.push_back(connect(other));
   return found;
 }

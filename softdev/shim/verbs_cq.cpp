@@ -111,7 +111,7 @@ ibv_cq_ex* create(const cq_creation& wanted) {
     const std::lock_guard lock(context.working.lock);
     context.working.completion_queues.insert(object);
   }
-  static_cast<void>(counted.release());
+  [[maybe_unused]] const auto* const kept = counted.release();
   return made.release();
 }
 

@@ -99,10 +99,12 @@ int take_part(stream& parent, int own, int count) {
 TEST(crowd, each_process_exchanges_messages_with_each_other_one) {
   const int count = test::campaign_size(24, 64);
   std::vector<std::unique_ptr<child_process>> members;
+  members.reserve(static_cast<std::size_t>(count));
   for (int own = 0; own < count; ++own)
     members.push_back(std::make_unique<child_process>(
         [own, count](stream& parent) { return take_part(parent, own, count); }));
   std::vector<numbers> known;
+  known.reserve(members.size());
   for (const auto& each : members) known.push_back(each->to().take<numbers>());
   for (int own = 0; own < count; ++own) {
     numbers peers{};

@@ -17,6 +17,8 @@ import sources  # noqa: E402
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 ABOVE = ("tools", "examples", "bench", "tests")
+# Folders of unit tests that compile a module in another way, and that module.
+UNIT_TESTS_OF = {"softdev/cost": "softdev/fabric"}
 
 
 def read_table(path):
@@ -107,9 +109,10 @@ class Checker:
 
     def from_above(self, file, target, included):
         unit = re.match(r"tests/unit/(softdev/\w+|\w+)/", file)
-        if unit and unit.group(1) in self.layers:
-            if target not in closure(self.layers, unit.group(1)):
-                return f'tests of {unit.group(1)} may not include "{included}" of {target}'
+        module = unit and UNIT_TESTS_OF.get(unit.group(1), unit.group(1))
+        if module in self.layers:
+            if target not in closure(self.layers, module):
+                return f'tests of {module} may not include "{included}" of {target}'
             return None
         if not included.startswith("verbena/"):
             return f'"{included}" is internal: use the public library or the C ABI'

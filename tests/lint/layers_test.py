@@ -58,6 +58,10 @@ class Layers(LintCase):
         self.assert_clean(self.check("tests/unit/verbs/x_test.cpp", '"src/verbs/internal.hpp"'))
         self.assert_finds(self.check("tests/unit/base/x_test.cpp", '"verbena/verbs/b.hpp"'), "tests of base")
 
+    def test_tests_of_costs_stay_below_their_module(self):
+        self.assert_clean(self.check("tests/unit/softdev/cost/x_test.cpp", '"softdev/core/c.hpp"'))
+        self.assert_finds(self.check("tests/unit/softdev/cost/y_test.cpp", '"softdev/host/d.hpp"'), "tests of softdev/fabric")
+
     def test_module_without_a_line_is_named(self):
         self.assert_finds(self.check("src/novel/x.cpp", '"verbena/base/a.hpp"'), "module novel has no line")
 

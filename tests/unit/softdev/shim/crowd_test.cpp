@@ -28,7 +28,7 @@ struct outcome {
 /// One of the processes.
 class member {
  public:
-  member(int own, int count) : own_(own), count_(count) {
+  member(int own, int count) : count_(count) {
     for (int other = 0; other < count; ++other) {
       if (other == own) continue;
       const requested_queue_pair wishes{.cap = {2, 2, 1, 1, 16}};
@@ -79,7 +79,6 @@ class member {
   }
 
  private:
-  int own_;
   int count_;
   opened_device device_{2 * most_processes};
   buffer memory_{device_.pd, 128};

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = pathlib.Path("docs/guide/safety.md")
 # Beginnings of calls whose last string literal is a rule.
 ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* (?:moved_from|outside) = "
-CHECKED = r"\bVERBENA_CHECK\(|\b(?:open_alone|check_not_open|check_in_time|flight_rule)\("
+CHECKED = r"\bVERBENA_CHECK\(|\b(?:begin_exclusive|check_not_open|check_valid|in_flight_rule)\("
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|;')
 

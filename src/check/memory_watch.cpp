@@ -23,7 +23,7 @@
 #include "src/base/quiet_thread.hpp"
 #include "src/check/model.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
 // Linux 5.11; not in the headers of before. Without it an ordinary process is refused.
@@ -294,6 +294,6 @@ bool is_in_use(memory_range range) noexcept {
   return false;
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

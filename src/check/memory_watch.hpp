@@ -16,7 +16,7 @@
 
 #include "src/check/ranges.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 class memory_listener;
 
@@ -65,6 +65,6 @@ class watched_memory {
 /// Whether a page of `range` is there now, and was used.
 [[nodiscard]] bool is_in_use(memory_range range) noexcept;
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

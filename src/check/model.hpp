@@ -11,7 +11,7 @@
 #include "src/check/ranges.hpp"
 #include "verbena/base/sanitizers.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 #ifdef VERBENA_ADDRESS_SANITIZER
 /// Poisons whole granules of 8 bytes of a sink.
@@ -80,6 +80,6 @@ class [[nodiscard]] quiet_lock {
   std::lock_guard<std::mutex> lock_;
 };
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

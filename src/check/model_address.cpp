@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
 constexpr std::uintptr_t granule = 8;
@@ -62,6 +62,6 @@ bool is_addressable(memory_range range) noexcept {
   return __asan_region_is_poisoned(at(range.begin), range.end - range.begin) == nullptr;
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

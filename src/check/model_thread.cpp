@@ -27,7 +27,7 @@ void __tsan_write_range(void* address,
                         unsigned long bytes);  // NOLINT(bugprone-reserved-identifier)
 }
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
 // g++ 12's runtime dies at 8,128 threads and fibers. Requests beyond have none: their post and
@@ -133,6 +133,6 @@ void adapter_fiber::finish() const noexcept {
   begin_silence();
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 const posted_request* range_set::overlapping(const parts& in, std::uintptr_t longest,
                                              memory_range range) noexcept {
@@ -35,6 +35,6 @@ void range_set::remove(memory_range range, use how, const posted_request* owner)
   if (found != last) in.erase(found);
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

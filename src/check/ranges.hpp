@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <map>
 
-#include "verbena/check/detail/flights.hpp"
+#include "verbena/check/detail/in_flight.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 struct posted_request;
 
@@ -46,6 +46,6 @@ class range_set {
   std::uintptr_t longest_source_ = 0;
 };
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

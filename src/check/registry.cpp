@@ -18,7 +18,7 @@
 #include "verbena/check/checker.hpp"
 
 namespace verbena::inline VERBENA_ABI {
-namespace detail::flights {
+namespace detail::in_flight {
 namespace {
 
 constexpr std::size_t most_gone = 64;
@@ -69,7 +69,7 @@ void report_at_exit() {
               std::to_string(each.where.line()) + ")";
     });
     // Code that runs after this may touch its memory.
-    for (const auto& [native, queue] : all.queues) static_cast<void>(all.land_all(*queue));
+    for (const auto& [native, queue] : all.queues) static_cast<void>(all.retire_all(*queue));
   }
   if (count == 0) return;
   log(log_level::warning, std::to_string(count) +
@@ -88,11 +88,11 @@ void report_for_this_process() {
 
 // The device accesses no region that is deregistered.
 void drop_region(registry& all, std::uint64_t region) {
-  const auto drop_from = [&](waiting_line& in) {
+  const auto drop_from = [&](request_queue& in) {
     for (posted_request& each : in)
       std::erase_if(each.pieces, [&](const piece& part) {
         if (part.region != region) return false;
-        static_cast<void>(all.let_go(each, part));
+        static_cast<void>(all.release(each, part));
         return true;
       });
   };
@@ -150,36 +150,37 @@ void known_queue::imply(std::uint64_t id) {
   if (implied.size() > most) implied.pop_front();
 }
 
-bool registry::let_go(const posted_request& of, const piece& which) {
+bool registry::release(const posted_request& of, const piece& which) {
   ranges.remove(which.range, of.how, &of);
   return of.how == use::source || !sanitizers_are_told() || unpoison(which.range);
 }
 
-std::optional<finding> registry::land(waiting_line& in, waiting_line::iterator which) {
+std::optional<finding> registry::retire(request_queue& in, request_queue::iterator which) {
   std::optional<finding> found;
   bool is_there = true;
-  for (const piece& each : which->pieces) is_there = let_go(*which, each) && is_there;
+  for (const piece& each : which->pieces) is_there = release(*which, each) && is_there;
   which->adapter.finish();
   if (!is_there) {
     const std::string details = describe(*which);
-    found = flight_rule(details, which->where, "memory that a request in flight writes was freed");
+    found =
+        in_flight_rule(details, which->where, "memory that a request in flight writes was freed");
   }
   in.erase(which);
   return found;
 }
 
-std::optional<finding> registry::land_all(known_queue& of) {
+std::optional<finding> registry::retire_all(known_queue& of) {
   std::optional<finding> first;
-  for (waiting_line* each : {&of.sends, &of.receives})
+  for (request_queue* each : {&of.sends, &of.receives})
     while (!each->empty()) {
-      auto found = land(*each, each->begin());
+      auto found = retire(*each, each->begin());
       if (!first) first = std::move(found);
     }
   return first;
 }
 
-finding flight_rule(const std::string& details, std::optional<call_site> earlier,
-                    const char* rule) {
+finding in_flight_rule(const std::string& details, std::optional<call_site> earlier,
+                       const char* rule) {
   return {std::string(rule) + ": " + details, earlier};
 }
 
@@ -211,7 +212,7 @@ std::string describe(const memory_change& change, const watched_memory& of) {
          hexadecimal(change.range.begin) + " of " + of.name() + " were " + change.how;
 }
 
-void appears(queue_facts queue) {
+void created(queue_facts queue) {
   if (is_off()) return;
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
@@ -227,7 +228,7 @@ void appears(queue_facts queue) {
   all.queues.emplace(made->facts.native, std::move(made));
 }
 
-void leaves(const void* queue, bool destroys) {
+void begin_destroy(const void* queue, bool destroys) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   known_queue* const known = all.find(queue);
@@ -242,7 +243,7 @@ void leaves(const void* queue, bool destroys) {
   all.queues.erase(found);
 }
 
-void stays(const void* queue) noexcept {
+void destroy_failed(const void* queue) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   if (known_queue* known = all.find(queue)) {  // borrowed by others
@@ -264,7 +265,7 @@ std::optional<finding> forget_gone(const void* queue) {
   const quiet_lock lock(all.mutex);
   const auto found = of_native(all.leaving, queue);
   if (found == all.leaving.end()) return {};
-  auto freed = all.land_all(**found);
+  auto freed = all.retire_all(**found);
   if ((*found)->destroyed && all.find(queue) == nullptr &&
       all.gone.emplace(queue, (*found)->facts.name).second) {
     all.oldest_gone.push_back(queue);
@@ -278,24 +279,24 @@ std::optional<finding> forget_gone(const void* queue) {
 }
 
 // Retires the requests of a queue that must forget them.
-std::optional<finding> forget_flights(const void* queue_pair) {
+std::optional<finding> forget_requests(const void* queue_pair) {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   known_queue* const known = all.find(queue_pair);
   if (known == nullptr) return {};
   // Completions that are in their queue already may still be polled.
-  for (const waiting_line* each : {&known->sends, &known->receives})
+  for (const request_queue* each : {&known->sends, &known->receives})
     for (const posted_request& request : *each) known->imply(request.id);
   known->has_failed = false;
-  return all.land_all(*known);
+  return all.retire_all(*known);
 }
 }  // namespace
 
-void gone(const void* queue) noexcept {
+void destroyed(const void* queue) noexcept {
   if (const auto freed = forget_gone(queue)) stop(*freed, call_site::here());
 }
 
-void appears(region_facts region) {
+void created(region_facts region) {
   if (is_off()) return;
   registry& all = registry::get();
   std::shared_ptr<const watched_memory> watched;  // without the lock: it may start a thread
@@ -316,7 +317,7 @@ void appears(region_facts region) {
                                std::move(region), all.next_region++, std::move(watched)}));
 }
 
-void leaves_region(const void* region, bool deregisters, std::optional<call_site> where) {
+void begin_destroy_region(const void* region, bool deregisters, std::optional<call_site> where) {
   registry& all = registry::get();
   std::optional<finding> found;
   std::string replaced;
@@ -331,8 +332,9 @@ void leaves_region(const void* region, bool deregisters, std::optional<call_site
             each.pieces, [=](const piece& part) { return part.region == number; });
         if (found || !names_it || each.queue->has_failed) return;
         const std::string details = known->facts.name + " is named by " + describe(each);
-        found = flight_rule(details, each.where,
-                            "a memory region was deregistered while a request in flight uses it");
+        found =
+            in_flight_rule(details, each.where,
+                           "a memory region was deregistered while a request in flight uses it");
       });
     }
     if (deregisters) drop_region(all, number);
@@ -347,7 +349,7 @@ void leaves_region(const void* region, bool deregisters, std::optional<call_site
   if (found) stop(*found, where.value_or(call_site::here()));
 }
 
-void stays_region(const void* region) noexcept {
+void destroy_failed_region(const void* region) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   if (known_region* known = find_region(all, region)) {
@@ -361,7 +363,7 @@ void stays_region(const void* region) noexcept {
   all.leaving_regions.erase(found);
 }
 
-void gone_region(const void* region) noexcept {
+void destroyed_region(const void* region) noexcept {
   registry& all = registry::get();
   const quiet_lock lock(all.mutex);
   const auto found = of_native(all.leaving_regions, region);
@@ -369,7 +371,7 @@ void gone_region(const void* region) noexcept {
 }
 
 void forget(const void* queue_pair) noexcept {
-  if (const auto freed = forget_flights(queue_pair)) stop(*freed, call_site::here());
+  if (const auto freed = forget_requests(queue_pair)) stop(*freed, call_site::here());
 }
 
 void failed(const void* queue_pair) noexcept {
@@ -378,23 +380,25 @@ void failed(const void* queue_pair) noexcept {
   if (known_queue* known = all.find(queue_pair)) known->has_failed = true;
 }
 
-}  // namespace detail::flights
+}  // namespace detail::in_flight
 
 namespace check {
 
 std::size_t requests_in_flight() noexcept {
-  auto& all = detail::flights::registry::get();
-  const detail::flights::quiet_lock lock(all.mutex);
+  auto& all = detail::in_flight::registry::get();
+  const detail::in_flight::quiet_lock lock(all.mutex);
   std::size_t count = 0;
-  detail::flights::visit_requests(all, [&](const auto&) { ++count; });
+  detail::in_flight::visit_requests(all, [&](const auto&) { ++count; });
   return count;
 }
 
-void switch_off() noexcept { detail::flights::switched_off.store(true, std::memory_order_relaxed); }
+void switch_off() noexcept {
+  detail::in_flight::switched_off.store(true, std::memory_order_relaxed);
+}
 
 void posted_elsewhere(const void* native_queue) {
-  auto& all = detail::flights::registry::get();
-  const detail::flights::quiet_lock lock(all.mutex);
+  auto& all = detail::in_flight::registry::get();
+  const detail::in_flight::quiet_lock lock(all.mutex);
   if (auto* known = all.find(native_queue)) known->posted_elsewhere = true;
 }
 

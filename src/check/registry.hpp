@@ -22,9 +22,9 @@
 #include "src/check/model.hpp"
 #include "src/check/ranges.hpp"
 #include "verbena/base/call_site.hpp"
-#include "verbena/check/detail/flights.hpp"
+#include "verbena/check/detail/in_flight.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 
 struct known_queue;
 
@@ -49,7 +49,7 @@ struct posted_request {
   std::vector<piece> pieces;
   adapter_fiber adapter;
 };
-using waiting_line = std::list<posted_request>;
+using request_queue = std::list<posted_request>;
 
 /// A queue pair or a shared receive queue.
 struct known_queue {
@@ -59,14 +59,14 @@ struct known_queue {
   bool destroyed = false;  ///< with its last handle; else that was borrowed
   bool has_failed = false;
   bool posted_elsewhere = false;
-  waiting_line sends;
-  waiting_line receives;
+  request_queue sends;
+  request_queue receives;
   /// Of requests that were complete because later ones were, but may have completions: another
   /// thread is about to tell. The latest few.
   std::deque<std::uint64_t> implied;
 
-  [[nodiscard]] waiting_line& at(line which) noexcept {
-    return which == line::sends ? sends : receives;
+  [[nodiscard]] request_queue& at(queue_kind which) noexcept {
+    return which == queue_kind::sends ? sends : receives;
   }
   /// Remembers a request that is complete, though its completion may still come.
   void imply(std::uint64_t id);
@@ -89,8 +89,8 @@ struct finding {
   std::optional<call_site> earlier;
 };
 /// The rule in words that the documents list, with what is known in this case.
-[[nodiscard]] finding flight_rule(const std::string& details, std::optional<call_site> earlier,
-                                  const char* rule);
+[[nodiscard]] finding in_flight_rule(const std::string& details, std::optional<call_site> earlier,
+                                     const char* rule);
 /// Stops the program. Not with the registry's lock.
 [[noreturn]] void stop(const finding& found, call_site where);
 /// `RECV 7 of queue pair 0x11 on soft0`.
@@ -115,13 +115,13 @@ struct registry {
   [[nodiscard]] static registry& get();
   [[nodiscard]] known_queue* find(const void* queue) noexcept;
   /// Retires a request; finds memory that was freed meanwhile.
-  std::optional<finding> land(waiting_line& in, waiting_line::iterator which);
+  std::optional<finding> retire(request_queue& in, request_queue::iterator which);
   /// Ends that of all in the queue.
-  std::optional<finding> land_all(known_queue& of);
+  std::optional<finding> retire_all(known_queue& of);
   /// The device no longer accesses a piece.
-  bool let_go(const posted_request& of, const piece& which);
+  bool release(const posted_request& of, const piece& which);
 };
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

@@ -95,17 +95,17 @@ std::unique_ptr<lazy_completion> lazy_completion_at(ibv_cq_ex* queue, std::uint6
 #ifdef VERBENA_CHECKED
 namespace detail {
 
-void arrive(ibv_cq_ex* queue, call_site where) {
+void record_completions(ibv_cq_ex* queue, call_site where) {
   using number_reader = reader<&ibv_cq_ex::read_qp_num, completion_field::queue_pair>;
-  flights::arrival polled{.id = queue->wr_id,
-                          .queue_pair = {},
-                          .is_receive = {},
-                          .ok = queue->status == IBV_WC_SUCCESS};
+  in_flight::polled_completion polled{.id = queue->wr_id,
+                                      .queue_pair = {},
+                                      .is_receive = {},
+                                      .ok = queue->status == IBV_WC_SUCCESS};
   if (queue->read_qp_num != nullptr && queue->read_qp_num != &number_reader::refuse)
     polled.queue_pair = queue->read_qp_num(queue);
   if (polled.ok && queue->read_opcode != nullptr)
     polled.is_receive = (queue->read_opcode(queue) & IBV_WC_RECV) != 0;
-  flights::arrive(queue->context, queue, {&polled, 1}, where);
+  in_flight::complete(queue->context, queue, {&polled, 1}, where);
 }
 
 lazy_position::lazy_position(ibv_cq_ex* queue, std::uint64_t clock_mask, call_site polled)

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "verbena/verbs/protection_domain.hpp"

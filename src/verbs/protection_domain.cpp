@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/verbs/diagnosis.hpp"
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 #include "src/verbs/memory_block.hpp"
 #include "src/verbs/memory_region_creation.hpp"
 #include "src/verbs/protection_domain_creation.hpp"

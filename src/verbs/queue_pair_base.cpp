@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/verbs/address_diagnosis.hpp"
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 #include "src/verbs/queue_pair_creation.hpp"
 #include "src/verbs/queue_pair_transitions.hpp"
 #include "src/verbs/queue_pair_values.hpp"

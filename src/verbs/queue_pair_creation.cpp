@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "src/verbs/creation.hpp"
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 #include "src/verbs/text.hpp"
 #include "verbena/base/random.hpp"
 #include "verbena/verbs/context.hpp"

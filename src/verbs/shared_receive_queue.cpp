@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/verbs/creation.hpp"
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 #include "src/verbs/protection_domain_creation.hpp"
 #include "verbena/verbs/context.hpp"
 #include "verbena/verbs/protection_domain.hpp"

@@ -29,7 +29,7 @@ class SafetyRules(LintCase):
 
     def test_rule_that_the_page_does_not_list(self):
         self.assert_clean(self.check())
-        self.write("src/base/x.cpp", 'open_alone(x, "a new rule", where);\n')
+        self.write("src/base/x.cpp", 'begin_exclusive(x, "a new rule", where);\n')
         self.assert_finds(self.check(), "a list is out of date")
 
     def test_case_without_a_sentence(self):

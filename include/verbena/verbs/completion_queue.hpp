@@ -16,9 +16,9 @@
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_channel.hpp"
 #include "verbena/verbs/context.hpp"
-#include "verbena/verbs/detail/flights.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 #include "verbena/verbs/detail/native_pointer.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
 #include "verbena/verbs/detail/queue_states.hpp"
 #include "verbena/verbs/handle.hpp"
 
@@ -103,7 +103,7 @@ class completion_queue : public handle<detail::completion_queue_state> {
     // completion has the layout of ibv_wc.
     auto* const polled = reinterpret_cast<ibv_wc*>(out.data());
     const int count = ibv_poll_cq(cq_.get(), static_cast<int>(out.size()), polled);
-    detail::arrive(cq_.get(), polled, count, where);
+    detail::record_completions(cq_.get(), polled, count, where);
     return {out.data(), count};
   }
 

@@ -21,7 +21,7 @@
 #include "verbena/base/flags.hpp"
 #include "verbena/verbs/completion.hpp"
 #include "verbena/verbs/completion_queue.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
 #include "verbena/verbs/detail/polled_place.hpp"
 #include "verbena/verbs/device_clock.hpp"
 
@@ -304,7 +304,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
       ibv_cq_ex* const queue = pass_->at_.here().native();
       pass_->at_.step();
       pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
-      if (pass_->code_ == 0) detail::arrive(queue, pass_->where_);
+      if (pass_->code_ == 0) detail::record_completions(queue, pass_->where_);
       return *this;
     }
     /// Moves to the next completion: ibv_next_poll().
@@ -324,14 +324,14 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where), where_(where) {
-    detail::open_alone(queue, "a thread opened a second pass over a completion queue", where);
+    detail::begin_exclusive(queue, "a thread opened a second pass over a completion queue", where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
     if (started_)
-      detail::arrive(queue, where);
+      detail::record_completions(queue, where);
     else
-      detail::end_alone(queue);
+      detail::end_exclusive(queue);
   }
   lazy_poll(const lazy_poll&) = delete;
   lazy_poll& operator=(const lazy_poll&) = delete;
@@ -340,7 +340,7 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     ibv_cq_ex* const queue = at_.here().native();
     if (started_) {
       detail::throwing_nothing(queue->end_poll)(queue);
-      detail::end_alone(queue);
+      detail::end_exclusive(queue);
     }
     if (code_ != 0 && code_ != ENOENT) [[unlikely]]
       detail::report_unread_polling_failure(code_);

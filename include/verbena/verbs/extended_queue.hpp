@@ -15,8 +15,8 @@
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
 #include "verbena/verbs/address_handle.hpp"
-#include "verbena/verbs/detail/flights.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 #include "verbena/verbs/receive_batch.hpp"
 #include "verbena/verbs/remote_region.hpp"
 #include "verbena/verbs/single_operations.hpp"
@@ -43,8 +43,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
  public:
   /// Opens a batch of `queue`, which must outlive the batch: ibv_wr_start().
   explicit extended_batch(ibv_qp_ex* queue, call_site where = call_site::here()) : queue_(queue) {
-    detail::open_alone(queue, "a second batch of the extended interface was opened on a queue pair",
-                       where);
+    detail::begin_exclusive(
+        queue, "a second batch of the extended interface was opened on a queue pair", where);
     ibv_wr_start(queue);
   }
   extended_batch(const extended_batch&) = delete;
@@ -52,7 +52,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline ~extended_batch() {
     if (queue_ == nullptr) return;
     ibv_wr_abort(queue_);
-    detail::end_alone(queue_);
+    detail::end_exclusive(queue_);
   }
 
   /// Returns the number of requests that the batch can hold.
@@ -73,7 +73,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
-    begin<IBV_WR_SEND>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
+    begin<IBV_WR_SEND>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(detail::normalised(data));
   }
@@ -84,7 +84,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data) {
-    begin<IBV_WR_SEND_WITH_IMM>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
+    begin<IBV_WR_SEND_WITH_IMM>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(detail::normalised(data));
   }
@@ -96,7 +96,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
                                           const destination& to) {
-    begin<IBV_WR_SEND>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send);
+    begin<IBV_WR_SEND>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send);
     ibv_wr_send(queue_);
     put(to);
     put(detail::normalised(data));
@@ -109,7 +109,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
                                                          std::uint32_t immediate, Data&& data,
                                                          const destination& to) {
-    begin<IBV_WR_SEND_WITH_IMM>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_send_imm);
+    begin<IBV_WR_SEND_WITH_IMM>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_send_imm);
     ibv_wr_send_imm(queue_, network_order(immediate));
     put(to);
     put(detail::normalised(data));
@@ -124,7 +124,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to) {
     detail::check_fits(data, to);
-    begin<IBV_WR_RDMA_WRITE>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
+    begin<IBV_WR_RDMA_WRITE>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
   }
@@ -137,7 +137,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                           std::uint32_t immediate, Data&& data,
                                                           const remote_region& to) {
     detail::check_fits(data, to);
-    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::travels_inline<Data>,
+    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::is_inline<Data>,
                                       &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
@@ -151,7 +151,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
                                            const remote_region& to, const destination& at) {
     detail::check_fits(data, to);
-    begin<IBV_WR_RDMA_WRITE>(request, detail::travels_inline<Data>, &ibv_qp_ex::wr_rdma_write);
+    begin<IBV_WR_RDMA_WRITE>(request, detail::is_inline<Data>, &ibv_qp_ex::wr_rdma_write);
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(at);
     put(detail::normalised(data));
@@ -166,7 +166,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
                                                           const remote_region& to,
                                                           const destination& at) {
     detail::check_fits(data, to);
-    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::travels_inline<Data>,
+    begin<IBV_WR_RDMA_WRITE_WITH_IMM>(request, detail::is_inline<Data>,
                                       &ibv_qp_ex::wr_rdma_write_imm);
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(at);
@@ -259,10 +259,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     }
     ibv_qp_ex* const queue = queue_;
     queue_ = nullptr;
-    detail::end_alone(queue);
-    flights_.depart(&queue->qp_base, where);
+    detail::end_exclusive(queue);
+    requests_.begin_post(&queue->qp_base, where);
     const int code = ibv_wr_complete(queue);
-    flights_.complete(&queue->qp_base, code, where);
+    requests_.end_post(&queue->qp_base, code, where);
     if (code != 0) [[unlikely]]
       return post_status(refused_post{
           .code = code, .verb = posting_verb::wr_complete, .queue_pair = queue->qp_base.qp_num});
@@ -283,7 +283,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     queue_->wr_id = request.id;
     // Providers that emulate the interface need the flag; the others ignore it.
     queue_->wr_flags = detail::send_flags(request) | (is_inline ? unsigned{IBV_SEND_INLINE} : 0U);
-    flights_.add(request.id, queue_->wr_flags, Opcode);
+    requests_.add(request.id, queue_->wr_flags, Opcode);
   }
 
   [[gnu::always_inline]] inline void put(const destination& to) {
@@ -294,12 +294,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_set_sge(queue_, slice.key().value(), slice.address(),
                    static_cast<std::uint32_t>(slice.length()));
     const ibv_sge native = slice.native();
-    flights_.put({&native, 1});
+    requests_.put({&native, 1});
   }
   [[gnu::always_inline]] inline void put(std::span<const local_slice> list) {
     const auto [first, count] = detail::as_sge_list(list);
     ibv_wr_set_sge_list(queue_, count, first);
-    flights_.put({first, count});
+    requests_.put({first, count});
   }
   [[gnu::always_inline]] inline void put(const inline_data& data) {
     ibv_wr_set_inline_data(queue_, data.native().addr, data.native().length);
@@ -311,7 +311,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
 
   ibv_qp_ex* queue_;
   std::uint32_t count_ = 0;
-  [[no_unique_address]] detail::open_flights flights_;
+  [[no_unique_address]] detail::open_requests requests_;
 };
 
 /// Posts to a queue pair with the extended interface, from `queue_pair::extended`.

@@ -17,7 +17,7 @@
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/access.hpp"
 #include "verbena/verbs/close_result.hpp"
-#include "verbena/verbs/detail/flights.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 #include "verbena/verbs/detail/slice_bounds.hpp"
 #include "verbena/verbs/detail/states.hpp"
 #include "verbena/verbs/handle.hpp"

@@ -57,7 +57,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   ///
   /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
-    return this->hand_over(where);
+    return this->submit_list(where);
   }
 };
 
@@ -84,7 +84,7 @@ template <class Queue, class Data>
     posted.num_sge = static_cast<int>(count);
   }
   ibv_recv_wr* refused;
-  const int code = give_noted(queue, &posted, &refused, where);
+  const int code = call_recorded(queue, &posted, &refused, where);
   if (code != 0) [[unlikely]]
     return post_status(refused_post{
         .code = code, .verb = verb_of<ibv_recv_wr, Queue>, .queue_pair = number_of(queue)});

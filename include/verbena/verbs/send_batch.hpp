@@ -189,7 +189,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   ///
   /// *Contract.* The contract of each accepted request begins here.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
-    return this->hand_over(where);
+    return this->submit_list(where);
   }
 
  private:
@@ -227,7 +227,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     at.request->sg_list = next;
     at.request->num_sge = 0;
     if (pieces.size() > static_cast<std::size_t>(std::end(this->storage().pieces) - next))
-      return this->refuse();
+      return this->count_excess();
     for (const inline_data& piece : pieces)
       if (piece.length() != 0) set_slice(*next++, piece);
     at.request->num_sge = static_cast<int>(next - at.request->sg_list);

@@ -68,7 +68,7 @@ concept one_slice = std::same_as<std::remove_cvref_t<T>, local_slice>;
 template <class T>
 concept one_inline = std::same_as<std::remove_cvref_t<T>, inline_data>;
 template <class T>
-inline constexpr bool travels_inline = one_inline<T> || lasting_list<T, inline_data>;
+inline constexpr bool is_inline = one_inline<T> || lasting_list<T, inline_data>;
 }  // namespace detail
 
 /// Registered memory: a local_slice, or a list of them (array, vector, span) that is not a

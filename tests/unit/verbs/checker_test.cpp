@@ -249,7 +249,7 @@ TEST(checker_death, post_to_a_destroyed_queue_pair) {
   ibv_qp* const gone = poster.native() != nullptr ? &poster.native()->qp_base : nullptr;
   other.reset();
   ibv_recv_wr request{};
-  EXPECT_DEATH(detail::depart(gone, &request, call_site::here()),
+  EXPECT_DEATH(detail::record_post(gone, &request, call_site::here()),
                "a request was posted to a destroyed queue: queue pair 0x");
 }
 

@@ -14,8 +14,8 @@ namespace {
 
 #ifdef VERBENA_CHECKED
 
-using detail::flights::memory_range;
-using detail::flights::watched_memory;
+using detail::in_flight::memory_range;
+using detail::in_flight::watched_memory;
 
 class replaced_memory_fork : public ::testing::Test {
  protected:

@@ -20,7 +20,7 @@ namespace verbena::inline VERBENA_ABI::detail {
 ///   destroy     the verb that destroys the object: `&sys::verbs_table::dealloc_pd`
 ///   moved_from  the message for the use of a moved-from handle
 ///   in_use      the objects that can be the cause of EBUSY
-///   watched     optional: the observer of the destruction (`detail/flights.hpp`)
+///   watched     optional: the observer of the destruction (`detail/in_flight.hpp`)
 template <class Native>
 struct native_traits;
 
@@ -79,11 +79,12 @@ class native_state {
   [[nodiscard]] verb_status destroy() {
     if (native_ == nullptr) return {};
     if constexpr (requires { typename traits::watched; })
-      traits::watched::leaves(native_, owner_ == ownership::take);
+      traits::watched::begin_destroy(native_, owner_ == ownership::take);
     verb_status status;
     if (owner_ == ownership::take) status = call(destroy_verb(), native_);
     if constexpr (requires { typename traits::watched; })
-      status.failed ? traits::watched::stays(native_) : traits::watched::gone(native_);
+      status.failed ? traits::watched::destroy_failed(native_)
+                    : traits::watched::destroyed(native_);
     if (!status.failed) {
       native_ = nullptr;
       if (owner_ == ownership::take) log_destruction(name_);

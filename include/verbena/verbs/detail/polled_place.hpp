@@ -5,7 +5,7 @@
 
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/config.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 
@@ -19,10 +19,10 @@ class polled_place {
   void leave() noexcept { gone_ = true; }
   /// Stops the program, with both places, if leave() was called.
   void check(call_site where) const {
-    check_in_time(!gone_, polled_,
-                  "a lazy completion was read after its pass continued or ended: copy what is "
-                  "needed while it is current",
-                  where);
+    check_valid(!gone_, polled_,
+                "a lazy completion was read after its pass continued or ended: copy what is "
+                "needed while it is current",
+                where);
   }
 
  private:

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "verbena/verbs/detail/flights.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 #include "verbena/verbs/detail/native_state.hpp"
 #include "verbena/verbs/detail/states.hpp"
 

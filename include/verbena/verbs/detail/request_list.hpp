@@ -15,8 +15,8 @@
 #include "verbena/base/assert.hpp"
 #include "verbena/base/call_site.hpp"
 #include "verbena/base/post_status.hpp"
-#include "verbena/verbs/detail/flights.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 #include "verbena/verbs/work_request.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
@@ -31,13 +31,16 @@ struct request_storage {
 };
 
 // The verb that posts requests of a type to a queue, and its enumerator for messages.
-[[gnu::always_inline]] inline int give(ibv_qp* queue, ibv_send_wr* list, ibv_send_wr** refused) {
+[[gnu::always_inline]] inline int call_post_verb(ibv_qp* queue, ibv_send_wr* list,
+                                                 ibv_send_wr** refused) {
   return ibv_post_send(queue, list, refused);
 }
-[[gnu::always_inline]] inline int give(ibv_qp* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
+[[gnu::always_inline]] inline int call_post_verb(ibv_qp* queue, ibv_recv_wr* list,
+                                                 ibv_recv_wr** refused) {
   return ibv_post_recv(queue, list, refused);
 }
-[[gnu::always_inline]] inline int give(ibv_srq* queue, ibv_recv_wr* list, ibv_recv_wr** refused) {
+[[gnu::always_inline]] inline int call_post_verb(ibv_srq* queue, ibv_recv_wr* list,
+                                                 ibv_recv_wr** refused) {
   return ibv_post_srq_recv(queue, list, refused);
 }
 template <class Request, class Queue>
@@ -50,17 +53,17 @@ inline constexpr posting_verb verb_of =
 
 // Posts the list. In checked builds, module check records the requests first.
 template <class Queue, class Request>
-[[gnu::always_inline]] inline int give_noted(Queue* queue, Request* list, Request** refused,
-                                             [[maybe_unused]] call_site where) {
+[[gnu::always_inline]] inline int call_recorded(Queue* queue, Request* list, Request** refused,
+                                                [[maybe_unused]] call_site where) {
 #ifdef VERBENA_CHECKED
-  const auto noted = depart(queue, list, where);
-  const int code = give(queue, list, refused);
+  const auto recorded = record_post(queue, list, where);
+  const int code = call_post_verb(queue, list, refused);
   if (code == 0) return 0;
   const auto accepted = list->next == nullptr ? 0 : *refused - list;
-  refuse(queue, list, {noted, static_cast<std::size_t>(accepted), code}, where);
+  record_failure(queue, list, {recorded, static_cast<std::size_t>(accepted), code}, where);
   return code;
 #else
-  return give(queue, list, refused);
+  return call_post_verb(queue, list, refused);
 #endif
 }
 
@@ -81,20 +84,20 @@ inline constexpr request_count most_requests = std::numeric_limits<request_count
 /// caller that one batch uses at a time. Threads: one thread at a time.
 template <class Request, class Storage, class Queue = ibv_qp>
 class request_list {
-  static constexpr bool lies_elsewhere = std::is_reference_v<Storage>;
+  static constexpr bool is_external = std::is_reference_v<Storage>;
   static constexpr std::size_t limit = std::remove_reference_t<Storage>::capacity;
   static_assert(limit > 0 && limit < most_requests, "a batch holds 1 to 65534 requests");
 
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): requests are written when added
   [[gnu::always_inline]] inline explicit request_list(Queue* queue) noexcept
-    requires(!lies_elsewhere)
+    requires(!is_external)
       : at_{queue, 0, 0} {}
   [[gnu::always_inline]] inline request_list(Queue* queue, Storage& storage,
                                              call_site where = call_site::here())
-    requires lies_elsewhere
+    requires is_external
       : at_{queue, 0, 0}, storage_(storage) {
-    open_alone(&storage_, "a second batch of the same kind was opened on a queue", where);
+    begin_exclusive(&storage_, "a second batch of the same kind was opened on a queue", where);
   }
   request_list(const request_list&) = delete;
   request_list& operator=(const request_list&) = delete;
@@ -126,7 +129,7 @@ class request_list {
     VERBENA_CHECK(at_.queue != nullptr, "a request was added to a batch after submit()");
     const request_count index = at_.count++;
     if (index >= limit) [[unlikely]] {
-      refuse();
+      count_excess();
       return {nullptr, nullptr};
     }
     Request* const added = &storage_.requests[index];
@@ -135,7 +138,7 @@ class request_list {
     return {added, &storage_.slices[index]};
   }
   // Counts a request that does not fit. submit() then refuses the batch.
-  [[gnu::always_inline]] inline void refuse() {
+  [[gnu::always_inline]] inline void count_excess() {
     if (at_.excess != most_requests) ++at_.excess;
   }
 
@@ -152,7 +155,7 @@ class request_list {
     at.request->num_sge = static_cast<int>(count);
   }
 
-  [[gnu::always_inline]] inline post_status hand_over(call_site where) {
+  [[gnu::always_inline]] inline post_status submit_list(call_site where) {
     VERBENA_CHECK(at_.queue != nullptr, "submit() of a batch that was submitted before");
     const request_count count = at_.count;
     Queue* const queue = at_.queue;
@@ -161,7 +164,7 @@ class request_list {
       return refused_batch();
     storage_.requests[count - 1].next = nullptr;
     end_bookkeeping();
-    const int code = give_noted(queue, &storage_.requests[0], &storage_.refused, where);
+    const int code = call_recorded(queue, &storage_.requests[0], &storage_.refused, where);
     if (code != 0) [[unlikely]]
       return post_status(
           refused_post{.code = code,
@@ -201,7 +204,7 @@ class request_list {
 #endif
   }
   void end_use() noexcept {
-    if constexpr (lies_elsewhere) end_alone(&storage_);
+    if constexpr (is_external) end_exclusive(&storage_);
   }
 
   union {  // so that submit() can end the lifetime

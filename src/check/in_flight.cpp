@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Requests as they are posted, and their completions as they are polled.
-#include "verbena/check/detail/flights.hpp"
+#include "verbena/check/detail/in_flight.hpp"
 
 #ifdef VERBENA_CHECKED
 
@@ -14,7 +14,7 @@
 
 #include "src/check/registry.hpp"
 
-namespace verbena::inline VERBENA_ABI::detail::flights {
+namespace verbena::inline VERBENA_ABI::detail::in_flight {
 namespace {
 
 // The region that a slice names, or the violated rule. Neither if the key is not of this library.
@@ -48,12 +48,12 @@ std::optional<piece> piece_of(const known_region& region, const slice& named) {
 finding overlap(const posted_request& later, const posted_request& earlier) {
   const std::string details = describe(later) + ", and " + describe(earlier);
   if (later.how == use::source)
-    return flight_rule(details, earlier.where,
-                       "a request reads memory that a request in flight writes");
+    return in_flight_rule(details, earlier.where,
+                          "a request reads memory that a request in flight writes");
   if (earlier.how == use::source)
-    return flight_rule(details, earlier.where,
-                       "a request writes memory that a request in flight reads");
-  return flight_rule(details, earlier.where, "two requests in flight write the same memory");
+    return in_flight_rule(details, earlier.where,
+                          "a request writes memory that a request in flight reads");
+  return in_flight_rule(details, earlier.where, "two requests in flight write the same memory");
 }
 
 // The device has the pages that were there when the region was registered, the program has others.
@@ -64,8 +64,8 @@ std::optional<finding> check_replaced(const posted_request& posted, const piece&
   if (!change) return {};
   const std::string details =
       describe(posted) + " names memory, but " + describe(*change, *part.watched) + " since";
-  return flight_rule(details, region.facts.registered,
-                     "the memory of a request was unmapped or replaced after its registration");
+  return in_flight_rule(details, region.facts.registered,
+                        "the memory of a request was unmapped or replaced after its registration");
 }
 
 // Notes a piece of memory, or says which rule that breaks.
@@ -81,7 +81,7 @@ std::optional<finding> take_piece(registry& all, posted_request& posted, const p
     found = overlap(posted, *earlier);
   } else if (!waits && sanitizers_are_told() && !is_addressable(part.range)) {
     const std::string details = describe(posted);
-    found = flight_rule(details, std::nullopt, "the memory of a request was freed");
+    found = in_flight_rule(details, std::nullopt, "the memory of a request was freed");
   }
   if (found) {
     posted.pieces.pop_back();
@@ -102,8 +102,8 @@ std::optional<finding> take_memory(registry& all, posted_request& posted,
     if (search.found == nullptr && search.foreign != nullptr) {
       const std::string details =
           describe(posted) + " names " + search.foreign->facts.name + " of another one";
-      return flight_rule(details, std::nullopt,
-                         "a request uses memory of another protection domain than its queue");
+      return in_flight_rule(details, std::nullopt,
+                            "a request uses memory of another protection domain than its queue");
     }
     if (search.found == nullptr) continue;
     const auto part = piece_of(*search.found, named);
@@ -123,23 +123,26 @@ std::optional<finding> check_room(const posted_request& posted, const std::vecto
   for (const slice& each : slices) room += each.length;
   if (room >= needed) return {};
   const std::string details = describe(posted) + " has " + std::to_string(room);
-  return flight_rule(details, std::nullopt,
-                     "a receive of a datagram queue pair has fewer than the 40 bytes of the GRH");
+  return in_flight_rule(
+      details, std::nullopt,
+      "a receive of a datagram queue pair has fewer than the 40 bytes of the GRH");
 }
 
 // Checked last, so that a violation of another rule is reported first.
 std::optional<finding> check_owner(const known_queue& queue) {
   if (queue.owner == ::getpid()) return {};
-  return flight_rule(queue.facts.name, std::nullopt,
-                     "a queue was used by a forked child of the process that created it: open the "
-                     "device in the child");
+  return in_flight_rule(
+      queue.facts.name, std::nullopt,
+      "a queue was used by a forked child of the process that created it: open the "
+      "device in the child");
 }
 
 // Retires the requests `which`, the latest of the queue except those of other threads.
-void take_back(registry& all, waiting_line& from, numbers which) {
+void remove_requests(registry& all, request_queue& from, numbers which) {
   for (auto at = from.begin(); at != from.end();) {
     const auto next = std::next(at);
-    if (at->number >= which.first && at->number < which.end) static_cast<void>(all.land(from, at));
+    if (at->number >= which.first && at->number < which.end)
+      static_cast<void>(all.retire(from, at));
     at = next;
   }
 }
@@ -147,11 +150,11 @@ void take_back(registry& all, waiting_line& from, numbers which) {
 // Where the completion of a request may be waited for.
 struct match {
   known_queue* queue;
-  waiting_line* in;
-  waiting_line::iterator which;
+  request_queue* in;
+  request_queue::iterator which;
 };
 
-std::optional<match> find_send(known_queue& queue, const arrival& polled) {
+std::optional<match> find_send(known_queue& queue, const polled_completion& polled) {
   auto& sends = queue.sends;
   auto found = std::ranges::find_if(sends, [&](const posted_request& each) {
     return each.id == polled.id && (each.signaled || !polled.ok);
@@ -162,7 +165,8 @@ std::optional<match> find_send(known_queue& queue, const arrival& polled) {
   return match{&queue, &sends, found};
 }
 
-std::optional<match> find_receive(registry& all, known_queue& queue, const arrival& polled) {
+std::optional<match> find_receive(registry& all, known_queue& queue,
+                                  const polled_completion& polled) {
   known_queue* from = &queue;
   if (queue.facts.shared_receives != nullptr) from = all.find(queue.facts.shared_receives);
   if (from == nullptr) return {};
@@ -177,13 +181,13 @@ std::optional<finding> check_replaced_in_flight(const posted_request& done) {
     const auto change = each.watched != nullptr ? each.watched->changed(each.range) : std::nullopt;
     if (!change) continue;
     const std::string details = describe(done) + ", but " + describe(*change, *each.watched);
-    return flight_rule(details, done.where,
-                       "memory of a request in flight was unmapped, moved or discarded");
+    return in_flight_rule(details, done.where,
+                          "memory of a request in flight was unmapped, moved or discarded");
   }
   return {};
 }
 
-std::optional<finding> land(registry& all, const match& done, bool ok) {
+std::optional<finding> retire(registry& all, const match& done, bool ok) {
   std::optional<finding> first;
   if (ok) first = check_replaced_in_flight(*done.which);
   if (done.in == &done.queue->sends && done.queue->facts.in_order) {
@@ -193,19 +197,19 @@ std::optional<finding> land(registry& all, const match& done, bool ok) {
       if (!at->signaled) {
         done.queue->imply(at->id);
         if (ok && !first) first = check_replaced_in_flight(*at);
-        auto found = all.land(*done.in, at);
+        auto found = all.retire(*done.in, at);
         if (!first) first = std::move(found);
       }
       at = next;
     }
   }
-  auto found = all.land(*done.in, done.which);
+  auto found = all.retire(*done.in, done.which);
   return first ? first : found;
 }
 
 // Finds the requests that `polled` may complete; `seen` has the queues that were searched.
 std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& candidates,
-                                const void* completion_queue, const arrival& polled) {
+                                const void* completion_queue, const polled_completion& polled) {
   std::vector<match> matches;
   for (known_queue* queue : candidates) {
     const bool may_receive = queue->facts.receive_queue == completion_queue;
@@ -219,7 +223,8 @@ std::vector<match> find_matches(registry& all, const std::vector<known_queue*>& 
 }
 
 std::vector<known_queue*> find_candidates(registry& all, const void* context,
-                                          const void* completion_queue, const arrival& polled) {
+                                          const void* completion_queue,
+                                          const polled_completion& polled) {
   std::vector<known_queue*> candidates;
   const auto consider = [&](known_queue* queue) {
     const queue_facts& facts = queue->facts;
@@ -247,8 +252,8 @@ bool may_be_unknown(registry& all, known_queue& queue, std::uint64_t id) {
   return true;
 }
 
-std::optional<finding> arrive_one(registry& all, const void* context, const void* completion_queue,
-                                  const arrival& polled) {
+std::optional<finding> complete_one(registry& all, const void* context,
+                                    const void* completion_queue, const polled_completion& polled) {
   const auto candidates = find_candidates(all, context, completion_queue, polled);
   const auto matches = find_matches(all, candidates, completion_queue, polled);
   for (known_queue* each : candidates)
@@ -258,7 +263,7 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
     if (!freed) freed = check_owner(*each.queue);
     // Nobody can tell which of several: all are taken for complete, and what comes later is known.
     if (matches.size() > 1) each.queue->posted_elsewhere = true;
-    auto found = land(all, each, polled.ok);
+    auto found = retire(all, each, polled.ok);
     if (!freed) freed = std::move(found);
   }
   if (freed) return freed;
@@ -267,14 +272,14 @@ std::optional<finding> arrive_one(registry& all, const void* context, const void
   if (may_be_unknown(all, queue, polled.id)) return {};
   const std::string details =
       "the completion of request " + std::to_string(polled.id) + " of " + queue.facts.name;
-  return flight_rule(details, std::nullopt,
-                     "a completion of no request in flight: it was polled twice, or the request "
-                     "was posted by the C API without a call of check::posted_elsewhere");
+  return in_flight_rule(details, std::nullopt,
+                        "a completion of no request in flight: it was polled twice, or the request "
+                        "was posted by the C API without a call of check::posted_elsewhere");
 }
 
 }  // namespace
 
-numbers depart(place at, std::span<const request> posted, call_site where) {
+numbers add(place at, std::span<const request> posted, call_site where) {
   registry& all = registry::get();
   std::optional<finding> found;
   numbers given;
@@ -282,7 +287,7 @@ numbers depart(place at, std::span<const request> posted, call_site where) {
     const quiet_lock lock(all.mutex);
     known_queue* const queue = all.find(at.queue);
     if (queue != nullptr) {
-      waiting_line& waiting = queue->at(at.which);
+      request_queue& waiting = queue->at(at.which);
       given = {all.next_number, all.next_number + posted.size()};
       all.next_number = given.end;
       std::uint64_t number = given.first;
@@ -290,7 +295,7 @@ numbers depart(place at, std::span<const request> posted, call_site where) {
         posted_request& added = waiting.emplace_back();
         added.number = number++;
         added.id = each.id;
-        added.is_send = at.which == line::sends;
+        added.is_send = at.which == queue_kind::sends;
         added.operation = each.operation;
         added.how = each.how;
         added.signaled = each.signaled || queue->facts.all_signaled.value_or(false);
@@ -303,35 +308,36 @@ numbers depart(place at, std::span<const request> posted, call_site where) {
         if (found) break;
       }
       if (!found) found = check_owner(*queue);
-      if (found) take_back(all, waiting, given);
+      if (found) remove_requests(all, waiting, given);
     } else if (const auto destroyed = all.gone.find(at.queue); destroyed != all.gone.end()) {
-      found =
-          flight_rule(destroyed->second, std::nullopt, "a request was posted to a destroyed queue");
+      found = in_flight_rule(destroyed->second, std::nullopt,
+                             "a request was posted to a destroyed queue");
     }
   }
   if (found) stop(*found, where);
   return given;
 }
 
-void refuse(place at, numbers which, bool is_full, call_site where) {
+void remove(place at, numbers which, bool is_full, call_site where) {
   registry& all = registry::get();
   std::optional<finding> found;
   {
     const quiet_lock lock(all.mutex);
     known_queue* const queue = all.find(at.queue);
     if (queue == nullptr) return;
-    take_back(all, queue->at(at.which), which);
-    if (is_full && at.which == line::sends && !queue->sends.empty() && !queue->posted_elsewhere &&
-        !queue->has_failed && queue->facts.all_signaled.has_value() &&
+    remove_requests(all, queue->at(at.which), which);
+    if (is_full && at.which == queue_kind::sends && !queue->sends.empty() &&
+        !queue->posted_elsewhere && !queue->has_failed && queue->facts.all_signaled.has_value() &&
         std::ranges::none_of(queue->sends, &posted_request::signaled))
-      found = flight_rule(queue->facts.name, queue->sends.front().where,
-                          "a send queue is full of unsignaled requests, so no completion can free "
-                          "a place: make a request signaled");
+      found =
+          in_flight_rule(queue->facts.name, queue->sends.front().where,
+                         "a send queue is full of unsignaled requests, so no completion can free "
+                         "a place: make a request signaled");
   }
   if (found) stop(*found, where);
 }
 
-void look(const void* completion_queue, call_site where) {
+void poll_failed(const void* completion_queue, call_site where) {
   registry& all = registry::get();
   std::optional<finding> found;
   {
@@ -344,20 +350,20 @@ void look(const void* completion_queue, call_site where) {
   if (found) stop(*found, where);
 }
 
-void arrive(const void* context, const void* completion_queue, std::span<const arrival> polled,
-            call_site where) {
+void complete(const void* context, const void* completion_queue,
+              std::span<const polled_completion> polled, call_site where) {
   registry& all = registry::get();
   std::optional<finding> found;
   {
     const quiet_lock lock(all.mutex);
-    for (const arrival& each : polled) {
-      auto broken = arrive_one(all, context, completion_queue, each);
+    for (const polled_completion& each : polled) {
+      auto broken = complete_one(all, context, completion_queue, each);
       if (!found) found = std::move(broken);
     }
   }
   if (found) stop(*found, where);
 }
 
-}  // namespace verbena::inline VERBENA_ABI::detail::flights
+}  // namespace verbena::inline VERBENA_ABI::detail::in_flight
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "src/verbs/flights.hpp"
+#include "src/verbs/in_flight.hpp"
 
 #ifdef VERBENA_CHECKED
 
@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "verbena/verbs/detail/flights.hpp"
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
+#include "verbena/verbs/detail/in_flight.hpp"
 
 namespace verbena::inline VERBENA_ABI::detail {
 namespace {
 
-using flights::line;
-using flights::use;
+using in_flight::queue_kind;
+using in_flight::use;
 
 struct operation_facts {
   const char* name;
@@ -43,8 +43,8 @@ operation_facts facts_of(ibv_wr_opcode operation) noexcept {
   }
 }
 
-std::vector<flights::slice> slices_of(std::span<const ibv_sge> list) {
-  std::vector<flights::slice> slices;
+std::vector<in_flight::slice> slices_of(std::span<const ibv_sge> list) {
+  std::vector<in_flight::slice> slices;
   slices.reserve(list.size());
   for (const ibv_sge& each : list) slices.push_back({each.addr, each.length, each.lkey});
   return slices;
@@ -54,8 +54,8 @@ std::span<const ibv_sge> list_of(const ibv_sge* first, int count) noexcept {
   return {first, static_cast<std::size_t>(std::max(count, 0))};
 }
 
-std::vector<flights::request> requests_of(const ibv_send_wr* list) {
-  std::vector<flights::request> requests;
+std::vector<in_flight::request> requests_of(const ibv_send_wr* list) {
+  std::vector<in_flight::request> requests;
   for (; list != nullptr; list = list->next) {
     const auto [name, how] = facts_of(list->opcode);
     const bool is_inline = (list->send_flags & IBV_SEND_INLINE) != 0;
@@ -70,8 +70,8 @@ std::vector<flights::request> requests_of(const ibv_send_wr* list) {
   return requests;
 }
 
-std::vector<flights::request> requests_of(const ibv_recv_wr* list) {
-  std::vector<flights::request> requests;
+std::vector<in_flight::request> requests_of(const ibv_recv_wr* list) {
+  std::vector<in_flight::request> requests;
   for (; list != nullptr; list = list->next)
     requests.push_back({.id = list->wr_id,
                         .operation = "RECV",
@@ -82,15 +82,16 @@ std::vector<flights::request> requests_of(const ibv_recv_wr* list) {
   return requests;
 }
 
-void refuse_at(flights::place at, departure how, call_site where) {
-  flights::refuse(at, {how.noted.first + how.accepted, how.noted.end}, how.code == ENOMEM, where);
+void remove_at(in_flight::place at, failed_post how, call_site where) {
+  in_flight::remove(at, {how.recorded.first + how.accepted, how.recorded.end}, how.code == ENOMEM,
+                    where);
 }
 
-flights::arrival arrival_of(const ibv_wc& polled) noexcept {
-  flights::arrival out{.id = polled.wr_id,
-                       .queue_pair = polled.qp_num,
-                       .is_receive = {},
-                       .ok = polled.status == IBV_WC_SUCCESS};
+in_flight::polled_completion polled_completion_of(const ibv_wc& polled) noexcept {
+  in_flight::polled_completion out{.id = polled.wr_id,
+                                   .queue_pair = polled.qp_num,
+                                   .is_receive = {},
+                                   .ok = polled.status == IBV_WC_SUCCESS};
   if (out.ok) out.is_receive = (polled.opcode & IBV_WC_RECV) != 0;
   return out;
 }
@@ -100,7 +101,7 @@ thread_local const closing_place* innermost = nullptr;
 }  // namespace
 
 void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signaled) {
-  flights::queue_facts facts;
+  in_flight::queue_facts facts;
   facts.native = queue;
   facts.context = queue->context;
   facts.domain = queue->pd;
@@ -112,76 +113,76 @@ void watch(ibv_qp* queue, const std::string& name, std::optional<bool> all_signa
   facts.all_signaled = all_signaled;
   facts.in_order = queue->qp_type != IBV_QPT_DRIVER;  // SRD completes out of order
   if (queue->qp_type == IBV_QPT_UD) facts.header_bytes = 40;
-  flights::appears(std::move(facts));
+  in_flight::created(std::move(facts));
 }
 
 void watch(ibv_srq* queue, const std::string& name) {
-  flights::queue_facts facts;
+  in_flight::queue_facts facts;
   facts.native = queue;
   facts.context = queue->context;
   facts.domain = queue->pd;
   facts.name = name;
   facts.is_shared = true;
-  flights::appears(std::move(facts));
+  in_flight::created(std::move(facts));
 }
 
 void watch(const memory_region& region, const void* memory, std::optional<call_site> registered) {
   const ibv_mr& native = *region.native();
   const bool is_ours = internals::state_of(region)->parents().memory != nullptr;
   const bool has_pages = !region.access().contains(access::on_demand);
-  flights::appears(
-      flights::region_facts{.native = &native,
-                            .context = native.context,
-                            .domain = native.pd,
-                            .key = native.lkey,
-                            .base = region.remote().address(),
-                            .memory = memory,
-                            .length = region.length(),
-                            .name = region.name(),
-                            .may_be_replaced = memory != nullptr && !is_ours && has_pages,
-                            .is_open_to_peers = !(region.access() & remote_access).empty(),
-                            .registered = registered});
+  in_flight::created(
+      in_flight::region_facts{.native = &native,
+                              .context = native.context,
+                              .domain = native.pd,
+                              .key = native.lkey,
+                              .base = region.remote().address(),
+                              .memory = memory,
+                              .length = region.length(),
+                              .name = region.name(),
+                              .may_be_replaced = memory != nullptr && !is_ours && has_pages,
+                              .is_open_to_peers = !(region.access() & remote_access).empty(),
+                              .registered = registered});
 }
 
 void watch_state(const ibv_qp* queue, ibv_qp_state state) noexcept {
-  if (state == IBV_QPS_RESET) flights::forget(queue);
-  if (state == IBV_QPS_ERR) flights::failed(queue);
+  if (state == IBV_QPS_RESET) in_flight::forget(queue);
+  if (state == IBV_QPS_ERR) in_flight::failed(queue);
 }
 
-flights::numbers depart(ibv_qp* queue, const ibv_send_wr* list, call_site where) {
-  return flights::depart({queue, line::sends, __builtin_return_address(0)}, requests_of(list),
-                         where);
+in_flight::numbers record_post(ibv_qp* queue, const ibv_send_wr* list, call_site where) {
+  return in_flight::add({queue, queue_kind::sends, __builtin_return_address(0)}, requests_of(list),
+                        where);
 }
-flights::numbers depart(ibv_qp* queue, const ibv_recv_wr* list, call_site where) {
-  return flights::depart({queue, line::receives, __builtin_return_address(0)}, requests_of(list),
-                         where);
+in_flight::numbers record_post(ibv_qp* queue, const ibv_recv_wr* list, call_site where) {
+  return in_flight::add({queue, queue_kind::receives, __builtin_return_address(0)},
+                        requests_of(list), where);
 }
-flights::numbers depart(ibv_srq* queue, const ibv_recv_wr* list, call_site where) {
-  return flights::depart({queue, line::shared_receives, __builtin_return_address(0)},
-                         requests_of(list), where);
-}
-
-void refuse(ibv_qp* queue, const ibv_send_wr* /*list*/, departure how, call_site where) {
-  refuse_at({queue, line::sends}, how, where);
-}
-void refuse(ibv_qp* queue, const ibv_recv_wr* /*list*/, departure how, call_site where) {
-  refuse_at({queue, line::receives}, how, where);
-}
-void refuse(ibv_srq* queue, const ibv_recv_wr* /*list*/, departure how, call_site where) {
-  refuse_at({queue, line::shared_receives}, how, where);
+in_flight::numbers record_post(ibv_srq* queue, const ibv_recv_wr* list, call_site where) {
+  return in_flight::add({queue, queue_kind::shared_receives, __builtin_return_address(0)},
+                        requests_of(list), where);
 }
 
-void arrive(ibv_cq* queue, const ibv_wc* polled, int count, call_site where) {
-  if (count < 0) flights::look(queue, where);
+void record_failure(ibv_qp* queue, const ibv_send_wr* /*list*/, failed_post how, call_site where) {
+  remove_at({queue, queue_kind::sends}, how, where);
+}
+void record_failure(ibv_qp* queue, const ibv_recv_wr* /*list*/, failed_post how, call_site where) {
+  remove_at({queue, queue_kind::receives}, how, where);
+}
+void record_failure(ibv_srq* queue, const ibv_recv_wr* /*list*/, failed_post how, call_site where) {
+  remove_at({queue, queue_kind::shared_receives}, how, where);
+}
+
+void record_completions(ibv_cq* queue, const ibv_wc* polled, int count, call_site where) {
+  if (count < 0) in_flight::poll_failed(queue, where);
   if (count <= 0) return;
-  std::vector<flights::arrival> arrivals;
-  arrivals.reserve(static_cast<std::size_t>(count));
+  std::vector<in_flight::polled_completion> completions;
+  completions.reserve(static_cast<std::size_t>(count));
   for (const ibv_wc& each : std::span(polled, static_cast<std::size_t>(count)))
-    arrivals.push_back(arrival_of(each));
-  flights::arrive(queue->context, queue, arrivals, where);
+    completions.push_back(polled_completion_of(each));
+  in_flight::complete(queue->context, queue, completions, where);
 }
 
-void open_flights::add(std::uint64_t id, unsigned flags, ibv_wr_opcode operation) {
+void open_requests::add(std::uint64_t id, unsigned flags, ibv_wr_opcode operation) {
   const auto [name, how] = facts_of(operation);
   requests_.push_back({.id = id,
                        .operation = name,
@@ -191,33 +192,34 @@ void open_flights::add(std::uint64_t id, unsigned flags, ibv_wr_opcode operation
                        .slices = {}});
 }
 
-void open_flights::put(std::span<const ibv_sge> slices) {
+void open_requests::put(std::span<const ibv_sge> slices) {
   requests_.back().slices = slices_of(slices);
 }
 
-void open_flights::depart(ibv_qp* queue, call_site where) {
-  noted_ = flights::depart({queue, line::sends, __builtin_return_address(0)}, requests_, where);
+void open_requests::begin_post(ibv_qp* queue, call_site where) {
+  recorded_ =
+      in_flight::add({queue, queue_kind::sends, __builtin_return_address(0)}, requests_, where);
 }
 
-void open_flights::complete(ibv_qp* queue, int code, call_site where) {
-  if (code != 0) refuse_at({queue, line::sends}, {noted_, 0, code}, where);
+void open_requests::end_post(ibv_qp* queue, int code, call_site where) {
+  if (code != 0) remove_at({queue, queue_kind::sends}, {recorded_, 0, code}, where);
 }
 
-void watched_queue_pair::leaves(const void* queue, bool destroys) {
+void watched_queue_pair::begin_destroy(const void* queue, bool destroys) {
   if (destroys)
     check_not_open(queue, "a queue pair was destroyed while a batch of it was open",
                    closing_place::here());
-  flights::leaves(queue, destroys);
+  in_flight::begin_destroy(queue, destroys);
 }
 
-void watched_completion_queue::leaves(const void* queue, bool destroys) {
+void watched_completion_queue::begin_destroy(const void* queue, bool destroys) {
   if (destroys)
     check_not_open(queue, "a completion queue was destroyed during a pass over it",
                    closing_place::here());
 }
 
-void watched_region::leaves(const void* region, bool destroys) {
-  flights::leaves_region(region, destroys, closing_place::here());
+void watched_region::begin_destroy(const void* region, bool destroys) {
+  in_flight::begin_destroy_region(region, destroys, closing_place::here());
 }
 
 closing_place::closing_place(call_site where) noexcept : where_(where), outer_(innermost) {

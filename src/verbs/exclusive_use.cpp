@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "verbena/verbs/detail/open_alone.hpp"
+#include "verbena/verbs/detail/exclusive_use.hpp"
 
 #ifdef VERBENA_CHECKED
 
@@ -37,7 +37,7 @@ const open_object* find(const void* object) noexcept {
 
 }  // namespace
 
-void open_alone(const void* object, const char* rule, call_site where) {
+void begin_exclusive(const void* object, const char* rule, call_site where) {
   check_not_open(object, rule, where);
   open_here().push_back({object, where});
 }
@@ -46,12 +46,12 @@ void check_not_open(const void* object, const char* rule, call_site where) {
   if (const open_object* const earlier = find(object)) stop(rule, where, earlier->where);
 }
 
-void end_alone(const void* object) noexcept {
+void end_exclusive(const void* object) noexcept {
   std::erase_if(open_here(), [=](const open_object& open) { return open.object == object; });
 }
 
-void check_in_time(bool there, call_site earlier, const char* rule, call_site where) {
-  if (!there) stop(rule, where, earlier);
+void check_valid(bool valid, call_site earlier, const char* rule, call_site where) {
+  if (!valid) stop(rule, where, earlier);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -15,19 +15,19 @@ HEAD = """# Catalogue of errors
 
 This page lists misconfigurations and failures with the text that the library reports for each.
 
-A test produces each row ({table}). The test checks that the error contains
-call, errno and object. It also checks that the diagnosis contains the text of its row and of no other row. The values in the texts come from
-the test.
+A test produces each row ({table}).
+The test checks that the error contains the call, the errno and the object. It also checks that the diagnosis contains
+the text of its row, and not the text of any other row. The values in the texts come from the test.
 
-- *real*: the software device or the system produces the failure.
-- *injected*: a wrapping provider returns the errno.
+- *real*: the software device or the system fails.
+- *injected*: the test replaces the verb by a function that returns the errno.
 
-Of the rows, {real} are real, {injected} injected.
+{real} rows are real, {injected} are injected.
 
 The call is a function of the C interface. If the library detects the fault before it calls the C interface, the call is a function
 of the library.
 `describe()` of a queue pair returns the text for a failed completion. `describe_refused_send()` and
-`describe_refused_receive()` return the text for a refused post. [Error handling](errors.md) shows the interface.
+`describe_refused_receive()` return the text for a post that failed. [Error handling](errors.md) shows the interface.
 """
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Checks that docs/guide/safety.md lists each rule with the place that enforces it: the compiler (tests/compile_fail),
-the library in all builds (VERBENA_ASSERT) or in checked builds (VERBENA_CHECK). --fix rewrites the lists."""
+the library in all builds (VERBENA_ASSERT) or in checked builds (VERBENA_CHECK). --fix rewrites the lists, which are grouped by
+the object that the rule is about."""
 import argparse
 import pathlib
 import re
@@ -13,6 +14,24 @@ PAGE = pathlib.Path("docs/guide/safety.md")
 ALWAYS = r"\bVERBENA_ASSERT\(|\bchar\* (?:moved_from|outside) = "
 CHECKED = r"\bVERBENA_CHECK\(|\b(?:begin_exclusive|check_not_open|check_valid|in_flight_rule)\("
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
+# The groups of a list, in order: title, modules, and words of the rule or of its source. The first group that has the module or
+# the words of a rule lists it.
+GROUPS = (
+    ("Channels", ("channel",), None),
+    ("Connection manager", ("cm",), None),
+    ("Negotiation", ("bringup",), None),
+    ("EFA", ("efa",), None),
+    ("Buffers and exported memory", ("memory",), None),
+    ("Results, flags and identifiers", ("base", "sys"), r"close|C object"),
+    ("Asynchronous events", (), r"[Aa]synchronous event|waiting for an event"),
+    ("Shared receive queues", (), r"shared[ _]receive[ _]queue"),
+    ("Batches", (), r"batch|submit"),
+    ("Completion queues and completion channels", (), r"completion(?! at the peer| can free)|poll|moderation|[Aa]rming"),
+    ("Memory regions and slices", (), r"memory|region|slice|access flag|inline|dma-buf|[Ll]ocal key|[Aa]dvice"),
+    ("Addresses and destinations", (), r"address|destination|IPv4|GID"),
+    ("Devices and protection domains", (), r"device|context|protection_domain"),
+    ("Queue pairs and posting", (), r""),
+)
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|;')
 
 
@@ -27,10 +46,10 @@ def first_sentence(case):
 
 
 def compiler_rules(root):
-    """Returns the rule and the test of each case."""
+    """Returns the module, the rule and the test of each case."""
     rules = []
     for case in sorted((root / "tests/compile_fail").glob("*/*.cpp")):
-        rules.append((first_sentence(case), f"compile_fail/{case.parent.name}/{case.stem}"))
+        rules.append((case.parent.name, first_sentence(case), f"compile_fail/{case.parent.name}/{case.stem}"))
     return rules
 
 
@@ -47,7 +66,7 @@ def arguments_of(text, start):
 
 
 def text_rules(root, calls):
-    """Returns each rule text of `calls` once, with the file that has it. The last string literal of a call is its rule."""
+    """Returns each rule text of `calls` once: its module, the text and its file. The last string literal of a call is its rule."""
     rules = {}
     for folder in ("include", "src"):
         for path in sorted((root / folder).rglob("*.[ch]pp")):
@@ -55,15 +74,35 @@ def text_rules(root, calls):
             for found in re.finditer(calls, text):
                 literals = LITERAL.findall(arguments_of(text, found.end()))
                 if literals:
-                    rules.setdefault(re.sub(r'"\s*"', "", literals[-1])[1:-1], path.stem)
-    return sorted(rules.items())
+                    parts = path.relative_to(root / folder).parts
+                    module = parts[1] if folder == "include" else parts[0]
+                    rules.setdefault(re.sub(r'"\s*"', "", literals[-1])[1:-1], (module, path.stem))
+    return [(module, rule, stem) for rule, (module, stem) in sorted(rules.items())]
+
+
+def group_of(module, rule, source):
+    """Returns the number of the group of a rule."""
+    for number, (_, modules, words) in enumerate(GROUPS):
+        if module in modules or (words is not None and re.search(words, f"{rule} {source.replace('_', ' ')}")):
+            return number
+    raise AssertionError("the last group has all other rules")
+
+
+def grouped(rules, line):
+    """Returns the list of `rules` under the titles of their groups; `line` formats rule and source."""
+    out = ""
+    for number, (title, _, _) in enumerate(GROUPS):
+        members = [rule for rule in rules if group_of(*rule) == number]
+        if members:
+            out += f"\n**{title}**\n\n" + "".join(line(rule, source) for _, rule, source in members)
+    return out and out + "\n"
 
 
 def lists(root):
     return {
-        "compiler": "".join(f"- {rule} `{test}`\n" for rule, test in compiler_rules(root)),
-        "always": "".join(f"- {text} ({stem})\n" for text, stem in text_rules(root, ALWAYS)),
-        "checked": "".join(f"- {text} ({stem})\n" for text, stem in text_rules(root, CHECKED)),
+        "compiler": grouped(compiler_rules(root), lambda rule, test: f"- {rule} `{test}`\n"),
+        "always": grouped(text_rules(root, ALWAYS), lambda text, stem: f"- {text} ({stem})\n"),
+        "checked": grouped(text_rules(root, CHECKED), lambda text, stem: f"- {text} ({stem})\n"),
     }
 
 
@@ -83,7 +122,7 @@ def main():
     parser.add_argument("--fix", action="store_true")
     options = parser.parse_args()
     complaints = [f"{test}: the rule has no description: write it in the comment below the licence"
-                  for rule, test in compiler_rules(options.root) if not rule]
+                  for _, rule, test in compiler_rules(options.root) if not rule]
     path = options.root / PAGE
     page = path.read_text()
     wanted = replaced(page, lists(options.root))

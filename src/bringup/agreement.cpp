@@ -245,12 +245,12 @@ decision::decision(agreement made) noexcept : agreed_(true), made_(made) {}
 decision::decision(disagreement why) noexcept : agreed_(false), why_(std::move(why)) {}
 
 const agreement& decision::value() const {
-  VERBENA_ASSERT(agreed_, "value() of a disagreement: check has_value() first");
+  VERBENA_ASSERT(agreed_, "value() of a decision with a mismatch: check has_value() first");
   return made_;
 }
 
 const disagreement& decision::error() const {
-  VERBENA_ASSERT(!agreed_, "error() of an agreement: check has_value() first");
+  VERBENA_ASSERT(!agreed_, "error() of a decision without a mismatch: check has_value() first");
   return why_;
 }
 

@@ -145,8 +145,8 @@ void channel_core::lose(int code) noexcept {
       for (operation_slot& slot : slots_.table().slots()) {
         if (slot.owner != this) continue;
         VERBENA_ASSERT(slot.holds_buffer,
-                       "the adapter may still access memory of the program: neither the "
-                       "operation nor the queue pair could be ended");
+                       "the device may still access the program's memory: the operation did not "
+                       "complete and the queue pair could not be destroyed");
         given_up().push_back(std::move(slots_.table().held(slot)));
       }
     }

@@ -37,7 +37,8 @@ std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
 result<void> channel::lend(queue_pair<rc>& to_be_connected, channel_preparation prepare) {
   auto posted = prepare ? prepare(*this) : result<void>();
   auto& lent = core().qp();
-  VERBENA_ASSERT(lent, "the preparation of a channel ended the channel: it may only post receives");
+  VERBENA_ASSERT(lent,
+                 "a channel_preparation moved or closed the channel: it may only post receives");
   to_be_connected = std::move(*std::exchange(lent, std::nullopt));
   return posted;
 }

@@ -272,9 +272,10 @@ std::optional<finding> complete_one(registry& all, const void* context,
   if (may_be_unknown(all, queue, polled.id)) return {};
   const std::string details =
       "the completion of request " + std::to_string(polled.id) + " of " + queue.facts.name;
-  return in_flight_rule(details, std::nullopt,
-                        "a completion of no request in flight: it was polled twice, or the request "
-                        "was posted by the C API without a call of check::posted_elsewhere");
+  return in_flight_rule(
+      details, std::nullopt,
+      "a completion does not match a request in flight: it was polled twice, or the request "
+      "was posted by the C API without a call of check::posted_elsewhere");
 }
 
 }  // namespace
@@ -329,10 +330,9 @@ void remove(place at, numbers which, bool is_full, call_site where) {
     if (is_full && at.which == queue_kind::sends && !queue->sends.empty() &&
         !queue->posted_elsewhere && !queue->has_failed && queue->facts.all_signaled.has_value() &&
         std::ranges::none_of(queue->sends, &posted_request::signaled))
-      found =
-          in_flight_rule(queue->facts.name, queue->sends.front().where,
-                         "a send queue is full of unsignaled requests, so no completion can free "
-                         "a place: make a request signaled");
+      found = in_flight_rule(queue->facts.name, queue->sends.front().where,
+                             "a send queue is full of unsignaled requests: no completion can free "
+                             "an entry; signal at least one request per queue length");
   }
   if (found) stop(*found, where);
 }

@@ -103,9 +103,10 @@ void give_back(buffer_home& home, std::uint32_t number) noexcept {
 
 buffer buffer::whole(memory_region&& region, memory_owner owner, std::span<std::byte> memory) {
   VERBENA_ASSERT(!region.access().contains(access::zero_based),
-                 "a buffer of a zero-based region: register it without access::zero_based");
+                 "a buffer was created from a zero-based region: register the memory without "
+                 "access::zero_based");
   VERBENA_ASSERT(region.length() <= local_slice::max_length,
-                 "a buffer of more than 4 GiB - 1 byte: use several regions");
+                 "a buffer exceeds 4 GiB - 1 bytes: use several regions");
   auto home = std::make_unique<detail::pool_home>(std::move(region), std::move(owner));
   const memory_region& kept = *home->region;
   home->is_of_program = static_cast<bool>(home->owner);

@@ -152,9 +152,9 @@ result<address_vector> protection_domain::sender_address(const lazy_completion& 
 }
 
 address_handle address_handle::adopt(ibv_ah* native, const protection_domain& pd, ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "address_handle::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "address_handle::adopt() with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),
-                 "address_handle::adopt() was called with another protection domain");
+                 "address_handle::adopt() with another protection domain");
   return make_handle(native, pd, owner);
 }
 

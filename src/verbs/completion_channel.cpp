@@ -43,9 +43,9 @@ result<completion_channel> context::create_completion_channel() const {
 
 result<completion_channel> completion_channel::adopt(ibv_comp_channel* native, const context& of,
                                                      ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "completion_channel::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "completion_channel::adopt() with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
-                 "completion_channel::adopt() was called with another context");
+                 "completion_channel::adopt() with another context");
   if (const int code = detail::make_non_blocking(native->fd); code != 0)
     return error::from_errno(code, "fcntl", "completion channel of " + of.name());
   return detail::internals::make<completion_channel>(make_state(native, of, owner));

@@ -95,9 +95,8 @@ result<completion_queue> context::create_cq(std::uint32_t capacity,
 }
 
 completion_queue completion_queue::adopt(ibv_cq* native, const context& of, ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "completion_queue::adopt() was called with a null pointer");
-  VERBENA_ASSERT(native->context == of.native(),
-                 "completion_queue::adopt() was called with another context");
+  VERBENA_ASSERT(native != nullptr, "completion_queue::adopt() with a null pointer");
+  VERBENA_ASSERT(native->context == of.native(), "completion_queue::adopt() with another context");
   return detail::internals::make<completion_queue>(
       detail::make_completion_queue_state(native, of, owner, std::nullopt));
 }
@@ -112,7 +111,7 @@ result<void> completion_queue::request_notification(notify which) const {
 
 result<std::span<completion>> completion_queue::wait(std::span<completion> out, deadline until,
                                                      call_site where) const {
-  VERBENA_ASSERT(!out.empty(), "wait() was called with room for 0 completions; pass at least one");
+  VERBENA_ASSERT(!out.empty(), "wait() with room for 0 completions: pass room for at least one");
   constexpr unsigned pauses_per_yield = 64;
   // A use count of 2 (the channel and this queue) means that no other queue uses the channel.
   const auto& use = state().parents().use;

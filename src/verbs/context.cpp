@@ -24,8 +24,7 @@ namespace {
 std::shared_ptr<detail::context_state> make_state(ibv_context* native, const provider& from,
                                                   ownership owner,
                                                   std::shared_ptr<const void> keep_alive) {
-  VERBENA_ASSERT(native != nullptr,
-                 "context::adopt() or context::borrow() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "context::adopt() or context::borrow() with a null pointer");
   const char* name = from.verbs.get_device_name(native->device);
   return std::make_shared<detail::context_state>(detail::context_state::arguments{
       .provider = &from,

@@ -39,7 +39,7 @@ device::device(ibv_device* native, const verbena::provider& from,
 
 device device::borrow(ibv_device* native, const verbena::provider& from,
                       std::shared_ptr<const void> keep_alive) {
-  VERBENA_ASSERT(native != nullptr, "device::borrow() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "device::borrow() with a null pointer");
   return {native, from, std::move(keep_alive)};
 }
 

@@ -190,10 +190,9 @@ result<extended_completion_queue> detail::create_extended_queue(
 extended_completion_queue extended_completion_queue::adopt(ibv_cq_ex* native, const context& of,
                                                            ownership owner,
                                                            completion_fields fields) {
-  VERBENA_ASSERT(native != nullptr,
-                 "extended_completion_queue::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "extended_completion_queue::adopt() with a null pointer");
   VERBENA_ASSERT(native->context == of.native(),
-                 "extended_completion_queue::adopt() was called with another context");
+                 "extended_completion_queue::adopt() with another context");
   if (owner == ownership::take) guard_fields(*native, fields);
   return {detail::make_completion_queue_state(ibv_cq_ex_to_cq(native), of, owner, std::nullopt),
           native, fields, clock_mask_for(fields, of)};

@@ -214,7 +214,8 @@ void watched_queue_pair::begin_destroy(const void* queue, bool destroys) {
 
 void watched_completion_queue::begin_destroy(const void* queue, bool destroys) {
   if (destroys)
-    check_not_open(queue, "a completion queue was destroyed during a pass over it",
+    check_not_open(queue,
+                   "a completion queue was destroyed between ibv_start_poll and ibv_end_poll",
                    closing_place::here());
 }
 

@@ -51,9 +51,9 @@ memory_region::memory_region(std::shared_ptr<detail::memory_region_state> state,
 
 memory_region memory_region::adopt(ibv_mr* region, const protection_domain& pd, access_flags access,
                                    ownership owner, std::optional<std::uint64_t> base_address) {
-  VERBENA_ASSERT(region != nullptr, "memory_region::adopt() was called with a null pointer");
+  VERBENA_ASSERT(region != nullptr, "memory_region::adopt() with a null pointer");
   VERBENA_ASSERT(region->pd == pd.native(),
-                 "memory_region::adopt() was called with another protection domain");
+                 "memory_region::adopt() with another protection domain");
   memory_region made(
       detail::make_memory_region_state(
           region, pd, {detail::place_of(region->addr, region->length), nullptr}, owner),

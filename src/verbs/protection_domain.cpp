@@ -123,9 +123,8 @@ result<memory_region> register_part(const protection_domain& pd, std::span<std::
 
 protection_domain protection_domain::adopt(ibv_pd* native, const verbena::context& of,
                                            ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "protection_domain::adopt() was called with a null pointer");
-  VERBENA_ASSERT(native->context == of.native(),
-                 "protection_domain::adopt() was called with another context");
+  VERBENA_ASSERT(native != nullptr, "protection_domain::adopt() with a null pointer");
+  VERBENA_ASSERT(native->context == of.native(), "protection_domain::adopt() with another context");
   return protection_domain(
       detail::make_protection_domain_state(native, detail::internals::state_of(of), owner));
 }

@@ -71,18 +71,18 @@ namespace detail {
 
 created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd, ownership owner,
                                     ibv_qp_type type) {
-  VERBENA_ASSERT(native != nullptr, "queue_pair::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "queue_pair::adopt() with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native() && native->context == pd.native()->context,
-                 "queue_pair::adopt() was called with another protection domain");
+                 "queue_pair::adopt() with another protection domain");
   VERBENA_ASSERT(native->qp_type == type,
-                 "queue_pair::adopt() was called with a queue pair of another transport");
+                 "queue_pair::adopt() with a queue pair of another transport");
   return {
       .state = make_queue_pair_state(native, pd, owner, {}), .extended = nullptr, .granted = {}};
 }
 
 created_queue_pair adopt_queue_pair(ibv_qp_ex* native, const protection_domain& pd, ownership owner,
                                     ibv_qp_type type) {
-  VERBENA_ASSERT(native != nullptr, "queue_pair::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "queue_pair::adopt() with a null pointer");
   created_queue_pair adopted = adopt_queue_pair(&native->qp_base, pd, owner, type);
   adopted.extended = native;
   return adopted;

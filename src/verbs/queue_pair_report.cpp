@@ -88,7 +88,9 @@ std::string explain_request(const posted_queue& queue, const request_shape& post
 
 error refused_post(const queue_pair_base& queue, const post_status& refused,
                    const request_shape& posted, const posted_queue& which) {
-  VERBENA_ASSERT(!refused.has_value(), "a post that succeeded was described as a refused post");
+  VERBENA_ASSERT(!refused.has_value(),
+                 "describe_refused_send() or describe_refused_receive() of a post that succeeded: "
+                 "check the status first");
   const auto state = queue.current_state();
   std::string cause;
   if (refused.code() == ENOMEM || refused.code() == ENOSPC) {
@@ -113,7 +115,7 @@ error refused_post(const queue_pair_base& queue, const post_status& refused,
 }  // namespace detail
 
 error queue_pair_base::describe(const completion& failed, const request_details& known) const {
-  VERBENA_ASSERT(!failed.ok(), "a successful completion was described as an error");
+  VERBENA_ASSERT(!failed.ok(), "describe() of a completion that succeeded: check the status first");
   const completion_status status = failed.status();
   std::string text = to_string(status);
   if (const auto meaning = verbena::describe(status); !meaning.empty())

@@ -53,9 +53,9 @@ result<shared_receive_queue> protection_domain::create_srq(
 
 shared_receive_queue shared_receive_queue::adopt(ibv_srq* native, const protection_domain& pd,
                                                  ownership owner) {
-  VERBENA_ASSERT(native != nullptr, "shared_receive_queue::adopt() was called with a null pointer");
+  VERBENA_ASSERT(native != nullptr, "shared_receive_queue::adopt() with a null pointer");
   VERBENA_ASSERT(native->pd == pd.native(),
-                 "shared_receive_queue::adopt() was called with another protection domain");
+                 "shared_receive_queue::adopt() with another protection domain");
   return make_handle(native, pd, owner);
 }
 

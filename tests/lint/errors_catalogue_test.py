@@ -24,7 +24,7 @@ class Catalogue(LintCase):
         page = (self.root / PAGE).read_text()
         self.assertIn("| it \\| is | `ibv_x` | EINVAL | some words | real |\n", page)
         self.assertIn("| that | `poll` | X | other words | injected |\n", page)
-        self.assertIn("1 are real, 1 injected", page)
+        self.assertIn("1 rows are real, 1 are injected", page)
         self.assert_clean(self.run_script("errors_catalogue.py", "--root", self.root))
 
     def test_page_that_differs(self):

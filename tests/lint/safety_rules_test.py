@@ -27,6 +27,20 @@ class SafetyRules(LintCase):
             self.assertIn(line, text)
         self.assertNotIn("no rule", text)
 
+    def test_rules_are_grouped_by_object(self):
+        for name, rule in {"base/flags": "Flags are typed", "channel/sink": "A sink is moved",
+                           "verbs/batch": "A batch has one owner", "verbs/handshake": "The handshake has one peer"}.items():
+            self.write(f"tests/compile_fail/{name}.cpp", SPDX + f"// {rule}.\n// expect: x\nint x;\n")
+        self.write("src/verbs/memory_region.cpp", 'VERBENA_ASSERT(x, "an empty region");\n')
+        self.assert_clean(self.check("--fix"))
+        text = self.page.read_text()
+        lines = [line for line in text.splitlines() if line.startswith(("- ", "**"))]
+        self.assertEqual(lines, ["**Channels**", "- A sink is moved. `compile_fail/channel/sink`",
+                                 "**Results, flags and identifiers**", "- Flags are typed. `compile_fail/base/flags`",
+                                 "**Batches**", "- A batch has one owner. `compile_fail/verbs/batch`",
+                                 "**Queue pairs and posting**", "- The handshake has one peer. `compile_fail/verbs/handshake`",
+                                 "**Memory regions and slices**", "- an empty region (memory_region)"])
+
     def test_rule_that_the_page_does_not_list(self):
         self.assert_clean(self.check())
         self.write("src/base/x.cpp", 'begin_exclusive(x, "a new rule", where);\n')

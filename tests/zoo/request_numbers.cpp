@@ -212,7 +212,7 @@ constexpr std::array entries = {
                   "vendor_err are valid",
           .does = harm::wrong_data,
           .caught_by = level::stop,
-          .words = "a member of a failed completion was read that is not defined",
+          .words = "a member that a failed completion does not define was read",
           .ibverbs = unknown,
           .ibverbs_rs = {answer::yes, "a failed completion has a type without a length"},
           .rrddmma = {answer::no, "opcode() is read regardless of the status, and may panic"},

@@ -78,7 +78,7 @@ class function_ref<Result(Arguments...)> {
 
   /// Calls the object. Precondition: the reference is not empty.
   Result operator()(Arguments... arguments) const {
-    VERBENA_ASSERT(call_ != nullptr, "an empty function_ref cannot be called");
+    VERBENA_ASSERT(call_ != nullptr, "an empty function_ref was called");
     return call_(target_, std::forward<Arguments>(arguments)...);
   }
 

@@ -89,8 +89,9 @@ class [[nodiscard]] sink {
  private:
   sink(const local_slice& slice, const ibv_pd* domain, access_flags access)
       : slice_(slice), domain_(domain) {
-    VERBENA_ASSERT(access.contains(access::local_write),
-                   "a sink of memory that was registered without access::local_write");
+    VERBENA_ASSERT(
+        access.contains(access::local_write),
+        "a sink was created from memory that was registered without access::local_write");
   }
 
   local_slice slice_{0, 1, local_key(0)};  // invalid if empty

@@ -121,8 +121,8 @@ class completion {
  private:
   void check_defined() const noexcept {
     VERBENA_CHECK(ok(),
-                  "a member of a failed completion was read that is not defined; a failed "
-                  "completion defines only id, status, queue pair and vendor error");
+                  "a member that a failed completion does not define was read; only id, status, "
+                  "queue pair and vendor error are defined");
   }
 
   ibv_wc wc_;

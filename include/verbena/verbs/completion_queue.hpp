@@ -80,15 +80,16 @@ class [[nodiscard("polling can fail: check it or call value()")]] poll_result {
   int count_;
 };
 
-/// A completion queue (CQ), made by context::create_cq(). Copies share the queue, which is
+/// A completion queue (CQ), created by context::create_cq(). Copies share the queue, which is
 /// destroyed after the last copy and all queue pairs that complete into it are destroyed.
 ///
-/// Threads: a handle is used by one thread at a time; copies may be used by different threads.
+/// Threads: one thread at a time uses each handle. Different threads may use copies concurrently.
 class completion_queue : public handle<detail::completion_queue_state> {
  public:
   /// Adopts a completion queue of the C API. Precondition: it belongs to `of`.
   ///
-  /// channel() is `nullopt`, and wait() polls without sleeping, also if the queue has a channel.
+  /// channel() is `nullopt`, and wait() polls in a loop without sleeping, even if `native` has a
+  /// completion channel.
   [[nodiscard]] static completion_queue adopt(ibv_cq* native, const context& of, ownership owner);
 
   /// Takes up to `out.size()` completions, oldest first, and returns the filled part of `out`.
@@ -98,7 +99,8 @@ class completion_queue : public handle<detail::completion_queue_state> {
   poll_result poll(std::span<completion> out, call_site where = call_site::here()) const noexcept {
     VERBENA_CHECK(cq_.get() != nullptr, "a moved-from completion queue was used");
     detail::check_not_open(
-        cq_.get(), "a thread polled a completion queue while its pass over the queue was open",
+        cq_.get(),
+        "a thread called poll() of a completion queue between its ibv_start_poll and ibv_end_poll",
         where);
     // completion has the layout of ibv_wc.
     auto* const polled = reinterpret_cast<ibv_wc*>(out.data());
@@ -110,21 +112,23 @@ class completion_queue : public handle<detail::completion_queue_state> {
   /// Waits for completions until the deadline, and returns the filled part of `out`.
   ///
   /// If the queue is the only one of its completion channel, arms the queue, polls again and sleeps
-  /// until the channel has an event. Without a channel, or with a channel of several queues, polls
-  /// in a loop with short pauses. If the deadline has expired, polls once. Blocks; does not
-  /// allocate unless it fails.
+  /// until the completion channel has an event. Without a completion channel, or if several queues
+  /// share it, polls in a loop without sleeping. If the deadline has expired, polls once. Blocks;
+  /// does not allocate unless it fails.
   ///
-  /// wait() takes the events of the channel. While it runs, no other thread may take them.
+  /// wait() takes the events of the completion channel. While wait() runs, no other thread may take
+  /// events of that completion channel.
   /// Errors: `timed_out` if no completion arrived before the deadline; otherwise those of poll(),
   /// request_notification() and completion_channel::wait(). Precondition: `out` is not empty.
   [[nodiscard]] verbena::result<std::span<completion>> wait(
       std::span<completion> out, deadline until, call_site where = call_site::here()) const;
 
-  /// Arms the queue: the next completion of the kind `which` adds one event to the channel.
+  /// Arms the queue: the next completion of the kind `which` adds one event to the completion
+  /// channel.
   ///
-  /// Completions that are in the queue already cause no event: arm, poll until the queue is empty,
-  /// then wait for the event (completion_channel.hpp), or use wait(). Has no effect without a
-  /// channel. Does not block.
+  /// A completion that arrived before the queue was armed may cause no event: arm, poll until the
+  /// queue is empty, then wait for the event (completion_channel.hpp), or use wait(). Has no effect
+  /// without a completion channel. Does not block.
   /// Errors: the errno of ibv_req_notify_cq(3).
   [[nodiscard]] result<void> request_notification(notify which) const;
 

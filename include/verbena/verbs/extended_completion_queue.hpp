@@ -90,11 +90,12 @@ template <class Result, class... Arguments>
 /// The current completion of a lazy_poll. Each function reads one field from the queue of the
 /// device.
 ///
-/// The completion is valid until the pass moves to the next completion or ends. Checked builds stop
-/// the program if the completion is read later. All builds stop the program if it reads a field
-/// that the queue was not created with (adopted queues: extended_completion_queue::adopt()). If the
-/// request failed, only id(), status(), queue_pair() and vendor_error() are defined.
-/// Threads: one thread at a time, the thread of the pass.
+/// The completion is valid until ibv_next_poll() or ibv_end_poll(): the next increment of the
+/// iterator, or the destruction of the lazy_poll. Checked builds stop the program if the completion
+/// is read later. All builds stop the program if it reads a field that the queue was not created
+/// with (adopted queues: extended_completion_queue::adopt()). If the request failed, only id(),
+/// status(), queue_pair() and vendor_error() are defined.
+/// Threads: thread-bound, the thread that polls.
 class lazy_completion {
  public:
   /// Refers to the current completion of `queue`. `clock_mask` has the bits of the device's clock.
@@ -240,8 +241,8 @@ class lazy_completion {
 
 namespace detail {
 
-/// The current completion of a pass. Checked builds create a lazy_completion for each step and keep
-/// the last 256 of a thread, in order to detect reads of earlier ones.
+/// The current completion of a lazy_poll. Checked builds create a lazy_completion for each
+/// completion and keep the last 256 of a thread, in order to detect reads of earlier ones.
 /// Threads: one thread at a time.
 class lazy_position {
  public:
@@ -268,43 +269,44 @@ class lazy_position {
 
 /// Logs a failure that the program did not read.
 void report_unread_polling_failure(int status) noexcept;
-/// Returns the error of a pass; out of line, so that callers stay small.
+/// Returns the error of a lazy_poll; out of line, so that callers stay small.
 [[nodiscard]] result<void> lazy_polling_failure(int status);
 }  // namespace detail
 
-/// One pass over the completions in the queue: `for (const auto& done : cq.poll()) …`.
+/// One poll of an extended completion queue: `for (const auto& done : cq.poll()) …`.
 ///
 /// The constructor calls ibv_start_poll(), the destructor ibv_end_poll(). Providers hold the lock
 /// of the queue in between: the thread must not call another function of the queue, and other
 /// threads wait. Checked builds stop the program if the thread polls the queue again.
 ///
-/// A failure of the device ends the pass, and result() returns it. If the program does not call
+/// A failure of the device ends the poll, and result() returns it. If the program does not call
 /// result(), the destructor logs the failure. Does not block or allocate.
 /// Threads: one thread at a time.
-class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
+class [[nodiscard(
+    "a lazy_poll returns completions only by iteration: iterate over it")]] lazy_poll {
  public:
-  /// An input iterator. Incrementing it moves the pass.
+  /// An input iterator. Incrementing it calls ibv_next_poll().
   class iterator {
    public:
     /// The type of the elements.
     using value_type = lazy_completion;
     /// Required of iterators; not used.
     using difference_type = std::ptrdiff_t;
-    /// A single pass.
+    /// The completions can be read once.
     using iterator_concept = std::input_iterator_tag;
 
-    /// Makes an iterator of `pass`, which must outlive it.
-    explicit iterator(lazy_poll& pass) noexcept : pass_(&pass) {}
+    /// Makes an iterator of `poll`, which must outlive it.
+    explicit iterator(lazy_poll& poll) noexcept : poll_(&poll) {}
     /// Returns the current completion, which is valid until the next increment.
-    [[nodiscard]] const lazy_completion& operator*() const noexcept { return pass_->at_.here(); }
+    [[nodiscard]] const lazy_completion& operator*() const noexcept { return poll_->at_.here(); }
     /// Returns the current completion, which is valid until the next increment.
-    [[nodiscard]] const lazy_completion* operator->() const noexcept { return &pass_->at_.here(); }
+    [[nodiscard]] const lazy_completion* operator->() const noexcept { return &poll_->at_.here(); }
     /// Moves to the next completion: ibv_next_poll().
     iterator& operator++() {
-      ibv_cq_ex* const queue = pass_->at_.here().native();
-      pass_->at_.step();
-      pass_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
-      if (pass_->code_ == 0) detail::record_completions(queue, pass_->where_);
+      ibv_cq_ex* const queue = poll_->at_.here().native();
+      poll_->at_.step();
+      poll_->code_ = detail::throwing_nothing(queue->next_poll)(queue);
+      if (poll_->code_ == 0) detail::record_completions(queue, poll_->where_);
       return *this;
     }
     /// Moves to the next completion: ibv_next_poll().
@@ -315,16 +317,18 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
     }
 
    private:
-    [[nodiscard]] bool is_over() const noexcept { return pass_->code_ != 0; }
+    [[nodiscard]] bool is_over() const noexcept { return poll_->code_ != 0; }
 
-    lazy_poll* pass_;
+    lazy_poll* poll_;
   };
 
-  /// Begins a pass over `queue`. `clock_mask` has the bits of the device's clock.
+  /// Begins to poll `queue`. `clock_mask` has the bits of the device's clock.
   explicit lazy_poll(ibv_cq_ex* queue, std::uint64_t clock_mask = ~std::uint64_t{0},
                      call_site where = call_site::here())
       : at_(queue, clock_mask, where), where_(where) {
-    detail::begin_exclusive(queue, "a thread opened a second pass over a completion queue", where);
+    detail::begin_exclusive(
+        queue, "a thread began a second poll of a completion queue before it ended the first one",
+        where);
     ibv_poll_cq_attr attributes{};
     code_ = detail::throwing_nothing(queue->start_poll)(queue, &attributes);
     started_ = code_ == 0;
@@ -348,12 +352,13 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
 
   /// Returns an iterator at the current completion.
   [[nodiscard]] iterator begin() noexcept { return iterator(*this); }
-  /// Returns the end of the pass.
+  /// Returns the end of the completions.
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
-  /// Returns whether there is no current completion: the queue was empty, or the pass is complete.
+  /// Returns whether there is no current completion: the queue was empty, or all completions were
+  /// read.
   [[nodiscard]] bool empty() const noexcept { return code_ != 0; }
-  /// Returns success, or the failure of the device that ended the pass. Returns a failure once.
+  /// Returns success, or the failure of the device that ended the poll. Returns a failure once.
   [[nodiscard]] verbena::result<void> result() {
     if (code_ == 0 || code_ == ENOENT) return {};
     return detail::lazy_polling_failure(std::exchange(code_, ENOENT));
@@ -366,10 +371,10 @@ class [[nodiscard("a poll is a pass over completions: iterate")]] lazy_poll {
   bool started_ = false;
 };
 
-/// A completion queue with lazy_poll, made by context::create_extended_cq(). All functions of
+/// A completion queue with lazy_poll, created by context::create_extended_cq(). All functions of
 /// completion_queue work too.
 ///
-/// Threads: a handle is used by one thread at a time; copies may be used by different threads,
+/// Threads: one thread at a time uses each handle. Different threads may use copies concurrently,
 /// unless the queue was created with `single_threaded`.
 class extended_completion_queue : public completion_queue {
  public:
@@ -380,7 +385,7 @@ class extended_completion_queue : public completion_queue {
   [[nodiscard]] static extended_completion_queue adopt(ibv_cq_ex* native, const context& of,
                                                        ownership owner, completion_fields fields);
 
-  /// Begins a pass over the completions in the queue. Does not block or allocate.
+  /// Polls the queue: ibv_start_poll(). Does not block or allocate.
   [[nodiscard]] lazy_poll poll(call_site where = call_site::here()) const {
     VERBENA_CHECK(extended_.get() != nullptr, "a moved-from completion queue was used");
     return lazy_poll(extended_.get(), clock_mask_, where);

@@ -31,7 +31,9 @@ class local_slice {
   /// Precondition: 1 <= length <= max_length.
   constexpr local_slice(std::uint64_t address, std::size_t length, local_key key)
       : address_(address), length_(static_cast<std::uint32_t>(length)), key_(key.value()) {
-    VERBENA_ASSERT(length != 0, "a slice of 0 bytes; a message without bytes has no slices");
+    VERBENA_ASSERT(
+        length != 0,
+        "a slice has 0 bytes: for a message without bytes, pass an empty list of slices");
     VERBENA_ASSERT(length <= max_length, "a slice exceeds 4 GiB - 1 bytes");
   }
   /// Makes a slice from the C API. Precondition: sge.length >= 1.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A post can be refused; ignoring its status hides the refusal.
+// A post can fail: its status cannot be ignored.
 // expect: a post can fail: check it or call value\(\)
 #include "verbena/base/post_status.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ignoring a result hides its error.
+// A call can fail: its result cannot be ignored.
 // expect: an error may be inside: check it, pass it on, or call value\(\)
 #include "verbena/base/result.hpp"
 

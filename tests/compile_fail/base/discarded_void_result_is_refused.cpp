@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ignoring a result without a value hides its error.
+// A call without a value can fail: its result cannot be ignored.
 // expect: an error may be inside: check it, pass it on, or call value\(\)
 #include "verbena/base/result.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An enumeration whose values are not single bits has no sets of flags.
+// An enumeration whose values are not single bits cannot be used as a set of flags.
 // expect: constraint
 #include "verbena/base/flags.hpp"
 

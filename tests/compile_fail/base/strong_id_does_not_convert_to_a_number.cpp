@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An identifier takes part in arithmetic only through value().
+// An identifier supports arithmetic only through value().
 // expect-gcc: cannot convert
 // expect-clang: no viable conversion
 #include "verbena/base/ids.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A deadline of a blocking call aborts the connection: the call takes abort_at, not a deadline.
+// A blocking call takes an abort_at, which aborts the connection, not a plain deadline.
 // expect-gcc: no matching function
 // expect-clang: no matching member function
 #include "verbena/channel/channel.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An operation whose failure is ignored loses data.
+// An operation can fail: its result cannot be ignored.
 // expect-gcc: ignoring return value
 // expect-clang: ignoring return value
 #include "verbena/channel/channel.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A request is answered once: accept() and reject() consume it.
+// A connection request is answered once: accept() and reject() consume it.
 // expect: discards qualifiers|rvalue|lvalue
 #include <utility>
 

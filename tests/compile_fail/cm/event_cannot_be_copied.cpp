@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An event owns its request and cannot be copied.
+// An event owns its connection request and cannot be copied.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include <utility>

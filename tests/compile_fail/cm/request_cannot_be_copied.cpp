@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A request has one owner, which answers it or rejects it by destroying it.
+// A connection request has one owner. Destroying an unanswered request rejects it.
 // expect-gcc: use of deleted function
 // expect-clang: deleted
 #include <utility>

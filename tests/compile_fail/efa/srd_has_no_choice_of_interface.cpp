@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SRD has no option to select the interface, because it has only one.
+// SRD has only the extended interface: there is no option to select one.
 // expect: no non-static data member named .extended|field designator .extended.
 #include "verbena/efa/srd.hpp"
 

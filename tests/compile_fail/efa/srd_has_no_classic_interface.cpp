@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SRD is posted only by extended(): a classic request has space for an address or for remote
-// memory, not for both.
+// SRD requests are posted only through extended(): ibv_send_wr has room for an address handle or
+// for remote memory, not for both.
 // expect: classic_transport
 #include "verbena/efa/srd.hpp"
 

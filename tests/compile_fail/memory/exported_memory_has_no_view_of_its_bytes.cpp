@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory that a peer may write can be copied, not referenced.
+// Memory that a peer may write has no reference or view: its bytes can only be copied.
 // expect: has no member named|no member named
 #include "verbena/memory/exported_memory.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Closing can be refused: the result of close() cannot be ignored.
+// Closing can fail: the result of close() cannot be ignored.
 // expect: if closing fails, the result contains the object
 #include <utility>
 

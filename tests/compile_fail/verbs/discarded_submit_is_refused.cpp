@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A post can be refused: the result of submit() cannot be ignored.
+// A post can fail: the result of submit() cannot be ignored.
 // expect: a post can fail
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A lazy completion is valid until the next step of its pass and cannot be copied.
+// The current completion of an extended completion queue is valid until ibv_next_poll, and cannot
+// be copied.
 // expect-gcc: use of deleted function
 // expect-clang: call to deleted constructor
 #include <cstdint>

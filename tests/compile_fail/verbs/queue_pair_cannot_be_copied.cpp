@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One thread at a time uses a queue pair: it cannot be copied.
+// A queue pair has one owner: it can be moved, not copied.
 // expect: use of deleted function|implicitly deleted|deleted constructor
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Atomics exist only for transports that support them.
+// Atomic operations exist only for transports that support them.
 // expect: no matching (member )?function|constraint
 #include "verbena/verbs/send_batch.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// UC has no atomics, because the result could be lost.
+// UC has no atomic operations, because the response could be lost.
 // expect: atomic_transport
 #include "verbena/verbs/extended_queue.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// UC has no reads, because the answer could be lost.
+// UC has no reads, because the response could be lost.
 // expect: reading_transport
 #include "verbena/verbs/send_batch.hpp"
 

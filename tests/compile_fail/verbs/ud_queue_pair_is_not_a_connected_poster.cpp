@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Code for connected transports cannot post datagrams, because it names no destinations.
+// A function for connected transports does not accept a UD queue pair, because datagrams need a
+// destination.
 // expect: connected_poster
 #include "verbena/verbs/poster.hpp"
 #include "verbena/verbs/queue_pair.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Unregistered memory is sent only as inline data, which the call states.
+// Unregistered memory can be sent only as inline data, and the call must say so.
 // expect-gcc: no matching function for call to .*send
 // expect-clang: no matching member function for call to 'send'
 #include <array>

@@ -121,7 +121,7 @@ TEST(function_ref, object_cannot_be_assigned) {
 
 TEST(function_ref_death_test, call_of_an_empty_reference_stops_the_program) {
   const unary none;
-  EXPECT_DEATH(static_cast<void>(none(1)), "an empty function_ref cannot be called");
+  EXPECT_DEATH(static_cast<void>(none(1)), "an empty function_ref was called");
 }
 
 }  // namespace

@@ -118,8 +118,8 @@ TEST(decision_death, content_of_the_other_kind_stops_the_program) {
   const auto refused = decide(ours, adapter(2, {}));
   ASSERT_TRUE(agreed);
   ASSERT_FALSE(refused);
-  EXPECT_DEATH(static_cast<void>(agreed.error()), "error\\(\\) of an agreement");
-  EXPECT_DEATH(static_cast<void>(refused.value()), "value\\(\\) of a disagreement");
+  EXPECT_DEATH(static_cast<void>(agreed.error()), "error\\(\\) of a decision without a mismatch");
+  EXPECT_DEATH(static_cast<void>(refused.value()), "value\\(\\) of a decision with a mismatch");
 }
 
 TEST(decision, each_mismatch_has_an_errno) {

@@ -179,7 +179,7 @@ TEST(blocking_channel_death, sink_without_local_write_stops_program) {
   channel_pair pair;
   auto readable = pair.pd().allocate(8, {}).value();
   EXPECT_DEATH((void)sink(readable),
-               "a sink of memory that was registered without access::local_write");
+               "a sink was created from memory that was registered without access::local_write");
 }
 
 TEST(blocking_channel_death, use_of_moved_from_channel_stops_program) {

@@ -250,10 +250,10 @@ TEST_F(channels_death, use_of_moved_from_channel_stops_the_program) {
 TEST_F(channels_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();
   EXPECT_DEATH(static_cast<void>(completion_channel::adopt(nullptr, device, ownership::borrow)),
-               "completion_channel::adopt\\(\\) was called with a null pointer");
+               "completion_channel::adopt\\(\\) with a null pointer");
   EXPECT_DEATH(
       static_cast<void>(completion_channel::adopt(channel.native(), other, ownership::borrow)),
-      "completion_channel::adopt\\(\\) was called with another context");
+      "completion_channel::adopt\\(\\) with another context");
 }
 
 }  // namespace

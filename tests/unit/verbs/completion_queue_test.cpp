@@ -211,9 +211,9 @@ TEST_F(completion_queues_death, adoption_with_other_context_stops_the_program) {
   const auto other = open_device("soft0").value();
   const auto cq = device.create_cq(4).value();
   EXPECT_DEATH(static_cast<void>(completion_queue::adopt(nullptr, device, ownership::borrow)),
-               "completion_queue::adopt\\(\\) was called with a null pointer");
+               "completion_queue::adopt\\(\\) with a null pointer");
   EXPECT_DEATH(static_cast<void>(completion_queue::adopt(cq.native(), other, ownership::borrow)),
-               "completion_queue::adopt\\(\\) was called with another context");
+               "completion_queue::adopt\\(\\) with another context");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(completion_death, read_of_undefined_member_stops_the_program) {
   ibv_wc wc = native_success();
   wc.status = IBV_WC_LOC_LEN_ERR;
   const completion failed = wc;
-  const std::string rule = "a member of a failed completion was read that is not defined";
+  const std::string rule = "a member that a failed completion does not define was read";
   EXPECT_DEATH(static_cast<void>(failed.opcode()), rule);
   EXPECT_DEATH(static_cast<void>(failed.is_receive()), rule);
   EXPECT_DEATH(static_cast<void>(failed.byte_length()), rule);

@@ -282,7 +282,7 @@ TEST(context_death, use_of_closed_context_aborts) {
 TEST(context_death, adopt_of_nullptr_aborts) {
   EXPECT_DEATH(
       static_cast<void>(context::adopt(nullptr, *soft_provider().value(), ownership::borrow)),
-      "was called with a null pointer");
+      "with a null pointer");
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST(transport_type, unknown_values_are_kept_and_print) {
 
 TEST(device_death, borrow_of_nullptr_stops_the_program) {
   EXPECT_DEATH(static_cast<void>(device::borrow(nullptr, *soft_provider().value(), nullptr)),
-               "device::borrow\\(\\) was called with a null pointer");
+               "device::borrow\\(\\) with a null pointer");
 }
 
 }  // namespace

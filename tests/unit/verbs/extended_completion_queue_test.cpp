@@ -352,7 +352,8 @@ TEST(lazy_poll_death, second_open_pass_stops_the_program) {
   {
     const lazy_poll pass(&queue.native);
     EXPECT_DEATH(const lazy_poll again(&queue.native),
-                 "a thread opened a second pass over a completion queue .*; the earlier call is at "
+                 "a thread began a second poll of a completion queue before it ended the first one "
+                 ".*; the earlier call is at "
                  ".*_queue_test.cpp:");
   }
   const lazy_poll next(&queue.native);
@@ -362,8 +363,8 @@ TEST(lazy_poll_death, second_open_pass_stops_the_program) {
 TEST(lazy_poll_death, read_of_an_earlier_completion_stops_the_program) {
   scripted_queue queue;
   const std::string places =
-      "a lazy completion was read after its pass continued or ended: copy what is needed while it "
-      "is current .*"
+      "a completion of an extended completion queue was read after ibv_next_poll or ibv_end_poll: "
+      "copy what is needed before .*"
       "_queue_test.cpp:[0-9]+; the earlier call is at .*_queue_test.cpp:";
   const lazy_completion* kept = nullptr;
   for (const int completions : {1, 3, 300}) {
@@ -397,7 +398,7 @@ TEST_F(lazy_death, poll_during_a_pass_stops_the_program) {
     const auto pass = cq.poll();
     if (pass.empty()) continue;
     EXPECT_DEATH(static_cast<void>(cq.poll(out)),
-                 "polled a completion queue while its pass over the queue was open .*; the earlier "
+                 "called poll\\(\\) of a completion queue between its .*; the earlier "
                  "call is at .*_queue_test.cpp:");
     return;
   }

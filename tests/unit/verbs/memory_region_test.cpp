@@ -537,10 +537,10 @@ TEST(memory_region_death, adopt_with_wrong_pd_aborts) {
   const auto second = make_pd();
   const auto region = first.allocate(64, {}).value();
   EXPECT_DEATH(static_cast<void>(memory_region::adopt(nullptr, first, {}, ownership::borrow)),
-               "memory_region::adopt\\(\\) was called with a null pointer");
+               "memory_region::adopt\\(\\) with a null pointer");
   EXPECT_DEATH(
       static_cast<void>(memory_region::adopt(region.native(), second, {}, ownership::borrow)),
-      "memory_region::adopt\\(\\) was called with another protection domain");
+      "memory_region::adopt\\(\\) with another protection domain");
 }
 
 }  // namespace

@@ -299,15 +299,15 @@ TEST_F(prepared, only_adopted_ibv_qp_ex_has_the_extended_interface) {
 TEST_F(prepared_death, adopt_with_wrong_transport_aborts) {
   ibv_qp* const no_queue = nullptr;
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(no_queue, pd, ownership::borrow)),
-               "queue_pair::adopt\\(\\) was called with a null pointer");
+               "queue_pair::adopt\\(\\) with a null pointer");
   const auto made = create().value();
   const auto other = device.allocate_pd().value();
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(made.native(), other, ownership::borrow)),
-               "queue_pair::adopt\\(\\) was called with another protection domain");
+               "queue_pair::adopt\\(\\) with another protection domain");
   ibv_qp datagrams = *made.native();
   datagrams.qp_type = IBV_QPT_UD;
   EXPECT_DEATH(static_cast<void>(queue_pair<rc>::adopt(&datagrams, pd, ownership::borrow)),
-               "queue_pair::adopt\\(\\) was called with a queue pair of another transport");
+               "queue_pair::adopt\\(\\) with a queue pair of another transport");
 }
 
 TEST_F(prepared_death, use_of_moved_from_queue_pair_aborts) {

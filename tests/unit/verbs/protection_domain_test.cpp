@@ -298,9 +298,9 @@ TEST(protection_domain_death, adopt_with_wrong_context_aborts) {
   const auto second = open_soft();
   const auto pd = first.allocate_pd().value();
   EXPECT_DEATH(static_cast<void>(protection_domain::adopt(nullptr, first, ownership::borrow)),
-               "protection_domain::adopt\\(\\) was called with a null pointer");
+               "protection_domain::adopt\\(\\) with a null pointer");
   EXPECT_DEATH(static_cast<void>(protection_domain::adopt(pd.native(), second, ownership::borrow)),
-               "protection_domain::adopt\\(\\) was called with another context");
+               "protection_domain::adopt\\(\\) with another context");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class channel_core;
 /// Receives the result of an operation: part of a handle, or on the stack of a blocking call.
 struct operation_waiter {
   operation_result result;  ///< valid if `ended`
-  bool ended = false;       ///< the adapter no longer accesses the memory
+  bool ended = false;       ///< the device no longer accesses the memory
 };
 /// Receives the result and the buffer of an operation.
 struct buffer_waiter : operation_waiter {
@@ -68,7 +68,7 @@ class operation_table {
   /// Returns the slot that take() takes next. Precondition: the channel has a reserved, unused
   /// slot.
   [[nodiscard]] operation_slot& next_free() noexcept {
-    VERBENA_CHECK(free_ != nullptr, "a channel used more slots than it has reserved");
+    VERBENA_CHECK(free_ != nullptr, "a channel posted more operations than its queue sizes permit");
     return *free_;
   }
   /// Takes a slot for an operation of `owner`. Precondition: that of next_free().

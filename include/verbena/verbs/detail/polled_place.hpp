@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The place where a lazy completion was polled, and whether it is still valid. Only in checked
-// builds.
+// The source location where a lazy_completion was polled, and whether it is still valid. Only in
+// checked builds.
 #pragma once
 
 #include "verbena/base/call_site.hpp"
@@ -11,17 +11,17 @@ namespace verbena::inline VERBENA_ABI::detail {
 
 #ifdef VERBENA_CHECKED
 
-/// The place of the poll of one lazy completion. Threads: one thread at a time.
+/// The source location of the poll of one lazy_completion. Threads: one thread at a time.
 class polled_place {
  public:
   explicit polled_place(call_site polled) noexcept : polled_(polled) {}
   [[nodiscard]] call_site place() const noexcept { return polled_; }
   void leave() noexcept { gone_ = true; }
-  /// Stops the program, with both places, if leave() was called.
+  /// Stops the program, with both source locations, if leave() was called.
   void check(call_site where) const {
     check_valid(!gone_, polled_,
-                "a lazy completion was read after its pass continued or ended: copy what is "
-                "needed while it is current",
+                "a completion of an extended completion queue was read after ibv_next_poll or "
+                "ibv_end_poll: copy what is needed before",
                 where);
   }
 

@@ -30,6 +30,16 @@ std::optional<resume_token> resume_token_in(std::span<const std::byte> said) {
   return peer_token ? std::optional(*peer_token) : std::nullopt;
 }
 
+// The channel reports failures of this port, and reconnects over it.
+result<void> check_port(const cm::pending_connection& peer, port_number chosen) {
+  if (chosen == peer.port()) return {};
+  return error::invalid_argument(
+      "prepared_channel::connect", "port " + std::to_string(peer.port().value()),
+      "the connection uses this port, but route.port of the channel is " +
+          std::to_string(chosen.value()) +
+          "; set route.port to port() of the connector or connection_request");
+}
+
 }  // namespace
 
 // Receives are posted before the connection is established. The channel has the queue pair while
@@ -98,8 +108,11 @@ result<reconnection> channel::reconnect_managed(const cm::connection_options& op
 result<channel> prepared_channel::connect(cm::connector& peer,
                                           const cm::connection_options& options, deadline until,
                                           channel_preparation prepare) && {
+  const port_number port = options_.route.port;
   return manage(std::move(*this), options, prepare,
-                [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
+                [&](prepared_queue_pair<rc>&& queue, const auto& with,
+                    const auto& post_receives) -> result<cm::connection> {
+                  VERBENA_TRY_VOID(check_port(peer, port));
                   return peer.connect(std::move(queue), with, until, post_receives);
                 });
 }
@@ -107,9 +120,14 @@ result<channel> prepared_channel::connect(cm::connector& peer,
 result<channel> prepared_channel::accept(cm::connection_request&& request,
                                          const cm::connection_options& options, deadline until,
                                          channel_preparation prepare) && {
+  const port_number port = options_.route.port;
+  // If a step fails from here on, the request is rejected.
+  cm::connection_request taken = std::move(request);
   return manage(std::move(*this), options, prepare,
-                [&](prepared_queue_pair<rc>&& queue, const auto& with, const auto& post_receives) {
-                  return std::move(request).accept(std::move(queue), with, until, post_receives);
+                [&](prepared_queue_pair<rc>&& queue, const auto& with,
+                    const auto& post_receives) -> result<cm::connection> {
+                  VERBENA_TRY_VOID(check_port(taken, port));
+                  return std::move(taken).accept(std::move(queue), with, until, post_receives);
                 });
 }
 

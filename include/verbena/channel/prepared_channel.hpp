@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Channels are created in two steps, like queue pairs:
+// A channel is created in two steps, like a queue pair: create it, then connect it:
 //
 //   auto prepared = pd.create_channel({.queues = {.max_send_wr = 8}}).value();
 //   send_to_peer(prepared.endpoint().encode());
@@ -29,58 +29,72 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A channel without a peer, created by protection_domain::create_channel(). If it is destroyed, or
-/// if connecting fails, its queue pair is destroyed.
+/// A channel without a peer, created by protection_domain::create_channel(). Keeps the protection
+/// domain alive. The destructor and a failed attempt to connect destroy the queue pair; to try
+/// again, create a new channel. After an attempt to connect, the object must not be used.
+///
 /// Threads: one thread at a time.
 class [[nodiscard]] prepared_channel {
  public:
-  /// Returns the endpoint of this side, for the peer.
+  /// Returns the endpoint of this side. Send it to the peer.
   [[nodiscard]] verbena::endpoint endpoint() const { return queue_.endpoint(); }
   /// Returns the options that the channel was created with.
   [[nodiscard]] const channel_options& options() const noexcept { return options_; }
 
-  /// Returns the token by which the peer recognizes this channel after channel::reconnect(). Send
-  /// it along with the endpoint.
+  /// Returns the token that identifies this channel to the peer in channel::reconnect(). Send the
+  /// token to the peer together with endpoint().
   [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
-  /// Connects to an endpoint that the program has exchanged; `peer_token` is the token of the peer;
-  /// without it, channel::reconnect() cannot reconcile. endpoint() of this channel makes a loopback
-  /// connection.
+  /// Connects to the peer's endpoint, which the program has received by its own means. `peer_token`
+  /// is the peer's resume_token(). Without `peer_token`, after a reconnection reconnection::peer()
+  /// is `unknown` and reconnection::reconcile() changes no result. Passing endpoint() of this
+  /// channel connects the channel to itself (loopback).
   ///
-  /// The peer may not be ready when the call returns: see prepared_queue_pair::handshake(), also
-  /// for the errors. Allocates; may block in the kernel while the address of the peer is resolved.
+  /// When the call returns, the peer is possibly not ready to receive yet; see
+  /// prepared_queue_pair::handshake(), which also lists the errors. Allocates; may block in the
+  /// kernel while the peer's address is resolved.
   /// @{
   [[nodiscard]] result<channel> handshake(
       const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) &&;
   [[nodiscard]] result<channel> handshake(const verbena::endpoint& remote) &&;
   /// @}
 
-  /// Connects over `peer`, as bringup::negotiate_queue_pair(). The peer calls connect() or
-  /// channel::reconnect(). The message of `options` is replaced by the resume token.
+  /// Connects over the stream `peer`, like bringup::negotiate_queue_pair(). The peer process must
+  /// call connect() or channel::reconnect() at the same time. `options.message` is ignored: the
+  /// resume token is sent in its place.
   ///
-  /// When the call returns, both queue pairs can receive, but no receives are posted: a message
-  /// that arrives before the first one is retried (reliability::rnr_retry_count). Errors: those of
-  /// negotiate_queue_pair(); `protocol` if the peer's message is not a resume token. Blocks and
-  /// allocates.
+  /// When the call returns, both queue pairs are in RTS, but neither has a posted receive. If a
+  /// message arrives before a receive is posted, the sender's device repeats the message at most
+  /// reliability::rnr_retry_count times; the default of channels is no limit.
+  ///
+  /// Errors: those of negotiate_queue_pair(), such as `timed_out` if `until` expires; `protocol` if
+  /// the peer's message is neither empty nor a resume token. Blocks and allocates.
   [[nodiscard]] result<channel> connect(bringup::stream& peer, deadline until,
                                         const bringup::negotiation_options& options = {}) &&;
 
-  /// Connects with the connection manager, as cm::connector::connect(), which lists the errors.
+  /// Connects through the connection manager, like cm::connector::connect(). Destroying the channel
+  /// closes the connection. Blocks until `until`, and allocates.
   ///
-  /// `prepare` posts receives before the peer may send, and does nothing else with the channel. If
-  /// it fails, the connection ends. Preconditions: the protection domain belongs to
-  /// `peer.context()`, and `options().route.port` is `peer.port()`. Destroying the channel closes
-  /// the connection. Blocks and allocates.
+  /// `prepare` is called before the peer can send. It may post receives, and must not use the
+  /// channel in any other way: if it moves or closes the channel, the library stops the program. By
+  /// default, no receives are posted. If `prepare` fails, the request is rejected, or on iWARP the
+  /// connection is closed, and the error of `prepare` is returned.
   ///
-  /// On iWARP, only the connection manager connects a channel, and a message that finds no receive
-  /// is not retried: post the receives in `prepare`. If the accepting side may send before it has
-  /// received a message, both sides set cm::first_sender::passive.
+  /// On iWARP, a channel can be connected only through the connection manager. iWARP does not
+  /// repeat a message that arrives when no receive is posted, so post receives in `prepare`. If the
+  /// passive side might send first, both sides must set cm::first_sender::passive.
   ///
-  /// If `options` has no private data, the resume token of 56 bytes is sent. Otherwise the peer
-  /// does not get it, and channel::reconnect() cannot match the connections.
+  /// Errors: those of cm::connector::connect(), such as `timed_out`; `invalid_argument` if
+  /// `options().route.port` is not `peer.port()`.
+  ///
+  /// If `options.private_data` is empty, the resume token (56 bytes) is sent as private data. If
+  /// the program has private data, it can put `resume_token().encode()` at the beginning. If a side
+  /// does not receive the token of the other side, then after a reconnection reconnection::peer()
+  /// of that side is `unknown`, and reconnection::reconcile() changes no result.
   [[nodiscard]] result<channel> connect(cm::connector& peer, const cm::connection_options& options,
                                         deadline until, channel_preparation prepare = {}) &&;
-  /// Accepts a request, as cm::connection_request::accept(); otherwise as connect().
+  /// Accepts a connection request, like cm::connection_request::accept(). The rest of the
+  /// description of connect() also applies to accept().
   [[nodiscard]] result<channel> accept(cm::connection_request&& request,
                                        const cm::connection_options& options, deadline until,
                                        channel_preparation prepare = {}) &&;

@@ -24,22 +24,22 @@ verbena::detail::created<ibv_cq_ex> create(const context& of, ibv_cq_init_attr_e
 
 }  // namespace
 
-result<address_handle_number> number_of(const address_handle& way) {
-  VERBENA_TRY(const auto* const functions, efa_functions(way.provider()));
+result<address_handle_number> number_of(const address_handle& handle) {
+  VERBENA_TRY(const auto* const functions, efa_functions(handle.provider()));
   const auto& verb = functions->query_ah;
   efadv_ah_attr attributes{};
   const auto status =
-      verbena::detail::call(verb, way.native(), &attributes, std::uint32_t{sizeof attributes});
-  if (status.failed) return error::from_errno(status.code, verb.name(), way.name());
+      verbena::detail::call(verb, handle.native(), &attributes, std::uint32_t{sizeof attributes});
+  if (status.failed) return error::from_errno(status.code, verb.name(), handle.name());
   return address_handle_number(attributes.ahn);
 }
 
 std::optional<gid> completion_queue::source_gid(
     [[maybe_unused]] const lazy_completion& received) const {
-  VERBENA_CHECK(reader_.get() != nullptr && received.native() == native_extended(),
+  VERBENA_CHECK(efa_queue_.get() != nullptr && received.native() == native_extended(),
                 "source_gid() of a completion of another queue");
   ibv_gid found{};
-  if (efadv_wc_read_sgid(reader_.get(), &found) != 0) return std::nullopt;
+  if (efadv_wc_read_sgid(efa_queue_.get(), &found) != 0) return std::nullopt;
   std::array<std::uint8_t, 16> bytes{};
   std::ranges::copy(found.raw, bytes.begin());
   return gid(bytes);
@@ -55,8 +55,8 @@ result<completion_queue> create_cq(const context& of, std::uint32_t capacity,
         "context::create_extended_cq()");
   VERBENA_TRY(auto queue, verbena::detail::create_extended_queue(of, capacity, options,
                                                                  {"efadv_create_cq", &create}));
-  efadv_cq* const reader = of.provider().efa->cq_from_ibv_cq_ex(queue.native_extended());
-  return completion_queue(std::move(queue), reader);
+  efadv_cq* const efa_queue = of.provider().efa->cq_from_ibv_cq_ex(queue.native_extended());
+  return completion_queue(std::move(queue), efa_queue);
 }
 
 close_result<completion_queue> completion_queue::close() && {

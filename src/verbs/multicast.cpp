@@ -27,10 +27,10 @@ std::string explain_refused_group(int code, const gid& group) {
 
 template <class Verb>
 result<void> change_group(const Verb& verb, const queue_pair_base& which, const gid& group,
-                          lid where) {
+                          lid group_lid) {
   ibv_gid address{};
   std::ranges::copy(group.bytes(), address.raw);
-  const auto status = call(verb, which.native(), &address, where.value());
+  const auto status = call(verb, which.native(), &address, group_lid.value());
   if (!status.failed) return {};
   return error::from_errno(status.code, verb.name(), which.name(),
                            explain_refused_group(status.code, group));
@@ -43,12 +43,12 @@ bool is_multicast(const gid& address) noexcept {
   return bytes[0] == 0xff || (address.is_ipv4_mapped() && (bytes[12] & 0xf0) == 0xe0);
 }
 
-result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where) {
-  return change_group(which.state().verbs().attach_mcast, which, group, where);
+result<void> attach_to_group(queue_pair_base& which, const gid& group, lid group_lid) {
+  return change_group(which.state().verbs().attach_mcast, which, group, group_lid);
 }
 
-result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where) {
-  return change_group(which.state().verbs().detach_mcast, which, group, where);
+result<void> detach_from_group(queue_pair_base& which, const gid& group, lid group_lid) {
+  return change_group(which.state().verbs().detach_mcast, which, group, group_lid);
 }
 
 }  // namespace verbena::inline VERBENA_ABI::detail

@@ -17,24 +17,36 @@
 namespace verbena::inline VERBENA_ABI::bringup {
 
 namespace detail {
-/// Sends the reason of the failure to the peer, and returns the reason.
+/// Sends the reason for the failure to the peer, and returns the reason.
 [[nodiscard]] error give_up(error why, stream& peer) noexcept;
 }  // namespace detail
 
-/// Connects `prepared` with the peer's queue pair, and returns what was agreed. Both sides call
-/// this function, with no unread message on the stream. They exchange the addresses and limits of
-/// their ports, compute the same connection parameters from both (`decide()`), connect and,
-/// depending on `options.probing`, send probe messages. If a port changes meanwhile, they begin
-/// again; after five attempts they fail. With a peer of version 1 only endpoints are exchanged.
+/// Connects `prepared` to the peer's queue pair. Returns the queue pair and the negotiated
+/// parameters. Both sides must call this function. The stream must not contain unread messages;
+/// after success, the program can use the stream again.
 ///
-/// `post_receives` is called with the connected queue pair: it posts the receives for the peer's
-/// first messages and returns a `result<void>`. The function returns after both sides have called
-/// theirs, so the first message of each side finds a receive if the other side posted one. `until`
-/// limits the waits for the peer, but not `post_receives` or calls of the kernel.
+/// The sides exchange the addresses and limits of their ports, and each side computes the same
+/// connection parameters from them (`decide()`). The sides then connect and, depending on
+/// `options.probing`, send probe messages. If a port changes during the negotiation, the sides
+/// start over; after five attempts, the call fails. If the peer uses protocol version 1, the sides
+/// exchange only endpoints.
 ///
-/// If a step fails, the queue pair is destroyed, and the stream cannot be used again. The reason is
-/// sent to the peer, unless the stream itself failed. Errors: those of negotiation::failure(), of
-/// the stream and of `post_receives`. Blocks and allocates.
+/// Calls `post_receives` with the queue pair, which is in RTS. `post_receives` must post the
+/// receives for the peer's first messages and return a `result<void>`. It must not post sends,
+/// because the peer may have no receives yet. negotiate_queue_pair() returns only after
+/// `post_receives` has returned on both sides. Therefore the first message of each side finds a
+/// receive if the other side posted one.
+///
+/// `until` limits the time of waiting for the peer, but not the time in `post_receives` or in
+/// system calls.
+///
+/// If a step fails, the queue pair is destroyed, and later calls with the stream return ENOTCONN.
+/// The error is sent to the peer, except in these cases: the stream failed; the peer sent its own
+/// error; the first bytes of the peer or the header of one of its frames are malformed. In the last
+/// case, the peer's call fails when this side closes the stream.
+///
+/// Errors: `timed_out` if `until` expires, or if a port changed in each of five attempts; those of
+/// negotiation::failure(), of the stream and of `post_receives`. Blocks and allocates.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<negotiated_queue_pair<Transport>> negotiate_queue_pair(
@@ -51,7 +63,7 @@ template <connected_transport Transport, class PostReceives>
   return std::move(steps).finish();
 }
 
-/// Connects as negotiate_queue_pair(), and returns the queue pair only.
+/// Connects like negotiate_queue_pair(), but returns only the queue pair.
 template <connected_transport Transport, class PostReceives>
   requires std::same_as<std::invoke_result_t<PostReceives, queue_pair<Transport>&>, result<void>>
 [[nodiscard]] result<queue_pair<Transport>> connect_queue_pair(
@@ -62,8 +74,8 @@ template <connected_transport Transport, class PostReceives>
   return std::move(made.queue);
 }
 
-/// Connects as negotiate_queue_pair(), without posting receives: for queue pairs with an SRQ, and
-/// for a side whose peer does not send first.
+/// Connects like negotiate_queue_pair(), but posts no receives. Use it for a queue pair with an
+/// SRQ, or if the peer does not send first.
 template <connected_transport Transport>
 [[nodiscard]] result<queue_pair<Transport>> connect_queue_pair(
     prepared_queue_pair<Transport>&& prepared, stream& peer, deadline until,

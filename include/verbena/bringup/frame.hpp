@@ -4,7 +4,7 @@
 //   greeting   0x56 42 55 50 ("VBUP")   lowest version u16   highest version u16
 //   frame      type u8   zero u8   zero u16   payload length u32   payload
 //
-// stream::connect() sends its greeting first; a listener answers a valid greeting only. Adopted
+// stream::connect() sends its greeting first; a listener responds only to a valid greeting. Adopted
 // sockets and negotiation send their greetings at once. The version is the highest that both sides
 // support. Frames follow in both directions.
 //

@@ -60,12 +60,12 @@ class listener {
 
   /// Returns the address of the socket, with the port that the system chose.
   [[nodiscard]] const address& local_address() const noexcept;
-  /// Returns the port of the socket, also if open() was called with port 0.
+  /// Returns the port of the socket, even if open() was called with port 0.
   [[nodiscard]] std::uint16_t port() const noexcept;
   /// Returns the counters since open().
   [[nodiscard]] listener_statistics statistics() const noexcept;
   /// Returns a descriptor for poll(2), readable if accept() has work to do. Call accept() at
-  /// intervals also if it is not readable: accept() applies the greeting timeouts.
+  /// intervals even if it is not readable: accept() applies the greeting timeouts.
   [[nodiscard]] int fd() const noexcept;
 
  private:

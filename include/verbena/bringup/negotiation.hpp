@@ -121,8 +121,8 @@ class negotiation_base {
   /// Returns when to call advance() again if no bytes arrive; `nullopt`: not needed.
   [[nodiscard]] std::optional<deadline::clock::time_point> next_advance() const noexcept;
 
-  /// Returns the bytes to send. After a failure they tell the peer the reason: send them if that is
-  /// possible without waiting. Valid until the next call that is not const.
+  /// Returns the bytes to send. After abandon() and time_out() they contain the error for the peer:
+  /// send them if that is possible without waiting. Valid until the next call that is not const.
   [[nodiscard]] std::span<const std::byte> outgoing() const noexcept;
   /// Removes the first `count` bytes of outgoing(), which were sent.
   void sent(std::size_t count);
@@ -140,13 +140,15 @@ class negotiation_base {
   void abandon(error why);
   /// Ends the negotiation because the peer closed the connection.
   void peer_closed();
-  /// Ends the negotiation because the program's deadline passed. failure() names the missing step.
+  /// Ends the negotiation because the program's deadline expired, and notifies the peer. failure()
+  /// names the missing step.
   void time_out();
 
-  /// Returns the reason of the failure. Precondition: status() is failed.
+  /// Returns the error that ended the negotiation. Precondition: status() is failed.
   ///
   /// Errors: those of to_error(), which name the mismatch; EHOSTUNREACH and EMSGSIZE if probe
-  /// messages are lost; `protocol` if the peer breaks the format or the order; ECONNABORTED with
+  /// messages are lost; `protocol` if the peer violates the format or the order of frames;
+  /// `timed_out` after time_out(), or if a port changed in each of five attempts; ECONNABORTED with
   /// the reason of the peer; those of the verbs.
   [[nodiscard]] const error& failure() const;
 

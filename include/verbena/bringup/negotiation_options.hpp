@@ -48,8 +48,8 @@ enum class negotiation_status : std::uint8_t {
   waiting_for_peer,      ///< bytes from the peer
   waiting_for_device,    ///< the local port or a probe message: call advance() again later
   waiting_for_receives,  ///< the program: post the receives, then call set_ready()
-  finished,              ///< nothing; both sides are ready
-  failed,                ///< nothing; failure() says why
+  finished,              ///< no event; both sides are ready
+  failed,                ///< no event; failure() returns the reason
 };
 
 /// The peer of a negotiation. Threads: one thread at a time.

@@ -54,7 +54,7 @@ class stream {
 
   /// Takes over a connected stream socket of the program (TCP, AF_UNIX, socketpair(2)), and
   /// exchanges greetings. The peer adopts its end, or uses connect() or a listener. The stream owns
-  /// the socket from here on, also if this function fails, and makes it non-blocking. Bytes that
+  /// the socket from here on, even if this function fails, and makes it non-blocking. Bytes that
   /// the program exchanged before stay the program's affair: both sides must have read all of them.
   /// Blocks.
   ///
@@ -82,14 +82,15 @@ class stream {
   /// Ends the stream in both directions; the descriptor stays open until destruction.
   void shut_down() noexcept;
 
-  /// Returns the name of the peer: `192.0.2.1:4711`, or `process 4711` for a local socket.
+  /// Returns the peer's name: `192.0.2.1:4711`, or `process 4711` for a local socket.
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
   /// Returns the version of the protocol that both sides use.
   [[nodiscard]] std::uint16_t version() const noexcept { return version_; }
   /// Returns the non-blocking socket, for poll(2), or for bytes of the program between two calls:
   /// the stream reads nothing beyond the last frame. The stream keeps the ownership.
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
-  /// Gives the socket back to the program, non-blocking, with nothing read beyond the last frame.
+  /// Returns the socket, which is non-blocking, to the program. No byte beyond the last frame has
+  /// been read.
   [[nodiscard]] unique_fd release() && noexcept { return std::move(socket_); }
 
  private:

@@ -9,11 +9,11 @@ namespace verbena::inline VERBENA_ABI {
 
 /// When a blocking operation or a scope ends the connection to get its memory back.
 ///
-/// The adapter may access the memory of a posted operation until the operation completes. A call
+/// The device may access the memory of a posted operation until the operation completes. A call
 /// that names memory of the program therefore cannot return earlier, unless it ends the connection:
-/// the queue pair moves to the error state, and the adapter flushes what is in flight. If the time
-/// passes, the operations end as operation_end::aborted, and the channel needs reconnect().
-/// To wait for a limited time without that: post_receive() and pending_operation::wait(deadline).
+/// the queue pair moves to the error state, and the device flushes the operations in flight. If the
+/// time passes, the operations end as operation_end::aborted, and the channel needs reconnect(). To
+/// wait for a limited time without that: post_receive() and pending_operation::wait(deadline).
 /// Threads: immutable value.
 class abort_at {
  public:

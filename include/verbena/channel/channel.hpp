@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A reliable connection that holds every buffer until the adapter is done with it. Three levels:
+// A reliable connection that holds every buffer while the device may access it. Three levels:
 //
 //   blocking   channel.send(source(outbox))          returns when the operation has completed
 //   scoped     channel.scope([&](auto& scope) { … }) operations complete before scope() returns
-//   owned      channel.post_send(std::move(buffer))  the handle returns the buffer
+//   owned      channel.post_send(std::move(buffer))  the operation returns the buffer
 #pragma once
 
 #include <concepts>
@@ -51,23 +51,23 @@ class channel;
 /// a callable object, which must outlive the call that it is passed to.
 using channel_preparation = function_ref<result<void>(channel&)>;
 
-/// A connected channel, made by prepared_channel.
+/// A connected channel, created by prepared_channel.
 ///
 /// The destructor destroys the queue pair, unless pending operations still need it. It does not
-/// wait; buffers return to their pools when the adapter is done with them.
+/// wait; buffers return to their pools when the device no longer accesses them.
 ///
 /// A post is refused, as a value, if the queue is full, if memory belongs to another protection
 /// domain, if there are more slices than the queue pair takes, or if the operation exceeds the
 /// remote region.
 ///
 /// No operation allocates, locks or makes a system call. A blocking call polls until its operation
-/// has completed. If the peer does not answer, a send, write, read or atomic fails when the retries
-/// of the adapter are exhausted. A send also waits for a receive of the peer, without a limit
-/// unless `rnr_retry_count` sets one. A receive completes when a message arrives or the connection
-/// fails. abort_at limits the wait at the price of the connection.
+/// has completed. If the peer does not respond, a send, write, read or atomic operation fails when
+/// the retries of the device are exhausted. A send also waits until the peer posts a receive; the
+/// wait has no limit unless `rnr_retry_count` sets one. A receive completes when a message arrives
+/// or the connection fails. abort_at limits the wait by ending the connection.
 ///
-/// Threads: a channel, its scopes and its operations are used by one thread at a time, together;
-/// they may move from thread to thread.
+/// Threads: one thread at a time, for the channel with its scopes and operations together; not
+/// always the same thread.
 class [[nodiscard]] channel {
  public:
   /// Takes the channel of `other`, which must not be used afterwards.
@@ -84,7 +84,7 @@ class [[nodiscard]] channel {
   channel& operator=(const channel&) = delete;
   ~channel() { detail::channel_core::release(core_); }
 
-  /// Sends a message and waits until the adapter of the peer has it.
+  /// Sends a message and waits until the peer's device has it.
   ///
   /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
   [[nodiscard]] operation_result send(const source& data, abort_at limit = {},
@@ -95,7 +95,7 @@ class [[nodiscard]] channel {
   [[nodiscard]] operation_result send(
       const outgoing& data, abort_at limit = {}, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
-  /// Sends a message with options, and waits until the adapter of the peer has it.
+  /// Sends a message with options, and waits until the peer's device has it.
   ///
   /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
   [[nodiscard]] operation_result send(
@@ -115,7 +115,7 @@ class [[nodiscard]] channel {
   [[nodiscard]] operation_result receive(
       std::span<const sink> into, abort_at limit = {},
       std::source_location posted = std::source_location::current());
-  /// Writes to the beginning of `to`, unnoticed by the program of the peer.
+  /// Writes to the beginning of `to`, unnoticed by the peer's program.
   ///
   /// *Contract.* The memory of `data` is neither written nor deregistered before the call returns.
   [[nodiscard]] operation_result write(const source& data, const remote_region& to,
@@ -167,7 +167,7 @@ class [[nodiscard]] channel {
 
   /// Calls `body` with a scope; its operations have completed when scope() returns.
   ///
-  /// scope() waits for them also if `body` fails or throws. The result has the value of `body` (a
+  /// scope() waits for them even if `body` fails or throws. The result has the value of `body` (a
   /// value, a result<T> or void), and every failure that `body` did not inspect.
   template <std::invocable<operation_scope&> Body>
   auto scope(abort_at limit, Body&& body) {
@@ -217,12 +217,13 @@ class [[nodiscard]] channel {
     return manual_scope(abort_at(), std::forward<Body>(body));
   }
 
-  /// Posts a message of the bytes that `part` names. Never blocks.
+  /// Posts a send of the bytes that `part` selects. Never blocks.
   ///
-  /// The operation owns the buffer until the adapter is done with it; take_buffer() of the handle
-  /// returns it, also if the post was refused.
+  /// The operation owns the buffer while the device may access it; take_buffer() of the returned
+  /// operation returns the buffer, even if the post was refused.
   ///
-  /// *Contract.* Copies of `memory.bytes()` are not used before the buffer is back.
+  /// *Contract.* The program must not use copies of the span `memory.bytes()` until take_buffer()
+  /// has returned the buffer.
   [[nodiscard]] pending_operation post_send(
       buffer&& memory, const buffer_slice& part = {}, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
@@ -239,18 +240,18 @@ class [[nodiscard]] channel {
   [[nodiscard]] pending_operation post_read(
       buffer&& memory, const remote_region& from, const buffer_slice& part = {},
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic comparison. The previous value of the 8 bytes goes to the beginning of the
+  /// Posts a compare-and-swap. The old value of the 8 bytes is stored at the beginning of the
   /// buffer. Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_compare_and_swap(
       buffer&& before, const remote_region& target, compare_and_swap_operands operands,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic addition. The previous value of the 8 bytes goes to the beginning of the
-  /// buffer. Ownership and contract: see post_send().
+  /// Posts a fetch-and-add. The old value of the 8 bytes is stored at the beginning of the buffer.
+  /// Ownership and contract: see post_send().
   [[nodiscard]] pending_operation post_fetch_and_add(
       buffer&& before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());
 
-  /// Polls once and delivers completions to their handles. Never blocks.
+  /// Polls once and delivers completions to their operations. Never blocks.
   ///
   /// On a completion_hub it also delivers the completions of the other channels.
   void progress() { core().progress(); }
@@ -260,7 +261,7 @@ class [[nodiscard]] channel {
   [[nodiscard]] std::uint32_t free_sends() const { return core().free_sends(); }
   /// Returns how many receives can be posted now.
   [[nodiscard]] std::uint32_t free_receives() const { return core().free_receives(); }
-  /// Returns how many operations failed after their handles were destroyed.
+  /// Returns how many operations failed after their `pending_operation` was destroyed.
   [[nodiscard]] std::uint64_t unseen_failures() const { return core().unseen_failures(); }
   /// Returns the first of the unseen failures; nullptr if there is none.
   [[nodiscard]] const operation_result* first_unseen_failure() const {
@@ -278,7 +279,8 @@ class [[nodiscard]] channel {
   [[nodiscard]] error describe(const operation_result& failed) const;
   /// Ends the connection: moves the queue pair to the error state and waits for the flush.
   ///
-  /// Afterwards every operation has ended and every buffer is back. Blocks for at most 5 s.
+  /// Afterwards every operation has a result, and every buffer is released. If completions are
+  /// missing after 5 s, the queue pair is destroyed. Blocks for at most 5 s.
   void flush() { core().flush(); }
 
   /// Returns why the connection ended, or nullptr if no operation has shown a failure yet. The
@@ -291,29 +293,31 @@ class [[nodiscard]] channel {
 
   /// Replaces the queue pair by a new one that is connected over `peer`.
   ///
-  /// The peer calls reconnect() too, or prepared_channel::connect() if its program was restarted.
-  /// First the operations in flight are flushed and the old queue pair is destroyed: each handle of
-  /// the old connection has its result, and no late completion is taken for one of the new
-  /// connection. The protection domain, regions, buffers, completion queue or hub and options are
-  /// kept. Packet sequence numbers, GID index and path MTU are chosen again, unless the options set
-  /// the latter two; a GID that the options set by index is searched at its present index. A port
-  /// that is down is waited for, at most `options.port_timeout`.
+  /// The peer must also call reconnect(), or prepared_channel::connect() if its program was
+  /// restarted. First, the operations in flight are flushed, and the old queue pair is destroyed.
+  /// Then each operation of the old connection has its result, and a completion of the old
+  /// connection is never taken for one of the new connection. The protection domain, regions,
+  /// buffers, completion queue or hub and options are kept. Packet sequence numbers, GID index and
+  /// path MTU are chosen again, unless the options set the latter two; a GID that the options set
+  /// by index is searched at its present index. If the port is down, waits for it for at most
+  /// `options.port_timeout` (default: 0).
   ///
   /// Errors: those of prepared_channel::connect() and of prepare_reconnect(). The channel then has
-  /// no connection and refuses posts as refusal::not_connected; reconnect() can be called again
-  /// with a new stream. Blocks and allocates.
+  /// no connection, and posts return refusal::not_connected; reconnect() can be called again with a
+  /// new stream. Blocks and allocates.
   [[nodiscard]] result<reconnection> reconnect(bringup::stream& peer, deadline until,
                                                const bringup::negotiation_options& options = {});
   /// Reconnects with the connection manager, as the active side.
   ///
-  /// `peer` is on the device and port of the channel. The peer calls accept_reconnect(), or
-  /// prepared_channel::accept() if its program was restarted. The resume tokens travel as private
-  /// data; the two sides recognize each other if `options` had no private data, now and when they
-  /// first connected.
+  /// Precondition: `peer` is on the device and port of the channel. The peer calls
+  /// accept_reconnect(), or prepared_channel::accept() if its program was restarted. The resume
+  /// tokens are sent as private data. Therefore reconnection::peer() of the other side is `unknown`
+  /// if this side sets private data now, or set private data without the token when it first
+  /// connected.
   ///
   /// Errors: those of cm::connector::connect() and of protection_domain::create_qp(). The channel
-  /// then has no connection, what `prepare` posted is lost, and reconnect() can be called again
-  /// with another connector.
+  /// then has no connection, the receives that `prepare` posted have ended with the result `lost`,
+  /// and reconnect() can be called again with another connector.
   [[nodiscard]] result<reconnection> reconnect(cm::connector& peer,
                                                const cm::connection_options& options,
                                                deadline until, channel_preparation prepare = {});

@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI {
 /// The event that ended the connection of a channel.
 enum class failure_cause : std::uint8_t {
   operation,  ///< an operation failed: see channel_failure::first
-  /// Operations were flushed although none of them failed: the adapter or the peer ended the
+  /// Operations were flushed although none of them failed: the device or the peer ended the
   /// connection. The asynchronous events of the context may say more.
   connection,
   aborted,  ///< an abort_at passed, and the operations in flight were flushed; `first` is one

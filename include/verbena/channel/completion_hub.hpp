@@ -16,8 +16,8 @@ namespace verbena::inline VERBENA_ABI {
 /// delivered.
 ///
 /// Each channel reserves an entry for each operation that it can have in flight, so the queue
-/// cannot overrun. Copies share the queue; channels keep it alive. Threads: a hub, its channels and
-/// their handles are used by one thread at a time, together.
+/// cannot overrun. Copies share the queue; channels keep it alive. Threads: one thread at a time,
+/// for the hub, its channels and their operations together.
 class completion_hub {
  public:
   /// Creates a hub for `operations` in flight on all channels together: the sum of their

@@ -58,7 +58,7 @@ class [[nodiscard]] message_channel {
   /// Connects to the program that listens at `address`, such as `host:7471` or
   /// `[2001:db8::1]:7471`.
   ///
-  /// Opens the device, as open_device(), and connects over TCP; on iWARP with the connection
+  /// Opens the device like open_device(), and connects over TCP; on iWARP through the connection
   /// manager, which chooses the device by the route. While nothing listens at `address`, tries
   /// again for at most 5 s. The port is 7471 if `address` has none.
   ///
@@ -104,8 +104,8 @@ class [[nodiscard]] message_channel {
   [[nodiscard]] send_result try_send(std::span<const std::byte> bytes);
   /// Sends the bytes of `memory` that `part` names, without a copy, if there is room.
   ///
-  /// The buffer returns to its pool when the adapter is done with it. If the message is refused,
-  /// the caller keeps the buffer.
+  /// The buffer returns to its pool when the device no longer accesses it. If the message is
+  /// refused, the caller keeps the buffer.
   [[nodiscard]] send_result try_send(buffer&& memory, const buffer_slice& part = {});
   /// Sends a copy of `bytes`; waits for room until `until`.
   ///

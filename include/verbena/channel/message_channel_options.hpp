@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI {
 
 /// Whether this side sends a message only if the peer has posted a receive for it.
 enum class credits : std::uint8_t {
-  off,        ///< no; if a message arrives too early, the adapter retries (`rnr_retry_count`)
+  off,        ///< no; if a message arrives too early, the device retries (`rnr_retry_count`)
   preferred,  ///< yes, unless the peer selected `off`
   required,   ///< yes; if the peer selected `off`, connecting fails
 };

@@ -52,7 +52,7 @@ struct message_endpoint {
 
   /// Encodes the wire format.
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
-  /// Decodes the wire format. Errors: `protocol`, as message_terms::decode().
+  /// Decodes the wire format. Errors: `protocol`; see message_terms::decode().
   [[nodiscard]] static result<message_endpoint> decode(std::span<const std::byte> bytes);
 
   friend bool operator==(const message_endpoint&, const message_endpoint&) noexcept = default;

@@ -28,7 +28,7 @@ enum class operation_end : std::uint8_t {
   /// An abort_at passed: the channel moved its queue pair to the error state to get the memory
   /// back, and the operation was flushed. It may have taken effect at the peer.
   aborted,
-  /// The queue pair was destroyed before the completion arrived. The adapter no longer accesses the
+  /// The queue pair was destroyed before the completion arrived. The device no longer accesses the
   /// memory; the operation may have taken effect at the peer. code() is the errno of the failed
   /// poll, or 0.
   lost,
@@ -137,18 +137,18 @@ class [[nodiscard("an operation can fail: check the result, or call value()")]] 
   [[nodiscard]] int code() const noexcept { return completed_ ? 0 : number_; }
   /// Returns whether the operation has taken effect.
   ///
-  /// `done`: the operation succeeded. The adapter of the peer has the message, or its memory has
-  /// the bytes; only the program of the peer can say whether it has processed them. `not_done`: the
+  /// `done`: the operation succeeded. The peer's device has the message, or its memory has the
+  /// bytes; only the peer's program can confirm that it has processed them. `not_done`: the
   /// operation was not posted; a read failed; a receive completed with an error; a message was
   /// refused by the peer (`rnr_retries_exceeded`, `remote_*`) or could not be read here
-  /// (`local_protection_error`, `local_length_error`).
-  /// `unknown`: all other failures. After `retries_exceeded` either the request or its
-  /// acknowledgement was lost; requests flushed behind it may have arrived as well. Writes take
-  /// effect packet by packet, so a refused write may have written some bytes.
+  /// (`local_protection_error`, `local_length_error`). `unknown`: all other failures. After
+  /// `retries_exceeded` either the request or its acknowledgement was lost; later requests that
+  /// were flushed may have arrived as well. Writes take effect packet by packet, so a failed write
+  /// may have written some bytes.
   ///
   /// On iWARP, messages and writes are `done` when the connection has accepted them; they may be
-  /// lost if the connection ends before the peer answers a later request.
-  /// reconnection::reconcile() resolves `unknown` with the knowledge of the peer.
+  /// lost if the connection ends before the peer responds to a later request.
+  /// reconnection::reconcile() resolves `unknown` with the peer's count of received messages.
   /// Source: enum ibv_wc_status of verbs.h, ibv_poll_cq(3), check_resource() of rxe_resp.c.
   [[nodiscard]] verbena::delivery delivery() const noexcept;
   /// Returns the source location of the post.

@@ -80,8 +80,8 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
   [[nodiscard]] std::span<const operation_result> drained() const noexcept {
     return {drained_.data(), drained_.size()};
   }
-  /// Returns the error of the body if it failed, else the first failure of an operation. The other
-  /// failures are appended to its text. Precondition: !has_value(). Allocates.
+  /// Returns the error of the body if it failed, otherwise the first failure of an operation. The
+  /// other failures are appended to its text. Precondition: !has_value(). Allocates.
   [[nodiscard]] verbena::error error() const {
     return body_ ? detail::from_failures(drained())
                  : detail::with_failures(body_.error(), drained());
@@ -104,9 +104,10 @@ class [[nodiscard("a scope can fail: check it, or call value()")]] scope_result 
 
 /// An operation that was posted in a scope.
 ///
-/// The handle may be destroyed early: the scope still waits for the operation. The result can be
-/// read repeatedly, also after the scope; the sink comes back with it.
-/// Threads: one thread at a time, together with the channel.
+/// The object may be destroyed early: the scope still waits for the operation. The result can be
+/// read repeatedly, even after the scope has ended; take_sink() then returns the sink.
+///
+/// Threads: one thread at a time, for the scope and its channel together.
 class [[nodiscard(
     "inspect the result, or leave that to the scope with a cast to void")]] scoped_operation
     : private detail::operation_waiter {
@@ -177,70 +178,71 @@ class [[nodiscard(
 /// Posts operations that complete before the scope ends. channel::scope() and
 /// channel::manual_scope() create it and pass it to their body.
 ///
-/// *Contract of all posts.* The memory outlives the scope. Until the operation has completed,
-/// sources are not written, and sinks are neither read nor written. After poll() or wait() has
-/// returned the result, the memory can be used again within the scope.
-/// Threads: one thread at a time, together with the channel.
+/// *Contract of all posts.* The memory must outlive the scope. Until the operation has completed,
+/// the program must not write to sources, and must neither read nor write sinks. After poll() or
+/// wait() has returned the result, the memory can be used again within the scope.
+///
+/// Threads: one thread at a time, for the scope and its channel together.
 class operation_scope {
  public:
   operation_scope(const operation_scope&) = delete;
   operation_scope& operator=(const operation_scope&) = delete;
-  /// Waits until nothing is in flight.
+  /// Waits until no operation of the scope is in flight.
   ~operation_scope();
 
-  /// Posts a message for the peer's next receive.
+  /// Posts a send. The message consumes one posted receive of the peer.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation send(const source& data,
                                       place_of_post posted = std::source_location::current());
-  /// Posts a message from several slices, from inline data, or with options.
+  /// Posts a send from several slices, from inline data, or with options.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation send(
       const outgoing& data, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
-  /// Posts a receive for one message. The sink comes back with the completion.
+  /// Posts a receive for one message. The operation returns the sink when it has completed.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation receive(
       sink&& into, std::source_location posted = std::source_location::current());
   /// Posts a receive for one message into several slices, which are filled in order.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation receive(
       std::vector<sink> into, std::source_location posted = std::source_location::current());
   /// Posts a write to the beginning of `to`.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation write(const source& data, const remote_region& to,
                                        place_of_post posted = std::source_location::current());
   /// Posts a write from several slices, from inline data, or with options.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation write(
       const outgoing& data, const remote_region& to, const operation_options& options = {},
       std::source_location posted = std::source_location::current());
   /// Posts a read of the beginning of `from`.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation read(
       sink&& into, const remote_region& from,
       std::source_location posted = std::source_location::current());
   /// Posts a read into several slices, which are filled in order.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation read(
       std::vector<sink> into, const remote_region& from,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic comparison. The previous value of the 8 bytes goes to `before`.
+  /// Posts a compare-and-swap. The old value of the 8 bytes is stored in `before`.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation compare_and_swap(
       sink before, const remote_region& target, compare_and_swap_operands operands,
       std::source_location posted = std::source_location::current());
-  /// Posts an atomic addition. The previous value of the 8 bytes goes to `before`.
+  /// Posts a fetch-and-add. The old value of the 8 bytes is stored in `before`.
   ///
-  /// *Contract.* That of all posts.
+  /// *Contract.* As stated for all posts.
   [[nodiscard]] scoped_operation fetch_and_add(
       sink before, const remote_region& target, std::uint64_t addend,
       std::source_location posted = std::source_location::current());

@@ -14,16 +14,16 @@ namespace verbena::inline VERBENA_ABI {
 
 /// An operation that owns its buffer while it is in flight.
 ///
-/// The handle may be destroyed at any time and may outlive its channel. Destroying it does not
-/// block: the buffer returns to its pool when the adapter is done with it. If the operation then
-/// fails, channel::unseen_failures() counts it.
-/// Threads: one thread at a time, together with the channel.
-class [[nodiscard("destroying the handle gives up buffer and result")]] pending_operation
+/// The object may be destroyed at any time and may outlive its channel. Destroying it does not
+/// block: the buffer returns to its pool when the device no longer accesses it. If the operation
+/// then fails, channel::unseen_failures() counts it.
+/// Threads: one thread at a time, for the operation and its channel together.
+class [[nodiscard("destroying the operation gives up buffer and result")]] pending_operation
     : private detail::buffer_waiter {
  public:
   /// Takes the operation of `other`, which must not be used afterwards.
   pending_operation(pending_operation&& other) noexcept;
-  /// Destroys its own handle and takes the operation of `other`.
+  /// Destroys its own operation and takes that of `other`.
   pending_operation& operator=(pending_operation&& other) noexcept;
   pending_operation(const pending_operation&) = delete;
   pending_operation& operator=(const pending_operation&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Message channels are created in two steps, like channels:
+// A message channel is created in two steps, like a channel:
 //
 //   auto prepared = message_channel::prepare(pd, {.message_bytes = 1024}).value();
 //   send_to_peer(prepared.endpoint().encode());
@@ -26,34 +26,36 @@ class connector;
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A message_channel without a peer, created by message_channel::prepare(). If it is destroyed, or
-/// if connecting fails, its queue pair is destroyed. Threads: one thread at a time.
+/// A message_channel without a peer, created by message_channel::prepare(). The destructor and a
+/// failed attempt to connect destroy the queue pair. Threads: one thread at a time.
 class [[nodiscard]] prepared_message_channel {
  public:
-  /// Returns the endpoint and the terms of this side, for the peer.
+  /// Returns the endpoint and the terms of this side. Send them to the peer.
   [[nodiscard]] message_endpoint endpoint() const;
 
-  /// Connects to an endpoint that the program has exchanged.
+  /// Connects to the peer's endpoint, which the program has received by its own means.
   ///
-  /// Its own endpoint connects the channel to itself. Receives are posted before a message can
-  /// arrive. The peer may not be ready when the call returns: see prepared_queue_pair::handshake().
-  /// May block in the kernel while the address of the peer is resolved.
+  /// Passing endpoint() of this channel connects the channel to itself. Receives are posted before
+  /// a message can arrive. When the call returns, the peer is possibly not ready yet: see
+  /// prepared_queue_pair::handshake(). May block in the kernel while the peer's address is
+  /// resolved.
   ///
   /// Errors: those of prepared_queue_pair::handshake(); `not_supported` if one side requires
-  /// credits and the other has them off; ENOMEM if receives cannot be posted.
+  /// credits and the other side disables them; ENOMEM if receives cannot be posted.
   [[nodiscard]] result<message_channel> handshake(const message_endpoint& remote) &&;
 
-  /// Exchanges terms and connects over `peer`; the peer calls connect() too.
+  /// Exchanges terms and connects over `peer`. The peer process must call connect() too.
   ///
   /// When the call returns, both sides are ready. Errors: those of prepared_channel::connect() and
   /// of handshake(); `protocol` for malformed terms. Blocks and allocates.
   [[nodiscard]] result<message_channel> connect(
       bringup::stream& peer, deadline until, const bringup::negotiation_options& options = {}) &&;
 
-  /// Connects with the connection manager; the terms travel as private data.
+  /// Connects through the connection manager; the terms are sent as private data.
   ///
-  /// The protection domain belongs to `peer.context()`. iWARP supports no other way. Errors: those
-  /// of cm::connector::connect() and of handshake(); `protocol` for malformed terms. Blocks and
+  /// Precondition: the protection domain belongs to `peer.context()`. On iWARP, a message channel
+  /// can be connected only through the connection manager. Errors: those of
+  /// cm::connector::connect() and of handshake(); `protocol` for malformed terms. Blocks and
   /// allocates.
   [[nodiscard]] result<message_channel> connect(cm::connector& peer, deadline until) &&;
   /// Accepts a request of the connection manager. Rejects it if the terms do not match.

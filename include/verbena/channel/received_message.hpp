@@ -34,7 +34,7 @@ class [[nodiscard]] received_message {
   }
   /// Returns the number of bytes.
   [[nodiscard]] std::uint32_t length() const noexcept { return length_; }
-  /// Returns the number of the message; the sender knows it as send_result::number().
+  /// Returns the number of the message, which equals send_result::number() at the sender.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   /// Returns the buffer, whose first length() bytes are the message, for example to forward it.
   [[nodiscard]] buffer take_buffer() && noexcept { return std::move(memory_); }

@@ -2,8 +2,8 @@
 // The result of reconnecting a channel:
 //
 //   auto again = channel.reconnect(stream, until).value();
-//   if (again.peer() == reconnected_peer::another) …       // it has no memory of the old
-//   connection if (again.reconcile(result) == delivery::not_done) …      // send it again
+//   if (again.peer() == reconnected_peer::another) …         // the peer's program was restarted
+//   if (again.reconcile(result) == delivery::not_done) …     // send it again
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ namespace verbena::inline VERBENA_ABI {
 /// The identity of the peer after a reconnection.
 enum class reconnected_peer : std::uint8_t {
   same,     ///< the channel of the connection before
-  another,  ///< another channel: the program of the peer was restarted, or made a new channel
+  another,  ///< another channel: the peer's program was restarted, or created a new channel
   unknown,  ///< no resume token was received, now or before
 };
 
-/// The knowledge about the old connection after a reconnection. Threads: immutable value.
+/// The state of the old connection after a reconnection. Threads: immutable value.
 class reconnection {
  public:
   /// Returns the identity of the peer.
@@ -34,19 +34,21 @@ class reconnection {
   /// Returns how many messages of this side (sends, writes with immediate data) the peer received
   /// over the old connection.
   ///
-  /// Returns nullopt if the peer is not the same, if the two sides do not mean the same connection,
-  /// or if one of them destroyed its queue pair without seeing all completions.
+  /// Returns `nullopt` if peer() is not `same`, if one side does not count messages
+  /// (channel_options::counts_messages), if the resume tokens belong to different connections, or
+  /// if one side destroyed its queue pair before it had polled all completions.
   [[nodiscard]] std::optional<std::uint64_t> received_by_peer() const noexcept {
     return received_by_peer_;
   }
-  /// Returns the delivery of an operation of the old connection, with the knowledge of the peer.
+  /// Returns the delivery of an operation of the old connection, after comparison with the peer's
+  /// count.
   ///
-  /// Resolves messages whose delivery was `unknown`: they are `done` if the channel of the peer
-  /// received them into a buffer and delivered that to a handle, call or scope. All other results
-  /// keep their delivery, except on iWARP, where messages succeed before the peer has them: if the
-  /// peer lacks any of those, all successful messages become `unknown`, and received_by_peer()
-  /// returns how many it has. Results of earlier connections are unchanged. A result must not be
-  /// older than 2^32 messages.
+  /// Resolves messages whose delivery was `unknown`: they are `done` if the peer's channel received
+  /// them into a buffer and delivered them to an operation. All other results keep their delivery,
+  /// except on iWARP, where messages can succeed before the peer has received them: if the peer
+  /// lacks one of them, all successful messages of that connection become `unknown`, and
+  /// received_by_peer() returns how many the peer has. Results of earlier connections are
+  /// unchanged. A result must not be older than 2^32 messages.
   [[nodiscard]] delivery reconcile(const operation_result& of) const noexcept;
 
  private:
@@ -65,9 +67,9 @@ class reconnection {
 
 /// A channel with a new queue pair and without a peer, created by channel::prepare_reconnect().
 ///
-/// It may outlive the channel. If it is destroyed, or if connecting fails, its queue pair is
-/// destroyed, and the channel stays without a connection.
-/// Threads: one thread at a time, together with the channel.
+/// It may outlive the channel. The destructor and a failed attempt to connect destroy the queue
+/// pair; the channel then has no connection.
+/// Threads: one thread at a time, for the object and its channel together.
 class [[nodiscard]] prepared_reconnection {
  public:
   /// Takes the state of `other`, which must not be used afterwards.
@@ -77,13 +79,15 @@ class [[nodiscard]] prepared_reconnection {
   prepared_reconnection& operator=(const prepared_reconnection&) = delete;
   ~prepared_reconnection();
 
-  /// Returns the endpoint of this side, for the peer.
+  /// Returns the endpoint of this side. Send it to the peer.
   [[nodiscard]] verbena::endpoint endpoint() const;
-  /// Returns the identity of this channel and its count of received messages, for the peer.
+  /// Returns the identity of this channel and its count of received messages. Send them to the
+  /// peer.
   [[nodiscard]] const verbena::resume_token& resume_token() const noexcept { return resume_token_; }
 
-  /// Connects the channel to an endpoint that the program has exchanged; `peer_token` is the resume
-  /// token of the peer, if there is one. Errors: those of prepared_queue_pair::handshake().
+  /// Connects the channel to the peer's endpoint, which the program has received by its own means.
+  /// `peer_token` is the peer's resume_token(). Without it, peer() of the result is `unknown`.
+  /// Errors: those of prepared_queue_pair::handshake().
   /// @{
   [[nodiscard]] result<reconnection> handshake(
       const verbena::endpoint& remote, const std::optional<verbena::resume_token>& peer_token) &&;

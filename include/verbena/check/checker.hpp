@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The run-time checker of checked builds: what is on its way to a device, and which memory it
-// names. It works by itself; here is what a program may ask it or tell it. Other builds have no
-// checker, and these functions do nothing there. docs/guide/checker.md says what it finds.
+// The checker of checked builds, which tracks requests in flight and their memory. It needs no
+// calls; these functions query and configure it. In other builds there is no checker, and the
+// functions have no effect. docs/guide/checker.md describes the mistakes that the checker detects.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace verbena::inline VERBENA_ABI::check {
 /// Whether this build has the checker.
 inline constexpr bool enabled = true;
 
-/// How many requests of this process were posted and are not yet known to be complete: their
-/// completion, or that of a later request of their send queue, was not polled. Thread-safe.
+/// Returns the number of requests of this process that are in flight: neither their completion nor
+/// the completion of a later request of their send queue has been polled. Thread-safe.
 [[nodiscard]] std::size_t requests_in_flight() noexcept;
 
-/// Switches the checker off for the rest of the process, as `VERBENA_CHECKER=off` in the
-/// environment does: for programs that break its rules to see what a device does. Objects that
+/// Switches the checker off for the rest of the process, like the environment variable
+/// `VERBENA_CHECKER=off`. Use it in programs that violate rules to observe the effect. Objects that
 /// exist already stay watched. Thread-safe.
 void switch_off() noexcept;
 
-/// Notifies the checker that requests of a queue pair, or of a shared receive queue, are also
-/// posted by functions of the C API: completions of requests that it does not know are then no
-/// mistake. `native_queue` is what native() of the queue gave. Thread-safe.
+/// Notifies the checker that the program also posts requests of a queue pair or shared receive
+/// queue through the C API. The checker then accepts completions that match no request in flight.
+/// `native_queue` is native() of the queue. Thread-safe.
 void posted_elsewhere(const void* native_queue);
 
 #else
@@ -34,13 +34,13 @@ void posted_elsewhere(const void* native_queue);
 /// Whether this build has the checker.
 inline constexpr bool enabled = false;
 
-/// This build does not count them. Thread-safe.
+/// Returns 0 in this build. Thread-safe.
 [[nodiscard]] inline std::size_t requests_in_flight() noexcept { return 0; }
 
-/// Nothing, in this build. Thread-safe.
+/// Has no effect in this build. Thread-safe.
 inline void switch_off() noexcept {}
 
-/// Nothing, in this build. Thread-safe.
+/// Has no effect in this build. Thread-safe.
 inline void posted_elsewhere(const void* /*native_queue*/) {}
 
 #endif

@@ -29,7 +29,7 @@ struct address_query {
 /// One result of a resolution. Threads: immutable value.
 struct address_info {
   std::optional<socket_address> source;       ///< local address
-  std::optional<socket_address> destination;  ///< address of the peer
+  std::optional<socket_address> destination;  ///< the peer's address
   port_space space = port_space::tcp;         ///< port space of the addresses
   std::string canonical_name;                 ///< of the peer; empty if not requested
   /// An InfiniBand route for rdma_set_option(3), RDMA_OPTION_IB_PATH; usually empty.

@@ -49,7 +49,7 @@ struct connection_options {
   first_sender first = first_sender::active;
 };
 
-/// A reliable connection. Destroying it closes the connection, also if other handles keep the
+/// A reliable connection. Destroying it closes the connection, even if other copies keep the
 /// identifier alive, and flushes outstanding requests. Threads: one thread at a time.
 class [[nodiscard]] connection {
  public:
@@ -73,7 +73,7 @@ class [[nodiscard]] connection {
   [[nodiscard]] std::span<const std::byte> peer_private_data() const noexcept { return said_; }
   /// Returns the local address.
   [[nodiscard]] std::optional<socket_address> local_address() const;
-  /// Returns the address of the peer.
+  /// Returns the peer's address.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }
@@ -122,7 +122,7 @@ class pending_connection {
   [[nodiscard]] port_number port() const;
   /// Returns the local address.
   [[nodiscard]] std::optional<socket_address> local_address() const;
-  /// Returns the address of the peer.
+  /// Returns the peer's address.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the identifier, for calls that this class does not offer.
   [[nodiscard]] identifier& id() noexcept { return id_; }

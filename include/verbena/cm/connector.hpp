@@ -44,13 +44,14 @@ class connector : public pending_connection {
 
   /// Requests a connection for `prepared`, and brings the queue pair to RTS. Access flags, read
   /// depth, retry counts and timeouts are those of its options; the connection manager selects the
-  /// path. `post_receives` is called before the peer can send; its error ends the connection.
-  /// Blocks until `until`. The connector cannot be used again, also after an error.
+  /// path. `post_receives` is called before the peer can send; if it fails, the connection is
+  /// closed and its error is returned. Blocks until `until`. The connector must not be used again,
+  /// not even after an error.
   ///
   /// Errors: `invalid_argument` for a queue pair of another open device, for too much private data,
   /// and on iWARP for a queue pair with `signal_all` if the peer sends first; `timed_out`;
   /// ECONNREFUSED if the peer rejected the request (see rejection()); EHOSTUNREACH or ETIMEDOUT if
-  /// the peer does not answer; those of queue_pair::modify(). The queue pair is then destroyed.
+  /// the peer does not respond; those of queue_pair::modify(). The queue pair is then destroyed.
   [[nodiscard]] result<connection> connect(prepared_queue_pair<rc>&& prepared,
                                            const connection_options& options, deadline until,
                                            receive_poster post_receives = {});

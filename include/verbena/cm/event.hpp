@@ -34,7 +34,7 @@ enum class event_kind : std::uint32_t {
       RDMA_CM_EVENT_CONNECT_REQUEST,  ///< a peer requests a connection: take_request()
   connect_response = RDMA_CM_EVENT_CONNECT_RESPONSE,  ///< the peer accepted; establish() is next
   connect_error = RDMA_CM_EVENT_CONNECT_ERROR,        ///< connecting failed on this side
-  unreachable = RDMA_CM_EVENT_UNREACHABLE,            ///< the peer does not answer
+  unreachable = RDMA_CM_EVENT_UNREACHABLE,            ///< the peer does not respond
   rejected = RDMA_CM_EVENT_REJECTED,          ///< the peer rejected; rejected() has the reason
   established = RDMA_CM_EVENT_ESTABLISHED,    ///< the connection is established
   disconnected = RDMA_CM_EVENT_DISCONNECTED,  ///< the connection was closed, by either side

@@ -75,7 +75,7 @@ class identifier {
   /// Accepts a request. The queue pair must be in RTR, and except on iWARP in RTS. Ends with
   /// `established`, except for datagrams.
   [[nodiscard]] result<void> accept(const connection_parameters& with);
-  /// Rejects a request, or a response on the active side. Errors: as connect().
+  /// Rejects a request, or a response on the active side. Errors: those of connect().
   [[nodiscard]] result<void> reject(std::span<const std::byte> private_data = {});
   /// Rejects because of ECE options that this side does not support: rdma_reject_ece(3).
   [[nodiscard]] result<void> reject_ece(std::span<const std::byte> private_data = {});
@@ -100,7 +100,7 @@ class identifier {
 
   /// Returns the attributes that bring a queue pair of this connection to `state`:
   /// rdma_init_qp_attr(3). Call it for init, ready_to_receive and ready_to_send in this order; on
-  /// iWARP the last two are empty, as the connection manager performs them.
+  /// iWARP the last two are empty, because the connection manager performs these transitions.
   [[nodiscard]] result<queue_pair_attributes> attributes(queue_pair_state state) const;
 
   /// Moves the identifier to another event channel: rdma_migrate_id(3).
@@ -124,7 +124,7 @@ class identifier {
   [[nodiscard]] port_space space() const;
   /// Returns the local address, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<socket_address> local_address() const;
-  /// Returns the address of the peer, or `nullopt` if it is not known yet.
+  /// Returns the peer's address, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
   /// Returns the port of the device, or `nullopt` if it is not known yet.
   [[nodiscard]] std::optional<port_number> port() const;

@@ -93,7 +93,7 @@ class listener {
 
   /// Returns the address of the listener.
   [[nodiscard]] std::optional<socket_address> local_address() const;
-  /// Returns the port of the listener, also if open() was called with port 0.
+  /// Returns the port of the listener, even if open() was called with port 0.
   [[nodiscard]] std::uint16_t port() const;
   /// Returns a descriptor for poll(2), readable if accept() has events to process.
   [[nodiscard]] int fd() const { return channel_.fd(); }

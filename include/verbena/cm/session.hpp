@@ -47,14 +47,15 @@ class [[nodiscard]] session : public session_base {
   /// Posts a send: a slice, a list of slices, or an empty list for a message without bytes. The
   /// memory must not change until this request or a later one completes. A successful request
   /// generates a completion only if it is `.signaled`; at least one of `max_send_wr` requests must
-  /// be signaled. Does not block. Errors: as receive().
+  /// be signaled. Does not block. Errors: those of receive().
   template <class Data>
     requires memory_slices<const Data&>
   [[nodiscard]] result<void> send(send_request request, const Data& data) {
     return post_send(request, detail::as_list(data));
   }
-  /// Posts a write of `data` to `offset` in `to`; as send(). Errors: `invalid_argument` if the data
-  /// exceeds `to`, or `to` does not permit writes; ENOENT if the peer revoked `to`.
+  /// Posts a write of `data` to `offset` in `to`. The rest of the description of send() also
+  /// applies to write(). Errors: `invalid_argument` if the data exceeds `to`, or if `to` does not
+  /// permit writes; ENOENT if the peer revoked `to`; those of send().
   template <class Data>
     requires memory_slices<const Data&>
   [[nodiscard]] result<void> write(send_request request, const Data& data, const remote_buffer& to,
@@ -63,7 +64,7 @@ class [[nodiscard]] session : public session_base {
   }
   /// Posts a read from `offset` in `from` into all of `into`. The program must not access the
   /// memory until this request or a later one completes. If the device supports fewer slices per
-  /// read, as on iWARP, several reads are posted, each with an entry in the queue. Errors: as
+  /// read, as on iWARP, several reads are posted, each with an entry in the queue. Errors: those of
   /// write().
   template <class Data>
     requires memory_slices<const Data&>
@@ -87,14 +88,14 @@ class [[nodiscard]] session : public session_base {
   /// one of expect_advertisement(). Returns the number of the buffer. The buffer must exist until
   /// the peer releases it or the connection ends. Does not block. Errors: those of
   /// bringup::advertisement_table::advertise(); ENOBUFS if session_options::max_messages are
-  /// outstanding; as send().
+  /// outstanding; those of send().
   [[nodiscard]] result<std::uint32_t> advertise(const local_buffer& buffer, access_flags access,
                                                 std::string_view name = {});
-  /// Revokes a buffer of this side: requests that the peer releases it. Does not block. Errors: as
-  /// bringup::advertisement_table::revoke(), and as advertise().
+  /// Revokes a buffer of this side: requests that the peer releases it. Does not block. Errors:
+  /// those of bringup::advertisement_table::revoke() and of advertise().
   [[nodiscard]] result<void> revoke(std::uint32_t number);
   /// Releases a buffer of the peer, revoked or not. No request to it may be outstanding. Does not
-  /// block. Errors: ENOENT for an unknown buffer; as advertise().
+  /// block. Errors: ENOENT for an unknown buffer; those of advertise().
   [[nodiscard]] result<void> release(const remote_buffer& buffer);
   /// Returns whether the peer has not released this buffer of this side.
   [[nodiscard]] bool is_advertised(std::uint32_t number) const;
@@ -105,10 +106,10 @@ class [[nodiscard]] session : public session_base {
 
   /// Waits for the next advertised buffer of the peer. Blocks until `until`.
   /// Errors: ENOMSG if there is none and no expect_advertisement() is outstanding; `protocol` if
-  /// the message is not an advertisement message; otherwise as wait().
+  /// the message is not an advertisement message; otherwise those of wait().
   [[nodiscard]] result<remote_buffer> wait_advertisement(deadline until);
   /// Waits until the peer revokes one of its buffers, or releases one of this side. Blocks until
-  /// `until`. Errors: as wait_advertisement().
+  /// `until`. Errors: those of wait_advertisement().
   [[nodiscard]] result<bringup::advertisement_update> wait_update(deadline until);
 
   /// Closes the connection: flushes outstanding requests, notifies the peer and ends all waiting

@@ -47,15 +47,15 @@ class session_base {
 
   /// Allocates and registers memory. iWARP needs remote_write for the destination of a read: there,
   /// buffers with local_write get this access flag as well.
-  /// Errors: as protection_domain::allocate().
+  /// Errors: those of protection_domain::allocate().
   [[nodiscard]] result<local_buffer> create_buffer(std::size_t bytes,
                                                    access_flags access = private_buffer) const;
-  /// Registers `memory`. The caller keeps ownership; the memory must outlive the buffer. Errors: as
-  /// protection_domain::register_memory().
+  /// Registers `memory`. The caller keeps ownership; the memory must outlive the buffer. Errors:
+  /// those of protection_domain::register_memory().
   [[nodiscard]] result<local_buffer> register_buffer(std::span<std::byte> memory,
                                                      access_flags access = private_buffer) const;
-  /// Registers the bytes of `memory`, which the buffer owns from here on. Errors: as
-  /// protection_domain::register_memory(); the vector is destroyed then.
+  /// Registers the bytes of `memory`, which the buffer owns from here on. Errors: those of
+  /// protection_domain::register_memory(); the vector is then destroyed.
   [[nodiscard]] result<local_buffer> register_buffer(std::vector<std::byte>&& memory,
                                                      access_flags access = private_buffer) const;
   /// Returns the protection domain, for the options of another session on the device.
@@ -74,7 +74,7 @@ class session_base {
     return post_receive(request, detail::as_list(into));
   }
   /// Posts a receive for one advertisement message, which advertises, revokes or releases a buffer.
-  /// Does not block. Errors: as receive(); ENOBUFS if session_options::max_messages are
+  /// Does not block. Errors: those of receive(); ENOBUFS if session_options::max_messages are
   /// outstanding.
   [[nodiscard]] result<void> expect_advertisement();
 

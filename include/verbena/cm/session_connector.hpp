@@ -26,7 +26,7 @@ class [[nodiscard]] session_connector : public session_base {
                                                          const connector_options& how = {});
 
   /// Requests the connection, with at most 56 bytes of private data. Blocks until `until`. The
-  /// connector cannot be used again, also after an error; its buffers remain valid.
+  /// connector must not be used again, not even after an error; its buffers remain valid.
   /// Errors: those of connector::connect().
   [[nodiscard]] result<session> connect(std::span<const std::byte> private_data, deadline until);
   /// Returns the rejection of the peer after connect() failed; `nullopt` if the peer did not

@@ -34,7 +34,7 @@ class [[nodiscard]] session_request : public session_base {
   [[nodiscard]] const connection_parameters& parameters() const noexcept {
     return request_.parameters();
   }
-  /// Returns the address of the peer.
+  /// Returns the peer's address.
   [[nodiscard]] std::optional<socket_address> peer_address() const;
 
   /// Accepts the request, with at most 196 bytes of private data. Blocks until the connection is
@@ -67,7 +67,7 @@ class session_listener {
   [[nodiscard]] result<session_request> next_request(const session_options& options,
                                                      deadline until);
 
-  /// Returns the port of the listener, also if open() was called with port 0.
+  /// Returns the port of the listener, even if open() was called with port 0.
   [[nodiscard]] std::uint16_t port() const { return listener_.port(); }
   /// Returns a descriptor for poll(2), readable if next_request() has events to process.
   [[nodiscard]] int fd() const { return listener_.fd(); }

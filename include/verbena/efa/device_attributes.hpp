@@ -65,8 +65,8 @@ class device_attributes {
   /// data, and READ and WRITE as in capabilities().
   [[nodiscard]] send_operations operations() const noexcept;
 
-  /// Returns all fields of efadv_query_device(3); zero if the installed library does not know a
-  /// field.
+  /// Returns all fields of efadv_query_device(3); fields that the installed library does not have
+  /// are zero.
   [[nodiscard]] const efadv_device_attr& native() const noexcept { return native_; }
 
  private:

@@ -41,13 +41,14 @@ inline constexpr const char* empty_buffer = "an empty or moved-from buffer was u
 
 /// Registered memory: a part of a buffer_pool or a whole memory region. Move-only.
 ///
-/// The destructor returns the buffer to its pool. It may run on any thread, also after the last
+/// The destructor returns the buffer to its pool. It may run on any thread, even after the last
 /// handle of the pool is destroyed: registration and memory live until the last buffer is
 /// destroyed. No request that names the buffer may be in flight then. A default-constructed or
 /// moved-from buffer is empty.
 ///
 /// Destroying a buffer does not block, allocate or call the device, with two exceptions: the last
-/// buffer of a destroyed pool and a buffer of a whole region deregister, as memory_region::close().
+/// buffer of a destroyed pool and a buffer of a whole region deregister the region, like
+/// memory_region::close().
 /// Threads: one thread at a time; the bytes are shared with the device and perhaps with peers.
 class [[nodiscard]] buffer {
  public:
@@ -88,7 +89,7 @@ class [[nodiscard]] buffer {
   /// `memory` is the region as the program accesses it; empty for a dma-buf without a mapping.
   /// `owner` keeps the memory, for example `std::shared_ptr<void>(address, deleter)`: it is
   /// destroyed once, after the buffer has been destroyed and the region deregistered. An operation
-  /// in flight owns its buffer, so this is after its completion, also if the channel is flushed or
+  /// in flight owns its buffer, so this is after its completion, even if the channel is flushed or
   /// destroyed. If deregistration is refused, `owner` is leaked, with a line of log.
   ///
   /// Preconditions: `owner` is not empty; the region is not zero-based; length() <=

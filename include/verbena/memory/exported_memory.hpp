@@ -119,8 +119,8 @@ class [[nodiscard]] exported_memory {
   [[nodiscard]] result<remote_region> grant(access_flags peers) { return base_.grant(peers); }
   /// Deregisters the memory: later accesses of peers fail and end their connections.
   ///
-  /// The contents are kept. Blocks while an access of a peer is in progress. Does nothing without a
-  /// grant. Errors: the errno of ibv_dereg_mr(3); the memory is then still granted.
+  /// The contents are kept. Blocks while an access of a peer is in progress. Has no effect if the
+  /// memory is not granted. Errors: the errno of ibv_dereg_mr(3); the memory is then still granted.
   [[nodiscard]] result<void> revoke() { return base_.revoke(); }
   /// Returns true if peers may access the memory.
   [[nodiscard]] bool granted() const { return base_.granted(); }
@@ -213,15 +213,15 @@ class [[nodiscard]] exported_memory {
     VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_copy_out"));
     return copy_out(field, index);
   }
-  /// Reads a word as load() does, or returns an error. Precondition: the word is aligned to its
-  /// size. Errors: see try_copy_in().
+  /// Reads a word like load(), or returns an error. Precondition: the word is aligned to its size.
+  /// Errors: see try_copy_in().
   template <window_word Word, class Class>
     requires detail::field_of<Word Class::*, T>
   [[nodiscard]] result<Word> try_load(Word Class::* field, std::size_t index) const {
     VERBENA_TRY_VOID(base_.check_index(index, "exported_memory::try_load"));
     return load(field, index);
   }
-  /// Writes a word as store() does, or returns an error. Precondition: the word is aligned to its
+  /// Writes a word like store(), or returns an error. Precondition: the word is aligned to its
   /// size. Errors: see try_copy_in().
   template <window_word Word, class Class>
     requires detail::field_of<Word Class::*, T>

@@ -69,7 +69,7 @@ struct placed_options {
   verbena::huge_pages huge_pages = verbena::huge_pages::no;  ///< whether to use huge pages
 };
 
-/// Allocates and registers memory on a NUMA node, as protection_domain::allocate().
+/// Allocates and registers memory on a NUMA node, like protection_domain::allocate().
 ///
 /// All pages of strictly bound memory are on the node before registration; other pages are
 /// allocated when the device or a thread needs them.

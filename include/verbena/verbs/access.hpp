@@ -11,7 +11,7 @@ namespace verbena::inline VERBENA_ABI {
 
 /// An access flag. Values as in `ibv_access_flags`.
 enum class access : std::uint32_t {
-  local_write = 1U << 0,         ///< the adapter may write: receives, READs, results of atomics
+  local_write = 1U << 0,         ///< the device may write: receives, READs, results of atomics
   remote_write = 1U << 1,        ///< peers may write; needs local_write
   remote_read = 1U << 2,         ///< peers may read
   remote_atomic = 1U << 3,       ///< peers may execute atomic operations; needs local_write

@@ -58,8 +58,8 @@ inline void check_same_domain([[maybe_unused]] const destination& to,
 }
 }  // namespace detail
 
-/// An address handle (AH), made by protection_domain::create_ah(). All datagram queue pairs of the
-/// protection domain can use it. It keeps the domain alive.
+/// An address handle (AH), created by protection_domain::create_ah(). All datagram queue pairs of
+/// the protection domain can use it. It keeps the domain alive.
 ///
 /// Copies share the object of the C API, which is destroyed after the last copy.
 /// Threads: thread-safe for const use; other members by one thread at a time.
@@ -69,11 +69,13 @@ class address_handle : public handle<detail::address_handle_state> {
   [[nodiscard]] static address_handle adopt(ibv_ah* native, const protection_domain& pd,
                                             ownership owner);
 
-  /// Returns the destination of datagrams to queue pair `number`, whose Q_Key `key` must be. If the
-  /// top bit of `key` is set, the adapter sends the Q_Key of the sending queue pair instead.
+  /// Returns the destination of datagrams to queue pair `number`. `key` must be the Q_Key of that
+  /// queue pair. If the top bit of `key` is set, the device sends the Q_Key of the sending queue
+  /// pair instead.
   ///
-  /// *Contract.* The handle must exist until the completion of each request to the destination, or
-  /// (except SRD) of a later request of its send queue, was polled.
+  /// *Contract.* The handle must exist until the completion of each request to the destination has
+  /// been polled. Except on SRD, the completion of a later request of the same send queue is
+  /// sufficient.
   [[nodiscard]] verbena::destination destination(queue_pair_number number, queue_key key) const& {
     return {native(), number, key};
   }

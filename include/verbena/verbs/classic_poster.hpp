@@ -48,25 +48,23 @@ class classic_poster : public single_operations<classic_poster<Transport>, Trans
 
   /// Opens a batch of up to 16 send requests.
   ///
-  /// *Contract.* No other send batch of the poster is open, and none is opened before this batch
-  /// ends. Checked builds stop the program otherwise. Call it on the thread that uses the queue
-  /// pair.
+  /// *Contract.* At most one send batch of the poster may be open. Checked builds stop the program
+  /// if a second one is opened. Call the function on the thread that uses the queue pair.
   [[nodiscard]] [[gnu::always_inline]] inline send_batch_type start_send(
       call_site where = call_site::here()) {
     return send_batch_type(queue_, lists_.sends, where);
   }
   /// Opens a batch of up to 16 receive requests.
   ///
-  /// *Contract.* No other receive batch of the poster is open, and none is opened before this batch
-  /// ends. Checked builds stop the program otherwise. Call it on the thread that uses the queue
-  /// pair.
+  /// *Contract.* At most one receive batch of the poster may be open. Checked builds stop the
+  /// program if a second one is opened. Call the function on the thread that uses the queue pair.
   [[nodiscard]] [[gnu::always_inline]] inline receive_batch_type start_receive(
       call_site where = call_site::here()) {
     return receive_batch_type(queue_, lists_.receives, where);
   }
   /// Posts one receive request. Does not block or allocate.
   ///
-  /// *Contract.* That of queue_pair::post_receive.
+  /// *Contract.* As for queue_pair::post_receive().
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {

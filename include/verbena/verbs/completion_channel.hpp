@@ -26,8 +26,8 @@ class context;
 
 /// An event of an armed completion queue. Source: ibv_get_cq_event(3).
 ///
-/// The library acknowledges the event before it returns it, so no close() and no destructor waits
-/// for an event. Threads: immutable value.
+/// The library acknowledges an event before it returns the event. Therefore close() and destructors
+/// never wait for unacknowledged events. Threads: immutable value.
 class completion_event {
  public:
   /// Makes an event of `queue`.
@@ -43,12 +43,13 @@ class completion_event {
   ibv_cq* queue_;
 };
 
-/// A file descriptor for events of completion queues, made by context::create_completion_channel().
+/// A file descriptor for events of completion queues, created by
+/// context::create_completion_channel().
 ///
-/// Copies share the channel, which is destroyed after the last copy and all completion queues of
-/// the channel are destroyed.
-/// Threads: a handle is used by one thread at a time; copies may be used by different threads. Each
-/// event is returned to one of them.
+/// Copies share the completion channel. It is destroyed after the last copy and all its completion
+/// queues are destroyed.
+/// Threads: one thread at a time uses each handle. Different threads may use copies concurrently.
+/// Each event is returned to one of the waiting threads.
 class completion_channel : public handle<detail::completion_channel_state> {
  public:
   /// Adopts a completion channel of the C API and makes its descriptor non-blocking. Precondition:

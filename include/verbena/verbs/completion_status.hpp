@@ -31,10 +31,9 @@ enum class completion_status : std::uint32_t {
   local_access_error = IBV_WC_LOC_ACCESS_ERR,  ///< a WRITE with immediate data of the peer violated
                                                ///< the access flags of local memory
   remote_invalid_request = IBV_WC_REM_INV_REQ_ERR,  ///< the peer found the request invalid
-  remote_access_error =
-      IBV_WC_REM_ACCESS_ERR,  ///< the memory of the peer does not permit the access
-  remote_operation_error = IBV_WC_REM_OP_ERR,       ///< the peer could not complete the request
-  retries_exceeded = IBV_WC_RETRY_EXC_ERR,          ///< the peer did not acknowledge a packet
+  remote_access_error = IBV_WC_REM_ACCESS_ERR,  ///< the peer's memory does not permit the access
+  remote_operation_error = IBV_WC_REM_OP_ERR,   ///< the peer could not complete the request
+  retries_exceeded = IBV_WC_RETRY_EXC_ERR,      ///< the peer did not acknowledge a packet
   rnr_retries_exceeded = IBV_WC_RNR_RETRY_EXC_ERR,  ///< the peer had no receive posted
   local_rdd_violation =
       IBV_WC_LOC_RDD_VIOL_ERR,  ///< the reliable datagram domain is not that of the queue pair

@@ -36,7 +36,7 @@ class device_clock_time {
   [[nodiscard]] constexpr unsigned bits() const noexcept { return bits_; }
 
   /// Returns the ticks from `b` to `a`; negative if `a` is earlier. The result is correct if the
-  /// times are less than 2^(bits() - 1) ticks apart, also if the clock wrapped around in between.
+  /// times are less than 2^(bits() - 1) ticks apart, even if the clock wrapped around in between.
   friend constexpr device_ticks operator-(device_clock_time a, device_clock_time b) noexcept {
     const unsigned unused = 64U - a.bits_;
     return device_ticks(static_cast<std::int64_t>((a.ticks_ - b.ticks_) << unused) >> unused);

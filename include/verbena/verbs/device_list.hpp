@@ -39,8 +39,8 @@ enum class devices : std::uint8_t {
 /// opens the software device. If there is no software device, opens the first adapter.
 ///
 /// If the software device or an adapter without an active port is opened, or if other devices were
-/// skipped, logs the reasons at warning level, once per process. If VERBENA_SOFTDEV is `only`, logs
-/// nothing.
+/// skipped, logs the reasons at warning level, once per process. If VERBENA_SOFTDEV is `only`, does
+/// not log.
 ///
 /// Errors: those of list_devices(); `unavailable` if there is no accepted device; the error of the
 /// last device that could not be opened. Thread-safe.

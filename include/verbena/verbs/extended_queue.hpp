@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The extended interface of queue pairs: ibv_wr_post(3). Requests are built in the provider's send
-// queue instead of a list of ibv_send_wr; submit() posts them. Some operations exist only here.
+// The extended interface of queue pairs: ibv_wr_post(3). The provider builds requests directly in
+// its send queue, without a list of ibv_send_wr; submit() posts the requests. Some operations exist
+// only in this interface.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,15 +28,23 @@ namespace verbena::inline VERBENA_ABI {
 
 /// A batch of up to `Capacity` send requests, from `extended_queue::start_send`.
 ///
-/// A queue pair has one open batch at a time: until submit(), or until the batch is destroyed,
-/// which discards its requests. submit() posts all requests or none. If more than `Capacity`
-/// requests are added, submit() posts none of them and returns ENOBUFS. Batches cannot be copied or
-/// moved.
+/// At most one batch of a queue pair may be open. A batch is open until submit() succeeds, or fails
+/// with an error other than ENOBUFS, or until the batch is destroyed. The destructor discards
+/// requests that were not submitted. submit() posts all requests or none. If more than `Capacity`
+/// requests are added, submit() posts no request and returns ENOBUFS. Batches cannot be copied or
+/// moved. No function blocks or allocates.
 ///
-/// SRD requests complete in any order: the contract of each ends with its own completion, not with
-/// that of a later request.
-/// Threads: one thread at a time, together with its queue pair. Providers may hold a lock of the
-/// send queue while the batch is open.
+/// Precondition of each operation: `.operations` of the queue pair's options contains the
+/// operation. Checked builds stop the program if it does not; in other builds the behavior is
+/// undefined, usually a call of a null pointer.
+///
+/// SRD requests complete in any order. Therefore the memory of an SRD request must stay valid until
+/// the completion of that request has been polled; the completion of a later request is not
+/// sufficient.
+///
+/// Threads: one thread at a time, for the batch and its queue pair together. The provider may hold
+/// the lock of the send queue while the batch is open: posting another send request to the queue
+/// pair can then deadlock.
 template <transport Transport, std::size_t Capacity = 16>
 class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   static_assert(Capacity > 0 && Capacity <= std::numeric_limits<std::uint16_t>::max());
@@ -64,12 +73,12 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// Returns whether the batch has no room for another request.
   [[nodiscard]] bool full() const noexcept { return count_ >= Capacity; }
 
-  /// Adds a SEND: a message for the next receive of the peer.
+  /// Adds a SEND. The message consumes one posted receive of the peer.
   ///
   /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
-  /// of this request, or (not on SRD) of a later request of this send queue, was polled. Lists and
-  /// inline bytes must stay valid until this function returns. Call it on the thread that uses the
-  /// queue pair.
+  /// of this request has been polled. Except on SRD, the completion of a later request of this send
+  /// queue is sufficient. Slice lists and inline data need to stay valid only until this function
+  /// returns. Call the function on the thread that uses the queue pair.
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
@@ -77,9 +86,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_send(queue_);
     put(detail::normalised(data));
   }
-  /// Adds a SEND with immediate data, which the completion of the peer's receive carries.
+  /// Adds a SEND with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of send().
+  /// *Contract.* As for send().
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -90,8 +99,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of send(). The address handle of `to` must exist until that completion was
-  /// polled.
+  /// *Contract.* As for send(). The address handle of `to` must also exist until that completion
+  /// has been polled.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
@@ -101,9 +110,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(to);
     put(detail::normalised(data));
   }
-  /// Adds a datagram with immediate data, which the completion of the peer's receive carries.
+  /// Adds a datagram with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of send() with a destination.
+  /// *Contract.* As for send() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -114,11 +123,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(to);
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The write generates no completion at
+  /// the peer.
   ///
-  /// *Contract.* That of send(). The peer must keep `to` registered until the bytes are written
-  /// there. Otherwise RC completes with `remote_access_error` and UC loses the write without an
-  /// error.
+  /// *Contract.* As for send(). If the peer deregisters `to` before the bytes are written, an RC
+  /// request completes with `remote_access_error`, and a UC write is lost without an error.
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -128,9 +137,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write(queue_, to.key().value(), to.address());
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE with immediate data. It consumes a receive of the peer.
+  /// Adds an RDMA WRITE with immediate data. The request consumes one posted receive of the peer.
   ///
-  /// *Contract.* That of write().
+  /// *Contract.* As for write().
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
@@ -142,9 +151,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_write_imm(queue_, to.key().value(), to.address(), network_order(immediate));
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE of `data` to the beginning of `to`, memory of the destination `at`.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to` in the memory of the destination `at`.
   ///
-  /// *Contract.* That of send() with a destination. If the peer deregisters `to` before the bytes
+  /// *Contract.* As for send() with a destination. If the peer deregisters `to` before the bytes
   /// are written, the request fails.
   template <message_data Data>
     requires datagram_transport<Transport> && writing_transport<Transport>
@@ -156,9 +165,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(at);
     put(detail::normalised(data));
   }
-  /// Adds an RDMA WRITE with immediate data to the destination `at`. It consumes a receive there.
+  /// Adds an RDMA WRITE with immediate data to the destination `at`. The request consumes one
+  /// posted receive of the destination.
   ///
-  /// *Contract.* That of write() with a destination.
+  /// *Contract.* As for write() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
@@ -175,9 +185,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
   /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
-  /// or write it, until the completion of this request, or of a later request of this send queue,
-  /// was polled. A list must stay valid until this function returns. Call it on the thread that
-  /// uses the queue pair.
+  /// or write it, until the completion of this request has been polled. Except on SRD, the
+  /// completion of a later request of this send queue is sufficient. A list of slices needs to stay
+  /// valid only until this function returns. Call the function on the thread that uses the queue
+  /// pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -187,11 +198,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     ibv_wr_rdma_read(queue_, from.key().value(), from.address());
     put(detail::normalised(into));
   }
-  /// Adds an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
-  /// `at`.
+  /// Adds an RDMA READ that fills `into` from the beginning of `from` in the memory of the
+  /// destination `at`.
   ///
-  /// *Contract.* That of read(). The address handle of `at` must exist until that completion was
-  /// polled.
+  /// *Contract.* As for read(). The address handle of `at` must also exist until that completion
+  /// has been polled.
   template <memory_slices Data>
     requires datagram_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -204,10 +215,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///
-  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
-  /// value in host byte order.
+  /// If the 8 bytes equal `operands.expected`, they are replaced with `operands.desired`. The old
+  /// value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of read(), for `before`.
+  /// *Contract.* As for read(), for `before`.
   [[gnu::always_inline]] inline void compare_and_swap(send_request request,
                                                       const local_slice& before,
                                                       const remote_region& target,
@@ -222,9 +233,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   }
   /// Adds an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
   ///
-  /// `before` receives their old value in host byte order.
+  /// The old value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of read(), for `before`.
+  /// *Contract.* As for read(), for `before`.
   [[gnu::always_inline]] inline void fetch_and_add(send_request request, const local_slice& before,
                                                    const remote_region& target,
                                                    std::uint64_t addend)
@@ -236,15 +247,16 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
     put(before);
   }
 
-  /// Posts all requests or none, with as few doorbells as the provider permits, and ends the batch:
-  /// ibv_wr_complete(). Does not block or allocate.
+  /// Posts all requests or none, and ends the batch: ibv_wr_complete(). The provider may ring one
+  /// doorbell for all requests. Does not block or allocate.
   ///
   /// Errors: ENOBUFS if requests were added beyond the capacity; the batch then stays open, and
   /// submit() returns ENOBUFS again, until the batch is destroyed. ENOMEM (rxe: ENOSPC) if the send
-  /// queue has no room for all of them. Otherwise the errno of ibv_wr_complete(3).
+  /// queue has too little room for the batch. Otherwise the errno of ibv_wr_complete(3); rxe also
+  /// returns ENOSPC if inline data is too long.
   ///
-  /// *Contract.* If submit() succeeds, memory and address handles must stay valid as the contract
-  /// of each request says. If it fails, the program may reuse them.
+  /// *Contract.* If submit() succeeds, memory and address handles must stay valid as the *Contract*
+  /// of each request states. If submit() fails, the program may reuse them at once.
   [[gnu::always_inline]] inline post_status submit(
       [[maybe_unused]] call_site where = call_site::here()) {
     VERBENA_CHECK(queue_ != nullptr, "submit() of a batch that was submitted before");
@@ -271,7 +283,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
 
  private:
   // Begins a request. A request beyond the capacity is passed to the provider too, which checks the
-  // bounds of its queue; submit() then refuses the batch, and ibv_wr_abort() discards it.
+  // bounds of its queue. submit() then returns ENOBUFS, and ibv_wr_abort() discards the batch.
   template <ibv_wr_opcode Opcode, class Operation>
   [[gnu::always_inline]] inline void begin(send_request request, bool is_inline,
                                            [[maybe_unused]] Operation operation) {
@@ -314,11 +326,13 @@ class [[nodiscard("a batch posts nothing until submit()")]] extended_batch {
   [[no_unique_address]] detail::open_requests requests_;
 };
 
-/// Posts to a queue pair with the extended interface, from `queue_pair::extended`.
+/// Posts requests to a queue pair through the extended interface. Returned by
+/// queue_pair::extended().
 ///
-/// It does not own the queue pair, which must outlive it. While a batch is open, no other send
-/// request may be posted to the queue pair.
-/// Threads: one thread at a time, together with its queue pair.
+/// Does not own the queue pair, which must outlive the extended_queue. While a batch is open, no
+/// other send request may be posted to the queue pair.
+///
+/// Threads: one thread at a time, for the extended_queue and its queue pair together.
 template <transport Transport>
 class extended_queue : public single_operations<extended_queue<Transport>, Transport> {
  public:
@@ -327,8 +341,9 @@ class extended_queue : public single_operations<extended_queue<Transport>, Trans
 
   /// Opens a batch of up to `Capacity` send requests.
   ///
-  /// *Contract.* No other batch of the queue pair is open, and none is opened before this batch
-  /// ends. Checked builds stop the program if the same thread opens both.
+  /// *Contract.* At most one batch of the queue pair may be open. If the same thread opens a second
+  /// batch, checked builds stop the program; in other builds the second batch can deadlock, or
+  /// corrupt the send queue.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline extended_batch<Transport, Capacity> start_send(
       call_site where = call_site::here()) {
@@ -336,15 +351,15 @@ class extended_queue : public single_operations<extended_queue<Transport>, Trans
   }
   /// Opens a batch of up to `Capacity` receive requests.
   ///
-  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
-  /// pair.
+  /// *Contract.* The queue pair must outlive the batch. Call the function on the thread that uses
+  /// the queue pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] receive_batch<Capacity> start_receive() noexcept {
     return receive_batch<Capacity>(&queue_->qp_base);
   }
   /// Posts one receive request. Does not block or allocate.
   ///
-  /// *Contract.* That of queue_pair::post_receive.
+  /// *Contract.* As for queue_pair::post_receive().
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {

@@ -29,20 +29,20 @@ namespace verbena::inline VERBENA_ABI {
 /// Lets the selected requests complete with `status` instead of being sent.
 ///
 /// The peer is not informed. Errors: those of inject_event(); EINVAL for a status that the device
-/// does not generate. Thread-safe. Precondition: as inject_event().
+/// does not generate. Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_failure(const context& device, completion_status status,
                                           const request_selection& which = {});
 
 /// Lets the selected requests complete with `retries_exceeded` although the peer executes them.
 ///
-/// Errors: those of inject_event(). Not over SRD. Thread-safe. Precondition: as inject_event().
+/// Errors: those of inject_event(). Not over SRD. Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_lost_acknowledgement(const context& device,
                                                        const request_selection& which = {});
 
 /// Lets the first `times` attempts of the selected requests find a receiver that is not ready.
 ///
 /// Only operations that consume a receive can be selected; by default all of these are. Errors:
-/// those of inject_event(); EINVAL for 0 or another operation. Thread-safe. Precondition: as
+/// those of inject_event(); EINVAL for 0 or another operation. Thread-safe. Precondition: see
 /// inject_event().
 [[nodiscard]] result<void> inject_rnr(const context& device, unsigned times,
                                       const request_selection& which = {});
@@ -50,7 +50,7 @@ namespace verbena::inline VERBENA_ABI {
 /// Delays the completion of the selected requests until `delay` after their start.
 ///
 /// Errors: those of inject_event(); EINVAL for a negative delay or one of more than a day.
-/// Thread-safe. Precondition: as inject_event().
+/// Thread-safe. Precondition: see inject_event().
 [[nodiscard]] result<void> inject_delay(const context& device, std::chrono::microseconds delay,
                                         const request_selection& which = {});
 

@@ -52,12 +52,12 @@ struct region_attributes {
 
 }  // namespace detail
 
-/// A memory region (MR), made by protection_domain::allocate() with memory of the library, or by
+/// A memory region (MR), created by protection_domain::allocate() with memory of the library, or by
 /// register_memory() with memory of the caller. Move-only.
 ///
 /// The destructor deregisters the memory, then frees memory of the library. No outstanding work
 /// request may use the region at that time.
-/// Threads: thread-safe for const use; other members by one thread at a time. The adapter and peers
+/// Threads: thread-safe for const use; other members by one thread at a time. The device and peers
 /// access the bytes concurrently.
 class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
  public:
@@ -86,7 +86,7 @@ class [[nodiscard]] memory_region : public handle<detail::memory_region_state> {
 
   /// Returns the memory that the library allocated. Precondition: owns_memory().
   ///
-  /// The program must not read bytes that the adapter or a peer writes at the same time, and must
+  /// The program must not read bytes that the device or a peer writes at the same time, and must
   /// not write bytes that they access.
   [[nodiscard]] std::span<std::byte> bytes() const {
     VERBENA_ASSERT(owns_memory(), "bytes() of a memory region that the library did not allocate");

@@ -78,7 +78,7 @@ concept constant_memory = (std::is_lvalue_reference_v<Memory> ||
                           !std::convertible_to<Memory&, std::span<std::byte>>;
 }  // namespace detail
 
-/// A protection domain (PD), made by context::allocate_pd(). Copies share the domain, which is
+/// A protection domain (PD), created by context::allocate_pd(). Copies share the domain, which is
 /// deallocated after the last copy and all objects made from it are destroyed.
 ///
 /// Functions that register or create allocate, and may block in the kernel.
@@ -115,7 +115,7 @@ class protection_domain : public handle<detail::protection_domain_state> {
                                                       register_options options = {},
                                                       call_site where = call_site::here()) const;
 
-  /// Registers constant memory, which the adapter and peers can only read. `memory` is an lvalue or
+  /// Registers constant memory, which the device and peers can only read. `memory` is an lvalue or
   /// a span that converts to a span of constant bytes.
   ///
   /// Errors: `invalid_argument` for `local_write`, `remote_write` and `remote_atomic`; otherwise
@@ -182,8 +182,8 @@ class protection_domain : public handle<detail::protection_domain_state> {
   /// Errors: `invalid_argument` for fields out of range; otherwise the errno of the verb; the
   /// message has the fault of the address.
   [[nodiscard]] result<address_handle> create_ah(const address_vector& to) const;
-  /// Returns the address for a reply to a received datagram, as ibv_init_ah_from_wc(3) does. The
-  /// queue pair to reply to is source_queue_pair() of the completion.
+  /// Returns the address for a reply to a received datagram, like ibv_init_ah_from_wc(3). The queue
+  /// pair to reply to is source_queue_pair() of the completion.
   ///
   /// `header` is the GRH in front of the message. It is required if flags() of the completion
   /// contains completion_flag::global_route_header, which is always so on Ethernet.
@@ -194,7 +194,8 @@ class protection_domain : public handle<detail::protection_domain_state> {
   [[nodiscard]] result<address_vector> sender_address(
       const completion& received, port_number port,
       const std::optional<global_route_header>& header) const;
-  /// Returns the address for a reply to a datagram without a GRH. Errors: as with a header.
+  /// Returns the address for a reply to a datagram without a GRH. Errors: those of the function
+  /// with a header.
   [[nodiscard]] result<address_vector> sender_address(const completion& received,
                                                       port_number port) const;
   /// Returns the address for a reply to the datagram of the current completion of a lazy_poll.
@@ -205,7 +206,7 @@ class protection_domain : public handle<detail::protection_domain_state> {
       const lazy_completion& received, port_number port,
       const std::optional<global_route_header>& header) const;
   /// Returns the address for a reply to the datagram of the current completion of a lazy_poll,
-  /// which has no GRH. Errors: as with a header.
+  /// which has no GRH. Errors: those of the function with a header.
   [[nodiscard]] result<address_vector> sender_address(const lazy_completion& received,
                                                       port_number port) const;
 

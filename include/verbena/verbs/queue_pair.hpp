@@ -28,20 +28,25 @@ class prepared_queue_pair;
 /// or `activate`. Move-only.
 ///
 /// A queue pair keeps its protection domain alive and, unless it was adopted, its completion queues
-/// and SRQ. The destructor destroys the object of the C API, unless it was borrowed. After that, no
-/// completion of an outstanding request arrives.
+/// and SRQ. The destructor calls ibv_destroy_qp(3), unless the queue pair was adopted with
+/// ownership::borrow. After ibv_destroy_qp(3), outstanding requests generate no completions; the
+/// provider may keep or remove completions that are already in a completion queue.
 ///
-/// Posting has the cost of the C API, and the library does not keep the memory of requests alive.
-/// The paragraph *Contract* of each function defines which objects must stay valid, and until when.
-/// Threads: one thread at a time; a queue pair may move from thread to thread.
+/// Posting costs the same as in the C API. The library does not keep the buffers of a request
+/// alive. The *Contract* paragraph of each function states which objects must stay valid, and for
+/// how long. Using a moved-from queue pair stops the program: for queries in all builds, for posts
+/// in checked builds.
+///
+/// Threads: one thread at a time, not always the same one.
 template <class Transport>
 class queue_pair : public queue_pair_base,
                    public single_operations<queue_pair<Transport>, Transport> {
  public:
-  /// Adopts a queue pair of the C API, without the extended interface.
+  /// Adopts an `ibv_qp`. The result does not have the extended interface, even if `native` has it.
   ///
-  /// The completion queues and the SRQ must outlive the queue pair. Preconditions: `native` belongs
-  /// to `pd` and has the type of `Transport`.
+  /// `owner` selects whether the destructor destroys `native`. The completion queues and the SRQ
+  /// must outlive the queue pair. Preconditions: `native` belongs to `pd` and has the type of
+  /// `Transport`. If not, the library stops the program.
   [[nodiscard]] static queue_pair adopt(ibv_qp* native, const protection_domain& pd,
                                         ownership owner)
     requires classic_transport<Transport>
@@ -51,18 +56,21 @@ class queue_pair : public queue_pair_base,
   }
   /// Adopts a queue pair that ibv_create_qp_ex(3) created with `send_ops_flags`.
   ///
-  /// The queue pair has the extended interface. The completion queues and the SRQ must outlive it.
-  /// Preconditions: `native` belongs to `pd` and has the type of `Transport`.
+  /// The queue pair has the extended interface. `owner` selects whether the destructor destroys
+  /// `native`. The completion queues and the SRQ must outlive the queue pair.
+  /// Preconditions: `native` belongs to `pd` and has the type of `Transport`. If not, the library
+  /// stops the program.
   [[nodiscard]] static queue_pair adopt(ibv_qp_ex* native, const protection_domain& pd,
                                         ownership owner) {
     return queue_pair(
         detail::adopt_queue_pair(native, pd, owner, transport_traits<Transport>::type));
   }
 
-  /// Opens a batch of up to `Capacity` send requests of the classic interface. Does not allocate.
+  /// Opens a batch of up to `Capacity` send requests of the classic interface. send_batch::submit()
+  /// posts the batch. Does not allocate.
   ///
-  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
-  /// pair.
+  /// *Contract.* The queue pair must outlive the batch. Call the function on the thread that uses
+  /// the queue pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline send_batch<Transport, Capacity> start_send() &
     requires classic_transport<Transport>
@@ -72,22 +80,22 @@ class queue_pair : public queue_pair_base,
 
   /// Posts a receive for one message. The message fills the slices in order.
   ///
-  /// Preconditions: the queue pair is not in the state RESET, and it has no SRQ. Errors: ENOMEM if
-  /// the receive queue is full; EINVAL if the request has too many slices and, with some providers,
-  /// in the state RESET. Does not block or allocate.
+  /// Preconditions: the queue pair is not in the RESET state (some providers return EINVAL, others
+  /// do not detect it), and has no SRQ (checked builds stop the program). Errors: ENOMEM if the
+  /// receive queue is full; EINVAL if the request has too many slices. Does not block or allocate.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of the request was polled or the queue pair is destroyed or
-  /// reset. Call it on the thread that uses the queue pair.
+  /// write it, until the completion of the request has been polled, or the queue pair has been
+  /// destroyed or reset. Call the function on the thread that uses the queue pair.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(receive_request request, Data&& into,
                                                          call_site where = call_site::here()) {
     return detail::post_one_receive(qp(), request, into, where);
   }
-  /// Opens a batch of up to `Capacity` receive requests.
+  /// Opens a batch of up to `Capacity` receive requests. receive_batch::submit() posts the batch.
   ///
-  /// *Contract.* The queue pair must outlive the batch. Call it on the thread that uses the queue
-  /// pair.
+  /// *Contract.* The queue pair must outlive the batch. Call the function on the thread that uses
+  /// the queue pair.
   template <std::size_t Capacity = 16>
   [[nodiscard]] [[gnu::always_inline]] inline receive_batch<Capacity> start_receive() & {
     return receive_batch<Capacity>(qp());
@@ -108,36 +116,39 @@ class queue_pair : public queue_pair_base,
 
   /// Attaches the queue pair to a multicast group: ibv_attach_mcast(3).
   ///
-  /// The queue pair then receives datagrams that are sent to `group` with the Q_Key of this queue
-  /// pair, including those that it sends itself. `where`
-  /// is the LID of the group on InfiniBand; otherwise it is ignored. The network delivers datagrams
-  /// of other hosts only after the port joined the group: cm::identifier::join_multicast() does
-  /// that, and returns GID and LID. Attaching again has no effect.
+  /// The queue pair then receives datagrams that are sent to `group` with its Q_Key, including the
+  /// datagrams that it sends itself. On InfiniBand, `group_lid` is the LID of the group; on other
+  /// link layers it is ignored. The network delivers datagrams from other hosts only after the port
+  /// has joined the group. cm::identifier::join_multicast() joins the group and returns its GID and
+  /// LID. Attaching the queue pair to the same group again has no effect.
   ///
-  /// Errors: EINVAL if `group` is not a multicast GID, or if on InfiniBand `where` is not a
-  /// multicast LID; ENOMEM beyond device_attributes::max_multicast_groups or max_group_members;
-  /// `not_supported` if the device does not support multicast. May block in the kernel.
-  [[nodiscard]] result<void> attach(const gid& group, lid where = {})
+  /// Errors: EINVAL if `group` is not a multicast GID, or if on InfiniBand `group_lid` is not a
+  /// multicast LID; ENOMEM if device_attributes::max_multicast_groups or max_group_members would be
+  /// exceeded; `not_supported` if the device does not support multicast. May block in the kernel.
+  [[nodiscard]] result<void> attach(const gid& group, lid group_lid = {})
     requires std::same_as<Transport, ud>
   {
-    return detail::attach_to_group(*this, group, where);
+    return detail::attach_to_group(*this, group, group_lid);
   }
   /// Detaches the queue pair from a multicast group: ibv_detach_mcast(3). May block in the kernel.
   ///
-  /// Detach a queue pair before its destruction: while it is attached, close() returns EBUSY, and
-  /// the destructor logs the error and leaves the native object. Errors: EINVAL if the queue pair
-  /// is not attached to `group`; otherwise the errno of the verb.
-  [[nodiscard]] result<void> detach(const gid& group, lid where = {})
+  /// Detach a queue pair before you destroy it. While the queue pair is attached, close() returns
+  /// EBUSY. The destructor then logs the error, and the native object, its protection domain, its
+  /// completion queues and its SRQ are kept until the process ends.
+  ///
+  /// Errors: EINVAL if the queue pair is not attached to `group`; otherwise the errno of
+  /// ibv_detach_mcast(3).
+  [[nodiscard]] result<void> detach(const gid& group, lid group_lid = {})
     requires std::same_as<Transport, ud>
   {
-    return detail::detach_from_group(*this, group, where);
+    return detail::detach_from_group(*this, group, group_lid);
   }
 
-  /// Calls `loop(poster)` with the extended interface if the queue pair has it, else with the
+  /// Calls `loop(poster)` with the extended interface if the queue pair has it, otherwise with the
   /// classic interface.
   ///
-  /// `poster` is an extended_queue or a classic_poster; `loop` is compiled for both. The interface
-  /// is selected once per call.
+  /// `poster` is an extended_queue or a classic_poster. `loop` must compile with both types, and
+  /// return the same type for both. The interface is selected once per call.
   ///
   /// *Contract.* The poster must not outlive the call of `loop`.
   template <class Loop>
@@ -162,8 +173,7 @@ class queue_pair : public queue_pair_base,
     return std::forward<Loop>(loop)(poster);
   }
 
-  /// Destroys the queue pair: ibv_destroy_qp(3). If the verb fails, returns the queue pair with the
-  /// error.
+  /// Destroys the queue pair. If ibv_destroy_qp(3) fails, returns the queue pair with the error.
   [[nodiscard]] close_result<queue_pair> close() && { return close_handle(std::move(*this)); }
 
  private:

@@ -37,7 +37,7 @@ enum class queue_pair_attribute : std::uint32_t {
   pkey_index = IBV_QP_PKEY_INDEX,                     ///< index in the P_Key table of the port
   port = IBV_QP_PORT,                                 ///< the port
   qkey = IBV_QP_QKEY,                                 ///< the Q_Key
-  address = IBV_QP_AV,                                ///< the address of the peer
+  address = IBV_QP_AV,                                ///< the peer's address
   path_mtu = IBV_QP_PATH_MTU,                         ///< the path MTU
   timeout = IBV_QP_TIMEOUT,                           ///< the ACK timeout
   retry_count = IBV_QP_RETRY_CNT,                ///< retransmissions without an acknowledgement
@@ -97,8 +97,8 @@ class queue_pair_attributes {
   self& set_port(port_number port) noexcept;
   /// Sets the Q_Key.
   self& set_qkey(queue_key key) noexcept;
-  /// Sets the address of the peer. Precondition: service level, flow label and source path bits are
-  /// in the ranges of address_vector.
+  /// Sets the peer's address. Precondition: service level, flow label and source path bits are in
+  /// the ranges of address_vector.
   self& set_address(const address_vector& to);
   /// Sets the path MTU.
   self& set_path_mtu(mtu largest) noexcept;
@@ -135,7 +135,7 @@ class queue_pair_attributes {
   [[nodiscard]] std::optional<port_number> port() const noexcept;
   /// Returns the Q_Key.
   [[nodiscard]] std::optional<queue_key> qkey() const noexcept;
-  /// Returns the address of the peer.
+  /// Returns the peer's address.
   [[nodiscard]] std::optional<address_vector> address() const noexcept;
   /// Returns the path MTU.
   [[nodiscard]] std::optional<mtu> path_mtu() const noexcept;

@@ -34,9 +34,10 @@ struct created_queue_pair {
 };
 
 /// Attaches `which` to a multicast group: ibv_attach_mcast(3).
-[[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid where);
+[[nodiscard]] result<void> attach_to_group(queue_pair_base& which, const gid& group, lid group_lid);
 /// Detaches `which` from a multicast group: ibv_detach_mcast(3).
-[[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group, lid where);
+[[nodiscard]] result<void> detach_from_group(queue_pair_base& which, const gid& group,
+                                             lid group_lid);
 
 /// Adopts a queue pair of the C API. Precondition: it belongs to `pd`.
 [[nodiscard]] created_queue_pair adopt_queue_pair(ibv_qp* native, const protection_domain& pd,
@@ -68,20 +69,20 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
   [[nodiscard]] ibv_qp_ex* native_extended() const noexcept { return extended_.get(); }
 
   /// Modifies attributes: ibv_modify_qp(3). After an error all attributes are unchanged. May block
-  /// in the kernel while the address of the peer is resolved.
+  /// in the kernel while the peer's address is resolved.
   ///
   /// Errors: the errno of the verb. The message of EINVAL names missing and excess attributes of
-  /// the transition, or the value out of range. If the address of the peer cannot be resolved, the
+  /// the transition, or the value out of range. If the peer's address cannot be resolved, the
   /// message has the route.
   [[nodiscard]] result<void> modify(const queue_pair_attributes& changes);
   /// Moves the queue pair to the state RESET: ibv_modify_qp(3). May block in the kernel.
   ///
   /// The outstanding requests are discarded and do not complete. Their memory is not in flight when
   /// the call returns, and the checker no longer tracks it. Completions that were not polled before
-  /// may be lost, depending on the provider. Receives that are posted to an SRQ stay there. All
-  /// attributes are cleared: to connect the queue pair again, modify() it to INIT, RTR and RTS.
+  /// may be lost, depending on the provider. Receives that are posted to an SRQ stay in the SRQ.
+  /// All attributes are cleared: to connect the queue pair again, modify() it to INIT, RTR and RTS.
   ///
-  /// Errors: the errno of the verb; the requests stay outstanding then.
+  /// Errors: the errno of the verb; the requests then stay outstanding.
   [[nodiscard]] result<void> reset();
 
   /// Queries the attributes in `wanted`: ibv_query_qp(3). May block in the kernel. Errors: the
@@ -99,7 +100,7 @@ class queue_pair_base : public handle<detail::queue_pair_state_object> {
   /// Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_send(const post_status& refused,
                                             const request_shape& posted = {}) const;
-  /// Describes why posting a receive request failed, as describe_refused_send() does.
+  /// Describes why posting a receive request failed, like describe_refused_send().
   /// Precondition: !refused.has_value().
   [[nodiscard]] error describe_refused_receive(const post_status& refused,
                                                const request_shape& posted = {}) const;

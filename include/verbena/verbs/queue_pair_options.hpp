@@ -22,7 +22,7 @@ template <>
 struct queue_pair_options<rc> {
   /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// Whether each send request generates a completion, even if it is not `.signaled`
   /// (`sq_sig_all`).
   bool signal_all = false;
   /// Whether to request the extended interface, queue_pair::extended(). If the provider does not
@@ -48,7 +48,7 @@ template <>
 struct queue_pair_options<uc> {
   /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// Whether each send request generates a completion, even if it is not `.signaled`
   /// (`sq_sig_all`).
   bool signal_all = false;
   /// Whether to request the extended interface, queue_pair::extended(). If the provider does not
@@ -72,7 +72,7 @@ template <>
 struct queue_pair_options<ud> {
   /// The sizes of the queues. The device may grant more: capabilities() returns the granted sizes.
   queue_sizes queues = {};
-  /// Whether each send request generates a completion, also if it is not `.signaled`
+  /// Whether each send request generates a completion, even if it is not `.signaled`
   /// (`sq_sig_all`).
   bool signal_all = false;
   /// Whether to request the extended interface, queue_pair::extended(). If the provider does not

@@ -20,7 +20,7 @@ namespace verbena::inline VERBENA_ABI {
 /// without submit() posts no requests. If more than `Capacity` requests are added, submit() posts
 /// none of them and returns ENOBUFS. Checked builds stop the program if a request is added after
 /// submit().
-/// Threads: one thread at a time, together with its queue.
+/// Threads: one thread at a time, for the batch and its queue together.
 template <std::size_t Capacity = 16, class Storage = detail::request_storage<ibv_recv_wr, Capacity>,
           class Queue = ibv_qp>
 class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
@@ -38,8 +38,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   /// Adds a receive for one message. The message fills the slices in order.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of the request was polled. A list must stay valid until
-  /// submit() returns. Call it on the thread that uses the queue.
+  /// write it, until the completion of the request has been polled. A list must stay valid until
+  /// submit() returns. Call the function on the thread that uses the queue.
   template <memory_slices Data>
   [[gnu::always_inline]] inline void receive(receive_request request, Data&& into) {
     const auto at = this->add_request(request.id);
@@ -55,7 +55,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
   /// later submit() of the batch fails too. ENOMEM if the queue is full; accepted() requests were
   /// posted. Otherwise the errno of ibv_post_recv(3).
   ///
-  /// *Contract.* The contract of each accepted request begins here.
+  /// *Contract.* The *Contract* of each request applies from this call on, to the requests that
+  /// were posted.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
     return this->submit_list(where);
   }
@@ -64,7 +65,7 @@ class [[nodiscard("a batch posts nothing until submit()")]] receive_batch
 namespace detail {
 /// Posts one receive request. Does not block or allocate.
 ///
-/// *Contract.* That of receive_batch::receive.
+/// *Contract.* As for receive_batch::receive().
 template <class Queue, class Data>
 [[gnu::always_inline]] inline post_status post_one_receive(Queue* queue, receive_request request,
                                                            const Data& into,

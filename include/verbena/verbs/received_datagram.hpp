@@ -11,8 +11,8 @@
 
 namespace verbena::inline VERBENA_ABI {
 
-/// A received datagram: 40 bytes for the GRH, then the payload. The 40 bytes are there also if the
-/// datagram has no GRH, and byte_length() of the completion includes them. Source:
+/// A received datagram: 40 bytes for the GRH, then the payload. The 40 bytes are present even if
+/// the datagram has no GRH, and byte_length() of the completion includes them. Source:
 /// ibv_post_recv(3). Threads: immutable value; borrows the memory.
 class received_datagram {
  public:

@@ -21,7 +21,7 @@ struct reliability {
   /// The value of `rnr_retry_count` for retries without a limit.
   static constexpr std::uint8_t unlimited_rnr_retries = 7;
 
-  /// The time that the adapter waits for an acknowledgement before it retransmits. Default: 67 ms.
+  /// The time that the device waits for an acknowledgement before it retransmits. Default: 67 ms.
   ack_timeout timeout = {};
   /// Retransmissions of a packet without an acknowledgement before the request fails with
   /// `retries_exceeded`; 0 to 7.

@@ -14,7 +14,7 @@ namespace verbena::inline VERBENA_ABI {
 struct request_details {
   /// The operation. A failed completion does not define it (ibv_poll_cq(3)).
   std::optional<completion_opcode> operation = {};
-  /// The memory of the peer in an RDMA or atomic operation.
+  /// The peer's memory in an RDMA or atomic operation.
   std::optional<remote_region> remote = {};
 };
 

@@ -35,14 +35,14 @@ struct send_storage : request_storage<ibv_send_wr, Capacity> {
 /// A batch of up to `Capacity` send requests of one queue pair, from `queue_pair::start_send`.
 ///
 /// submit() posts the requests in the order in which they were added. A batch that is destroyed
-/// without submit() posts no requests. If more than `Capacity` requests are added, or if the lists
-/// of inline data have more than `Capacity` elements together, submit() posts none of the requests
-/// and returns ENOBUFS.
+/// without submit() posts no requests. If more than `Capacity` requests are added, or if all lists
+/// of inline data together have more than `Capacity` elements, submit() posts no request and
+/// returns ENOBUFS.
 ///
 /// Checked builds stop the program if a request is added after submit(), if data exceeds the remote
 /// region, and if an atomic operation does not have 8 bytes at a remote address divisible by 8. A
 /// batch does not allocate.
-/// Threads: one thread at a time, together with its queue pair.
+/// Threads: one thread at a time, for the batch and its queue pair together.
 template <transport Transport, std::size_t Capacity = 16,
           class Storage = detail::send_storage<Capacity>>
 class [[nodiscard("a batch posts nothing until submit()")]] send_batch
@@ -59,19 +59,20 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   using list::full;
   using list::size;
 
-  /// Adds a SEND: a message for the next receive of the peer.
+  /// Adds a SEND. The message consumes one posted receive of the peer.
   ///
   /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
-  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
-  /// must stay valid until submit() returns. Call it on the thread that uses the queue pair.
+  /// of this request has been polled. The completion of a later request of this send queue is
+  /// sufficient. Slice lists and inline data must stay valid until submit() returns. Call the
+  /// function on the thread that uses the queue pair.
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data) {
     static_cast<void>(add(request, IBV_WR_SEND, detail::normalised(data)));
   }
-  /// Adds a SEND with immediate data, which the completion of the peer's receive carries.
+  /// Adds a SEND with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of send().
+  /// *Contract.* As for send().
   template <message_data Data>
     requires connected_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -80,8 +81,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
   /// Adds a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of send(). The address handle of `to` must exist until that completion was
-  /// polled.
+  /// *Contract.* As for send(). The address handle of `to` must also exist until that completion
+  /// has been polled.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send(send_request request, Data&& data,
@@ -89,9 +90,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     if (ibv_send_wr* const added = add(request, IBV_WR_SEND, detail::normalised(data)))
       set_destination(*added, to);
   }
-  /// Adds a datagram with immediate data, which the completion of the peer's receive carries.
+  /// Adds a datagram with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of send() with a destination.
+  /// *Contract.* As for send() with a destination.
   template <message_data Data>
     requires datagram_transport<Transport>
   [[gnu::always_inline]] inline void send_with_immediate(send_request request,
@@ -101,9 +102,11 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
             add(request, IBV_WR_SEND_WITH_IMM, detail::normalised(data), immediate))
       set_destination(*added, to);
   }
-  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
+  /// Adds an RDMA WRITE of `data` to the beginning of `to`. The write generates no completion at
+  /// the peer.
   ///
-  /// *Contract.* That of send(). If the peer deregisters `to` earlier, the request fails.
+  /// *Contract.* As for send(). If the peer deregisters `to` before the bytes are written, an RC
+  /// request completes with `remote_access_error`, and a UC write is lost without an error.
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write(send_request request, Data&& data,
@@ -112,9 +115,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
     if (ibv_send_wr* const added = add(request, IBV_WR_RDMA_WRITE, detail::normalised(data)))
       set_remote(*added, to);
   }
-  /// Adds an RDMA WRITE with immediate data. It consumes a receive of the peer.
+  /// Adds an RDMA WRITE with immediate data. The request consumes one posted receive of the peer.
   ///
-  /// *Contract.* That of write().
+  /// *Contract.* As for write().
   template <message_data Data>
     requires connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline void write_with_immediate(send_request request,
@@ -128,9 +131,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   /// Adds an RDMA READ that fills `into` from the beginning of `from`.
   ///
   /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
-  /// or write it, until the completion of this request, or of a later request of this send queue,
-  /// was polled. A list must stay valid until submit() returns. Call it on the thread that uses the
-  /// queue pair.
+  /// or write it, until the completion of this request has been polled. The completion of a later
+  /// request of this send queue is sufficient. A list of slices must stay valid until submit()
+  /// returns. Call the function on the thread that uses the queue pair.
   template <memory_slices Data>
     requires connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline void read(send_request request, Data&& into,
@@ -141,10 +144,10 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
   /// Adds an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///
-  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
-  /// value in host byte order.
+  /// If the 8 bytes equal `operands.expected`, they are replaced with `operands.desired`. The old
+  /// value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of read(), for `before`.
+  /// *Contract.* As for read(), for `before`.
   [[gnu::always_inline]] inline void compare_and_swap(send_request request,
                                                       const local_slice& before,
                                                       const remote_region& target,
@@ -162,9 +165,9 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   }
   /// Adds an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
   ///
-  /// `before` receives their old value in host byte order.
+  /// The old value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of read(), for `before`.
+  /// *Contract.* As for read(), for `before`.
   [[gnu::always_inline]] inline void fetch_and_add(send_request request, const local_slice& before,
                                                    const remote_region& target,
                                                    std::uint64_t addend)
@@ -187,7 +190,8 @@ class [[nodiscard("a batch posts nothing until submit()")]] send_batch
   /// were posted and will complete, the others were not posted. Otherwise the errno of
   /// ibv_post_send(3).
   ///
-  /// *Contract.* The contract of each accepted request begins here.
+  /// *Contract.* The *Contract* of each request applies from this call on, to the requests that
+  /// were posted.
   [[gnu::always_inline]] inline post_status submit(call_site where = call_site::here()) {
     return this->submit_list(where);
   }

@@ -41,13 +41,14 @@ template <std::size_t Capacity = 16>
 using shared_receive_batch =
     receive_batch<Capacity, detail::request_storage<ibv_recv_wr, Capacity>, ibv_srq>;
 
-/// A shared receive queue (SRQ), made by protection_domain::create_srq(). Copies share the queue,
-/// which is destroyed after the last copy and all queue pairs that use it are destroyed.
+/// A shared receive queue (SRQ), created by protection_domain::create_srq(). Copies share the
+/// queue, which is destroyed after the last copy and all queue pairs that use it are destroyed.
 ///
 /// A receive completes into the completion queue of the queue pair whose message consumed it.
 /// Receives that are outstanding when the queue is destroyed do not complete.
-/// Threads: a handle is used by one thread at a time; copies may be used by different threads, also
-/// to post at the same time.
+///
+/// Threads: one thread at a time uses each handle. Different threads may use copies concurrently,
+/// also to post.
 class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
  public:
   /// Adopts a shared receive queue of the C API. Precondition: it belongs to `pd`.
@@ -60,7 +61,8 @@ class shared_receive_queue : public handle<detail::shared_receive_queue_state> {
   /// or allocate.
   ///
   /// *Contract.* The memory must stay registered with local_write, and the program must not read or
-  /// write it, until the completion of the request was polled or the queue was destroyed.
+  /// write it, until the completion of the request has been polled, or the queue has been
+  /// destroyed.
   template <memory_slices Data>
   [[gnu::always_inline]] inline post_status post_receive(
       receive_request request, Data&& into, call_site where = call_site::here()) const {

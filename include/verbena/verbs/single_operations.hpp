@@ -18,8 +18,9 @@ namespace verbena::inline VERBENA_ABI {
 /// Each function posts one request with one doorbell. To post several requests with one doorbell,
 /// use a batch. A list of inline data has at most 16 elements. No function blocks or allocates.
 ///
-/// SRD requests complete in any order: the contract of each ends with its own completion, not with
-/// that of a later request.
+/// SRD requests complete in any order. Therefore the memory of an SRD request must stay valid until
+/// the completion of that request has been polled; the completion of a later request is not
+/// sufficient.
 ///
 /// Errors of each function: ENOMEM (extended interface of rxe: ENOSPC) if the send queue is full;
 /// EINVAL if the queue pair is in a state that does not accept requests, or if the request exceeds
@@ -28,11 +29,12 @@ namespace verbena::inline VERBENA_ABI {
 template <class Poster, class Transport>
 class single_operations {
  public:
-  /// Posts a SEND: a message for the next receive of the peer.
+  /// Posts a SEND. The message consumes one posted receive of the peer.
   ///
   /// *Contract.* The memory of the slices must stay registered and unchanged until the completion
-  /// of this request, or of a later request of this send queue, was polled. Lists and inline bytes
-  /// must stay valid until this function returns. Call it on the thread that uses the queue pair.
+  /// of this request has been polled. Except on SRD, the completion of a later request of this send
+  /// queue is sufficient. Slice lists and inline data must stay valid until this function returns.
+  /// Call the function on the thread that uses the queue pair.
   template <class Data>
     requires message_data<Data&> && connected_transport<Transport>
   [[gnu::always_inline]] inline post_status post_send(send_request request, Data&& data,
@@ -41,9 +43,9 @@ class single_operations {
     batch.send(request, data);
     return batch.submit(where);
   }
-  /// Posts a SEND with immediate data, which the completion of the peer's receive carries.
+  /// Posts a SEND with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of post_send().
+  /// *Contract.* As for post_send().
   template <class Data>
     requires message_data<Data&> && connected_transport<Transport>
   [[gnu::always_inline]] inline post_status post_send_with_immediate(
@@ -55,8 +57,8 @@ class single_operations {
   }
   /// Posts a datagram of at most the port's MTU.
   ///
-  /// *Contract.* That of post_send(). The address handle of `to` must exist until that completion
-  /// was polled.
+  /// *Contract.* As for post_send(). The address handle of `to` must also exist until that
+  /// completion has been polled.
   template <class Data>
     requires message_data<Data&> && datagram_transport<Transport>
   [[gnu::always_inline]] inline post_status post_send(send_request request, Data&& data,
@@ -66,9 +68,9 @@ class single_operations {
     batch.send(request, data, to);
     return batch.submit(where);
   }
-  /// Posts a datagram with immediate data, which the completion of the peer's receive carries.
+  /// Posts a datagram with immediate data, which is in the completion of the peer's receive.
   ///
-  /// *Contract.* That of post_send() with a destination.
+  /// *Contract.* As for post_send() with a destination.
   template <class Data>
     requires message_data<Data&> && datagram_transport<Transport>
   [[gnu::always_inline]] inline post_status post_send_with_immediate(
@@ -79,9 +81,11 @@ class single_operations {
     return batch.submit(where);
   }
 
-  /// Posts an RDMA WRITE of `data` to the beginning of `to`. The peer gets no completion.
+  /// Posts an RDMA WRITE of `data` to the beginning of `to`. The write generates no completion at
+  /// the peer.
   ///
-  /// *Contract.* That of post_send(). If the peer deregisters `to` earlier, the request fails.
+  /// *Contract.* As for post_send(). If the peer deregisters `to` before the bytes are written, an
+  /// RC request completes with `remote_access_error`, and a UC write is lost without an error.
   template <class Data>
     requires message_data<Data&> && connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline post_status post_write(send_request request, Data&& data,
@@ -91,9 +95,9 @@ class single_operations {
     batch.write(request, data, to);
     return batch.submit(where);
   }
-  /// Posts an RDMA WRITE with immediate data. It consumes a receive of the peer.
+  /// Posts an RDMA WRITE with immediate data. The request consumes one posted receive of the peer.
   ///
-  /// *Contract.* That of post_write().
+  /// *Contract.* As for post_write().
   template <class Data>
     requires message_data<Data&> && connected_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline post_status post_write_with_immediate(
@@ -103,10 +107,10 @@ class single_operations {
     batch.write_with_immediate(request, immediate, data, to);
     return batch.submit(where);
   }
-  /// Posts an RDMA WRITE of `data` to the beginning of `to`, memory of the destination `at`.
+  /// Posts an RDMA WRITE of `data` to the beginning of `to` in the memory of the destination `at`.
   ///
-  /// *Contract.* That of post_send() with a destination. If the peer deregisters `to` earlier, the
-  /// request fails.
+  /// *Contract.* As for post_send() with a destination. If the peer deregisters `to` before the
+  /// bytes are written, the request fails.
   template <class Data>
     requires message_data<Data&> && datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline post_status post_write(send_request request, Data&& data,
@@ -117,9 +121,10 @@ class single_operations {
     batch.write(request, data, to, at);
     return batch.submit(where);
   }
-  /// Posts an RDMA WRITE with immediate data to the destination `at`. It consumes a receive there.
+  /// Posts an RDMA WRITE with immediate data to the destination `at`. The request consumes one
+  /// posted receive of the destination.
   ///
-  /// *Contract.* That of post_write() with a destination.
+  /// *Contract.* As for post_write() with a destination.
   template <class Data>
     requires message_data<Data&> && datagram_transport<Transport> && writing_transport<Transport>
   [[gnu::always_inline]] inline post_status
@@ -134,9 +139,9 @@ class single_operations {
   /// Posts an RDMA READ that fills `into` from the beginning of `from`.
   ///
   /// *Contract.* `into` must stay registered with read_sink_access(), and the program must not read
-  /// or write it, until the completion of this request, or of a later request of this send queue,
-  /// was polled. A list must stay valid until this function returns. Call it on the thread that
-  /// uses the queue pair.
+  /// or write it, until the completion of this request has been polled. Except on SRD, the
+  /// completion of a later request of this send queue is sufficient. A list of slices must stay
+  /// valid until this function returns. Call the function on the thread that uses the queue pair.
   template <class Data>
     requires memory_slices<Data&> && connected_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,
@@ -146,11 +151,11 @@ class single_operations {
     batch.read(request, into, from);
     return batch.submit(where);
   }
-  /// Posts an RDMA READ that fills `into` from the beginning of `from`, memory of the destination
-  /// `at`.
+  /// Posts an RDMA READ that fills `into` from the beginning of `from` in the memory of the
+  /// destination `at`.
   ///
-  /// *Contract.* That of post_read(). The address handle of `at` must exist until that completion
-  /// was polled.
+  /// *Contract.* As for post_read(). The address handle of `at` must also exist until that
+  /// completion has been polled.
   template <class Data>
     requires memory_slices<Data&> && datagram_transport<Transport> && reading_transport<Transport>
   [[gnu::always_inline]] inline post_status post_read(send_request request, Data&& into,
@@ -164,10 +169,10 @@ class single_operations {
 
   /// Posts an atomic compare-and-swap of the 8 bytes at the beginning of `target`.
   ///
-  /// If they equal `operands.expected`, they become `operands.desired`. `before` receives their old
-  /// value in host byte order.
+  /// If the 8 bytes equal `operands.expected`, they are replaced with `operands.desired`. The old
+  /// value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of post_read(), for `before`.
+  /// *Contract.* As for post_read(), for `before`.
   [[gnu::always_inline]] inline post_status post_compare_and_swap(
       send_request request, const local_slice& before, const remote_region& target,
       compare_and_swap_operands operands, call_site where = call_site::here())
@@ -179,9 +184,9 @@ class single_operations {
   }
   /// Posts an atomic fetch-and-add to the 8 bytes at the beginning of `target`.
   ///
-  /// `before` receives their old value in host byte order.
+  /// The old value is stored in `before`, in host byte order.
   ///
-  /// *Contract.* That of post_read(), for `before`.
+  /// *Contract.* As for post_read(), for `before`.
   [[gnu::always_inline]] inline post_status post_fetch_and_add(send_request request,
                                                                const local_slice& before,
                                                                const remote_region& target,

@@ -15,8 +15,8 @@ namespace verbena::softdev {
 /// Which side of a copy is not accessible.
 enum class copy_fault : std::uint8_t { none, source, sink };
 
-/// Copies in ascending order. An aligned quantity of 8 bytes at the destination is one store, and
-/// the last bytes are stored last, after all others are visible. Ranges must not overlap unless
+/// Copies. An aligned quantity of 8 bytes at the destination is one store, and the last bytes are
+/// stored last, after all others are visible. Longer copies are not in ascending order otherwise. Ranges must not overlap unless
 /// `to` <= `from`. After a fault, part of the bytes may be copied. Thread-safe; does not allocate.
 [[nodiscard]] copy_fault copy_payload(std::byte* to, const std::byte* from,
                                       std::size_t bytes) noexcept;

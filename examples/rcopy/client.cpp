@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "examples/rcopy/client.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -32,6 +33,17 @@ double rate_of(const outcome& made) {
   return made.copy_seconds > 0 ? static_cast<double>(made.file_bytes) / made.copy_seconds : 0;
 }
 
+/// `file` is the name of the stage that reads or writes the file.
+nlohmann::ordered_json to_json(const time_shares& time, const char* file) {
+  const auto seconds = [](std::chrono::microseconds stage) {
+    return std::chrono::duration<double>(stage).count();
+  };
+  return {{file, seconds(time.file)},
+          {"checksum_seconds", seconds(time.checksum)},
+          {"transport_seconds", seconds(time.transport)},
+          {"waiting_seconds", seconds(time.waiting)}};
+}
+
 void print_json(const report& about, const result<outcome>& made) {
   nlohmann::ordered_json json{{"command", about.command},
                               {"name", about.name},
@@ -45,6 +57,8 @@ void print_json(const report& about, const result<outcome>& made) {
     json["store_seconds"] = made->store_seconds;
     json["bytes_per_second"] = rate_of(*made);
     json["xxh3_128"] = to_hexadecimal(made->sum);
+    json["sender"] = to_json(made->sender, "read_seconds");
+    json["receiver"] = to_json(made->receiver, "write_seconds");
   } else {
     json["error"] = one_line(made.error());
   }

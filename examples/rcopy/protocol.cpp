@@ -2,6 +2,8 @@
 #include "examples/rcopy/protocol.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 
 #include "verbena/base/bytes.hpp"
 
@@ -15,12 +17,29 @@ using verbena::result;
 constexpr std::uint32_t request_magic = 0x7263'7071;  // "rcpq"
 constexpr std::uint32_t reply_magic = 0x7263'7072;    // "rcpr"
 constexpr std::uint32_t summary_magic = 0x7263'7073;  // "rcps"
+constexpr std::uint32_t stored_magic = 0x7263'7074;   // "rcpt"
 constexpr std::size_t longest_name = 255;
+constexpr std::uint64_t largest_time = INT64_MAX;  // in microseconds
 
 template <std::unsigned_integral T>
 void append(std::vector<std::byte>& out, T value) {
   out.resize(out.size() + sizeof value);
   verbena::store_network_order(out.data() + out.size() - sizeof value, value);
+}
+
+void append_times(std::vector<std::byte>& out, const time_shares& what) {
+  for (const auto stage : what.stages()) append(out, static_cast<std::uint64_t>(stage.count()));
+}
+
+/// Returns nullopt if the bytes end too early.
+std::optional<time_shares> take_times(byte_reader& reader) {
+  time_shares made;
+  for (auto* const stage : {&made.file, &made.checksum, &made.transport, &made.waiting}) {
+    const auto value = reader.take<std::uint64_t>();
+    if (!value || *value > largest_time) return std::nullopt;
+    *stage = std::chrono::microseconds(*value);
+  }
+  return made;
 }
 
 error malformed(std::string_view what) {
@@ -114,6 +133,7 @@ std::vector<std::byte> encode(const summary& what) {
   append(out, protocol_version);
   append(out, what.file_bytes);
   std::ranges::copy(what.sum, std::back_inserter(out));
+  append_times(out, what.time);
   return out;
 }
 
@@ -122,11 +142,28 @@ result<summary> decode_summary(std::span<const std::byte> bytes) {
   VERBENA_TRY_VOID(check_version(reader, summary_magic));
   const auto file_bytes = reader.take<std::uint64_t>();
   const auto sum = reader.take_bytes(std::tuple_size_v<checksum>);
-  if (!file_bytes || !sum || !reader.rest().empty())
+  const auto time = take_times(reader);
+  if (!file_bytes || !sum || !time || !reader.rest().empty())
     return malformed("a summary of the wrong length");
-  summary made{.file_bytes = *file_bytes, .sum = {}};
+  summary made{.file_bytes = *file_bytes, .sum = {}, .time = *time};
   std::ranges::copy(*sum, made.sum.begin());
   return made;
+}
+
+std::vector<std::byte> encode(const time_shares& what) {
+  std::vector<std::byte> out;
+  append(out, stored_magic);
+  append(out, protocol_version);
+  append_times(out, what);
+  return out;
+}
+
+result<time_shares> decode_stored(std::span<const std::byte> bytes) {
+  byte_reader reader(bytes);
+  VERBENA_TRY_VOID(check_version(reader, stored_magic));
+  const auto time = take_times(reader);
+  if (!time || !reader.rest().empty()) return malformed("a last message of the wrong length");
+  return *time;
 }
 
 result<void> check_name(std::string_view name) {

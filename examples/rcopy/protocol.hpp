@@ -2,12 +2,13 @@
 // The messages on the bring-up stream. Each message is one blob; integers are big-endian.
 //
 //   client    request     operation, file name, transport, chunk size and window
-//   server    reply       accepted chunk size and window, size of the file; or a refusal with a
-//   reason both      bring-up    endpoints, and the receiver's ring (rdma) server    rendezvous
-//   port in the connection manager, and a token for the client (cm) both      ready       an empty
-//   blob: the queue pair of this side is connected (cm) sender    data        chunks by RDMA WRITE
-//   (rdma, cm), or as bytes of the socket (tcp) sender    summary     size and checksum of the sent
-//   bytes receiver  stored      an empty blob: the file is on disk; or a refusal with a reason
+//   server    reply       accepted chunk size and window, size of the file; or a refusal
+//   both      bring-up    endpoints, and the receiver's ring (rdma)
+//   server    rendezvous  port in the connection manager, and a token for the client (cm)
+//   both      ready       an empty blob: the queue pair of this side is connected (cm)
+//   sender    data        chunks by RDMA WRITE (rdma, cm), or as bytes of the socket (tcp)
+//   sender    summary     size and checksum of the sent bytes, and what took the sender's time
+//   receiver  stored      the file is on disk, and what took the receiver's time; or a refusal
 #pragma once
 
 #include <array>
@@ -19,11 +20,12 @@
 #include <vector>
 
 #include "examples/rcopy/options.hpp"
+#include "examples/rcopy/time_shares.hpp"
 #include "verbena/base/result.hpp"
 
 namespace rcopy {
 
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 /// The largest size of a file: the maximum of a signed 64-bit file offset.
 inline constexpr std::uint64_t largest_file = INT64_MAX;
 
@@ -57,16 +59,19 @@ using checksum = std::array<std::byte, 16>;
 struct summary {
   std::uint64_t file_bytes = 0;
   checksum sum{};
+  time_shares time;  ///< of the sender
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const request& what);
 [[nodiscard]] std::vector<std::byte> encode(const reply& what);
 [[nodiscard]] std::vector<std::byte> encode(const summary& what);
+[[nodiscard]] std::vector<std::byte> encode(const time_shares& what);
 
-/// Error of the three functions: `protocol`, with a text that may be sent to the peer.
+/// Error of the four functions: `protocol`, with a text that may be sent to the peer.
 [[nodiscard]] verbena::result<request> decode_request(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<reply> decode_reply(std::span<const std::byte> bytes);
 [[nodiscard]] verbena::result<summary> decode_summary(std::span<const std::byte> bytes);
+[[nodiscard]] verbena::result<time_shares> decode_stored(std::span<const std::byte> bytes);
 
 /// Checks that the name is a plain file name. Invalid are: an empty name, a name of more than 255
 /// bytes, `.`, `..`, and names with `/`, control characters or the prefix of temporary files.

@@ -48,42 +48,55 @@ result<std::unique_ptr<chunk_receiver>> make_receiver(const transfer_parameters&
 }
 
 result<checksum> send_chunks(outgoing_file& file, chunk_sender& sender, std::size_t chunk_bytes,
-                             progress& shown) {
+                             progress& shown, time_shares& time) {
   running_checksum sum;
+  stage_clock clock;
   for (std::uint64_t left = file.size(); left > 0;) {
     VERBENA_TRY(const auto buffer, sender.next_buffer());
+    clock.end(stage::transport);
     const auto chunk = buffer.first(std::min<std::uint64_t>(left, chunk_bytes));
     VERBENA_TRY_VOID(file.read(chunk));
+    clock.end(stage::file);
     sum.add(chunk);
+    clock.end(stage::checksum);
     VERBENA_TRY_VOID(sender.send(chunk.size()));
     left -= chunk.size();
     shown.add(chunk.size());
   }
   VERBENA_TRY_VOID(sender.finish());
+  clock.end(stage::transport);
+  time = clock.shares();
   return sum.value();
 }
 
 result<checksum> receive_chunks(incoming_file& file, std::uint64_t file_bytes,
-                                chunk_receiver& receiver, std::size_t chunk_bytes,
-                                progress& shown) {
+                                chunk_receiver& receiver, std::size_t chunk_bytes, progress& shown,
+                                time_shares& time) {
   running_checksum sum;
+  stage_clock clock;
   for (std::uint64_t left = file_bytes; left > 0;) {
     VERBENA_TRY(const auto chunk, receiver.next(std::min<std::uint64_t>(left, chunk_bytes)));
+    clock.end(stage::transport);
     sum.add(chunk);
+    clock.end(stage::checksum);
     VERBENA_TRY_VOID(file.write(chunk));
+    clock.end(stage::file);
     left -= chunk.size();
     shown.add(chunk.size());
     VERBENA_TRY_VOID(receiver.release());
   }
   VERBENA_TRY_VOID(receiver.finish());
+  clock.end(stage::transport);
+  time = clock.shares();
   return sum.value();
 }
 
-result<void> check_summary(const conversation& with, std::uint64_t file_bytes,
-                           const checksum& sum) {
+/// Returns what took the sender's time.
+result<time_shares> check_summary(const conversation& with, std::uint64_t file_bytes,
+                                  const checksum& sum) {
   VERBENA_TRY(const auto bytes, next_message(with, with.timeout_from_now()));
   VERBENA_TRY(const auto theirs, decode_summary(bytes));
-  if (theirs.file_bytes == file_bytes && theirs.sum == sum) return {};
+  if (theirs.file_bytes == file_bytes && theirs.sum == sum) return theirs.time;
   return error::protocol("verify", with.peer.peer(),
                          "the received data differ from the sent data (XXH3 " +
                              to_hexadecimal(sum) + ", sent " + to_hexadecimal(theirs.sum) +
@@ -95,13 +108,15 @@ result<outcome> send_and_confirm(outgoing_file& file, const transfer_parameters&
   VERBENA_TRY(const auto sender, make_sender(parameters, with));
   outcome made{.file_bytes = file.size()};
   const stopwatch copying;
-  VERBENA_TRY(made.sum, send_chunks(file, *sender, parameters.flow.chunk_bytes, shown));
-  VERBENA_TRY_VOID(with.peer.send(encode(summary{.file_bytes = file.size(), .sum = made.sum}),
-                                  with.timeout_from_now()));
+  VERBENA_TRY(made.sum,
+              send_chunks(file, *sender, parameters.flow.chunk_bytes, shown, made.sender));
+  const summary sent{.file_bytes = file.size(), .sum = made.sum, .time = made.sender};
+  VERBENA_TRY_VOID(with.peer.send(encode(sent), with.timeout_from_now()));
   made.copy_seconds = copying.seconds();
   const stopwatch storing;
   const auto store_timeout = with.timeout + std::chrono::seconds(file.size() / min_disk_rate);
-  VERBENA_TRY_VOID(next_message(with, deadline::after(store_timeout)));
+  VERBENA_TRY(const auto stored, next_message(with, deadline::after(store_timeout)));
+  VERBENA_TRY(made.receiver, decode_stored(stored));
   made.store_seconds = storing.seconds();
   return made;
 }
@@ -112,15 +127,15 @@ result<outcome> receive_and_store(incoming_file& file, std::uint64_t file_bytes,
   VERBENA_TRY(const auto receiver, make_receiver(parameters, with));
   outcome made{.file_bytes = file_bytes};
   const stopwatch copying;
-  VERBENA_TRY(made.sum,
-              receive_chunks(file, file_bytes, *receiver, parameters.flow.chunk_bytes, shown));
+  VERBENA_TRY(made.sum, receive_chunks(file, file_bytes, *receiver, parameters.flow.chunk_bytes,
+                                       shown, made.receiver));
   made.copy_seconds = copying.seconds();
-  VERBENA_TRY_VOID(check_summary(with, file_bytes, made.sum));
+  VERBENA_TRY(made.sender, check_summary(with, file_bytes, made.sum));
   const stopwatch storing;
   VERBENA_TRY_VOID(file.store());
   made.store_seconds = storing.seconds();
   // The file is complete, even if the sender can no longer be notified.
-  static_cast<void>(with.peer.send({}, with.timeout_from_now()));
+  static_cast<void>(with.peer.send(encode(made.receiver), with.timeout_from_now()));
   return made;
 }
 

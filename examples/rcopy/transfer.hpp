@@ -22,6 +22,8 @@ struct outcome {
   checksum sum{};
   double copy_seconds = 0;   ///< for the transfer of the chunks
   double store_seconds = 0;  ///< after the transfer, until the file is on disk
+  time_shares sender;        ///< until the last chunk is sent
+  time_shares receiver;      ///< until the last chunk is written
 };
 
 /// Sends the whole file and waits until the receiver has stored it. Errors: a refusal of the

@@ -16,8 +16,9 @@ namespace verbena::softdev {
 enum class copy_fault : std::uint8_t { none, source, sink };
 
 /// Copies. An aligned quantity of 8 bytes at the destination is one store, and the last bytes are
-/// stored last, after all others are visible. Longer copies are not in ascending order otherwise. Ranges must not overlap unless
-/// `to` <= `from`. After a fault, part of the bytes may be copied. Thread-safe; does not allocate.
+/// stored last, after all others are visible. Longer copies are not in ascending order otherwise.
+/// Ranges must not overlap unless `to` <= `from`. After a fault, part of the bytes may be copied.
+/// Thread-safe; does not allocate.
 [[nodiscard]] copy_fault copy_payload(std::byte* to, const std::byte* from,
                                       std::size_t bytes) noexcept;
 

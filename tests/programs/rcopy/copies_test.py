@@ -94,6 +94,10 @@ class Copies(Case):
             self.assertGreater(printed["copy_seconds"], 0)
             self.assertGreater(printed["bytes_per_second"], 0)
             sums.add(printed["xxh3_128"])
+            for side, stage in (("sender", "read_seconds"), ("receiver", "write_seconds")):
+                times = printed[side]
+                self.assertEqual(set(times), {stage, "checksum_seconds", "transport_seconds", "waiting_seconds"})
+                self.assertGreater(sum(times.values()), 0)
         self.assertEqual(len(sums), 1)
         failed = rcopy("get", "missing", server.place, "--json")
         self.assertEqual(failed.returncode, 1)

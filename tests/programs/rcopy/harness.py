@@ -142,12 +142,12 @@ def frame(kind, payload=b""):
     return struct.pack(">BBHI", kind, 0, 0, len(payload)) + payload
 
 
-def request(what=PUT, over=TCP, size=10, name=b"raw.bin", chunk=65536, window=4, version=2):
+def request(what=PUT, over=TCP, size=10, name=b"raw.bin", chunk=65536, window=4, version=3):
     return struct.pack(">IHBBIHQ", 0x72637071, version, what, over, chunk, window, size) + name
 
 
 def summary(size, checksum):
-    return struct.pack(">IHQ", 0x72637073, 2, size) + checksum
+    return struct.pack(">IHQ", 0x72637073, 3, size) + checksum + bytes(32)  # the shares of time
 
 
 class RawClient:

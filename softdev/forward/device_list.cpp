@@ -79,8 +79,9 @@ void get_parts(handed_out& made) noexcept {
   made.soft.get(soft_engine().table);
   // A kernel without RDMA is why the software device is there.
   if (made.soft.list != nullptr && made.hardware.failure != 0 && made.hardware.failure != ENOSYS)
-    complain("only soft0 is listed, because libibverbs failed to list the hardware: ",
-             strerrorname_np(made.hardware.failure));
+    complain_once(warning::no_adapters,
+                  "only soft0 is listed, because libibverbs failed to list the hardware: ",
+                  strerrorname_np(made.hardware.failure));
 }
 
 // Fills `to`; hardware that is the software device by another way is left out.

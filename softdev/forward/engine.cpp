@@ -62,7 +62,8 @@ void load() noexcept {
   void* const library = open_engine();
   if (library == nullptr) {
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc
-    complain("the software device cannot be loaded: ", reason != nullptr ? reason : soname);
+    complain_once(warning::no_engine,
+                  "the software device cannot be loaded: ", reason != nullptr ? reason : soname);
     return;
   }
   const auto entry =
@@ -73,8 +74,9 @@ void load() noexcept {
           ? reinterpret_cast<verbena_soft_device_function>(find(*all, "verbena_soft_device"))
           : nullptr;
   if (device == nullptr) {
-    complain("the loaded software device has a different version than this library: ",
-             "install both from one build");
+    complain_once(warning::other_engine,
+                  "the loaded software device has a different version than this library: ",
+                  "install both from one build");
     return;
   }
   for (std::size_t i = 0; i < slot_count; ++i)

@@ -3,9 +3,24 @@
 // know this project.
 #pragma once
 
+#include <cstdint>
+
 namespace verbena::forward {
 
-/// Writes one line, `verbena: WHAT WHY`, to standard error. Thread-safe; keeps errno.
-void complain(const char* what, const char* why) noexcept;
+/// A kind of message. Forwarders of one build agree on the numbers.
+enum class warning : std::uint8_t {
+  no_adapters,    ///< libibverbs fails to list the hardware
+  no_engine,      ///< the software device cannot be loaded
+  other_engine,   ///< the software device is of another version
+  no_kernel_cm,   ///< /dev/infiniband/rdma_cm cannot be opened
+  no_rsockets,    ///< rsocket without the kernel's connection manager
+  no_libibverbs,  ///< the library that VERBENA_LIBIBVERBS names cannot be used
+  no_libefa,      ///< VERBENA_LIBEFA
+  no_librdmacm,   ///< VERBENA_LIBRDMACM
+};
+
+/// Writes one line, `verbena: WHAT WHY`, to standard error. Of each kind, a process writes one
+/// line, whichever of its forwarders has the message. Thread-safe; keeps errno.
+void complain_once(warning kind, const char* what, const char* why) noexcept;
 
 }  // namespace verbena::forward

@@ -19,6 +19,7 @@ struct behind {
   const char* soname;
   const char* function;
   const char* choice;
+  warning kind;
   const char* complaint;
 };
 
@@ -26,7 +27,7 @@ void* find(const behind& wanted) noexcept {
   const char* const chosen = secure_getenv(wanted.choice);
   if (chosen != nullptr && *chosen != '\0') {
     void* const handle = dlopen(chosen, load_flags);
-    if (handle == nullptr) complain(wanted.complaint, chosen);
+    if (handle == nullptr) complain_once(wanted.kind, wanted.complaint, chosen);
     return handle;
   }
   const void* const next = dlsym(RTLD_NEXT, wanted.function);
@@ -46,6 +47,7 @@ void* find_real_library() noexcept {
   return find({.soname = "libibverbs.so.1",
                .function = "ibv_get_device_list",
                .choice = "VERBENA_LIBIBVERBS",
+               .kind = warning::no_libibverbs,
                .complaint = "VERBENA_LIBIBVERBS cannot be loaded: "});
 }
 
@@ -53,6 +55,7 @@ void* find_real_efa() noexcept {
   return find({.soname = "libefa.so.1",
                .function = "efadv_query_device",
                .choice = "VERBENA_LIBEFA",
+               .kind = warning::no_libefa,
                .complaint = "VERBENA_LIBEFA cannot be loaded: "});
 }
 
@@ -60,6 +63,7 @@ void* find_real_rdmacm() noexcept {
   return find({.soname = "librdmacm.so.1",
                .function = "rdma_create_event_channel",
                .choice = "VERBENA_LIBRDMACM",
+               .kind = warning::no_librdmacm,
                .complaint = "VERBENA_LIBRDMACM cannot be loaded: "});
 }
 

@@ -17,12 +17,10 @@ namespace {
 
 // The real library's function; nullptr where connections are soft0's, which is said once.
 plain_function socket_function(std::atomic<plain_function>& known, const char* name) noexcept {
-  static constinit std::atomic<bool> said{false};
   if (!chosen_manager().soft) return manager_function(known, name);
-  if (!said.exchange(true))
-    complain(name,
-             " is refused: rsocket needs the kernel's connection manager, but this process "
-             "uses soft0's; use TCP sockets, or rdma_connect and rdma_accept");
+  complain_once(warning::no_rsockets, name,
+                " is refused: rsocket needs the kernel's connection manager, but this process "
+                "uses soft0's; use TCP sockets, or rdma_connect and rdma_accept");
   return nullptr;
 }
 
@@ -41,11 +39,11 @@ using verbena::softdev::convention;
 
 #define CM(how, result, name, parameters, arguments)        // rdmacm.cpp
 #define CM_NEWER(how, result, name, parameters, arguments)  // rdmacm.cpp
-#define SOCKET(how, result, name, parameters, arguments)                     \
+#define SOCKET(how, result, name, parameters, arguments)               \
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     SOCKET_APPLY(SOCKET_CALL, decltype(::name), how, name, arguments);       \
   }
-#define SOCKET_NEWER(how, result, name, parameters, arguments)                       \
+#define SOCKET_NEWER(how, result, name, parameters, arguments)                 \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \
     SOCKET_APPLY(SOCKET_CALL, decltype(newer_##name), how, name, arguments);         \

@@ -38,12 +38,12 @@ using verbena::softdev::convention;
 #define EFA_ARGUMENTS(...) __VA_ARGS__
 #define EFA_APPLY(macro, type, how, name, arguments) macro(type, how, name, EFA_ARGUMENTS arguments)
 
-#define EFA(how, result, name, parameters, arguments)                        \
+#define EFA(node, how, result, name, parameters, arguments)                  \
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     EFA_APPLY(EFA_CALL, decltype(::name), how, name, arguments);             \
   }
 // A newer efadv.h may declare these with types that are not known here, so the names differ.
-#define EFA_NEWER(how, result, name, parameters, arguments)                          \
+#define EFA_NEWER(node, how, result, name, parameters, arguments)                    \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \
     EFA_APPLY(EFA_CALL, decltype(newer_##name), how, name, arguments);               \

@@ -17,18 +17,20 @@ using verbena::softdev::convention;
 #define CM_ARGUMENTS(...) __VA_ARGS__
 #define CM_APPLY(macro, type, how, name, arguments) macro(type, how, name, CM_ARGUMENTS arguments)
 
-#define SOCKET(how, result, name, parameters, arguments)        // rsocket.cpp
-#define SOCKET_NEWER(how, result, name, parameters, arguments)  // rsocket.cpp
-#define CM(how, result, name, parameters, arguments)                         \
+#define SOCKET(node, how, result, name, parameters, arguments)        // rsocket.cpp
+#define SOCKET_NEWER(node, how, result, name, parameters, arguments)  // rsocket.cpp
+#define CM(node, how, result, name, parameters, arguments)                   \
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     CM_APPLY(CM_CALL, decltype(::name), how, name, arguments);               \
   }
-#define CM_NEWER(how, result, name, parameters, arguments)                           \
+#define CM_NEWER(node, how, result, name, parameters, arguments)                     \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \
     CM_APPLY(CM_CALL, decltype(newer_##name), how, name, arguments);                 \
   }
+#define CM_OWN(node, name)  // by hand
 #include "softdev/forward/rdmacm.inc"
+#undef CM_OWN
 #undef SOCKET
 #undef SOCKET_NEWER
 #undef CM

@@ -37,18 +37,20 @@ using verbena::softdev::convention;
 #define SOCKET_APPLY(macro, type, how, name, arguments) \
   macro(type, how, name, SOCKET_ARGUMENTS arguments)
 
-#define CM(how, result, name, parameters, arguments)        // rdmacm.cpp
-#define CM_NEWER(how, result, name, parameters, arguments)  // rdmacm.cpp
-#define SOCKET(how, result, name, parameters, arguments)               \
+#define CM(node, how, result, name, parameters, arguments)        // rdmacm.cpp
+#define CM_NEWER(node, how, result, name, parameters, arguments)  // rdmacm.cpp
+#define SOCKET(node, how, result, name, parameters, arguments)               \
   extern "C" __attribute__((visibility("default"))) result name parameters { \
     SOCKET_APPLY(SOCKET_CALL, decltype(::name), how, name, arguments);       \
   }
-#define SOCKET_NEWER(how, result, name, parameters, arguments)                 \
+#define SOCKET_NEWER(node, how, result, name, parameters, arguments)                 \
   extern "C" result newer_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result newer_##name parameters { \
     SOCKET_APPLY(SOCKET_CALL, decltype(newer_##name), how, name, arguments);         \
   }
+#define CM_OWN(node, name)  // by hand
 #include "softdev/forward/rdmacm.inc"
+#undef CM_OWN
 #undef CM
 #undef CM_NEWER
 #undef SOCKET

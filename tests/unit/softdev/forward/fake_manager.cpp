@@ -21,13 +21,15 @@ struct tally {
 };
 
 tally tallies[] = {
-#define CM(how, result, name, parameters, arguments) {#name},
+#define CM(node, how, result, name, parameters, arguments) {#name},
 #define CM_NEWER CM
+#define CM_OWN(node, name)
 #define SOCKET CM
 #define SOCKET_NEWER CM
 #include "softdev/forward/rdmacm.inc"
 #undef CM
 #undef CM_NEWER
+#undef CM_OWN
 #undef SOCKET
 #undef SOCKET_NEWER
     {"rfcntl"},
@@ -52,12 +54,13 @@ struct counted {
 
 }  // namespace
 
-#define CM(how, result, name, parameters, arguments)                                \
+#define CM(node, how, result, name, parameters, arguments)                          \
   extern "C" result fake_##name parameters __asm__(#name);                          \
   extern "C" __attribute__((visibility("default"))) result fake_##name parameters { \
     return counted<result>{find(#name)} arguments;                                  \
   }
 #define CM_NEWER CM
+#define CM_OWN(node, name)
 #define SOCKET CM
 #define SOCKET_NEWER CM
 #include "softdev/forward/rdmacm.inc"

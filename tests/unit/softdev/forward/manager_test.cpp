@@ -106,11 +106,12 @@ int main(int argc, char** argv) {
   const wanted cm = mode == "soft" ? wanted::soft : mode == "real" ? wanted::real : wanted::nobody;
   const wanted sockets = mode == "real" ? wanted::real : wanted::nobody;
   const test all{library("VERBENA_SOFTDEV_LIBRARY"), library("FAKE_REAL")};
-#define CM(fails, result, name, parameters, arguments) \
+#define CM(node, fails, result, name, parameters, arguments) \
   all.check(static_cast<result(*) parameters>(nullptr), #name, how::fails, cm);
-#define SOCKET(fails, result, name, parameters, arguments) \
+#define SOCKET(node, fails, result, name, parameters, arguments) \
   all.check(static_cast<result(*) parameters>(nullptr), #name, how::fails, sockets);
 #define CM_NEWER CM
+#define CM_OWN(node, name)
 #define SOCKET_NEWER SOCKET
 #include "softdev/forward/rdmacm.inc"
   all.check_ellipsis(sockets);

@@ -17,6 +17,7 @@ enum class warning : std::uint8_t {
   no_libibverbs,  ///< the library that VERBENA_LIBIBVERBS names cannot be used
   no_libefa,      ///< VERBENA_LIBEFA
   no_librdmacm,   ///< VERBENA_LIBRDMACM
+  no_files,       ///< the files of soft0 are not shown
 };
 
 /// Writes one line, `verbena: WHAT WHY`, to standard error. Of each kind, a process writes one

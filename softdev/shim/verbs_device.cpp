@@ -40,9 +40,9 @@ device_object* make_device() {
   auto* const device = new device_object{};
   set_kind(*device, current_settings().looks);
   copy_text(device->name, sizeof device->name, device_identity::name);
-  // Names that no kernel uses: programs that look for files below them find none.
-  copy_text(device->dev_name, sizeof device->dev_name, "verbena-soft0");
-  copy_text(device->dev_path, sizeof device->dev_path, "/sys/class/infiniband_verbs/verbena-soft0");
+  // A number that no kernel uses. The forwarders have files with these names (kernel_files.cpp).
+  copy_text(device->dev_name, sizeof device->dev_name, "uverbs9999");
+  copy_text(device->dev_path, sizeof device->dev_path, "/sys/class/infiniband_verbs/uverbs9999");
   copy_text(device->ibdev_path, sizeof device->ibdev_path, "/sys/class/infiniband/soft0");
   device->functions = trap_table();
   device->description = empty_description();

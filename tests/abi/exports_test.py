@@ -4,6 +4,7 @@
 
   exports_test.py --dropin FILE --preload FILE --ibverbs FILE --installed FILE --newer LIST
                --efa FILE --installed-efa FILE --rdmacm FILE --installed-rdmacm FILE --newer-rdmacm LIST
+               --file-calls SOURCE --libc FILE
 
 The drop-in must have every name in every version node of the installed library, and every public name and node of the
 newer version. The two other libraries must have every public name of both, without versions. The preload library may omit
@@ -86,10 +87,29 @@ def check_rdmacm(options):
     return problems
 
 
+def check_file_calls(options):
+    """Checks that the drop-in and the preload library define the functions of file_calls.inc, and no other function of
+    the C library. Without a version, they satisfy every reference."""
+    source = pathlib.Path(options.file_calls).read_text()
+    wanted = set(re.findall(r"^(?:CALL|END)\((\w+)", source, re.MULTILINE))
+    assert len(wanted) > 40, "the list of the source is not complete"
+    unversioned = {name for name, node, _ in exports(options.dropin) if node == ""}
+    problems = [f"the drop-in does not export {name} without a version" for name in sorted(wanted - unversioned)]
+    problems += [f"the drop-in exports {name} without a version" for name in sorted(unversioned - wanted)]
+    of_libc = {name for name, _, _ in exports(options.libc)}
+    for library in (options.preload, options.dropin):
+        own = {name for name, _, _ in exports(library)}
+        problems += [f"{library} does not export {name}" for name in sorted(wanted - own)]
+        problems += [f"{library} replaces {name} of the C library" for name in sorted((own & of_libc) - wanted)]
+    problems += [f"{options.ibverbs} replaces {name} of the C library"
+                 for name in sorted({name for name, _, _ in exports(options.ibverbs)} & of_libc)]
+    return problems
+
+
 def main(arguments):
     parser = argparse.ArgumentParser()
     for option in ("--dropin", "--preload", "--ibverbs", "--installed", "--newer", "--efa", "--installed-efa",
-                   "--rdmacm", "--installed-rdmacm", "--newer-rdmacm"):
+                   "--rdmacm", "--installed-rdmacm", "--newer-rdmacm", "--file-calls", "--libc"):
         parser.add_argument(option, required=True)
     options = parser.parse_args(arguments)
     installed, newer = exports(options.installed), newer_list(options.newer)
@@ -124,7 +144,7 @@ def main(arguments):
                            - {name for name, _, _ in exports(library)}):
             print(f"{library} does not export {name}")
             failed = True
-    for problem in check_rdmacm(options):
+    for problem in check_rdmacm(options) + check_file_calls(options):
         print(problem)
         failed = True
     nodes = [("a version", {("ibv_open_device", "IBVERBS_1.7", True)}, set()),

@@ -35,6 +35,18 @@ for way in "$preload" "$dropin" "$dropin_preloaded"; do
   expect "$way: both transfer" "$both" env "$way" "$programs/abi_transfer" soft0 "$adapter"
   expect "$way: the library lists each once" "$all" env "$way" "$programs/abi_mixed_system" --list
 done
+files=$(ls /sys/class/infiniband)
+nodes=$(ls /dev/infiniband)
+guid=$(cat "/sys/class/infiniband/$adapter/node_guid")
+for way in "$preload" "$dropin_preloaded"; do
+  expect "$way: files of all" "$(printf '%s\nsoft0' "$files")" env "$way" ls /sys/class/infiniband
+  expect "$way: files of soft0 alone" soft0 env "$way" VERBENA_SOFTDEV=only ls /sys/class/infiniband
+  expect "$way: files without soft0" "$files" env "$way" VERBENA_SOFTDEV_SYSFS=off ls /sys/class/infiniband
+  expect "$way: nodes of all" "$(printf '%s\nuverbs9999' "$nodes")" env "$way" ls /dev/infiniband
+  expect "$way: a file of soft0" "1: CA" env "$way" cat /sys/class/infiniband/soft0/node_type
+  expect "$way: a file of the adapter" "$guid" env "$way" cat "/sys/class/infiniband/$adapter/node_guid"
+  expect "$way: a file of the adapter in a folder" "$guid" env "$way" sh -c "cd /sys/class/infiniband && cat $adapter/node_guid"
+done
 expect "by name" soft0 env "$dropin" "$programs/abi_by_name"
 expect "linked: the library lists each once" "$all" "$programs/abi_mixed" --list
 expect "linked: raw verbs" "0 failures" "$programs/abi_mixed"

@@ -78,7 +78,8 @@ def upstream():
 
 def tables():
     lines = ["| program | how |", "|---|---|", row("`ibv_devices`, `ibv_devinfo`", "plainly, `-l`, `-v`"),
-             row("`ibv_asyncwatch`", "while things happen to the port and the device")]
+             row("`ibv_asyncwatch`", "while things happen to the port and the device"),
+             row("`ibstatus`", "plainly, `soft0`, `soft0:1`")]
     return "\n".join([BEGIN, *lines, *pingpong(), *perftest(), *connected(), *upstream(), END])
 
 

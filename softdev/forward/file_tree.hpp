@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// A private directory with the files of soft0: the C library opens and lists these in place of
+// files in /sys and /dev.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "softdev/forward/kernel_files.hpp"
+
+namespace verbena::forward {
+
+/// What a call does with a file.
+enum class file_use : std::uint8_t {
+  look,  ///< asks for attributes of the file
+  open,  ///< reads a file, or lists a directory
+};
+
+/// Where a call finds a file of soft0.
+struct file_place {
+  enum class state : std::uint8_t {
+    elsewhere,  ///< it is not a file of soft0, or is there for the kernel's adapters
+    here,       ///< at `path`
+    refused,    ///< the kernel reports EINVAL when this file is read
+  };
+  state found = state::elsewhere;
+  file_kind kind = file_kind::attribute;
+  std::array<char, 640> path;
+};
+
+/// A search for a file by the calling thread. Threads: thread-bound.
+class file_search {
+ public:
+  file_search() noexcept;
+  ~file_search();
+  file_search(const file_search&) = delete;
+  file_search& operator=(const file_search&) = delete;
+
+  /// Returns false in a signal handler that interrupts a search, in calls by the search itself, and
+  /// in a child of vfork(2). These have no file of soft0.
+  [[nodiscard]] explicit operator bool() const noexcept { return searches_; }
+
+ private:
+  bool searches_;
+};
+
+/// Writes the file into the private directory, with its present content; for a directory that is
+/// opened, all files. The directory is made at the first call, and is removed at exit of the
+/// process. A child of fork(2) makes its own. Precondition: the thread searches. Thread-safe.
+void place_file(const kernel_file& wanted, file_use use, file_place& place) noexcept;
+
+/// Removes the private directory. Async-signal-safe.
+void remove_file_tree() noexcept;
+
+}  // namespace verbena::forward

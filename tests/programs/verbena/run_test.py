@@ -223,6 +223,38 @@ class Choice(harness.Case):
         self.assert_sees_soft0(done)
         self.assert_way(done, "preload", "--preload was given")
 
+    def assert_warned(self, done, *words):
+        """Checks the exit status and that there is one line of warning with `words`, or no line without them."""
+        self.assert_ended(done)
+        said = harness.text(done.stderr)
+        self.assertEqual(said.count("\n"), 1 if words else 0, said)
+        for each in words:
+            self.assertIn(each, said)
+
+    def test_preload_warns_for_a_program_that_cannot_reach_libibverbs(self):
+        quiet = self.compile("quiet", QUIET)
+        self.assert_warned(run("--preload", "--", quiet), "verbena run: warning:", str(quiet),
+                           "is not linked to libibverbs.so.1 and cannot load it", "link it with -libverbs")
+        self.assert_warned(run("--dropin", "--", quiet))
+        self.assert_warned(run("--", quiet))
+
+    def test_preload_warns_for_a_program_that_loads_libibverbs_by_name(self):
+        done = run("--preload", "--", self.compile("loading", LOADING), env={"VERBENA_SOFTDEV": None})
+        self.assertIn("which --preload does not replace: use --dropin", harness.text(done.stderr))
+
+    def test_preload_is_silent_for_a_program_that_may_reach_libibverbs(self):
+        plugin = "#include <dlfcn.h>\nint main(int count, char** words) { return count > 1 && dlopen(words[1], RTLD_NOW) == 0; }"
+        starter = "#include <stdlib.h>\nint main(int count, char** words) { return count > 1 && system(words[1]); }"
+        library = self.compile("libload.so", plugin.replace("main", "load"), "-shared", "-fPIC")
+        for program in (self.compile("plugin", plugin), self.compile("starter", starter),
+                        self.compile("user", "int load(int, char**); int main(void) { return load(0, 0); }", str(library),
+                                     f"-Wl,-rpath,{self.work}")):
+            self.assert_warned(run("--preload", "--", program))
+        done = run("--preload", "--", self.compile("linked", LINKED, "-libverbs"))
+        self.assert_sees_soft0(done)
+        self.assert_warned(done)
+        self.assert_warned(run("--preload", "--", "sh", "-c", "true"))
+
     def test_is_dropin_where_libibverbs_is_missing_or_the_loader_does_not_say(self):
         said = "\tlibibverbs.so.1 => not found\n"
         cases = {f"printf '{said}'": "which is not installed", "exit 1": "does not list its libraries",

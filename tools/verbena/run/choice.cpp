@@ -12,7 +12,7 @@ choice choose_way(const program& found, way asked) {
     return {.way = way::dropin,
             .reason = "it is a script for " + found.executable +
                       ", whose programs may load libibverbs in any way"};
-  switch (ask_loader(found.loader, found.executable)) {
+  switch (ask_loader(found.loader, found.executable).on_libibverbs) {
     case dependence::linked:
       return {.way = way::preload, .reason = "it is linked to libibverbs.so.1"};
     case dependence::missing:

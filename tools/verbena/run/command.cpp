@@ -14,6 +14,7 @@
 #include "tools/verbena/run/choice.hpp"
 #include "tools/verbena/run/environment.hpp"
 #include "tools/verbena/run/program.hpp"
+#include "tools/verbena/run/reach.hpp"
 
 namespace verbena::tool {
 namespace {
@@ -59,6 +60,9 @@ int execute(const run_options& options) {
   if (!libraries) return refuse(libraries.why());
   const auto environment = environment_for(chosen.way, libraries.value());
   if (options.verbose) tell(found.value(), chosen, environment);
+  if (options.way == way::preload)
+    if (const auto missed = missed_by_preload(found.value()); !missed.empty())
+      std::cerr << "verbena run: warning: " << missed << '\n';
   for (const auto& [name, value] : environment) {
     if (::setenv(name.c_str(), value.c_str(), 1) != 0)  // NOLINT(concurrency-mt-unsafe)
       return refuse(

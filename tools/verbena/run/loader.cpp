@@ -56,7 +56,8 @@ bool ended_well(pid_t child) {
 
 }  // namespace
 
-dependence read_loader_list(const std::string& list) {
+loaded_libraries read_loader_list(const std::string& list) {
+  loaded_libraries found{.on_libibverbs = dependence::not_linked, .paths = {}};
   std::string_view rest = list;
   while (!rest.empty()) {
     const auto end = std::min(rest.find('\n'), rest.size());
@@ -64,27 +65,35 @@ dependence read_loader_list(const std::string& list) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     if (line.starts_with("libibverbs.so.1 "))
-      return line.find("=> not found") != std::string_view::npos ? dependence::missing
-                                                                 : dependence::linked;
+      found.on_libibverbs = line.find("=> not found") != std::string_view::npos
+                                ? dependence::missing
+                                : dependence::linked;
+    // NAME => PATH (ADDRESS)
+    constexpr std::string_view arrow = "=> ";
+    if (const auto place = line.find(arrow); place != std::string_view::npos)
+      line.remove_prefix(place + arrow.size());
+    if (line.starts_with('/')) found.paths.emplace_back(line.substr(0, line.rfind(" (")));
   }
-  return dependence::not_linked;
+  return found;
 }
 
-dependence ask_loader(const std::string& loader, const std::string& executable) {
+loaded_libraries ask_loader(const std::string& loader, const std::string& executable) {
   std::array<int, 2> ends;
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return dependence::not_known;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   unique_fd ours(ends[0]);
   unique_fd theirs(ends[1]);
   const auto child = start(loader, executable, theirs.get());
   theirs.reset();
-  if (!child) return dependence::not_known;
+  if (!child) return {};
   const auto list = read_all(ours.get());
   ours.reset();  // a loader that still writes receives SIGPIPE
   const bool complete = ended_well(*child);
-  if (!list) return dependence::not_known;
-  const auto found = read_loader_list(*list);
+  if (!list) return {};
+  auto found = read_loader_list(*list);
   // If the loader failed, the list is incomplete: the absence of libibverbs proves nothing.
-  return complete || found != dependence::not_linked ? found : dependence::not_known;
+  if (!complete && found.on_libibverbs == dependence::not_linked)
+    found.on_libibverbs = dependence::not_known;
+  return found;
 }
 
 }  // namespace verbena::tool

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace verbena::tool {
 
@@ -15,11 +16,17 @@ enum class dependence : std::uint8_t {
   not_known,   ///< the loader did not list the libraries
 };
 
+/// The libraries of a program. Threads: immutable value.
+struct loaded_libraries {
+  dependence on_libibverbs = dependence::not_known;
+  std::vector<std::string> paths;  ///< of all libraries that were found
+};
+
 /// Runs `loader --list executable` in the current environment, without running the program. Blocks
 /// for a few milliseconds.
-[[nodiscard]] dependence ask_loader(const std::string& loader, const std::string& executable);
+[[nodiscard]] loaded_libraries ask_loader(const std::string& loader, const std::string& executable);
 
 /// Parses the output of the loader.
-[[nodiscard]] dependence read_loader_list(const std::string& list);
+[[nodiscard]] loaded_libraries read_loader_list(const std::string& list);
 
 }  // namespace verbena::tool

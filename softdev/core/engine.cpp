@@ -13,9 +13,6 @@
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t index_bits = 14;
-constexpr std::uint32_t index_mask = limits::queue_pair_indices - 1;
-static_assert(limits::queue_pair_indices == 1U << index_bits);
 /// Numbers of destroyed queue pairs are not used again before so many others were destroyed.
 constexpr std::size_t quarantined = 1024;
 
@@ -63,33 +60,35 @@ result<void> check(const memory_region& region, const char* call) {
 
 engine::engine(const engine_options& options)
     : options_(options),
+      first_number_(first_number_of(options.process_slot)),
+      count_of_numbers_(count_of_numbers(options.process_slot)),
       remote_(options.remote),
       queue_pairs_(new std::atomic<queue_pair*>[limits::queue_pair_indices]()),
       reserved_(new std::uint64_t[limits::queue_pair_indices / 64]()) {
   VERBENA_ASSERT(options.clock != nullptr, "an engine is given a clock");
-  VERBENA_ASSERT(options.process_slot < 1024, "a process slot has ten bits");
+  VERBENA_ASSERT(options.process_slot < slot_count, "a process slot is less than 3904");
 }
 
 engine::~engine() { VERBENA_ASSERT(live_ == 0, "queue pairs are destroyed before their engine"); }
 
-/// Draws a free index; the number made of it is none of the reserved ones.
-std::uint32_t engine::free_index() {
+/// Draws a free number that is not one of the reserved numbers 0, 1 and 0xffffff.
+std::uint32_t engine::free_number() {
   for (;;) {
-    const std::uint32_t index = random_u32() & index_mask;
-    const std::uint32_t number = options_.process_slot << index_bits | index;
+    const std::uint32_t number = first_number_ + random_u32() % count_of_numbers_;
     if (number <= 1 || number == 0xff'ffff) continue;
+    const std::uint32_t index = index_of_number(number);
     std::uint64_t& word = reserved_[index / 64];
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
     if ((word & bit) != 0) continue;
     word |= bit;
-    return index;
+    return number;
   }
 }
 
 result<queue_pair*> engine::create(const queue_pair_options& options) {
   VERBENA_TRY_VOID(check(options));
   const std::lock_guard lock(creation_);
-  constexpr std::size_t usable = limits::max_queue_pairs;
+  const std::size_t usable = max_queue_pairs();
   while (!quarantine_.empty() &&
          (quarantine_.size() > quarantined || live_ + quarantine_.size() >= usable)) {
     const std::uint32_t index = quarantine_.front();
@@ -100,22 +99,21 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device",
                              "the process has " + std::to_string(usable) +
                                  " queue pairs, the limit of the device (max_qp)");
-  const std::uint32_t index = free_index();
+  const std::uint32_t number = free_number();
   queue_pair_options numbered = options;
   numbered.index = ++created_;
-  auto* created =
-      new (std::nothrow) queue_pair(*this, options_.process_slot << index_bits | index, numbered);
+  auto* created = new (std::nothrow) queue_pair(*this, number, numbered);
   if (created == nullptr)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
   for (const fault_rule& each : faults_) created->sender().add_fault(each);
   timers_.reserve(live_ + 1);
   ++live_;
-  queue_pairs_[index].store(created);
+  queue_pairs_[index_of_number(number)].store(created);
   return created;
 }
 
 void engine::destroy(queue_pair* which) {
-  const std::uint32_t index = which->number() & index_mask;
+  const std::uint32_t index = index_of_number(which->number());
   VERBENA_ASSERT(find(which->number()) == which, "a queue pair is destroyed by its engine, once");
   queue_pairs_[index].store(nullptr);
   epoch_.synchronize();
@@ -158,7 +156,7 @@ void engine::remove_faults() {
 }
 
 queue_pair* engine::find(std::uint32_t qp_num) const noexcept {
-  queue_pair* found = queue_pairs_[qp_num & index_mask].load();
+  queue_pair* found = queue_pairs_[index_of_number(qp_num)].load();
   return found != nullptr && found->number() == qp_num ? found : nullptr;
 }
 
@@ -192,11 +190,11 @@ void engine::wake() noexcept {
 }
 
 void engine::ring(const queue_pair& which) noexcept {
-  if (rung_.insert(which.number() & index_mask)) wake();
+  if (rung_.insert(index_of_number(which.number()))) wake();
 }
 
 void engine::schedule(const queue_pair& which, time_ns when) noexcept {
-  if (timers_.schedule(which.number() & index_mask, when)) wake();
+  if (timers_.schedule(index_of_number(which.number()), when)) wake();
 }
 
 void engine::report(queue_pair& which, queue_pair_event what) noexcept {

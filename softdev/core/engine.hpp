@@ -20,6 +20,7 @@
 #include "softdev/core/memory_region.hpp"
 #include "softdev/core/multicast_groups.hpp"
 #include "softdev/core/port_state.hpp"
+#include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/remote_path.hpp"
 #include "softdev/core/types.hpp"
@@ -50,7 +51,7 @@ struct engine_sink {
 };
 
 struct engine_options {
-  std::uint32_t process_slot = 0;  ///< top ten bits of all queue pair numbers
+  std::uint32_t process_slot = 0;  ///< the range of all queue pair numbers (process_slot.hpp)
   time_ns (*clock)() = nullptr;    ///< monotonic; mandatory
   engine_sink sink;
   remote_path* remote = nullptr;  ///< to other processes; may be set later, once
@@ -65,7 +66,7 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   /// Errors: `invalid_argument` for capabilities beyond the limits or missing queues; ENOMEM when
-  /// limits::max_queue_pairs exist. The queue pair lives until `destroy`.
+  /// max_queue_pairs() exist. The queue pair lives until `destroy`.
   [[nodiscard]] result<queue_pair*> create(const queue_pair_options& options);
   /// Waits for those who use the queue pair, then destroys it. Its completions that were not polled
   /// stay. No batch may be open on it.
@@ -116,7 +117,11 @@ class engine {
   /// answer stays valid.
   [[nodiscard]] queue_pair* find(std::uint32_t qp_num) const noexcept;
   [[nodiscard]] bool is_local(std::uint32_t qp_num) const noexcept {
-    return qp_num >> 14U == options_.process_slot;
+    return qp_num - first_number_ < count_of_numbers_;
+  }
+  /// How many queue pairs can exist at once.
+  [[nodiscard]] std::uint32_t max_queue_pairs() const noexcept {
+    return max_queue_pairs_of(options_.process_slot);
   }
   [[nodiscard]] remote_path* remote() const noexcept {
     return remote_.load(std::memory_order_acquire);
@@ -135,11 +140,13 @@ class engine {
  private:
   [[nodiscard]] bool run(std::uint32_t index) noexcept;
   void wake() noexcept;
-  [[nodiscard]] std::uint32_t free_index();
+  [[nodiscard]] std::uint32_t free_number();
   template <class Action>
   void for_each_send_side(Action action);
 
   const engine_options options_;
+  const std::uint32_t first_number_;
+  const std::uint32_t count_of_numbers_;
   access_epoch epoch_;
   memory_region_table regions_;
   multicast_groups groups_{epoch_};

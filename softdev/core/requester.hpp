@@ -59,8 +59,8 @@ class requester {
   /// As `place`; `offset` counts in the part that is on its way.
   bool place_delivery(const delivery_part& part, std::uint64_t offset,
                       std::span<const std::byte> bytes) noexcept;
-  /// The process that has the queue pairs from `first` on is gone, or out of reach.
-  void process_lost(std::uint32_t first, const failure& why) noexcept;
+  /// The process that has the slot is gone, or out of reach.
+  void process_lost(std::uint32_t slot, const failure& why) noexcept;
 
   [[nodiscard]] bool idle() const noexcept { return retired_ == queue_.posted(); }
   [[nodiscard]] bool window_empty() const noexcept { return retired_ == submitted_; }

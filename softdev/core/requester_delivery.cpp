@@ -6,6 +6,7 @@
 #include <array>
 
 #include "softdev/core/engine.hpp"
+#include "softdev/core/process_slot.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/same_process.hpp"
@@ -285,13 +286,12 @@ bool requester::place_delivery(const delivery_part& part, std::uint64_t offset,
   return true;
 }
 
-void requester::process_lost(std::uint32_t first, const failure& why) noexcept {
+void requester::process_lost(std::uint32_t slot, const failure& why) noexcept {
   const completion_status status = is_final(why.why)
                                        ? completion_status::remote_invalid_read_request
                                        : completion_status::response_timeout;
   for (std::uint64_t i = retired_; i < submitted_; ++i) {
-    const std::uint32_t to = delivery_of(i).to.qpn;
-    const bool there = to >= first && to - first < limits::queue_pair_indices;
+    const bool there = slot_of_number(delivery_of(i).to.qpn) == slot;
     if (there && queue_.at(i).stage == send_entry::progress::in_flight)
       end_delivery(i, status, why);
   }

@@ -29,7 +29,7 @@ delivery_part part_of(const fragment_header& header) noexcept {
 /// The process that has the queue pair `qpn`; contact is made with one that is new.
 peer& host_path::find_delivery_peer(const queue_pair& sender, connection& by,
                                     std::uint32_t qpn) noexcept {
-  const std::uint32_t slot = qpn / limits::queue_pair_indices;
+  const std::uint32_t slot = slot_of_number(qpn);
   for (const auto& known : by.peers)
     if (known->slot() == slot) return *known;
   peer& found = *by.peers.emplace_back(link_.connect(slot));
@@ -166,10 +166,10 @@ void host_path::tell_deliveries_lost(queue_pair& which, connection& mine) noexce
   const auto is_dead = [](const auto& known) { return known->state() == peer_state::dead; };
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;
-    const std::uint32_t first = known->slot() * limits::queue_pair_indices;
+    const std::uint32_t first = first_number_of(known->slot());
     const reason why =
         is_out_of_reach(known->end()) ? reason::no_acknowledgement : reason::peer_gone;
-    which.sender().process_lost(first, {.why = why, .detail = first});
+    which.sender().process_lost(known->slot(), {.why = why, .detail = first});
     home_.ring(which);
   }
   std::erase_if(mine.peers, is_dead);

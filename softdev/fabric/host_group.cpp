@@ -33,17 +33,17 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
       link_.find_group(group_of({local.front().data, local.front().bytes}), members);
   if (count == 0) return {};
   acknowledgements_.flush();
-  if (!by.telling || by.telling_psn != what.psn) by.told.reset();
+  if (!by.telling || by.telling_psn != what.psn) by.told->reset();
   bool waits = false;
   for (const auto& each : std::span(members).first(count)) {
-    if (by.told[each->slot()]) continue;
+    if (by.told->test(each->slot())) continue;
     const std::byte* bad = nullptr;
     const told outcome = tell_member(sender, *each, what, local, bad);
     if (bad != nullptr) return local_fault(bad);
     if (outcome == told::waits) {
       waits = true;
     } else {
-      by.told.set(each->slot());
+      by.told->set(each->slot());
     }
   }
   by.telling = waits;
@@ -79,7 +79,7 @@ host_path::told host_path::tell_member(queue_pair& sender, peer& to, const messa
     home_.schedule(sender, since + group_patience);
     return told::waits;
   }
-  sender.drops().note({.why = reason::path_full, .detail = to.slot() * limits::queue_pair_indices});
+  sender.drops().note({.why = reason::path_full, .detail = first_number_of(to.slot())});
   return told::dropped;
 }
 

@@ -73,7 +73,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
 
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
 void host_path::find_peer(const queue_pair& sender, connection& by, const message& what) noexcept {
-  const std::uint32_t slot = what.destination_qpn / limits::queue_pair_indices;
+  const std::uint32_t slot = slot_of_number(what.destination_qpn);
   const bool same = by.to != nullptr && by.to->slot() == slot;
   if (same && by.to->state() != peer_state::dead) return;
   if (same && by.looking && by.looking_psn == what.psn) return;
@@ -182,10 +182,11 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   }
   if (state == queue_pair_state::rtr && mine == nullptr && is_addressed(which.transport())) {
     mine = std::make_unique<connection>();
+    mine->told = std::make_unique<std::bitset<slot_count>>();
   } else if (state == queue_pair_state::rtr && mine == nullptr &&
              attributes.destination_is_this_host && !home_.is_local(attributes.destination_qpn)) {
     mine = std::make_unique<connection>();
-    mine->to = link_.connect(attributes.destination_qpn / limits::queue_pair_indices);
+    mine->to = link_.connect(slot_of_number(attributes.destination_qpn));
     home_.ring(which);  // wakes the thread that services the link
   }
   if (mine != nullptr) connected_.insert(index_of(which));

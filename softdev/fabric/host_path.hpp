@@ -86,7 +86,7 @@ class host_path final : public remote_path {
 
     /// Of a datagram to a multicast group that not every member's ring had room for: which
     /// processes have it.
-    std::bitset<slot_count> told;
+    std::unique_ptr<std::bitset<slot_count>> told;  ///< of datagram queue pairs only
     bool telling = false;
     std::uint32_t telling_psn = 0;
 
@@ -112,7 +112,7 @@ class host_path final : public remote_path {
   static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
-    return home_.find(link_.slot() * limits::queue_pair_indices + index);
+    return home_.find(number_at(link_.slot(), index));
   }
   [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
     return which.number() % limits::queue_pair_indices;

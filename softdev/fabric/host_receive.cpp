@@ -47,7 +47,7 @@ void host_path::answer(peer& to, const message& what, const response& outcome) n
 }
 
 bool host_path::comes_from(const peer& from, std::uint32_t qpn) noexcept {
-  return qpn / limits::queue_pair_indices == from.slot();
+  return slot_of_number(qpn) == from.slot();
 }
 
 handled host_path::receive_one(peer& from, const ring_record& record) noexcept {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// How the processes that use multicast groups find each other. Each holds an abstract name made of
-// its user and its slot, and looks once, after it has its own, which of the other slots' names are
-// held. Which group a process is in says its public segment.
+// How the processes that use multicast groups find each other. Each listens by a second name of its
+// slot, and looks once, after it listens, which of the other slots' names have a listener. Which
+// group a process is in says its public segment.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
-#include "verbena/base/fd.hpp"
+#include "softdev/peers/slot_claim.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
@@ -16,20 +16,18 @@ namespace verbena::softdev {
 /// Threads: thread-safe.
 class group_users {
  public:
-  explicit group_users(std::uint32_t own_slot) noexcept : own_slot_(own_slot) {}
+  /// The claim outlives it.
+  explicit group_users(slot_claim& own) noexcept : own_(own) {}
 
   /// Makes this process known to all that use multicast groups from now on. Returns the slots of
-  /// those that do already: of two such processes the later one finds the other. About a thousand
-  /// system calls; does not block. Errors: the errno of socket(2), bind(2) or listen(2).
+  /// those that do already: of two such processes the later one finds the other. About four
+  /// thousand system calls; does not block. Errors: the errno of listen(2).
   [[nodiscard]] result<std::vector<std::uint32_t>> meet();
 
-  /// For a child of fork: takes no lock.
-  void close_all() noexcept { own_name_.reset(); }
-
  private:
-  const std::uint32_t own_slot_;
+  slot_claim& own_;
   std::mutex mutex_;
-  unique_fd own_name_;  ///< held while the process uses multicast groups
+  bool announced_ = false;
 };
 
 }  // namespace verbena::softdev

@@ -49,7 +49,7 @@ result<std::unique_ptr<link>> link::open(const link_options& options) {
 
 link::link(std::unique_ptr<own_side> own)
     : own_(std::move(own)),
-      groups_(own_->slot()),
+      groups_(own_->claim),
       peers_(*own_),
       receiver_({.scan_limit = own_->options.scan_limit,
                  .header = own_->segment->header(),
@@ -75,12 +75,11 @@ void link::abandon_after_fork() noexcept {
   // freed or unmapped (shared mappings were not inherited).
   own_->close_all();
   service_.close_all();
-  groups_.close_all();
   peers_.close_all();
 }
 
 std::shared_ptr<peer> link::connect(std::uint32_t slot) {
-  VERBENA_ASSERT(slot < slot_count, "a slot is less than 1024");
+  VERBENA_ASSERT(slot < slot_count, "a slot is less than 3904");
   if (slot == this->slot()) {
     auto myself = own_->make_peer(slot);
     myself->die(peer_end::nobody_there);

@@ -68,7 +68,7 @@ class link {
 
   /// The process in `slot`; begins to pair when it is new. Never blocks and makes no system call:
   /// the next service() does the work (service_due() is true until then). Precondition: slot is
-  /// < 1024. Our own slot is refused: the peer is dead with nobody_there.
+  /// < slot_count. Our own slot is refused: the peer is dead with nobody_there.
   [[nodiscard]] std::shared_ptr<peer> connect(std::uint32_t slot);
   /// The living or connecting peer in `slot`, if any.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const { return peers_.find(slot); }

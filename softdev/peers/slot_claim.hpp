@@ -1,36 +1,54 @@
 // SPDX-License-Identifier: MIT
-// A process's place among the processes of its user on this host: a number, held by the abstract
-// socket that is bound to a name made of the user and the number. The kernel frees it at exit.
+// A process's place among the processes of its user on this host: a number, the slot, which is also
+// a range of queue pair numbers. Each slot is claimed in one way only, so that no two processes
+// that can meet have the same one:
+//   public slots    by abstract socket names made of the user and the slot; every user can bind
+//   them private slots   by a lock in the user's table of names, which has the random name
+//   (name_table.hpp)
+// The kernel frees a slot at exit. docs/decisions/0020-names-that-other-users-cannot-take.md
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "softdev/ipc/local_socket.hpp"
+#include "softdev/ipc/name_table.hpp"
 #include "verbena/base/result.hpp"
 
 namespace verbena::softdev {
 
-/// A claimed slot and its listening socket. One thread at a time.
+/// Whether a slot is claimed by public names.
+[[nodiscard]] bool is_public_slot(std::uint32_t slot) noexcept;
+
+/// A claimed slot with its sockets. One thread at a time.
 class slot_claim {
  public:
-  /// Claims a free slot, beginning at a random one. Errors: `unavailable` when all are taken
-  /// (the message has the users and pids of holders), otherwise the errno of socket(2), bind(2) or
-  /// listen(2).
+  /// Claims a free slot: a large one if possible, a public one unless other users hold public
+  /// names. Errors: `unavailable` when all are taken (the message has the users and pids of
+  /// holders), otherwise the errno of socket(2), bind(2) or listen(2).
   static result<slot_claim> take();
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
-  [[nodiscard]] int fd() const noexcept { return listener_.get(); }
+  [[nodiscard]] int fd() const noexcept { return sockets_.listener.get(); }
   /// Accepts one waiting connection: empty when there is none now. Connections of other users
   /// are closed and skipped.
   [[nodiscard]] unique_fd accept() noexcept;
-  /// Closes the socket; the slot is free when no copy of it is left.
-  void close() noexcept { listener_.reset(); }
+  /// From now on, is_group_user() finds the slot. Returns 0 or an errno.
+  [[nodiscard]] int announce_group_user() noexcept;
+  /// Closes the sockets; the slot is free when no copy of them is left.
+  void close() noexcept;
 
  private:
-  slot_claim(unique_fd listener, std::uint32_t slot) noexcept
-      : listener_(std::move(listener)), slot_(slot) {}
+  friend class slot_search;
+  struct sockets {
+    unique_fd listener;
+    unique_fd groups;  ///< bound from the beginning, so that nobody else can take its name
+    unique_fd lock;    ///< of a private slot
+  };
+  slot_claim(sockets held, std::uint32_t slot) noexcept : sockets_(std::move(held)), slot_(slot) {}
 
-  unique_fd listener_;
+  sockets sockets_;
   std::uint32_t slot_;
 };
 
@@ -43,5 +61,17 @@ struct slot_holder {
   pid_t pid = 0;
 };
 [[nodiscard]] slot_holder find_slot_holder(std::uint32_t slot) noexcept;
+
+/// Finds the slots whose processes have announced that they use multicast groups. One thread at a
+/// time.
+class group_user_search {
+ public:
+  group_user_search();
+  [[nodiscard]] bool is_group_user(std::uint32_t slot) noexcept;
+
+ private:
+  std::optional<name_table> table_;
+  unique_fd probe_;  ///< not connected
+};
 
 }  // namespace verbena::softdev

@@ -40,8 +40,9 @@ void look_like_efa(ibv_device_attr& attr) {
   attr.max_mcast_grp = attr.max_mcast_qp_attach = attr.max_total_mcast_qp_attach = 0;
 }
 
-ibv_device_attr device_attributes(const host& home) {
+ibv_device_attr device_attributes(host& home) {
   ibv_device_attr attr{};
+  const std::uint32_t max_queue_pairs = home.core().max_queue_pairs();
   std::strncpy(attr.fw_ver, VERBENA_VERSION, sizeof attr.fw_ver - 1);
   std::memcpy(&attr.node_guid, process_persona().node_guid.data(), sizeof attr.node_guid);
   attr.sys_image_guid = attr.node_guid;
@@ -50,7 +51,7 @@ ibv_device_attr device_attributes(const host& home) {
   attr.vendor_id = device_identity::vendor_id;
   attr.vendor_part_id = device_identity::vendor_part_id;
   attr.hw_ver = device_identity::hardware_version;
-  attr.max_qp = limits::max_queue_pairs;
+  attr.max_qp = static_cast<int>(max_queue_pairs);
   attr.max_qp_wr = limits::max_work_requests;
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
                           IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
@@ -66,7 +67,7 @@ ibv_device_attr device_attributes(const host& home) {
   attr.max_total_mcast_qp_attach = limits::max_groups * limits::max_group_members;
   attr.max_qp_rd_atom = limits::max_rd_atomic;
   attr.max_qp_init_rd_atom = limits::max_rd_atomic;
-  attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * limits::max_queue_pairs);
+  attr.max_res_rd_atom = static_cast<int>(limits::max_rd_atomic * max_queue_pairs);
   attr.atomic_cap = IBV_ATOMIC_HCA;
   attr.max_srq = object_limits::max_srq;
   attr.max_srq_wr = limits::max_work_requests;

@@ -13,15 +13,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "softdev/core/process_slot.hpp"
+
 namespace verbena::softdev {
 
 inline constexpr std::uint64_t segment_magic = 0x3062'6e62'7276'0001;
 /// Changed with every change of a layout or of a message; processes that differ do not pair.
-inline constexpr std::uint32_t layout_version = 5;
+inline constexpr std::uint32_t layout_version = 6;
 
-inline constexpr std::uint32_t slot_count = 1024;
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
-inline constexpr std::uint32_t queue_pair_lines = 1U << 14;
+inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;
 inline constexpr std::uint32_t region_entries = 1U << 18;
 inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
@@ -126,6 +127,7 @@ struct alignas(cache_line) doorbell_page {
   shared_u64 summary;
   alignas(cache_line) shared_u64 words[slot_count / 64];
 };
+static_assert(slot_count % 64 == 0 && slot_count / 64 <= 64, "one summary word has all words");
 static_assert(sizeof(doorbell_page) <= segment_page);
 
 }  // namespace verbena::softdev

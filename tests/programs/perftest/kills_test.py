@@ -58,7 +58,7 @@ class Talker:
         return found
 
     def slot(self):
-        """Returns the index of the process within the device, which is in the top ten bits of its queue pair numbers."""
+        """Returns the slot of the process, which is in the top ten bits of its queue pair numbers if it is a large slot."""
         return int(self.wait_for(r"local address:.* QPN 0x([0-9a-f]+)", "its address").group(1), 16) >> 14
 
 

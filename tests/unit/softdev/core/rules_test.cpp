@@ -11,8 +11,9 @@ time_ns no_time() { return 0; }
 TEST_F(rules, engine_without_clock_stops_the_program) {
   EXPECT_DEATH(engine({}), "an engine is given a clock");
 }
-TEST_F(rules, process_slot_beyond_ten_bits_stops_the_program) {
-  EXPECT_DEATH(engine({.process_slot = 1024, .clock = &no_time}), "a process slot has ten bits");
+TEST_F(rules, process_slot_beyond_the_last_stops_the_program) {
+  EXPECT_DEATH(engine({.process_slot = slot_count, .clock = &no_time}),
+               "a process slot is less than 3904");
 }
 TEST_F(rules, destroying_engine_before_its_queue_pairs_stops_the_program) {
   completion_queue cq({.capacity = 1});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/peers/other_users.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -257,6 +258,44 @@ TEST(group_table, membership_is_announced_to_peers) {
   EXPECT_FALSE(seen->segment().may_be_in(group_gid(200)));
   EXPECT_TRUE(own->segment().publish_group(group_gid(200)));
   EXPECT_TRUE(seen->segment().may_be_in(group_gid(200)));
+}
+
+/// Three devices of a user whose names another user holds.
+struct squatted_groups : groups {
+  void TestBody() override {
+    for (const auto& each : devices) EXPECT_FALSE(is_public_slot(each->neighbours->slot()));
+    attach(1, 5);
+    attach(2, 5);
+    meet();
+    receive(1, 8192, 4096 + 40);
+    receive(2, 8192, 4096 + 40);
+    send(5, 4096);
+    std::array<std::size_t, 3> got{};
+    EXPECT_TRUE(until([&] {
+      for (const std::size_t i : {1, 2}) got[i] += arrived(i);
+      return got[1] == 1 && got[2] == 1;
+    }));
+  }
+};
+
+void expect_delivery_in_private_slots(const char* kind) {
+  const int status = as_root([=] {
+    const home_directory home(crowded_user());
+    const squatter other(public_slots().size(), true, kind);
+    as_crowded_user([] {
+      squatted_groups().TestBody();
+      return 0;
+    });
+  });
+  if (status == skipped) GTEST_SKIP() << "only root can change its user";
+  EXPECT_EQ(status, 0);
+}
+
+TEST(groups_with_squatter, members_receive_if_another_user_holds_all_public_names) {
+  expect_delivery_in_private_slots("soft0");
+}
+TEST(groups_with_squatter, members_receive_if_another_user_holds_all_names_of_groups) {
+  expect_delivery_in_private_slots("groups");
 }
 
 }  // namespace

@@ -409,7 +409,7 @@ std::uint32_t empty_slot() {
 
 TEST_F(host_paths, missing_process_fails_with_retry_exceeded) {
   const std::uint32_t nobody = empty_slot();
-  connect(*pair.a->qp, connection_to(nobody << 14U | 77U));
+  connect(*pair.a->qp, connection_to(first_number_of(nobody) + 77U));
   ASSERT_EQ(post(*pair.a->qp, {.wr_id = 9}, {source.slice(0, 16)}), 0);
   const completion done = pair.wait_for(*pair.a->sent, 1).at(0);
   EXPECT_EQ(done.status, completion_status::retry_exceeded);

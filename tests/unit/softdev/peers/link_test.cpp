@@ -146,7 +146,7 @@ TEST(link, silent_peer_is_overdue_and_is_paired_when_it_answers) {
 TEST(link_death, rule_violation_stops_the_program) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // links cannot be used after fork
   const auto a = open_link();
-  EXPECT_DEATH(static_cast<void>(a->connect(slot_count)), "a slot is less than 1024");
+  EXPECT_DEATH(static_cast<void>(a->connect(slot_count)), "a slot is less than 3904");
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 1, 1));
   const auto calls_service = [&](peer&, const ring_record&) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "softdev/shm/sealed_memory.hpp"
 #include "softdev/shm/segment_layout.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
+#include "tests/unit/softdev/peers/other_users.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -126,36 +126,18 @@ TEST(rendezvous, process_of_another_user_is_refused_on_both_sides) {
   EXPECT_EQ(connect_to_slot(squatter.read<std::uint32_t>()).error, EACCES);
 }
 
-constexpr uid_t squatting_user = 54'322;
-
-// A user that no other test uses, so that all its names can be taken.
-uid_t crowded_user() {
-  static const uid_t user = 1'000'000 + static_cast<uid_t>(::getpid());
-  return user;
-}
-
-// Takes up to `count` names of the crowded user, from the last one on; keeps the sockets.
-std::vector<unique_fd> take_names(std::uint32_t count, bool listening) {
-  std::vector<unique_fd> taken;
-  for (std::uint32_t slot = slot_count - count; slot < slot_count; ++slot) {
-    const local_name name("verbena-soft0.%u.%u", crowded_user(), slot);
-    unique_fd socket = new_local_socket().socket;
-    if (::bind(socket.get(), name.get(), name.length()) != 0) return {};
-    if (listening && ::listen(socket.get(), 1) != 0) return {};
-    taken.push_back(std::move(socket));
-  }
-  return taken;
-}
-
-using reason = std::array<char, 512>;
+using testing::crowded_user;
+using testing::public_slots;
+using reason = std::array<char, 1024>;
 
 // Takes the names that are left to the crowded user as that user; returns the message of the claim
 // that then fails.
-reason refusal_of_crowded_user(std::uint32_t squatted) {
+reason refusal_of_crowded_user(std::size_t squatted) {
+  testing::forget_home();
   testing::child crowded([&](int to_parent) {
     if (::setuid(crowded_user()) != 0) return 1;
     std::vector<slot_claim> claims;
-    for (std::uint32_t left = slot_count - squatted; left != 0; --left) {
+    for (std::size_t left = public_slots().size() - squatted; left != 0; --left) {
       auto claimed = slot_claim::take();
       if (!claimed) return 2;
       claims.push_back(*std::move(claimed));
@@ -173,67 +155,45 @@ reason refusal_of_crowded_user(std::uint32_t squatted) {
   return said;
 }
 
-bool may_open_all_names() {
-  static_cast<void>(crowded_user());  // the same one in all children
-  rlimit limit{4096, 4096};
-  return ::geteuid() == 0 && ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
-}
-
 TEST(rendezvous, refusal_lists_pids_of_this_user) {
-  testing::child test([](int) {
-    if (!may_open_all_names()) return 77;
+  const int status = testing::as_root([] {
     const std::string said = refusal_of_crowded_user(0).data();
     const std::string pid = said.substr(said.find("my pid is ") + 10);
-    EXPECT_NE(said.find("1024 by this user (pid " + pid + ")"), std::string::npos) << said;
-    EXPECT_EQ(said.find("other users"), std::string::npos) << said;
-    return ::testing::Test::HasFailure() ? 1 : 0;
+    const std::string all = std::to_string(public_slots().size());
+    EXPECT_NE(said.find(all + " by this user (pid " + pid + ")"), std::string::npos) << said;
+    EXPECT_EQ(said.find("other users ("), std::string::npos) << said;
   });
-  const int status = test.wait();
-  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  if (status == testing::skipped) GTEST_SKIP() << "only root can change its user";
   EXPECT_EQ(status, 0);
 }
 
 TEST(rendezvous, refusal_tells_names_taken_by_other_users) {
-  testing::child test([](int) {
-    if (!may_open_all_names()) return 77;
-    testing::child squatter([](int to_parent) {
-      if (::setuid(squatting_user) != 0) return 1;
-      const auto names = take_names(slot_count - 4, true);
-      testing::send_value(to_parent, names.size());
-      ::pause();
-      return 0;
-    });
-    EXPECT_EQ(squatter.read<std::size_t>(), slot_count - 4);
-    const std::string said = refusal_of_crowded_user(slot_count - 4).data();
+  const int status = testing::as_root([] {
+    const std::size_t count = public_slots().size() - 4;
+    const testing::squatter other(count);
+    const std::string said = refusal_of_crowded_user(count).data();
     EXPECT_NE(said.find("4 by this user (pid "), std::string::npos) << said;
-    EXPECT_NE(said.find("1020 by other users (user 54322 pid " + std::to_string(squatter.pid())),
+    EXPECT_NE(said.find(std::to_string(count) + " by other users (user 54322 pid " +
+                        std::to_string(other.pid())),
               std::string::npos)
         << said;
-    return ::testing::Test::HasFailure() ? 1 : 0;
+    EXPECT_NE(said.find("HOME is not set"), std::string::npos) << said;
   });
-  const int status = test.wait();
-  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  if (status == testing::skipped) GTEST_SKIP() << "only root can change its user";
   EXPECT_EQ(status, 0);
 }
 
 TEST(rendezvous, refusal_tells_names_without_a_listener) {
-  testing::child test([](int) {
-    if (!may_open_all_names()) return 77;
-    testing::child squatter([](int to_parent) {
-      if (::setuid(squatting_user) != 0) return 1;
-      const auto names = take_names(slot_count, false);
-      testing::send_value(to_parent, names.size());
-      ::pause();
-      return 0;
-    });
-    EXPECT_EQ(squatter.read<std::size_t>(), slot_count);
-    const std::string said = refusal_of_crowded_user(slot_count).data();
-    EXPECT_NE(said.find("1024 by processes that do not answer"), std::string::npos) << said;
+  const int status = testing::as_root([] {
+    const std::size_t count = public_slots().size();
+    const testing::squatter other(count, false);
+    const std::string said = refusal_of_crowded_user(count).data();
+    EXPECT_NE(said.find(std::to_string(count) + " by processes that do not answer"),
+              std::string::npos)
+        << said;
     EXPECT_EQ(said.find("by this user"), std::string::npos) << said;
-    return ::testing::Test::HasFailure() ? 1 : 0;
   });
-  const int status = test.wait();
-  if (status == 77) GTEST_SKIP() << "only root can change its user";
+  if (status == testing::skipped) GTEST_SKIP() << "only root can change its user";
   EXPECT_EQ(status, 0);
 }
 

@@ -54,7 +54,10 @@ manager::~manager() {
 
 void manager::abandon() noexcept {
   for (auto& [number, each] : endpoints_) each->socket_.reset();
-  for (auto& [key, each] : ports_) each.socket.reset();
+  for (auto& [key, each] : ports_) {
+    each.socket.reset();
+    each.entry.reset();
+  }
   for (auto& [number, each] : newcomers_) each.socket.reset();
   numbers_.clear();
   epoll_.reset();

@@ -110,6 +110,7 @@ class manager {
   enum class source_kind : std::uint8_t { wake, port, newcomer, endpoint };
   struct port {
     unique_fd socket;
+    unique_fd entry;  ///< of port_claim
     std::uint64_t number = 0;
     bool open = false;
     std::vector<endpoint*> holders;

@@ -39,10 +39,11 @@ int manager::take_port(endpoint& which, const address& source) {
   const std::uint32_t key = key_of(which.space_, source.port);
   auto found = ports_.find(key);
   if (found == ports_.end()) {
-    socket_or_error claimed = claim_port(which.space_, source.port);
+    port_claim claimed = claim_port(which.space_, source.port);
     if (claimed.error != 0) return claimed.error;
     port made;
     made.socket = std::move(claimed.socket);
+    made.entry = std::move(claimed.entry);
     made.number = key;
     found = ports_.emplace(key, std::move(made)).first;
   }

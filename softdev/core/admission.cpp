@@ -43,12 +43,14 @@ failure check_connection(const responder_view& self, const message& what) noexce
 response check_permission(const responder_view& self, const message& what) noexcept {
   const access_flags needed = access_needed(what.opcode);
   if (!self.access.contains(needed))
-    return {
-        .outcome = verdict::invalid_request,
-        .why = {
-            .why = reason::qp_access_denied, .detail = self.access.mask(), .extra = needed.mask()}};
+    return {.outcome = verdict::invalid_request,
+            .why = {.why = reason::qp_access_denied,
+                    .key = self.number,
+                    .detail = self.access.mask(),
+                    .extra = needed.mask()}};
   if (is_read_or_atomic(what.opcode) && !self.has_read_resources)
-    return {.outcome = verdict::invalid_request, .why = {.why = reason::no_responder_resources}};
+    return {.outcome = verdict::invalid_request,
+            .why = {.why = reason::no_responder_resources, .detail = self.number}};
   if (is_atomic(what.opcode) && what.remote_address % 8 != 0)
     return {.outcome = verdict::invalid_request,
             .why = {.why = reason::atomic_misaligned, .address = what.remote_address}};

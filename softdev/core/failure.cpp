@@ -3,6 +3,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 #include <mutex>
 
 namespace verbena::softdev {
@@ -45,6 +46,19 @@ void add_rights(sentence& out, std::uint32_t mask) {
     any = true;
   }
   if (!any) out.add("none");
+}
+
+const char* opcode_name(std::uint32_t code) {
+  static constexpr const char* names[] = {
+      "RDMA write", "RDMA write with immediate", "send",         "send with immediate",
+      "RDMA read",  "compare and swap",          "fetch and add"};
+  return code < std::size(names) ? names[code] : "unknown";
+}
+
+const char* transport_name(std::uint32_t kind) {
+  static constexpr const char* names[] = {"RC", "UC", "UD", "?", "SRD"};
+  const std::uint32_t place = kind - static_cast<std::uint32_t>(transport::rc);
+  return place < std::size(names) ? names[place] : "?";
 }
 
 void add_region(sentence& out, const failure& f) {
@@ -99,13 +113,16 @@ void add_request_failure(sentence& out, const failure& f) {
       out.add("the result of an atomic needs 8 bytes of scatter list; it has %" PRIu64, f.length);
       return;
     case reason::no_read_depth:
-      out.add("the queue pair was moved to RTS with max_rd_atomic 0: no reads or atomics");
+      out.add("queue pair 0x%x was moved to RTS with max_rd_atomic 0; opcode %u (%s) needs 1",
+              f.detail, f.extra, opcode_name(f.extra));
       return;
     case reason::no_address:
-      out.add("the datagram has no destination: no address handle was set");
+      out.add("the datagram of queue pair 0x%x has no destination: no address handle was set",
+              f.detail);
       return;
     case reason::bad_work_request:
-      out.add("the work request has an opcode that the device does not know: %u", f.detail);
+      out.add("the work request has opcode %u (%s), which transport %s does not have", f.detail,
+              opcode_name(f.detail), transport_name(f.extra));
       return;
     case reason::receive_too_short:
     case reason::peer_receive_too_short:
@@ -115,7 +132,7 @@ void add_request_failure(sentence& out, const failure& f) {
               f.length, f.why == reason::receive_too_short ? "" : "peer's ", f.limit);
       return;
     case reason::qp_access_denied:
-      out.add("qp_access_flags of the peer's queue pair do not permit the request: they are ");
+      out.add("qp_access_flags of queue pair 0x%x do not permit the request: they are ", f.key);
       add_rights(out, f.detail);
       out.add("; needed: ");
       add_rights(out, f.extra);
@@ -124,7 +141,7 @@ void add_request_failure(sentence& out, const failure& f) {
       out.add("the remote address 0x%" PRIx64 " of an atomic is not a multiple of 8", f.address);
       return;
     case reason::no_responder_resources:
-      out.add("the peer's queue pair has max_dest_rd_atomic 0: no reads or atomics");
+      out.add("queue pair 0x%x has max_dest_rd_atomic 0: no reads or atomics", f.detail);
       return;
     case reason::peer_receive_invalid:
       out.add("the buffers of the peer's receive request failed their checks (lkey 0x%x, 0x%" PRIx64
@@ -132,8 +149,45 @@ void add_request_failure(sentence& out, const failure& f) {
               f.key, f.address, f.length);
       return;
     default:
-      out.add("the peer sent a malformed request (code %u)", f.detail);
+      out.add("queue pair 0x%x sent a malformed request or answer (PSN 0x%x)", f.detail, f.extra);
   }
+}
+
+/// Adds how long the requester waited, if it gave up.
+void add_patience(sentence& out, const failure& f) {
+  if (f.length == 0) return;
+  if (f.limit == never) return out.add("; waited %" PRIu64 " us", f.length / 1000);
+  out.add("; %" PRIu64 " retries, timeout %" PRIu64 " us", f.limit, f.length / 1000);
+}
+
+const char* text_of(peer_loss why) {
+  switch (why) {
+    case peer_loss::no_process:
+      return "no process has its number";
+    case peer_loss::ended:
+      return "it exited or closed its device";
+    case peer_loss::other_user:
+      return "it belongs to another user";
+    case peer_loss::other_version:
+      return "it uses another version of the device";
+    case peer_loss::malformed_data:
+      return "it wrote malformed data";
+    case peer_loss::no_resources:
+      return "this process has no free descriptors or memory";
+    case peer_loss::too_many_links:
+      return "it is paired with this process as often as one process may be";
+    case peer_loss::stayed_inside:
+      return "it stayed within one access to memory of this process for seconds";
+    case peer_loss::unknown:
+      break;
+  }
+  return "the cause is unknown";
+}
+
+void add_loss(sentence& out, const failure& f) {
+  out.add("the process of queue pair 0x%x", f.detail);
+  if (f.extra != 0) out.add(" (pid %u)", f.extra);
+  out.add(" is gone: %s", text_of(static_cast<peer_loss>(f.key)));
 }
 
 void add_silence(sentence& out, const failure& f) {
@@ -163,7 +217,7 @@ void add_silence(sentence& out, const failure& f) {
           f.detail, f.extra);
       return;
     case reason::peer_gone:
-      out.add("the process of queue pair 0x%x ended", f.detail);
+      add_loss(out, f);
       return;
     case reason::peer_unreachable:
       out.add("queue pair 0x%x is not on this host or its process is not reachable", f.detail);
@@ -187,8 +241,10 @@ void add_silence(sentence& out, const failure& f) {
           f.detail, f.extra);
       return;
     case reason::receiver_not_ready:
-      out.add("the peer had no receive request posted; %u retries, RNR timer code %u", f.detail,
-              f.extra);
+      out.add("queue pair 0x%x had no receive request posted", f.key);
+      if (f.length == 0) return;
+      out.add("; %u retries, RNR timer code %u (%" PRIu64 " us)", f.detail, f.extra,
+              f.length / 1000);
       return;
     default:
       out.add("queue pair 0x%x did not acknowledge in time", f.detail);
@@ -198,30 +254,25 @@ void add_silence(sentence& out, const failure& f) {
 void add_drop(sentence& out, const failure& f) {
   switch (f.why) {
     case reason::path_full:
-      out.add("the process of queue pair 0x%x did not read its ring in time", f.detail);
+      out.add("the process of queue pair 0x%x did not read its ring within %" PRIu64 " ms",
+              f.detail, f.length / 1'000'000);
       return;
     case reason::qkey_mismatch:
       out.add("the message has Q_Key 0x%x, the queue pair has 0x%x", f.detail, f.extra);
       return;
-    default: {
-      const auto name = [](std::uint32_t kind) {
-        static constexpr const char* names[] = {"RC", "UC", "UD", "?", "SRD"};
-        const std::uint32_t place = kind - static_cast<std::uint32_t>(transport::rc);
-        return place < 5 ? names[place] : "?";
-      };
+    default:
       out.add("the message came from a queue pair of transport %s; this queue pair is %s",
-              name(f.detail), name(f.extra));
-    }
+              transport_name(f.detail), transport_name(f.extra));
   }
 }
 
 void add_consequence(sentence& out, const failure& f) {
   switch (f.why) {
     case reason::flushed_after_error:
-      out.add("flushed, because the queue pair failed earlier");
+      out.add("flushed, because queue pair 0x%x failed earlier", f.detail);
       return;
     case reason::flushed_by_modify:
-      out.add("flushed, because the queue pair was moved to the error state");
+      out.add("flushed, because queue pair 0x%x was moved to the error state", f.detail);
       return;
     case reason::completion_queue_overrun:
       out.add("a completion queue of %" PRIu64 " entries overran", f.limit);
@@ -278,6 +329,7 @@ std::size_t describe(const failure& what, char* text, std::size_t capacity) noex
     case reason::lid_mismatch:
     case reason::partition_mismatch:
       add_silence(out, what);
+      if (what.why != reason::receiver_not_ready) add_patience(out, what);
       break;
     case reason::path_full:
     case reason::qkey_mismatch:
@@ -316,7 +368,7 @@ std::size_t failure_log::explain(std::uint32_t qp_num, std::uint64_t wr_id,
   }
   if (found.why == reason::none) {
     if (!flushed && wanted != reason::flushed_by_modify) return 0;
-    return describe({.why = wanted}, text, capacity);
+    return describe({.why = wanted, .detail = qp_num}, text, capacity);
   }
   if (!flushed) return describe(found, text, capacity);
   sentence out(text, capacity);

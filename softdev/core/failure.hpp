@@ -24,45 +24,62 @@ enum class reason : std::uint32_t {
   local_access_denied = 0x104,     ///< key; detail = rights of the region, extra = rights needed
   message_too_long = 0x105,        ///< length, limit
   atomic_length = 0x106,           ///< length (must be 8)
-  no_read_depth = 0x107,           ///< max_rd_atomic is 0
-  bad_work_request = 0x108,        ///< detail = opcode
-  no_address = 0x109,              ///< a datagram without address handle
+  no_read_depth = 0x107,           ///< max_rd_atomic is 0; detail = queue pair, extra = opcode
+  bad_work_request = 0x108,        ///< detail = opcode, extra = transport
+  no_address = 0x109,              ///< a datagram without address handle; detail = queue pair
   // The receiver's checks of its own receive work request.
   receive_too_short = 0x201,  ///< length = message, limit = receive buffers
   // The receiver's checks of a request.
   remote_key_unknown = 0x301,
   remote_key_other_domain = 0x302,
   remote_range = 0x303,
-  remote_not_mapped = 0x310,       ///< key, address, length
-  remote_access_denied = 0x304,    ///< key; detail = rights of the region, extra = rights needed
-  qp_access_denied = 0x305,        ///< detail = rights of the queue pair, extra = rights needed
+  remote_not_mapped = 0x310,     ///< key, address, length
+  remote_access_denied = 0x304,  ///< key; detail = rights of the region, extra = rights needed
+  /// key = queue pair number, detail = rights of the queue pair, extra = rights needed
+  qp_access_denied = 0x305,
   atomic_misaligned = 0x306,       ///< address
-  no_responder_resources = 0x307,  ///< max_dest_rd_atomic is 0
+  no_responder_resources = 0x307,  ///< max_dest_rd_atomic is 0; detail = queue pair number
   peer_receive_too_short = 0x308,  ///< length = message, limit = receive buffers
   peer_receive_invalid = 0x309,    ///< the peer's receive buffer failed its checks
-  bad_request = 0x30a,             ///< garbage from the peer; detail = what
-  // No answer.
+  bad_request = 0x30a,             ///< detail = queue pair that sent it, extra = its PSN
+  // No answer. If the requester gave up: length = timeout in nanoseconds, limit = retries made
+  // (`never`: not counted).
   peer_unknown = 0x401,        ///< detail = queue pair number
   peer_not_ready = 0x402,      ///< detail = queue pair number, extra = its state
   peer_not_connected = 0x403,  ///< detail = the peer's destination, extra = our number
   psn_mismatch = 0x404,        ///< detail = sent, extra = expected
-  peer_gone = 0x405,           ///< detail = queue pair number
+  peer_gone = 0x405,           ///< detail = queue pair number, extra = pid or 0, key = peer_loss
   peer_unreachable = 0x406,    ///< detail = queue pair number
-  receiver_not_ready = 0x407,  ///< detail = retries made, extra = timer code
+  /// key = queue pair. If the requester gave up: detail = retries made, extra = RNR timer code,
+  /// length = its time in nanoseconds.
+  receiver_not_ready = 0x407,
   no_acknowledgement = 0x408,  ///< detail = queue pair number
   port_down = 0x409,           ///< detail = queue pair number
   peer_port_down = 0x40a,      ///< detail = queue pair number
-  path_full = 0x40b,           ///< detail = queue pair number; the path took nothing for a while
+  path_full = 0x40b,           ///< detail = queue pair number, length = nanoseconds without room
   lid_mismatch = 0x40c,        ///< detail = LID addressed, extra = the peer's
   partition_mismatch = 0x40d,  ///< detail = our P_Key, extra = the peer's
   // Dropped without a word to the sender, besides many of the above.
   qkey_mismatch = 0x481,       ///< detail = of the message, extra = of the queue pair
   transport_mismatch = 0x482,  ///< detail = of the message, extra = of the queue pair
   // Consequences.
-  flushed_after_error = 0x501,
-  flushed_by_modify = 0x502,
+  flushed_after_error = 0x501,       ///< detail = queue pair number
+  flushed_by_modify = 0x502,         ///< detail = queue pair number
   completion_queue_overrun = 0x503,  ///< limit = capacity
   injected_fault = 0x601,            ///< detail = number of the rule
+};
+
+/// Why the process of a peer is gone; the key of `peer_gone`.
+enum class peer_loss : std::uint32_t {
+  unknown,
+  no_process,      ///< no process holds the number range of the queue pair
+  ended,           ///< the process exited, or closed its device
+  other_user,      ///< the number range belongs to another user
+  other_version,   ///< its device has another version
+  malformed_data,  ///< it wrote malformed data
+  no_resources,    ///< this process has no descriptors or memory for the pairing
+  too_many_links,  ///< it is paired with this process as often as one process may be
+  stayed_inside,   ///< it stayed within one access to memory of this process
 };
 
 /// A reason with its numbers. Trivially copyable: it travels in acknowledgements.

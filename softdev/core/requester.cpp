@@ -133,7 +133,10 @@ bool requester::ready() noexcept {
 void requester::give_up() noexcept {
   waiting_ = wait::none;
   deadline_ = never;
-  end(queue_.at(submitted_), completion_status::retry_exceeded, failure_);
+  failure why = failure_;
+  why.length = acknowledgement_timeout(self_.attributes().timeout);
+  why.limit = answer_retries_;
+  end(queue_.at(submitted_), completion_status::retry_exceeded, why);
 }
 
 /// In SQD a request that was sent before is still retried; no other one is sent (IBTA 10.3.1.5).
@@ -155,7 +158,10 @@ bool requester::start(send_entry& entry) noexcept {
     return is_reliable(self_.transport()) ? start_delivery(entry) : start_unreliable(entry);
   const send_request& request = entry.request;
   if (is_read_or_atomic(request.opcode) && self_.attributes().max_rd_atomic == 0) {
-    end(entry, completion_status::local_qp_operation_error, {.why = reason::no_read_depth});
+    end(entry, completion_status::local_qp_operation_error,
+        {.why = reason::no_read_depth,
+         .detail = self_.number(),
+         .extra = static_cast<std::uint32_t>(request.opcode)});
     return false;
   }
   std::array<segment, limits::max_sges> pieces;
@@ -289,6 +295,8 @@ void requester::wait_for_receiver(send_entry& entry, const response& what) noexc
   const std::uint8_t allowed = self_.attributes().rnr_retry;
   if (allowed != 7 && receiver_retries_ >= allowed) {
     const failure refused{.why = reason::receiver_not_ready,
+                          .key = self_.attributes().destination_qpn,
+                          .length = rnr_time(what.rnr_timer),
                           .detail = receiver_retries_,
                           .extra = std::uint32_t{what.rnr_timer}};
     const bool injected = what.why.why == reason::injected_fault;
@@ -345,7 +353,10 @@ bool requester::finish_earlier(std::uint64_t index) noexcept {
     if (earlier.stage != send_entry::progress::in_flight) continue;
     finish_in_flight(earlier);
     if (!is_read_or_atomic(earlier.request.opcode)) continue;
-    end(earlier, completion_status::bad_response_error, {.why = reason::bad_request});
+    end(earlier, completion_status::bad_response_error,
+        {.why = reason::bad_request,
+         .detail = self_.attributes().destination_qpn,
+         .extra = earlier.psn});
     return false;
   }
   return true;

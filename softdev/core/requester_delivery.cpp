@@ -39,6 +39,13 @@ bool is_final(reason why) noexcept {
          why == reason::transport_mismatch || why == reason::qkey_mismatch;
 }
 
+/// Adds the time after which a request without an answer ends; its attempts are not counted.
+failure given_up(failure why) noexcept {
+  why.length = longest_silence;
+  why.limit = never;
+  return why;
+}
+
 }  // namespace
 
 /// Takes the request at `submitted_` into the window. False when its path has no room now.
@@ -64,7 +71,8 @@ bool requester::deliver(std::uint64_t index) noexcept {
     return true;
   };
   if (!how.to.known)
-    return fails(completion_status::local_qp_operation_error, {.why = reason::no_address});
+    return fails(completion_status::local_qp_operation_error,
+                 {.why = reason::no_address, .detail = self_.number()});
   std::array<segment, limits::max_sges> pieces;
   failure why;
   const std::size_t count = gather(index, pieces, why);
@@ -131,6 +139,8 @@ bool requester::settle_delivery(std::uint64_t index, const response& what) noexc
       if (allowed != 7 && how.receiver_retries++ >= allowed) {
         end_delivery(index, completion_status::rnr_retry_exceeded,
                      {.why = reason::receiver_not_ready,
+                      .key = how.to.qpn,
+                      .length = rnr_time(what.rnr_timer),
                       .detail = allowed,
                       .extra = std::uint32_t{what.rnr_timer}});
         return true;
@@ -161,7 +171,7 @@ void requester::try_again_or_end(std::uint64_t index, const failure& why) noexce
   if (is_final(why.why))
     end_delivery(index, completion_status::remote_invalid_read_request, why);
   else if (now >= delivery_of(index).give_up_at)
-    end_delivery(index, completion_status::response_timeout, why);
+    end_delivery(index, completion_status::response_timeout, given_up(why));
   else
     wait_for_delivery(index, now + between_tries);
 }
@@ -257,7 +267,8 @@ bool requester::answer_delivery(const delivery_part& part, const response& what)
     case verdict::pending:
     case verdict::partial:
     case verdict::peer_gone:
-      end_delivery(index, completion_status::bad_response_error, {.why = reason::bad_request});
+      end_delivery(index, completion_status::bad_response_error,
+                   {.why = reason::bad_request, .detail = part.from, .extra = part.psn});
       return true;
     default:
       return settle_delivery(index, what);

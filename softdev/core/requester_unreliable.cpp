@@ -54,7 +54,8 @@ bool requester::start_unreliable(send_entry& entry) noexcept {
     return settle_unreliable(entry, send_unreliable(what, {pieces.data() + 1, count}));
   const datagram_destination& to = destination(submitted_);
   if (!to.known) {
-    end(entry, completion_status::local_qp_operation_error, {.why = reason::no_address});
+    end(entry, completion_status::local_qp_operation_error,
+        {.why = reason::no_address, .detail = self_.number()});
     return false;
   }
   to.address.write(route, entry.byte_count, has_immediate(what.opcode));
@@ -133,6 +134,7 @@ bool requester::settle_unreliable(send_entry& entry, const response& what) noexc
       return false;
     }
     why = {.why = reason::path_full,
+           .length = patience,
            .detail = is_addressed(self_.transport()) ? destination(submitted_).qpn
                                                      : self_.attributes().destination_qpn};
   }

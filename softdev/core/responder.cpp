@@ -129,7 +129,7 @@ response responder::take_receive() noexcept {
 }
 
 response responder::no_receive() noexcept {
-  const failure why{.why = reason::receiver_not_ready};
+  const failure why{.why = reason::receiver_not_ready, .key = self_.number()};
   if (!is_reliable(self_.transport())) return silence(why);
   return {.outcome = verdict::receiver_not_ready,
           .rnr_timer = self_.attributes().min_rnr_timer,

@@ -121,8 +121,10 @@ void host_path::receive_delivery(queue_pair& target, peer& from, const message& 
 void host_path::answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept {
   responder& receiver = target.receiver();
   if (what.length > longest_part(from))
-    return answer(from, what,
-                  {.outcome = verdict::invalid_request, .why = {.why = reason::bad_request}});
+    return answer(
+        from, what,
+        {.outcome = verdict::invalid_request,
+         .why = {.why = reason::bad_request, .detail = what.source_qpn, .extra = what.psn}});
   segment source{nullptr, 0};
   response outcome = receiver.read(0, what.length, source);
   if (outcome.outcome == verdict::done && source.bytes > 0) {
@@ -167,9 +169,10 @@ void host_path::tell_deliveries_lost(queue_pair& which, connection& mine) noexce
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;
     const std::uint32_t first = first_number_of(known->slot());
-    const reason why =
-        is_out_of_reach(known->end()) ? reason::no_acknowledgement : reason::peer_gone;
-    which.sender().process_lost(known->slot(), {.why = why, .detail = first});
+    const failure why = is_out_of_reach(known->end())
+                            ? failure{.why = reason::no_acknowledgement, .detail = first}
+                            : loss_of(*known, first);
+    which.sender().process_lost(known->slot(), why);
     home_.ring(which);
   }
   std::erase_if(mine.peers, is_dead);

@@ -79,7 +79,9 @@ host_path::told host_path::tell_member(queue_pair& sender, peer& to, const messa
     home_.schedule(sender, since + group_patience);
     return told::waits;
   }
-  sender.drops().note({.why = reason::path_full, .detail = first_number_of(to.slot())});
+  sender.drops().note({.why = reason::path_full,
+                       .length = group_patience,
+                       .detail = first_number_of(to.slot())});
   return told::dropped;
 }
 

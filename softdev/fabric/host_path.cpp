@@ -24,8 +24,18 @@ response host_path::from_overdue(const message& what) noexcept {
 
 response host_path::from_dead(const peer& to, const message& what) noexcept {
   if (is_out_of_reach(to.end())) return from_overdue(what);
-  return {.outcome = verdict::peer_gone,
-          .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
+  return {.outcome = verdict::peer_gone, .why = loss_of(to, what.destination_qpn)};
+}
+
+failure host_path::loss_of(const peer& to, std::uint32_t qp_num) noexcept {
+  static_assert(static_cast<std::uint32_t>(peer_end::exited) ==
+                    static_cast<std::uint32_t>(peer_loss::ended) &&
+                static_cast<std::uint32_t>(peer_end::stayed_inside) ==
+                    static_cast<std::uint32_t>(peer_loss::stayed_inside));
+  return {.why = reason::peer_gone,
+          .key = static_cast<std::uint32_t>(to.end()),
+          .detail = qp_num,
+          .extra = static_cast<std::uint32_t>(to.pid())};
 }
 
 host_path::host_path(engine& home, link& neighbours)
@@ -260,8 +270,7 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
     // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
     mine->to = link_.connect(mine->to->slot());
   } else if (is_reliable(which.transport())) {
-    which.sender().peer_lost(
-        {.why = reason::peer_gone, .detail = which.attributes().destination_qpn});
+    which.sender().peer_lost(loss_of(*mine->to, which.attributes().destination_qpn));
   }
   mine->sending = mine->reading = mine->answering = false;
   mine->handled_at = 0;

@@ -109,6 +109,8 @@ class host_path final : public remote_path {
   [[nodiscard]] static response from_overdue(const message& what) noexcept;
   /// And of one to a process that is dead, or counts as dead.
   [[nodiscard]] static response from_dead(const peer& to, const message& what) noexcept;
+  /// Why a queue pair of a dead peer does not answer.
+  [[nodiscard]] static failure loss_of(const peer& to, std::uint32_t qp_num) noexcept;
   static void signal_receiver(peer& to, connection& by, const message& what) noexcept;
   void wait_for_room(const queue_pair& which) noexcept;
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {

@@ -254,7 +254,7 @@ TEST_F(window, lost_peer_fails_the_oldest_request_and_flushes_the_rest) {
   const auto done = drain(*a.sent);
   ASSERT_EQ(done.size(), 3U);
   EXPECT_EQ(done[0].status, completion_status::retry_exceeded);
-  EXPECT_EQ(explain(done[0]), "the process of queue pair 0x123456 ended");
+  EXPECT_EQ(explain(done[0]), "the process of queue pair 0x123456 is gone: the cause is unknown");
   EXPECT_EQ(done[2].status, completion_status::flushed);
 }
 

@@ -367,7 +367,8 @@ TEST(faults_of_peers, peer_exit_fails_requests_and_a_new_connection_works) {
     EXPECT_EQ(inject(mine.device.context, "peer-exit pid=" + std::to_string(child.pid())), 0);
     const ibv_wc failed = mine.write(mine.qp, peer, 2);
     EXPECT_EQ(failed.status, IBV_WC_RETRY_EXC_ERR);
-    EXPECT_NE(explanation(failed).find("ended"), std::string::npos) << explanation(failed);
+    EXPECT_NE(explanation(failed).find("is gone: it exited"), std::string::npos)
+        << explanation(failed);
     child.to().meet();
     queue_pair_handle next(mine.device);
     const auto number = child.to().take<std::uint32_t>();

@@ -43,6 +43,9 @@ class datagram_address {
   }
 
   [[nodiscard]] const datagram_origin& origin() const noexcept { return origin_; }
+  void set_service_level(std::uint8_t level) noexcept { origin_.service_level = level; }
+  /// Whether the network header is an IPv4 header.
+  [[nodiscard]] bool is_ipv4() const noexcept { return is_ipv4_; }
   /// The LID that it goes to; 0 on Ethernet.
   [[nodiscard]] std::uint16_t lid() const noexcept { return lid_; }
   void set_lid(std::uint16_t lid) noexcept { lid_ = lid; }

@@ -6,6 +6,16 @@
 #include <span>
 
 namespace verbena::softdev {
+namespace {
+
+/// The packet types of RoCE v2 in completions of datagrams, with the numbers of mlx5: bit 3 stands
+/// for a UDP header.
+namespace packet_type {
+constexpr std::uint8_t ipv6 = 8 | 1;
+constexpr std::uint8_t ipv4 = 8 | 2;
+}  // namespace packet_type
+
+}  // namespace
 
 gid_bytes to_gid_bytes(const ibv_gid& gid) noexcept {
   gid_bytes out;
@@ -66,10 +76,12 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
                        .hop_limit = address.grh.hop_limit,
                        .over_udp = !infiniband};
   std::ranges::copy(address.grh.dgid.raw, route.destination.begin());
-  // Ethernet has no LIDs, and completions there tell no service level.
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);
   if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
+  // Ethernet has no service levels; its completions have the packet type there (decision 0020).
+  if (home.looks().kind == persona_kind::roce)
+    made.set_service_level(made.is_ipv4() ? packet_type::ipv4 : packet_type::ipv6);
   return made;
 }
 

@@ -135,6 +135,7 @@ TEST_F(unreliable, address_handle_from_completion_answers_the_sender) {
     EXPECT_EQ(got.byte_len, 90U);
     EXPECT_EQ(got.wc_flags, static_cast<unsigned>(IBV_WC_GRH | IBV_WC_WITH_IMM));
     EXPECT_EQ(got.src_qp, asking.get()->qp_num);
+    EXPECT_EQ(got.sl, gid == 0 ? 9U : 10U) << "packet type: IPv6 or IPv4";
     EXPECT_EQ(got.imm_data, 77U);
     EXPECT_EQ(target_.copy(40, 50), source_.copy(10, 50));
     auto* const header = reinterpret_cast<ibv_grh*>(target_.data());

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "softdev/cm/event.hpp"
+#include "softdev/cm/port_addresses.hpp"
 
 namespace verbena::softdev::cm {
 
@@ -83,6 +84,8 @@ class endpoint {
 
   unique_fd socket_;
   bool holds_port_ = false;           ///< in its manager's list of ports
+  published_address published_;       ///< while it holds the port
+  unique_fd own_socket_;              ///< if another process has the number of the port
   std::uint16_t ephemeral_port_ = 0;  ///< to be given back
   unsigned backlog_ = 0;
   unsigned waiting_requests_ = 0;  ///< of a listener: not taken by the program yet

@@ -48,12 +48,18 @@ manager::~manager() {
   // Who still holds an endpoint holds no conversation, and no events that hold each other.
   for (auto& [number, each] : endpoints_) {
     each->socket_.reset();
+    each->own_socket_.reset();
+    each->published_.withdraw();
     each->channel_->events_.clear();
   }
 }
 
 void manager::abandon() noexcept {
-  for (auto& [number, each] : endpoints_) each->socket_.reset();
+  for (auto& [number, each] : endpoints_) {
+    each->socket_.reset();
+    each->own_socket_.reset();
+    each->published_.withdraw();
+  }
   for (auto& [key, each] : ports_) {
     each.socket.reset();
     each.entry.reset();

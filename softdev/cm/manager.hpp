@@ -63,9 +63,10 @@ class manager {
   void set_options(const endpoint_ptr& which, const endpoint_options& options);
   [[nodiscard]] endpoint_options options_of(const endpoint_ptr& which);
 
-  /// EINVAL unless idle; EADDRNOTAVAIL for an address that is not this host's; EADDRINUSE.
+  /// EINVAL unless idle; EADDRNOTAVAIL for an address that is not this host's. For a port in use,
+  /// EADDRINUSE if the same address is bound, and EADDRNOTAVAIL if one of both is a wildcard.
   [[nodiscard]] int bind(const endpoint_ptr& which, const address& source);
-  /// EINVAL unless bound or idle; EADDRINUSE when another one listens there.
+  /// EINVAL unless bound or idle; errors as `bind` if an endpoint shares the address.
   [[nodiscard]] int listen(const endpoint_ptr& which, int backlog);
   /// Tells address_resolved, or address_error when `destination` is not this host. A wildcard
   /// stands for loopback. EINVAL unless idle or bound; errors of `bind` for `source`.
@@ -107,10 +108,10 @@ class manager {
   void abandon() noexcept;
 
  private:
-  enum class source_kind : std::uint8_t { wake, port, newcomer, endpoint };
+  enum class source_kind : std::uint8_t { wake, port, newcomer, endpoint, published };
   struct port {
-    unique_fd socket;
-    unique_fd entry;  ///< of port_claim
+    unique_fd socket;  ///< empty if another process has the number: its holders have sockets then
+    unique_fd entry;   ///< of port_claim
     std::uint64_t number = 0;
     bool open = false;
     std::vector<endpoint*> holders;
@@ -170,7 +171,19 @@ class manager {
   [[nodiscard]] int take_port(endpoint& which, const address& source);
   [[nodiscard]] int take_any_port(endpoint& which, const address& source);
   void release_port(endpoint& which);
-  void turn_away(port& where);
+  void turn_away(const unique_fd& socket);
+  template <class Action>
+  static void for_each_socket(const port& where, Action action);
+  [[nodiscard]] static socket_or_error next_peer(const port& where) noexcept;
+  [[nodiscard]] static port_wish wish_of(const endpoint& which, const address& source) noexcept;
+  [[nodiscard]] static int conflict_with(const port& where, const endpoint& which,
+                                         const port_wish& wish) noexcept;
+  [[nodiscard]] std::vector<const published_address*> own_addresses(
+      std::uint32_t key, const published_address& more) const;
+  [[nodiscard]] int take_alone(const port& where, endpoint& which);
+  [[nodiscard]] int watch_published(const endpoint& which) const noexcept;
+  [[nodiscard]] static int claim_own_socket(endpoint& which, const port_wish& wish);
+  [[nodiscard]] int open_socket(port& where, endpoint& which);
   [[nodiscard]] endpoint* listener_for(std::uint32_t key, const address& destination) const;
   void drop_events(endpoint& which, std::vector<endpoint_ptr>& orphans);
   void end(const endpoint_ptr& which, std::vector<endpoint_ptr>& orphans);

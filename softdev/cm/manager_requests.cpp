@@ -28,35 +28,79 @@ int manager::bind(const endpoint_ptr& which, const address& source) {
   return 0;
 }
 
-// Whether two endpoints may not both have a port.
-static bool collide(const endpoint_options& mine, const address& my, const endpoint_options& theirs,
-                    const address& their) noexcept {
-  if (mine.one_family && theirs.one_family && my.family != their.family) return false;
-  return is_wildcard(my) || is_wildcard(their) || same_host(my, their);
+port_wish manager::wish_of(const endpoint& which, const address& source) noexcept {
+  return {.space = which.space_,
+          .where = source,
+          .one_family = which.options_.one_family,
+          .shared = which.options_.reuse_address && which.phase_ != phase::listening};
+}
+
+int manager::conflict_with(const port& where, const endpoint& which,
+                           const port_wish& wish) noexcept {
+  for (const endpoint* each : where.holders) {
+    if (each == &which) continue;
+    if (const int code = conflict_of(wish, wish_of(*each, each->source_))) return code;
+  }
+  return 0;
+}
+
+/// The addresses that this process has published of a port, and `more`.
+std::vector<const published_address*> manager::own_addresses(std::uint32_t key,
+                                                             const published_address& more) const {
+  std::vector<const published_address*> all{&more};
+  const auto found = ports_.find(key);
+  if (found == ports_.end()) return all;
+  for (const endpoint* each : found->second.holders) all.push_back(&each->published_);
+  return all;
 }
 
 int manager::take_port(endpoint& which, const address& source) {
   const std::uint32_t key = key_of(which.space_, source.port);
+  const port_wish wish = wish_of(which, source);
   auto found = ports_.find(key);
+  if (found != ports_.end()) {
+    if (const int code = conflict_with(found->second, which, wish)) return code;
+  }
+  if (const int code = which.published_.publish(wish, own_addresses(key, which.published_)))
+    return code;
   if (found == ports_.end()) {
     port_claim claimed = claim_port(which.space_, source.port);
-    if (claimed.error != 0) return claimed.error;
+    if (claimed.error != 0 && claimed.error != EADDRINUSE) {
+      which.published_.withdraw();
+      return claimed.error;
+    }
     port made;
     made.socket = std::move(claimed.socket);
     made.entry = std::move(claimed.entry);
     made.number = key;
     found = ports_.emplace(key, std::move(made)).first;
   }
-  for (const endpoint* each : found->second.holders) {
-    if (!collide(which.options_, source, each->options_, each->source_)) continue;
-    const bool shared = which.options_.reuse_address && each->options_.reuse_address &&
-                        each->phase_ != phase::listening;
-    if (!shared) return EADDRINUSE;
-  }
   found->second.holders.push_back(&which);
   which.holds_port_ = true;
   which.source_ = source;
+  int failed = watch_published(which);
+  // Those that share an address have one socket at most: that of the listener.
+  if (failed == 0 && !found->second.socket && !wish.shared) failed = claim_own_socket(which, wish);
+  if (failed == 0) return 0;
+  release_port(which);
+  which.source_ = {};
+  return failed;
+}
+
+// Processes that ask for the address are answered by the thread.
+int manager::watch_published(const endpoint& which) const noexcept {
+  for (const unique_fd* each : {&which.published_.exact(), &which.published_.kind()}) {
+    if (!*each) continue;
+    if (const int failed = watch(each->get(), source_kind::published, which.number_)) return failed;
+  }
   return 0;
+}
+
+int manager::claim_own_socket(endpoint& which, const port_wish& wish) {
+  socket_or_error claimed = claim_address(wish);
+  if (claimed.error == EADDRINUSE) explain_taken_names(wish);
+  which.own_socket_ = std::move(claimed.socket);
+  return claimed.error;
 }
 
 int manager::take_any_port(endpoint& which, const address& source) {
@@ -65,7 +109,7 @@ int manager::take_any_port(endpoint& which, const address& source) {
     const std::uint16_t number = numbers_.take();
     if (number == 0) return EADDRNOTAVAIL;
     const int refused = take_port(which, with_port(source, number));
-    if (refused == EADDRINUSE) continue;
+    if (refused == EADDRINUSE || refused == EADDRNOTAVAIL) continue;
     if (refused != 0) {
       numbers_.give_back(number);
       return refused;
@@ -80,11 +124,19 @@ void manager::release_port(endpoint& which) {
   if (which.holds_port_) {
     const auto found = ports_.find(key_of(which.space_, which.source_.port));
     std::erase(found->second.holders, &which);
+    unwatch(which.own_socket_);
+    if (which.phase_ == phase::listening) turn_away(which.own_socket_);
+    which.own_socket_.reset();
     if (found->second.holders.empty()) {
-      turn_away(found->second);
+      std::erase_if(newcomers_,
+                    [&](const auto& each) { return each.second.port_key == found->first; });
+      if (found->second.open) turn_away(found->second.socket);
       unwatch(found->second.socket);
       ports_.erase(found);
     }
+    unwatch(which.published_.exact());
+    unwatch(which.published_.kind());
+    which.published_.withdraw();
     which.holds_port_ = false;
   }
   if (which.ephemeral_port_ != 0) numbers_.give_back(which.ephemeral_port_);
@@ -99,20 +151,39 @@ int manager::listen(const endpoint_ptr& which, int backlog) {
   }
   if (which->phase_ != phase::bound) return EINVAL;
   port& where = ports_.at(key_of(which->space_, which->source_.port));
-  const bool taken = std::ranges::any_of(where.holders, [&](const endpoint* each) {
-    return each != which.get() && each->phase_ == phase::listening &&
-           collide(which->options_, which->source_, each->options_, each->source_);
-  });
-  if (taken) return EADDRINUSE;
-  if (!where.open) {
-    if (const int failed = open_port(where.socket.get())) return failed;
-    if (const int failed = watch(where.socket.get(), source_kind::port, where.number))
-      return failed;
-    where.open = true;
+  if (which->options_.reuse_address) {
+    if (const int code = take_alone(where, *which)) return code;
   }
+  if (const int failed = open_socket(where, *which)) return failed;
   const bool sensible = backlog > 0 && static_cast<unsigned>(backlog) < options_.max_backlog;
   which->backlog_ = sensible ? static_cast<unsigned>(backlog) : options_.max_backlog;
   which->phase_ = phase::listening;
+  return 0;
+}
+
+// A listener is the only endpoint at its address, also if it shared the address before.
+int manager::take_alone(const port& where, endpoint& which) {
+  port_wish wish = wish_of(which, which.source_);
+  wish.shared = false;
+  if (const int code = conflict_with(where, which, wish)) return code;
+  published_address alone;
+  const auto key = static_cast<std::uint32_t>(where.number);
+  if (const int code = alone.publish(wish, own_addresses(key, alone))) return code;
+  for (const unique_fd* each : {&which.published_.exact(), &which.published_.kind()})
+    unwatch(*each);
+  which.published_ = std::move(alone);
+  return watch_published(which);
+}
+
+int manager::open_socket(port& where, endpoint& which) {
+  if (where.socket && where.open) return 0;
+  if (!where.socket && !which.own_socket_) {
+    if (const int failed = claim_own_socket(which, wish_of(which, which.source_))) return failed;
+  }
+  const int socket = where.socket ? where.socket.get() : which.own_socket_.get();
+  if (const int failed = open_port(socket)) return failed;
+  if (const int failed = watch(socket, source_kind::port, where.number)) return failed;
+  where.open = true;
   return 0;
 }
 
@@ -183,7 +254,7 @@ void manager::set_local(endpoint& which, const side& said) noexcept {
 }
 
 int manager::send_request(const endpoint_ptr& which, time_point now) {
-  socket_or_error made = connect_to_port(which->space_, which->destination_.port);
+  socket_or_error made = connect_to_port(which->space_, which->destination_);
   const bool refused = made.error == ECONNREFUSED || made.error == EACCES;
   // A request takes its time on a wire. Programs that agree on a port and then listen count on it.
   const bool early = made.error == ECONNREFUSED && now < which->patient_until_;

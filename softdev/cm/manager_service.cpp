@@ -90,6 +90,10 @@ void manager::dispatch(std::uint64_t tag, time_point now) {
       return accept_newcomers(number, now);
     case source_kind::newcomer:
       return read_newcomer(number, now);
+    case source_kind::published:
+      if (const auto found = endpoints_.find(number); found != endpoints_.end())
+        found->second->published_.dismiss();
+      return;
     case source_kind::endpoint:
       if (const auto found = endpoints_.find(number); found != endpoints_.end()) {
         const endpoint_ptr which = found->second;
@@ -113,8 +117,29 @@ void manager::expire(time_point now) {
   std::erase_if(newcomers_, [&](const auto& each) { return each.second.give_up_at <= now; });
   if (resume_accepting_at_ > now) return;
   resume_accepting_at_ = time_point::max();
-  for (auto& [key, each] : ports_)
-    if (each.open) static_cast<void>(watch(each.socket.get(), source_kind::port, each.number));
+  for (const auto& [key, each] : ports_)
+    for_each_socket(each, [&](const unique_fd& socket) {
+      static_cast<void>(watch(socket.get(), source_kind::port, each.number));
+    });
+}
+
+/// Calls `action` with each socket on which peers connect to a port.
+template <class Action>
+void manager::for_each_socket(const port& where, Action action) {
+  if (where.socket) {
+    if (where.open) action(where.socket);
+    return;
+  }
+  for (const endpoint* each : where.holders)
+    if (each->phase_ == phase::listening) action(each->own_socket_);
+}
+
+socket_or_error manager::next_peer(const port& where) noexcept {
+  socket_or_error peer{{}, EAGAIN};
+  for_each_socket(where, [&](const unique_fd& socket) {
+    if (!peer.socket && peer.error == EAGAIN) peer = accept_peer(socket.get());
+  });
+  return peer;
 }
 
 void manager::expire(const endpoint_ptr& which, time_point now) {
@@ -152,10 +177,11 @@ void manager::accept_newcomers(std::uint64_t number, time_point now) {
   const auto found = ports_.find(static_cast<std::uint32_t>(number));
   if (found == ports_.end()) return;
   while (newcomers_.size() < options_.max_newcomers) {
-    socket_or_error peer = accept_peer(found->second.socket.get());
+    socket_or_error peer = next_peer(found->second);
     if (peer.error == EMFILE || peer.error == ENFILE || peer.error == ENOMEM) {
       // The others wait until descriptors are free again.
-      for (auto& [key, each] : ports_) unwatch(each.socket);
+      for (const auto& [key, each] : ports_)
+        for_each_socket(each, [&](const unique_fd& socket) { unwatch(socket); });
       resume_accepting_at_ = now + descriptor_interval;
       return;
     }
@@ -245,12 +271,10 @@ void manager::request_arrived(newcomer from, const frame& asked) {
 }
 
 // Nobody listens any more: those who have come meanwhile are told so.
-void manager::turn_away(port& where) {
-  if (!where.open) return;
-  const auto key = static_cast<std::uint32_t>(where.number);
-  std::erase_if(newcomers_, [&](const auto& each) { return each.second.port_key == key; });
+void manager::turn_away(const unique_fd& socket) {
+  if (!socket) return;
   for (std::size_t turn = 0; turn < options_.max_backlog; ++turn) {
-    const socket_or_error peer = accept_peer(where.socket.get());
+    const socket_or_error peer = accept_peer(socket.get());
     if (!peer.socket) return;
     frame asked;
     if (receive_frame(peer.socket.get(), asked) == receive_outcome::received)

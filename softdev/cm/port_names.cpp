@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "softdev/cm/port_addresses.hpp"
 #include "softdev/ipc/name_table.hpp"
 #include "verbena/base/log.hpp"
 #include "verbena/base/random.hpp"
@@ -125,15 +126,18 @@ socket_or_error accept_peer(int socket) noexcept {
   return accept_own_user(socket, accepts_per_turn);
 }
 
-socket_or_error connect_to_port(port_space space, std::uint16_t port) {
+socket_or_error connect_to_port(port_space space, const address& to) {
+  // The first process that holds the port has the name without an address.
+  socket_or_error own = connect_to_address(space, to);
+  if (own.error != ECONNREFUSED) return own;
   const name_table* const table = shared_table();
-  const name_token token = table != nullptr ? table->find(entry_of(space, port)) : name_token();
+  const name_token token = table != nullptr ? table->find(entry_of(space, to.port)) : name_token();
   if (token) {
     socket_or_error made = connect_to_name(name_of(token));
     // The name may be one of a process that has exited.
     if (made.error != ECONNREFUSED && made.error != EACCES) return made;
   }
-  return connect_to_name(port_name(space, port));
+  return connect_to_name(port_name(space, to.port));
 }
 
 std::uint16_t ephemeral_ports::take_from(block& from) noexcept {

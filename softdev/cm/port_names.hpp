@@ -27,9 +27,9 @@ struct port_claim {
 /// The next connection of this user; connections of other users are closed. Empty when there is
 /// none, or no descriptor for it (`error` is EMFILE or ENFILE then).
 [[nodiscard]] socket_or_error accept_peer(int socket) noexcept;
-/// Connects to the process that listens there. Never blocks: ECONNREFUSED when nobody does, EAGAIN
-/// when it has too much to do, EACCES when it is another user's.
-[[nodiscard]] socket_or_error connect_to_port(port_space space, std::uint16_t port);
+/// Connects to the process that listens at the address. Never blocks: ECONNREFUSED when nobody
+/// does, EAGAIN when it has too much to do, EACCES when it is another user's.
+[[nodiscard]] socket_or_error connect_to_port(port_space space, const address& to);
 
 /// Numbers for ports that nobody asked for by number. They come in blocks, each held by one process
 /// by a name, so that no two processes use one number. One thread at a time.

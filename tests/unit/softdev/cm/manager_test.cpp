@@ -95,7 +95,7 @@ TEST(cm_manager, simultaneous_disconnects_complete_on_both_sides) {
   passive.expect(event_kind::disconnected);
 }
 
-TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
+TEST(cm_manager, port_in_use_is_refused_with_the_errno_of_the_kernel) {
   service one;
   process other;
   EXPECT_EQ(other.all.bind(other.make(), one.where), EADDRINUSE);
@@ -109,7 +109,7 @@ TEST(cm_manager, port_in_use_by_another_process_or_address_is_refused) {
   EXPECT_EQ(one.all.listen(neighbour, 0), 0);
   const endpoint_ptr anywhere = one.make();
   const address wildcard{.family = address_family::ipv4, .port = one.where.port};
-  EXPECT_EQ(one.all.bind(anywhere, wildcard), EADDRINUSE);
+  EXPECT_EQ(one.all.bind(anywhere, wildcard), EADDRNOTAVAIL);
   connect_to(other, second);
   EXPECT_EQ(one.expect(event_kind::connect_request).listener, neighbour);
   // An address of another host, and no address.
@@ -135,8 +135,13 @@ TEST(cm_manager, reused_port_has_at_most_one_listener) {
   one.all.set_options(second, {.reuse_address = true});
   EXPECT_EQ(one.all.bind(first, loopback_of(address_family::ipv6)), 0);
   EXPECT_EQ(one.all.bind(second, one.all.look(first).source), 0);
+  const address where = one.all.look(first).source;
+  EXPECT_EQ(one.all.listen(first, 0), EADDRINUSE) << "a listener shares its address";
+  one.all.destroy(second);
   EXPECT_EQ(one.all.listen(first, 0), 0);
-  EXPECT_EQ(one.all.listen(second, 0), EADDRINUSE);
+  const endpoint_ptr third = one.make();
+  one.all.set_options(third, {.reuse_address = true});
+  EXPECT_EQ(one.all.bind(third, where), EADDRINUSE);
 }
 
 TEST(cm_manager, ipv6_wildcard_listens_on_both_families_unless_ipv6_only) {

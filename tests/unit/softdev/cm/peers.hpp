@@ -76,7 +76,7 @@ inline endpoint_ptr connect_to(process& from, const address& where,
 class scripted_peer {
  public:
   explicit scripted_peer(const address& where)
-      : where_(where), made_(connect_to_port(port_space::tcp, where.port)) {
+      : where_(where), made_(connect_to_port(port_space::tcp, where)) {
     if (made_.error != 0) throw std::runtime_error("cannot connect");
   }
   [[nodiscard]] int fd() const { return made_.socket.get(); }

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/cm/port_addresses.hpp"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "verbena/base/log.hpp"
+
+namespace verbena::softdev::cm {
+namespace {
+
+/// Names of one kind. Another user who takes one of them does not keep this user from the others.
+constexpr unsigned copies = 8;
+constexpr int backlog = 64;
+
+/// The kinds of addresses, as far as conflicts depend on them.
+enum class address_kind : char {
+  ipv4 = 'a',
+  ipv6 = 'b',
+  ipv6_only = 'c',
+  any_ipv4 = 'A',
+  any_ipv6 = 'B',
+  any_ipv6_only = 'C',
+};
+
+address_kind kind_of(const port_wish& wish) noexcept {
+  const bool any = is_wildcard(wish.where);
+  if (wish.where.family == address_family::ipv4)
+    return any ? address_kind::any_ipv4 : address_kind::ipv4;
+  if (wish.one_family) return any ? address_kind::any_ipv6_only : address_kind::ipv6_only;
+  return any ? address_kind::any_ipv6 : address_kind::ipv6;
+}
+
+/// The kinds of which each address conflicts with each of `mine`, because one is a wildcard.
+std::span<const address_kind> conflicts(address_kind mine) noexcept {
+  using enum address_kind;
+  static constexpr std::array of_ipv4 = {any_ipv4, any_ipv6};
+  static constexpr std::array of_ipv6 = {any_ipv4, any_ipv6, any_ipv6_only};
+  static constexpr std::array of_ipv6_only = {any_ipv6, any_ipv6_only};
+  static constexpr std::array of_any_ipv4 = {any_ipv4, any_ipv6, ipv4, ipv6};
+  static constexpr std::array of_any_ipv6 = {any_ipv4, any_ipv6, any_ipv6_only,
+                                             ipv4,     ipv6,     ipv6_only};
+  static constexpr std::array of_any_ipv6_only = {any_ipv6, any_ipv6_only, ipv6, ipv6_only};
+  switch (mine) {
+    case ipv4:
+      return of_ipv4;
+    case ipv6:
+      return of_ipv6;
+    case ipv6_only:
+      return of_ipv6_only;
+    case any_ipv4:
+      return of_any_ipv4;
+    case any_ipv6:
+      return of_any_ipv6;
+    default:
+      return of_any_ipv6_only;
+  }
+}
+
+/// What a published name says: the kind of an address, or the address itself.
+class key {
+ public:
+  explicit key(address_kind which) noexcept { text_[0] = static_cast<char>(which); }
+  explicit key(const address& where) noexcept {
+    std::size_t at = 0;
+    text_[at++] = where.family == address_family::ipv4 ? '4' : '6';
+    const std::size_t bytes = where.family == address_family::ipv4 ? 4 : where.bytes.size();
+    for (std::size_t i = 0; i < bytes; ++i, at += 2)
+      std::snprintf(text_.data() + at, 3, "%02x", where.bytes[i]);
+  }
+  [[nodiscard]] const char* text() const noexcept { return text_.data(); }
+
+ private:
+  std::array<char, 40> text_{};
+};
+
+local_name name_of(const char* what, const port_wish& of, const key& which, unsigned copy) {
+  return local_name("verbena-cm-%s.%u.%x.%u.%s.%c%u", what, static_cast<unsigned>(::geteuid()),
+                    static_cast<unsigned>(of.space), of.where.port, which.text(),
+                    of.shared ? 's' : 'e', copy);
+}
+
+/// The name by which peers connect to one address.
+local_name serving_name(const port_wish& wish) noexcept {
+  const key which = is_wildcard(wish.where) ? key(kind_of(wish)) : key(wish.where);
+  return name_of("at", {.space = wish.space, .where = wish.where}, which, 0);
+}
+
+constexpr const char* remedy =
+    "; end that process, or use a network namespace without other users (unshare -n)";
+
+std::string holder_of(const local_name& name) {
+  const name_holder found = find_holder(name);
+  if (found.error != 0) return "a process that does not answer";
+  return "user " + std::to_string(found.process.user) + " (pid " +
+         std::to_string(found.process.pid) + ")";
+}
+
+/// Takes a free name; 0 or an errno. EADDRNOTAVAIL if there is none.
+int take_name(const port_wish& of, const key& which, taken_name& out) {
+  socket_or_error made = new_local_socket();
+  if (!made.socket) return made.error;
+  for (unsigned copy = 0; copy < copies; ++copy) {
+    const local_name name = name_of("addr", of, which, copy);
+    if (::bind(made.socket.get(), name.get(), name.length()) != 0) {
+      if (errno == EADDRINUSE) continue;
+      return errno;
+    }
+    if (::listen(made.socket.get(), backlog) != 0) return errno;
+    out = {.socket = std::move(made.socket), .name = name};
+    return 0;
+  }
+  log(log_level::warning, "soft0: rdma_bind_addr: EADDRNOTAVAIL: the " + std::to_string(copies) +
+                              " names for addresses of port " + std::to_string(of.where.port) +
+                              " are taken, the first by " +
+                              holder_of(name_of("addr", of, which, 0)) + remedy);
+  return EADDRNOTAVAIL;
+}
+
+/// Whether a process of this user has a name of this kind, besides the names of `own`.
+bool is_published(const port_wish& of, const key& which, published_address::list own) noexcept {
+  socket_or_error asking = new_local_socket();
+  for (unsigned copy = 0; copy < copies && asking.socket; ++copy) {
+    const local_name name = name_of("addr", of, which, copy);
+    const auto has = [&](const published_address* each) { return each->has(name); };
+    if (std::ranges::any_of(own, has)) continue;
+    if (::connect(asking.socket.get(), name.get(), name.length()) != 0) {
+      // A process that is asked more often than it answers holds the name, too.
+      if (errno == EAGAIN) return true;
+      continue;
+    }
+    if (identify_peer(asking.socket.get()).same_user) return true;
+    asking = new_local_socket();
+  }
+  return false;
+}
+
+/// As `is_published`, by those with whom `wish` cannot share the port.
+bool is_held(const port_wish& wish, const key& which, published_address::list own) noexcept {
+  port_wish of = wish;
+  of.shared = false;
+  if (is_published(of, which, own)) return true;
+  of.shared = true;
+  return !wish.shared && is_published(of, which, own);
+}
+
+}  // namespace
+
+int conflict_of(const port_wish& one, const port_wish& other) noexcept {
+  if (one.shared && other.shared) return 0;
+  const address_kind theirs = kind_of(other);
+  for (const address_kind each : conflicts(kind_of(one)))
+    if (each == theirs) return EADDRNOTAVAIL;
+  const bool equal = !is_wildcard(one.where) && same_host(one.where, other.where);
+  return equal ? EADDRINUSE : 0;
+}
+
+int published_address::publish(const port_wish& wish, list own) {
+  const address_kind mine = kind_of(wish);
+  const bool any = is_wildcard(wish.where);
+  const key exact = any ? key(mine) : key(wish.where);
+  int code = take_name(wish, exact, exact_);
+  if (code == 0 && !any) code = take_name(wish, key(mine), kind_);
+  if (code == 0 && !any && is_held(wish, exact, own)) code = EADDRINUSE;
+  for (const address_kind each : conflicts(mine))
+    if (code == 0 && is_held(wish, key(each), own)) code = EADDRNOTAVAIL;
+  if (code != 0) withdraw();
+  return code;
+}
+
+void published_address::withdraw() noexcept {
+  exact_ = {};
+  kind_ = {};
+}
+
+bool published_address::has(const local_name& name) const noexcept {
+  for (const taken_name* each : {&exact_, &kind_}) {
+    if (each->name && each->name->length() == name.length() &&
+        std::memcmp(each->name->get(), name.get(), name.length()) == 0)
+      return true;
+  }
+  return false;
+}
+
+void published_address::dismiss() const noexcept {
+  for (const taken_name* each : {&exact_, &kind_}) {
+    for (int turn = 0; turn < backlog && each->socket; ++turn) {
+      const unique_fd asked(
+          ::accept4(each->socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (!asked) break;
+    }
+  }
+}
+
+socket_or_error claim_address(const port_wish& wish) noexcept {
+  const local_name name = serving_name(wish);
+  socket_or_error made = new_local_socket();
+  if (made.socket && ::bind(made.socket.get(), name.get(), name.length()) != 0) return {{}, errno};
+  return made;
+}
+
+void explain_taken_names(const port_wish& wish) {
+  log(log_level::warning,
+      "soft0: rdma_bind_addr: EADDRINUSE: no process of this user is bound to this address of "
+      "port " +
+          std::to_string(wish.where.port) + ", but its name is held by " +
+          holder_of(serving_name(wish)) + remedy);
+}
+
+socket_or_error connect_to_address(port_space space, const address& to) noexcept {
+  const bool ipv4 = to.family == address_family::ipv4;
+  const std::array ways = {key(to),
+                           key(ipv4 ? address_kind::any_ipv4 : address_kind::any_ipv6_only),
+                           key(address_kind::any_ipv6)};
+  for (const key& way : ways) {
+    socket_or_error made = connect_to_name(name_of("at", {.space = space, .where = to}, way, 0));
+    if (made.error != ECONNREFUSED && made.error != EACCES) return made;
+  }
+  return {{}, ECONNREFUSED};
+}
+
+}  // namespace verbena::softdev::cm

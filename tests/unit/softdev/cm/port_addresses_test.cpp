@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// Addresses of one port that are bound by several processes: the errno of rdma_bind_addr, and which
+// process a connection reaches. The managers stand for processes.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/unit/softdev/cm/peers.hpp"
+
+namespace verbena::softdev::cm::testing {
+namespace {
+
+address ipv4(std::uint8_t last, std::uint16_t port) {
+  address made = loopback_of(address_family::ipv4);
+  made.bytes[3] = last;
+  return with_port(made, port);
+}
+address any(address_family family, std::uint16_t port) { return {.family = family, .port = port}; }
+
+/// Returns the number of a port that is free in all families.
+std::uint16_t free_port() {
+  process asking;
+  const endpoint_ptr which = asking.make();
+  EXPECT_EQ(asking.all.bind(which, any(address_family::ipv6, 0)), 0);
+  return asking.all.look(which).source.port;
+}
+
+struct bound_case {
+  const char* name;
+  const char* first;
+  const char* second;
+  int expected;
+};
+
+/// "4", "4'", "6": specific addresses; "4*", "6*", "6o*": wildcards, o: of this family only.
+std::pair<address, endpoint_options> read(const std::string& text, std::uint16_t port) {
+  const auto family = text[0] == '4' ? address_family::ipv4 : address_family::ipv6;
+  const endpoint_options options{.one_family = text.find('o') != std::string::npos};
+  if (text.find('*') != std::string::npos) return {any(family, port), options};
+  if (family == address_family::ipv6) return {with_port(loopback_of(family), port), options};
+  return {ipv4(text == "4'" ? 2 : 1, port), options};
+}
+
+class bound_twice : public ::testing::TestWithParam<bound_case> {};
+// As cma_check_port of the kernel.
+TEST_P(bound_twice, second_bind_returns_the_errno_of_the_kernel) {
+  for (const bool one_process : {false, true}) {
+    const std::uint16_t port = free_port();
+    process one;
+    process other;
+    process& second = one_process ? one : other;
+    const auto bind = [&](process& in, const char* text) {
+      const auto [where, options] = read(text, port);
+      const endpoint_ptr which = in.make();
+      in.all.set_options(which, options);
+      return std::pair(in.all.bind(which, where), which);
+    };
+    const auto [code, first] = bind(one, GetParam().first);
+    ASSERT_EQ(code, 0);
+    EXPECT_EQ(bind(second, GetParam().second).first, GetParam().expected) << one_process;
+    one.all.destroy(first);
+    if (GetParam().expected != 0) {
+      EXPECT_EQ(bind(second, GetParam().second).first, 0) << "the port is free again";
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    addresses, bound_twice,
+    ::testing::Values(bound_case{"equal", "4", "4", EADDRINUSE},
+                      bound_case{"equal_ipv6", "6", "6", EADDRINUSE},
+                      bound_case{"equal_ipv6_only", "6o", "6", EADDRINUSE},
+                      bound_case{"different", "4", "4'", 0}, bound_case{"families", "4", "6", 0},
+                      bound_case{"wildcards", "4*", "4*", EADDRNOTAVAIL},
+                      bound_case{"wildcards_ipv6", "6*", "6*", EADDRNOTAVAIL},
+                      bound_case{"wildcards_of_families", "4*", "6*", EADDRNOTAVAIL},
+                      bound_case{"wildcard_of_one_family", "4*", "6o*", 0},
+                      bound_case{"specific_after_wildcard", "4*", "4", EADDRNOTAVAIL},
+                      bound_case{"wildcard_after_specific", "4", "4*", EADDRNOTAVAIL},
+                      bound_case{"ipv6_wildcard_after_ipv4", "4", "6*", EADDRNOTAVAIL},
+                      bound_case{"ipv6_only_after_ipv4", "4", "6o*", 0},
+                      bound_case{"ipv4_after_ipv6_wildcard", "6*", "4", EADDRNOTAVAIL},
+                      bound_case{"ipv4_wildcard_after_ipv6", "6", "4*", EADDRNOTAVAIL},
+                      bound_case{"ipv4_wildcard_after_ipv6_only", "6o", "4*", 0},
+                      bound_case{"ipv6_wildcards_of_one_family", "6o*", "6o*", EADDRNOTAVAIL},
+                      bound_case{"ipv6_after_wildcard_of_one_family", "6o*", "6", EADDRNOTAVAIL}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
+TEST(port_addresses, processes_listen_at_different_addresses_of_one_port) {
+  const std::uint16_t port = free_port();
+  std::vector<std::unique_ptr<process>> listeners;
+  for (const std::uint8_t last : {1, 2, 3}) {
+    listeners.push_back(std::make_unique<process>());
+    process& each = *listeners.back();
+    const endpoint_ptr listener = each.make();
+    ASSERT_EQ(each.all.bind(listener, ipv4(last, port)), 0);
+    ASSERT_EQ(each.all.listen(listener, 0), 0);
+  }
+  process active;
+  for (const std::uint8_t last : {2, 1, 3}) {
+    connect_to(active, ipv4(last, port));
+    const event asked = listeners[last - 1U]->expect(event_kind::connect_request);
+    EXPECT_EQ(listeners[last - 1U]->all.look(asked.about).source, ipv4(last, port));
+  }
+  // The first holder of the port goes; the others keep their addresses.
+  listeners.front().reset();
+  active.expect(event_kind::rejected, reject_reason::consumer);  // of the connection before
+  connect_to(active, ipv4(3, port));
+  listeners.back()->expect(event_kind::connect_request);
+  connect_to(active, ipv4(1, port));
+  active.expect(event_kind::rejected, reject_reason::no_listener);
+  process late;
+  const endpoint_ptr again = late.make();
+  EXPECT_EQ(late.all.bind(again, ipv4(2, port)), EADDRINUSE);
+  EXPECT_EQ(late.all.bind(again, ipv4(1, port)), 0);
+}
+
+TEST(port_addresses, shared_address_belongs_to_all_until_one_listens) {
+  const std::uint16_t port = free_port();
+  process one;
+  process other;
+  process third;
+  process fourth;
+  const auto bind = [&](process& in, const address& where, bool shared) {
+    const endpoint_ptr which = in.make();
+    in.all.set_options(which, {.reuse_address = shared});
+    return std::pair(in.all.bind(which, where), which);
+  };
+  const auto [first_code, first] = bind(one, ipv4(1, port), true);
+  const auto [second_code, second] = bind(other, ipv4(1, port), true);
+  ASSERT_EQ(first_code, 0);
+  ASSERT_EQ(second_code, 0);
+  EXPECT_EQ(bind(third, any(address_family::ipv4, port), true).first, 0);
+  EXPECT_EQ(bind(fourth, ipv4(1, port), false).first, EADDRINUSE);
+  EXPECT_EQ(other.all.listen(second, 0), EADDRINUSE);
+  one.all.destroy(first);
+  EXPECT_EQ(other.all.listen(second, 0), EADDRNOTAVAIL) << "a wildcard shares the port";
+  third.owned.reset();  // simulates the end of the process
+  EXPECT_EQ(other.all.listen(second, 0), 0);
+  EXPECT_EQ(bind(one, ipv4(1, port), true).first, EADDRINUSE);
+  connect_to(one, ipv4(1, port));
+  other.expect(event_kind::connect_request);
+}
+
+// Processes that look for holders connect to the names and do not stay there.
+TEST(port_addresses, many_refused_binds_leave_the_port_held) {
+  service held;
+  process other;
+  for (int round = 0; round < 300; ++round)
+    ASSERT_EQ(other.all.bind(other.make(), held.where), EADDRINUSE) << round;
+  connect_to(other, held.where);
+  held.request();
+}
+
+/// Takes a name as a process of another user could.
+unique_fd take(const std::string& name, bool listening) {
+  socket_or_error made = new_local_socket();
+  const local_name where("%s", name.c_str());
+  EXPECT_EQ(::bind(made.socket.get(), where.get(), where.length()), 0);
+  if (listening) {
+    EXPECT_EQ(::listen(made.socket.get(), 1), 0);
+  }
+  return std::move(made.socket);
+}
+
+TEST(port_addresses, taken_names_are_told_apart_from_a_port_in_use) {
+  const std::uint16_t port = free_port();
+  const std::string end = "." + std::to_string(::geteuid()) + ".106." + std::to_string(port);
+  // The name of the port only: the address has a name of its own.
+  const unique_fd general = take("verbena-cm-port" + end, false);
+  process one;
+  {
+    const endpoint_ptr listener = one.make();
+    EXPECT_EQ(one.all.bind(listener, ipv4(1, port)), 0);
+    EXPECT_EQ(one.all.listen(listener, 0), 0);
+    process active;
+    connect_to(active, ipv4(1, port));
+    one.expect(event_kind::connect_request);
+    one.all.destroy(listener);
+  }
+  const unique_fd own = take("verbena-cm-at" + end + ".47f000001.e0", false);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(one.all.bind(one.make(), ipv4(1, port)), EADDRINUSE);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("no process of this user is bound to this address of port " +
+                     std::to_string(port) + ", but its name is held by a process that does not"),
+            std::string::npos)
+      << log;
+}
+
+TEST(port_addresses, port_with_all_names_taken_is_refused_and_the_holder_named) {
+  const std::uint16_t port = free_port();
+  std::vector<unique_fd> names;
+  for (int copy = 0; copy < 8; ++copy)
+    names.push_back(take("verbena-cm-addr." + std::to_string(::geteuid()) + ".106." +
+                             std::to_string(port) + ".A.e" + std::to_string(copy),
+                         true));
+  process one;
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(one.all.bind(one.make(), any(address_family::ipv4, port)), EADDRNOTAVAIL);
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("user " + std::to_string(::geteuid()) + " (pid " + std::to_string(::getpid())),
+            std::string::npos)
+      << log;
+}
+
+}  // namespace
+}  // namespace verbena::softdev::cm::testing

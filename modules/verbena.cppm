@@ -106,6 +106,7 @@ module;
 #include <verbena/verbs/global_route_header.hpp>
 #include <verbena/verbs/handle.hpp>
 #include <verbena/verbs/inject_event.hpp>
+#include <verbena/verbs/injected_fault.hpp>
 #include <verbena/verbs/local_slice.hpp>
 #include <verbena/verbs/memory_advice.hpp>
 #include <verbena/verbs/memory_region.hpp>
@@ -229,6 +230,7 @@ using verbena::extended_device_attributes;
 using verbena::extended_queue;
 using verbena::failed_part;
 using verbena::failure_cause;
+using verbena::fault_kind;
 using verbena::fill_random;
 using verbena::find_by_guid;
 using verbena::find_by_interface;
@@ -253,8 +255,10 @@ using verbena::id24;
 using verbena::inject_delay;
 using verbena::inject_event;
 using verbena::inject_failure;
+using verbena::inject_faults;
 using verbena::inject_lost_acknowledgement;
 using verbena::inject_rnr;
+using verbena::injected_fault;
 using verbena::inline_data;
 using verbena::is_logged;
 using verbena::lane_gbps;

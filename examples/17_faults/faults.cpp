@@ -39,7 +39,10 @@ void inject_faults(const verbena::context& context) {
 }
 
 void flap_the_link(const verbena::context& context) {
-  verbena::inject_event(context, "port 1 down; gid-move; 300ms port 1 up").value();
+  verbena::inject_faults(context, {{.kind = verbena::fault_kind::port_down},
+                                   {.kind = verbena::fault_kind::gid_move},
+                                   {.kind = verbena::fault_kind::port_up, .after = 300ms}})
+      .value();
 }
 // [/faults]
 

@@ -102,6 +102,7 @@
 #include "verbena/verbs/gid_table.hpp"
 #include "verbena/verbs/global_route_header.hpp"
 #include "verbena/verbs/inject_event.hpp"
+#include "verbena/verbs/injected_fault.hpp"
 #include "verbena/verbs/local_slice.hpp"
 #include "verbena/verbs/memory_advice.hpp"
 #include "verbena/verbs/memory_region.hpp"

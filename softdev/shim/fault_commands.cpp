@@ -84,6 +84,8 @@ bool read_selector(word_reader& words, fault_rule& rule, const Table& permitted)
     rule.every = words.number(1, most);
   } else if (!has_choice && words.accept_key("probability")) {
     rule.probability = words.probability();
+  } else if (rule.probability != 0 && words.accept_key("seed")) {
+    rule.seed = words.number(1, most);
   } else {
     return false;
   }
@@ -91,7 +93,8 @@ bool read_selector(word_reader& words, fault_rule& rule, const Table& permitted)
 }
 
 constexpr const char* selectors =
-    "qp=NUMBER, qp-index=N, opcode=NAME, count=N, and one of at=N, every=N, probability=P";
+    "qp=NUMBER, qp-index=N, opcode=NAME, count=N, and one of at=N, every=N, probability=P, with "
+    "seed=N after probability=P";
 
 void read_selection(word_reader& words, fault_rule& rule) {
   while (!words.at_end() && !words.problem()) {
@@ -100,7 +103,7 @@ void read_selection(word_reader& words, fault_rule& rule) {
 }
 
 fault_rule with_seed(fault_rule rule) {
-  if (rule.probability != 0) {
+  if (rule.probability != 0 && rule.seed == 0) {
     rule.seed = seed_of_probabilities();
     log(log_level::warning, "soft0: faults with a probability use seed " +
                                 std::to_string(rule.seed) + "; the command \"seed " +

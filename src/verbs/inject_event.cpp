@@ -36,8 +36,48 @@ std::string words_of(const request_selection& which) {
   if (which.at != 0) fmt::format_to(out, " at={}", which.at);
   if (which.every != 0) fmt::format_to(out, " every={}", which.every);
   if (which.probability != 0) fmt::format_to(out, " probability={}", which.probability);
+  if (which.seed != 0) fmt::format_to(out, " seed={}", which.seed);
   if (which.count != 0) fmt::format_to(out, " count={}", which.count);
   return words;
+}
+
+/// Writes the command of a fault, without its time.
+std::string command_of(const injected_fault& fault) {
+  switch (fault.kind) {
+    case fault_kind::failure:
+      return fmt::format("fail {}{}", static_cast<std::uint32_t>(fault.status),
+                         words_of(fault.requests));
+    case fault_kind::lost_acknowledgement:
+      return "fail retry_exc_err delivered" + words_of(fault.requests);
+    case fault_kind::receiver_not_ready:
+      return fmt::format("rnr times={}{}", fault.times, words_of(fault.requests));
+    case fault_kind::delay:
+      return fmt::format("delay {}us{}", fault.duration.count(), words_of(fault.requests));
+    case fault_kind::revoked_access:
+      if (fault.key) return fmt::format("revoke-region key={}", fault.key->value());
+      return fmt::format("revoke-region index={}", fault.index);
+    case fault_kind::completion_queue_overrun:
+      return fmt::format("overrun-cq index={}", fault.index);
+    case fault_kind::peer_exit:
+      return fault.pid ? fmt::format("peer-exit pid={}", *fault.pid) : "peer-exit";
+    case fault_kind::port_down:
+      return "port 1 down";
+    case fault_kind::port_up:
+      return "port 1 up";
+    case fault_kind::gid_change:
+      return "gid-change";
+    case fault_kind::gid_move:
+      return "gid-move";
+  }
+  return "unknown";
+}
+
+/// Writes a fault as a step of a script.
+std::string step_of(const injected_fault& fault) {
+  std::string step;
+  if (fault.after.count() != 0) step = fmt::format("{}us ", fault.after.count());
+  if (fault.before) step += "when" + words_of(*fault.before) + " do ";
+  return step + command_of(fault);
 }
 
 /// The device's description of an invalid text; empty if the text is valid.
@@ -64,23 +104,35 @@ result<void> inject_event(const context& device, const std::string& commands) {
   return {};
 }
 
+result<void> inject_faults(const context& device, std::span<const injected_fault> faults) {
+  if (faults.empty()) return {};
+  std::string script;
+  for (const injected_fault& fault : faults) script += step_of(fault) + "\n";
+  return inject_event(device, script);
+}
+
+result<void> inject_faults(const context& device, std::initializer_list<injected_fault> faults) {
+  return inject_faults(device, std::span(faults.begin(), faults.size()));
+}
+
 result<void> inject_failure(const context& device, completion_status status,
                             const request_selection& which) {
-  return inject_event(
-      device, fmt::format("fail {}{}", static_cast<std::uint32_t>(status), words_of(which)));
+  return inject_faults(device,
+                       {{.kind = fault_kind::failure, .requests = which, .status = status}});
 }
 
 result<void> inject_lost_acknowledgement(const context& device, const request_selection& which) {
-  return inject_event(device, "fail retry_exc_err delivered" + words_of(which));
+  return inject_faults(device, {{.kind = fault_kind::lost_acknowledgement, .requests = which}});
 }
 
 result<void> inject_rnr(const context& device, unsigned times, const request_selection& which) {
-  return inject_event(device, fmt::format("rnr times={}{}", times, words_of(which)));
+  return inject_faults(
+      device, {{.kind = fault_kind::receiver_not_ready, .requests = which, .times = times}});
 }
 
 result<void> inject_delay(const context& device, std::chrono::microseconds delay,
                           const request_selection& which) {
-  return inject_event(device, fmt::format("delay {}us{}", delay.count(), words_of(which)));
+  return inject_faults(device, {{.kind = fault_kind::delay, .requests = which, .duration = delay}});
 }
 
 }  // namespace verbena::inline VERBENA_ABI

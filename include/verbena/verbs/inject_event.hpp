@@ -3,17 +3,22 @@
 //
 //   inject_event(context, "port 1 down; 200ms port 1 up").value();
 //   inject_failure(context, completion_status::retries_exceeded, {.at = 1000}).value();
+//   inject_faults(context, {{.kind = fault_kind::port_down},
+//                           {.kind = fault_kind::port_up, .after = 200ms}}).value();
 //
 // All effects are limited to this process, except those that peers observe. docs/guide/faults.md
 // lists the commands.
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
+#include <span>
 #include <string>
 
 #include "verbena/base/result.hpp"
 #include "verbena/verbs/completion_status.hpp"
 #include "verbena/verbs/context.hpp"
+#include "verbena/verbs/injected_fault.hpp"
 #include "verbena/verbs/request_selection.hpp"
 
 namespace verbena::inline VERBENA_ABI {
@@ -25,6 +30,17 @@ namespace verbena::inline VERBENA_ABI {
 /// object of a command does not exist; ENODEV in a child of fork(2). Thread-safe. Precondition:
 /// the calling thread has no open batch.
 [[nodiscard]] result<void> inject_event(const context& device, const std::string& commands);
+
+/// Injects faults and events in their order.
+///
+/// If one of them is invalid, none is injected. Errors: those of inject_event(); EINVAL for a value
+/// that a fault does not permit, like a missing region. Thread-safe. Precondition: as
+/// inject_event().
+[[nodiscard]] result<void> inject_faults(const context& device,
+                                         std::span<const injected_fault> faults);
+/// Injects faults and events in their order.
+[[nodiscard]] result<void> inject_faults(const context& device,
+                                         std::initializer_list<injected_fault> faults);
 
 /// Lets the selected requests complete with `status` instead of being sent.
 ///

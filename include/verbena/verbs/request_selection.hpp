@@ -20,6 +20,7 @@ struct request_selection {
   std::uint64_t at = 0;                ///< the n-th request, from 1
   std::uint64_t every = 0;             ///< each n-th request
   double probability = 0;              ///< each request with this probability, above 0, at most 1
+  std::uint64_t seed = 0;              ///< of `probability`; 0: the seed of the process, logged
   std::uint64_t count = 0;             ///< ends after so many faults of a queue pair; 0: never
 };
 

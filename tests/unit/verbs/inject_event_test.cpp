@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include "tests/unit/verbs/loopback.hpp"
 
@@ -71,6 +73,89 @@ TEST_F(injected_faults, delay_postpones_the_completion) {
   const auto start = steady_clock::now();
   EXPECT_EQ(write(), completion_status::success);
   EXPECT_GE(steady_clock::now() - start, 30ms);
+}
+
+TEST_F(injected_faults, probability_has_a_seed) {
+  inject_failure(link_.context(), completion_status::remote_operation_error,
+                 {.operations = send_operation::write, .probability = 1, .seed = 17, .count = 1})
+      .value();
+  EXPECT_EQ(write(), completion_status::remote_operation_error);
+}
+
+TEST_F(injected_faults, revoked_access_refuses_the_next_remote_request) {
+  const memory_region other = link_.memory(64);
+  inject_faults(link_.context(), {{.kind = fault_kind::revoked_access, .key = other.remote_key()}})
+      .value();
+  EXPECT_EQ(write(), completion_status::success);
+  inject_faults(link_.context(),
+                {{.kind = fault_kind::revoked_access, .key = memory_.remote_key()}})
+      .value();
+  EXPECT_EQ(write(), completion_status::remote_access_error);
+}
+
+TEST_F(injected_faults, port_goes_down_before_a_request_and_returns_later) {
+  inject_faults(link_.context(),
+                {{.kind = fault_kind::port_down,
+                  .before = request_selection{.operations = send_operation::write, .at = 2}}})
+      .value();
+  EXPECT_EQ(write(), completion_status::success);
+  EXPECT_EQ(write(), completion_status::retries_exceeded);
+  inject_faults(link_.context(), {{.kind = fault_kind::gid_move},
+                                  {.kind = fault_kind::gid_change},
+                                  {.kind = fault_kind::port_up, .after = 1ms}})
+      .value();
+  const auto end = deadline::after(20s);
+  const auto is_up = [&] {
+    return link_.context().query_port(port_number(1)).value().state() == port_state::active;
+  };
+  while (!is_up() && !end.expired()) std::this_thread::yield();
+  EXPECT_TRUE(is_up());
+}
+
+TEST_F(injected_faults, faults_of_absent_objects_fail_with_enoent) {
+  const injected_fault absent[] = {
+      {.kind = fault_kind::completion_queue_overrun, .index = 99'999},
+      {.kind = fault_kind::revoked_access, .index = 99'999},
+      {.kind = fault_kind::peer_exit},
+      {.kind = fault_kind::peer_exit, .pid = 1},
+  };
+  for (const injected_fault& fault : absent) {
+    const auto outcome = inject_faults(link_.context(), {&fault, 1});
+    ASSERT_FALSE(outcome.has_value());
+    EXPECT_EQ(outcome.error().code(), ENOENT) << outcome.error().message();
+  }
+  EXPECT_EQ(write(), completion_status::success);
+}
+
+TEST_F(injected_faults, list_with_an_invalid_fault_injects_nothing) {
+  const auto outcome = inject_faults(
+      link_.context(), {{.kind = fault_kind::failure}, {.kind = fault_kind::revoked_access}});
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().code(), EINVAL);
+  EXPECT_NE(outcome.error().message().find("line 2"), std::string::npos)
+      << outcome.error().message();
+  EXPECT_EQ(write(), completion_status::success);
+  inject_faults(link_.context(), {}).value();
+}
+
+TEST_F(injected_faults, overrun_queue_can_no_longer_be_polled) {
+  // All queues of this process; the numbers of destroyed ones are unused.
+  unsigned overrun = 0;
+  for (std::uint32_t index = 1; index < 2000; ++index) {
+    const auto outcome = inject_faults(
+        link_.context(), {{.kind = fault_kind::completion_queue_overrun, .index = index}});
+    overrun += outcome.has_value() ? 1U : 0U;
+  }
+  EXPECT_EQ(overrun, 4U);
+  link_.a()
+      .queue.post_write({.signaled = true}, memory_.slice(0, 8), memory_.remote().slice(8, 8))
+      .value();
+  std::array<completion, 1> room;
+  const auto end = deadline::after(20s);
+  while (link_.a().sends.poll(room) && !end.expired()) {
+  }
+  EXPECT_FALSE(link_.a().sends.poll(room));
+  link_.a().queue.reset().value();  // discards the request without a completion
 }
 
 TEST_F(injected_faults, invalid_value_is_refused_and_named) {

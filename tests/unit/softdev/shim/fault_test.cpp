@@ -206,6 +206,7 @@ TEST(random_faults, same_seed_leads_to_the_same_faults) {
   const std::string rule = "fail retry_exc_err probability=0.5";
   const auto first = failed_in_child("seed 17; " + rule);
   EXPECT_EQ(failed_in_child("seed 17; " + rule), first);
+  EXPECT_EQ(failed_in_child("seed 18; " + rule + " seed=17"), first);
   EXPECT_NE(failed_in_child("seed 18; " + rule), first);
   EXPECT_NE(first, 0U);
   EXPECT_NE(first, (std::uint64_t{1} << 40U) - 1);

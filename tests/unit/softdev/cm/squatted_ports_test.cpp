@@ -27,6 +27,7 @@ using softdev::testing::squatting_user;
 using softdev::testing::take_name;
 
 constexpr std::uint16_t some_port = 4791;
+const address some_address = with_port(loopback_of(address_family::ipv4), some_port);
 
 local_name public_name(std::uint16_t port) {
   return local_name("verbena-cm-port.%u.106.%u", crowded_user(), port);
@@ -122,7 +123,7 @@ TEST(squatted_ports, port_with_a_private_name_stays_claimed_after_its_public_nam
       EXPECT_EQ(claimed.error, 0);
       EXPECT_EQ(open_port(claimed.socket.get()), 0);
       EXPECT_EQ(connect_to_name(public_name(some_port)).error, 0);
-      EXPECT_EQ(connect_to_port(port_space::tcp, some_port).error, 0);
+      EXPECT_EQ(connect_to_port(port_space::tcp, some_address).error, 0);
       return 0;
     });
   }));
@@ -142,7 +143,7 @@ TEST(squatted_ports, port_of_process_without_the_table_is_in_use) {
     EXPECT_EQ(owner.read<int>(), 0);
     as_crowded_user([] {
       EXPECT_EQ(claim_port(port_space::tcp, some_port).error, EADDRINUSE);
-      EXPECT_EQ(connect_to_port(port_space::tcp, some_port).error, 0);
+      EXPECT_EQ(connect_to_port(port_space::tcp, some_address).error, 0);
       return 0;
     });
   }));
@@ -156,7 +157,7 @@ TEST(squatted_ports, process_without_the_table_finds_a_port_with_its_public_name
       EXPECT_TRUE(claimed.entry);
       EXPECT_EQ(open_port(claimed.socket.get()), 0);
       softdev::testing::forget_home();
-      EXPECT_EQ(connect_to_port(port_space::tcp, some_port).error, 0);
+      EXPECT_EQ(connect_to_port(port_space::tcp, some_address).error, 0);
       return 0;
     });
   }));

@@ -124,12 +124,13 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
 /// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
 /// was announced before: either we see the arming, or who armed sees the request.
 void host_path::signal_receiver(peer& to, connection& by, const message& what) noexcept {
-  const queue_pair_line& line = to.segment().line(what.destination_qpn);
-  const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
+  const completion_queue_line* const line = to.segment().receive_queue_of(what.destination_qpn);
+  if (line == nullptr) return;
+  const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
   const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
   if (!wanted || (word == by.signalled && what.destination_qpn == by.signalled_qpn)) return;
-  const std::uint32_t channel = line.channel.load(std::memory_order_relaxed);
+  const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
   if (channel != 0 && to.signal_channel(channel)) {
     by.signalled = word;
     by.signalled_qpn = what.destination_qpn;

@@ -208,11 +208,24 @@ bool host::refresh_gids() {
   return true;
 }
 
-void host::arm_for_peers(const queue_pair& receiver, notify kind,
-                         wake_channel_id channel) noexcept {
-  public_segment& segment = link_->segment();
-  segment.line(receiver.number()).channel.store(channel, std::memory_order_relaxed);
-  segment.arm(receiver.number(), kind == notify::solicited ? arm_state::solicited : arm_state::any);
+std::optional<std::uint32_t> host::show_completion_queue(wake_channel_id channel) {
+  return link_->segment().claim_completion_queue(channel);
+}
+
+void host::hide_completion_queue(std::uint32_t line) {
+  link_->segment().release_completion_queue(line);
+}
+
+void host::arm_for_peers(std::uint32_t line, notify kind) noexcept {
+  link_->segment().arm(line, kind == notify::solicited ? arm_state::solicited : arm_state::any);
+}
+
+void host::add_receiver(const queue_pair& which, std::uint32_t line) noexcept {
+  link_->segment().line(which.number()).receive_queue.store(line + 1, std::memory_order_seq_cst);
+}
+
+void host::remove_receiver(const queue_pair& which) noexcept {
+  link_->segment().line(which.number()).receive_queue.store(0, std::memory_order_relaxed);
 }
 
 host::published host::publish(std::uint32_t key, const memory_region& region) {

@@ -110,9 +110,16 @@ class host {
   [[nodiscard]] std::uint8_t speed() const noexcept { return speed_.load(); }
   void set_speed(std::uint8_t speed) noexcept { speed_.store(speed); }
 
-  /// What peers are to see of an armed completion queue: asks them to signal `channel` at the next
-  /// message (of `kind`) for `receiver`. The caller makes progress afterwards.
-  void arm_for_peers(const queue_pair& receiver, notify kind, wake_channel_id channel) noexcept;
+  /// Has peers see a completion queue that has the completion channel `channel`. Returns its line;
+  /// nullopt if there are too many.
+  [[nodiscard]] std::optional<std::uint32_t> show_completion_queue(wake_channel_id channel);
+  void hide_completion_queue(std::uint32_t line);
+  /// Asks peers to signal the channel at the next message (of `kind`) that completes into the
+  /// queue. The caller makes progress afterwards. O(1).
+  void arm_for_peers(std::uint32_t line, notify kind) noexcept;
+  /// Has peers know that a queue pair receives into the queue.
+  void add_receiver(const queue_pair& which, std::uint32_t line) noexcept;
+  void remove_receiver(const queue_pair& which) noexcept;
 
  private:
   struct parts {

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_set>
-#include <vector>
 
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
@@ -118,9 +118,8 @@ struct cq_object : ibv_cq_ex {
   std::atomic<bool> counted_as_armed{false};
   dependants children;  ///< queue pairs
 
-  /// Queue pairs that receive here from other processes: those are told when the queue is armed.
-  spin_lock receivers_lock;
-  std::vector<const queue_pair*> receivers;
+  /// Where other processes see whether the queue is armed; not without a channel.
+  std::optional<std::uint32_t> published_line;
 
   idle_polls idle;
   efa_cq_functions efa{};
@@ -142,7 +141,7 @@ struct qp_object : ibv_qp_ex {
   std::uint32_t generation = 0;
   ibv_qp_init_attr created{};  ///< as granted
   ibv_ah_attr address{};       ///< as given with IBV_QP_AV
-  bool is_receiver = false;    ///< in the receive queue's `receivers`
+  bool is_receiver = false;    ///< other processes know its receive completion queue
   /// The first error of the open batch of the extended interface.
   int batch_error = 0;
   static constexpr std::size_t event_kinds = 6;  ///< of queue_pair_event

@@ -13,7 +13,6 @@
 #include <new>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/shim/answers.hpp"
@@ -61,13 +60,6 @@ void on_overrun(void* self, completion_queue& /*queue*/) {
   cq.context_of->events->push_once(cq.error_event);
 }
 
-// Precondition: the lock of the receivers is held.
-void tell_peers(cq_object& cq, const queue_pair& receiver) noexcept {
-  const notify kind = cq.queue->armed();
-  if (kind != notify::none)
-    cq.context_of->host->arm_for_peers(receiver, kind, object_of(cq.channel).wake.id);
-}
-
 ibv_cq_ex* create(const cq_creation& wanted) {
   context_object& context = object_of(wanted.context);
   if (!working(context)) return nullptr;
@@ -98,6 +90,10 @@ ibv_cq_ex* create(const cq_creation& wanted) {
       .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &device_clock::now : nullptr,
       .sink = {.context = object, .event = &on_event, .overrun = &on_overrun},
       .owner = object});
+  if (wanted.channel != nullptr) {
+    object->published_line = context.host->show_completion_queue(object_of(wanted.channel).wake.id);
+    if (!object->published_line) return fail(ENOMEM);
+  }
   prepare_events(*object);
   fill_lazy_interface(*object, wanted.wc_flags);
   if (wanted.channel != nullptr) {
@@ -173,10 +169,8 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
   if (object.channel == nullptr) return 0;  // nobody could be told
   if (!object.counted_as_armed.exchange(true)) home.note_armed();
   object.queue->arm(solicited_only != 0 ? notify::solicited : notify::any);
-  {
-    const std::lock_guard lock(object.receivers_lock);
-    for (const queue_pair* receiver : object.receivers) tell_peers(object, *receiver);
-  }
+  if (const notify kind = object.queue->armed(); kind != notify::none)
+    home.arm_for_peers(*object.published_line, kind);
   // What arrived before peers could know of the arming is found by looking now.
   home.progress();
   return 0;
@@ -184,18 +178,14 @@ int req_notify_cq(ibv_cq* cq, int solicited_only) {
 
 void add_receiver(qp_object& qp) {
   cq_object& cq = object_of(qp.qp_base.recv_cq);
-  if (cq.channel == nullptr || qp.is_receiver) return;
-  const std::lock_guard lock(cq.receivers_lock);
-  cq.receivers.push_back(qp.core);
+  if (!cq.published_line || qp.is_receiver) return;
   qp.is_receiver = true;
-  tell_peers(cq, *qp.core);
+  cq.context_of->host->add_receiver(*qp.core, *cq.published_line);
 }
 
 void remove_receiver(qp_object& qp) noexcept {
   if (!qp.is_receiver) return;
-  cq_object& cq = object_of(qp.qp_base.recv_cq);
-  const std::lock_guard lock(cq.receivers_lock);
-  std::erase(cq.receivers, qp.core);
+  qp.context_of->host->remove_receiver(*qp.core);
   qp.is_receiver = false;
 }
 
@@ -238,6 +228,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
     context.working.completion_queues.erase(&object);
   }
   finish_events(object);
+  if (object.published_line) context.host->hide_completion_queue(*object.published_line);
   if (object.counted_as_armed.exchange(false)) context.host->note_disarmed();
   if (ibv_comp_channel* const channel = object.channel; channel != nullptr) {
     pthread_mutex_lock(&channel->context->mutex);

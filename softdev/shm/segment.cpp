@@ -207,8 +207,7 @@ void public_segment::withdraw_queue_pair(std::uint32_t qpn) {
       put(*word, 0);
     }
   });
-  put(out.arm, 0);
-  put(out.channel, 0);
+  put(out.receive_queue, 0);
   for (shared_u64& note : out.notes) put(note, 0);
 }
 
@@ -245,10 +244,39 @@ void public_segment::withdraw_group(const gid_bytes& group) {
   }
 }
 
-void public_segment::arm(std::uint32_t qpn, arm_state state) noexcept {
-  shared_u32& word = line(qpn).arm;
-  const std::uint32_t count = (word.load(relaxed) >> 2) + 1;
-  word.store((count << 2) | static_cast<std::uint32_t>(state), std::memory_order_seq_cst);
+completion_queue_line& public_segment::completion_queue(std::uint32_t line) noexcept {
+  return *map_.at<completion_queue_line>(completion_queue_lines_offset +
+                                         line * sizeof(completion_queue_line));
+}
+
+std::optional<std::uint32_t> public_segment::claim_completion_queue(std::uint32_t channel) {
+  const std::lock_guard lock(lines_mutex_);
+  for (std::uint32_t step = 0; step < completion_queue_lines; ++step) {
+    const std::uint32_t index = (next_completion_queue_ + step) % completion_queue_lines;
+    if (completion_queues_[index]) continue;
+    completion_queues_[index] = true;
+    next_completion_queue_ = index + 1;
+    put(completion_queue(index).channel, channel);
+    return index;
+  }
+  return std::nullopt;
+}
+
+void public_segment::release_completion_queue(std::uint32_t line) {
+  const std::lock_guard lock(lines_mutex_);
+  put(completion_queue(line).channel, 0);
+  arm(line, arm_state::none);
+  completion_queues_[line] = false;
+  next_completion_queue_ = line;
+}
+
+void public_segment::arm(std::uint32_t line, arm_state state) noexcept {
+  shared_u32& word = completion_queue(line).arm;
+  std::uint32_t before = word.load(relaxed);
+  std::uint32_t after = 0;
+  do {
+    after = (((before >> 2) + 1) << 2) | static_cast<std::uint32_t>(state);
+  } while (!word.compare_exchange_weak(before, after, std::memory_order_seq_cst));
 }
 
 lookup peer_segment::find_region(std::uint32_t key, region_record& out) const noexcept {
@@ -272,6 +300,13 @@ bool peer_segment::is_current(const region_record& region) const noexcept {
 const queue_pair_line& peer_segment::line(std::uint32_t qpn) const noexcept {
   const std::size_t index = qpn % queue_pair_lines;
   return *map_.at<queue_pair_line>(queue_pair_lines_offset + index * sizeof(queue_pair_line));
+}
+
+const completion_queue_line* peer_segment::receive_queue_of(std::uint32_t qpn) const noexcept {
+  const std::uint32_t named = line(qpn).receive_queue.load(std::memory_order_seq_cst);
+  if (named == 0 || named > completion_queue_lines) return nullptr;
+  return map_.at<completion_queue_line>(completion_queue_lines_offset +
+                                        (named - 1) * sizeof(completion_queue_line));
 }
 
 lookup peer_segment::find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept {

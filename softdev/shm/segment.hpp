@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "softdev/core/datagram.hpp"
 #include "softdev/shm/sealed_memory.hpp"
@@ -66,13 +67,18 @@ class public_segment {
 
   /// Makes a queue pair visible or changes it (sequentially consistent, for link::fence).
   void publish_queue_pair(const queue_pair_record& queue_pair);
-  /// Empties the line: qpn 0, not armed, notes 0.
+  /// Empties the line: qpn 0, no receive queue, notes 0.
   void withdraw_queue_pair(std::uint32_t qpn);
-  /// The line of a queue pair, for the words that stand alone (arm, channel, notes).
+  /// The line of a queue pair, for the words that stand alone (receive_queue, notes).
   [[nodiscard]] queue_pair_line& line(std::uint32_t qpn) noexcept;
-  /// Sets the armed state, counting armings, with a sequentially consistent store. The caller must
-  /// look at its rings afterwards (link::anything_published), else a wake-up is lost.
-  void arm(std::uint32_t qpn, arm_state state) noexcept;
+
+  /// Takes a line for a completion queue whose peers are to signal `channel`; nullopt if all are in
+  /// use.
+  [[nodiscard]] std::optional<std::uint32_t> claim_completion_queue(std::uint32_t channel);
+  void release_completion_queue(std::uint32_t line);
+  /// Sets the armed state, counting armings, sequentially consistent. The caller must look at its
+  /// rings afterwards (link::anything_published), else a wake-up is lost.
+  void arm(std::uint32_t line, arm_state state) noexcept;
 
   /// Says that the process has a queue pair in a multicast group, or none any more. False when
   /// `group_entries` are in use. Precondition: it is not so already.
@@ -87,6 +93,7 @@ class public_segment {
   public_segment(unique_fd fd, mapping map) noexcept : fd_(std::move(fd)), map_(std::move(map)) {}
   [[nodiscard]] region_entry& entry(std::uint32_t index) noexcept;
   [[nodiscard]] std::uint32_t find(std::uint32_t key) noexcept;
+  [[nodiscard]] completion_queue_line& completion_queue(std::uint32_t line) noexcept;
   [[nodiscard]] group_entry& group(std::uint32_t index) noexcept;
   template <class Action>
   void for_shareable(std::uint64_t address, std::uint64_t length, Action&& action);
@@ -96,6 +103,8 @@ class public_segment {
   mapping map_;
   mutable std::mutex regions_mutex_;
   std::mutex lines_mutex_;
+  std::bitset<completion_queue_lines> completion_queues_;
+  std::uint32_t next_completion_queue_ = 0;
   std::bitset<region_entries> used_;
   std::uint32_t used_count_ = 0;
   std::uint64_t next_generation_ = 1;
@@ -120,6 +129,9 @@ class peer_segment {
   [[nodiscard]] bool is_current(const region_record& region) const noexcept;
   [[nodiscard]] lookup find_queue_pair(std::uint32_t qpn, queue_pair_record& out) const noexcept;
   [[nodiscard]] const queue_pair_line& line(std::uint32_t qpn) const noexcept;
+  /// The line of the completion queue into which a queue pair receives; nullptr if the peer does
+  /// not name one.
+  [[nodiscard]] const completion_queue_line* receive_queue_of(std::uint32_t qpn) const noexcept;
   /// True when the process is in a multicast group, or when it is changing that right now.
   [[nodiscard]] bool may_be_in(const gid_bytes& group) const noexcept;
   [[nodiscard]] const public_header& header() const noexcept { return *map_.at<public_header>(0); }

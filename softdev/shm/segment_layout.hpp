@@ -4,7 +4,8 @@
 // rule. The one exception is the doorbell page, whose bits every peer may set.
 //
 // Three kinds of segment, each a sealed memfd passed by descriptor:
-//   public segment   one per process: header, queue pair lines, memory region table, groups
+//   public segment   one per process: header, queue pair lines, completion queue lines, memory
+//                    region table, groups
 //   pair segment     one per ordered pair: outgoing ring, position in the incoming ring, lanes
 //   doorbell page    one per process: one bit per peer slot, and a summary
 #pragma once
@@ -23,6 +24,8 @@ inline constexpr std::uint32_t layout_version = 6;
 
 /// One line per queue pair number of a process: the number's low 14 bits are the index.
 inline constexpr std::uint32_t queue_pair_lines = limits::queue_pair_indices;
+/// One line per completion queue that has a completion channel.
+inline constexpr std::uint32_t completion_queue_lines = 1U << 14;
 inline constexpr std::uint32_t region_entries = 1U << 18;
 inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
@@ -50,7 +53,7 @@ struct alignas(cache_line) public_header {
 };
 static_assert(sizeof(public_header) <= segment_page);
 
-/// What the receive completion queue of a queue pair waits for.
+/// What a completion queue waits for.
 enum class arm_state : std::uint32_t { none = 0, solicited = 1, any = 2 };
 
 /// One queue pair as its peers see it. The words of the first group change together under
@@ -63,11 +66,18 @@ struct alignas(cache_line) queue_pair_line {
   shared_u32 access;
   shared_u32 peer_qpn;
 
-  shared_u32 arm;       ///< arm_state in the low 2 bits, a count of armings above
-  shared_u32 channel;   ///< wake channel to signal: a wake_channel_id, 0 for none
-  shared_u64 notes[3];  ///< meaning given by the code that owns queue pairs
+  shared_u32 receive_queue;  ///< 1 + the line of the receive completion queue; 0: no such line
+  shared_u64 notes[3];       ///< meaning given by the code that owns queue pairs
 };
 static_assert(sizeof(queue_pair_line) == cache_line);
+
+/// One completion queue as the peers of its queue pairs see it: arming it is one store, however
+/// many queue pairs receive into it.
+struct alignas(cache_line) completion_queue_line {
+  shared_u32 arm;      ///< arm_state in the low 2 bits, a count of armings above
+  shared_u32 channel;  ///< wake channel to signal: a wake_channel_id, 0 for none
+};
+static_assert(sizeof(completion_queue_line) == cache_line);
 
 /// One registered memory region; all words change together under `sequence`.
 struct alignas(cache_line) region_entry {
@@ -94,8 +104,11 @@ struct alignas(32) group_entry {
 static_assert(sizeof(group_entry) == 32);
 
 inline constexpr std::size_t queue_pair_lines_offset = segment_page;
-inline constexpr std::size_t regions_offset =
+inline constexpr std::size_t completion_queue_lines_offset =
     queue_pair_lines_offset + std::size_t{queue_pair_lines} * sizeof(queue_pair_line);
+inline constexpr std::size_t regions_offset =
+    completion_queue_lines_offset +
+    std::size_t{completion_queue_lines} * sizeof(completion_queue_line);
 inline constexpr std::size_t groups_offset =
     regions_offset + std::size_t{region_entries} * sizeof(region_entry);
 inline constexpr std::size_t public_segment_bytes = groups_offset + segment_page;

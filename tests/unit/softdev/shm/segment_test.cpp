@@ -229,17 +229,47 @@ TEST(segment, queue_pair_entry_is_published_updated_and_removed) {
 
 TEST(segment, each_arming_publishes_a_new_value) {
   segments s;
-  s.own->arm(3, arm_state::any);
-  const std::uint32_t first = s.seen.line(3).arm;
+  constexpr std::uint32_t qpn = 3;
+  const std::uint32_t line = s.own->claim_completion_queue(70).value();
+  EXPECT_EQ(s.seen.receive_queue_of(qpn), nullptr);
+  s.own->line(qpn).receive_queue = line + 1;
+  const completion_queue_line* const seen = s.seen.receive_queue_of(qpn);
+  ASSERT_NE(seen, nullptr);
+  EXPECT_EQ(seen->channel, 70U);
+  s.own->arm(line, arm_state::any);
+  const std::uint32_t first = seen->arm;
   EXPECT_EQ(arm_state_of(first), arm_state::any);
-  s.own->arm(3, arm_state::any);
-  EXPECT_NE(s.seen.line(3).arm, first);
-  s.own->arm(3, arm_state::solicited);
-  EXPECT_EQ(arm_state_of(s.seen.line(3).arm), arm_state::solicited);
-  s.own->arm(3, arm_state::none);
-  EXPECT_EQ(arm_state_of(s.seen.line(3).arm), arm_state::none);
+  s.own->arm(line, arm_state::any);
+  EXPECT_NE(seen->arm, first);
+  s.own->arm(line, arm_state::solicited);
+  EXPECT_EQ(arm_state_of(seen->arm), arm_state::solicited);
+  s.own->arm(line, arm_state::none);
+  EXPECT_EQ(arm_state_of(seen->arm), arm_state::none);
   EXPECT_EQ(arm_state_of(0xffff'ffffU), arm_state::none)
       << "an invalid value means that the queue is not armed";
+}
+
+TEST(segment, line_of_a_completion_queue_is_used_again_when_it_is_released) {
+  segments s;
+  for (std::uint32_t i = 0; i < completion_queue_lines; ++i)
+    ASSERT_TRUE(s.own->claim_completion_queue(1).has_value()) << i;
+  EXPECT_FALSE(s.own->claim_completion_queue(1).has_value());
+  s.own->line(9).receive_queue = 18;
+  s.own->arm(17, arm_state::any);
+  s.own->release_completion_queue(17);
+  EXPECT_EQ(arm_state_of(s.seen.receive_queue_of(9)->arm), arm_state::none);
+  EXPECT_EQ(s.seen.receive_queue_of(9)->channel, 0U);
+  EXPECT_EQ(s.own->claim_completion_queue(1), 17U);
+}
+
+TEST(segment, completion_queue_that_does_not_exist_is_not_found) {
+  segments s;
+  s.own->line(9).receive_queue = completion_queue_lines;
+  EXPECT_NE(s.seen.receive_queue_of(9), nullptr);
+  s.own->line(9).receive_queue = completion_queue_lines + 1;
+  EXPECT_EQ(s.seen.receive_queue_of(9), nullptr);
+  s.own->line(9).receive_queue = ~std::uint32_t{0};
+  EXPECT_EQ(s.seen.receive_queue_of(9), nullptr);
 }
 
 TEST(segment, random_content_does_not_cause_endless_loops) {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// What arming a completion queue costs.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tests/unit/softdev/cost/instruction_count.hpp"
+#include "tests/unit/softdev/shim/soft_device.hpp"
+
+namespace verbena::softdev::testing {
+namespace {
+
+// A queue into which queue pairs receive whose peers are in another process.
+struct armed_queue {
+  explicit armed_queue(std::size_t count) {
+    channel = SOFT(ibv_create_comp_channel)(device.context);
+    queue = SOFT(ibv_create_cq)(device.context, 16, nullptr, channel, 0);
+    for (std::size_t i = 0; i < count; ++i) {
+      qps.push_back(std::make_unique<queue_pair_handle>(
+          device, requested_queue_pair{.send_cq = device.cq, .recv_cq = queue}));
+      qps.back()->to_init();
+      qps.back()->to_rtr(qps.back()->get()->qp_num ^ (1U << 20));
+    }
+    // No process is there. When that is known, nothing is left to do for the queue pairs.
+    qps.back()->to_rts();
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    static_cast<void>(qps.back()->send(request));
+    static_cast<void>(device.wait());
+    for (int i = 0; i < 3; ++i) static_cast<void>(ibv_req_notify_cq(queue, 0));
+  }
+  opened_device device;
+  ibv_comp_channel* channel = nullptr;
+  ibv_cq* queue = nullptr;
+  std::vector<std::unique_ptr<queue_pair_handle>> qps;
+};
+
+std::optional<std::uint64_t> instructions_of_arming(std::size_t queue_pairs) {
+  std::unique_ptr<armed_queue> made;
+  const auto counted =
+      count_instructions([&] { made = std::make_unique<armed_queue>(queue_pairs); },
+                         [&] { static_cast<void>(ibv_req_notify_cq(made->queue, 0)); });
+  if (!counted) return std::nullopt;
+  return counted->all;
+}
+
+TEST(arming, of_a_queue_costs_the_same_with_many_queue_pairs) {
+  const auto with_one = instructions_of_arming(1);
+  if (!with_one) GTEST_SKIP() << "ptrace is not permitted, or this is not x86-64";
+  constexpr std::size_t many = 60;
+  const auto with_many = instructions_of_arming(many);
+  ASSERT_TRUE(with_many.has_value());
+  EXPECT_LT(*with_many, *with_one + 10 * many) << "few for each queue pair";
+}
+
+}  // namespace
+}  // namespace verbena::softdev::testing

@@ -79,7 +79,7 @@ datagram_address to_datagram_address(const host& home, const ibv_ah_attr& addres
   datagram_address made(route, origin);
   if (infiniband) made.set_lid(address.dlid);
   if (home.looks().kind == persona_kind::efa) made.set_lid(efa_identity::own_lid);
-  // Ethernet has no service levels; its completions have the packet type there (decision 0020).
+  // Ethernet has no service levels; its completions have the packet type there (decision 0022).
   if (home.looks().kind == persona_kind::roce)
     made.set_service_level(made.is_ipv4() ? packet_type::ipv4 : packet_type::ipv6);
   return made;

@@ -115,8 +115,10 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
       return outcome;
     }
   }
-  if (!earlier_done || is_atomic(what.opcode) || !execute_copied(at, what, local, where))
-    return std::nullopt;
+  // Not to shareable memory: a fence replaces its pages and passes over a stopped peer, which must
+  // not find the owner's new pages by their address when it continues.
+  const bool may_copy = where.region.arena == 0 && !is_atomic(what.opcode);
+  if (!earlier_done || !may_copy || !execute_copied(at, what, local, where)) return std::nullopt;
   count(copied_);
   return executed;
 }

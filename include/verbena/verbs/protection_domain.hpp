@@ -141,7 +141,8 @@ class protection_domain : public handle<detail::protection_domain_state> {
   ///
   /// Errors: `not_supported` if the device does not support the advice; EINVAL for a region without
   /// access::on_demand; EFAULT for pages that cannot be faulted in; ENOENT or EPERM for a key of
-  /// another domain; otherwise the errno of the verb.
+  /// another domain; EFAULT or EPERM for memory_advice::prefetch_write of a region without
+  /// access::local_write; otherwise the errno of the verb.
   [[nodiscard]] result<void> advise(memory_advice advice, std::span<const local_slice> parts,
                                     advise_options options = {}) const;
 

@@ -109,25 +109,6 @@ TEST_F(managed_channel, receives_are_posted_before_the_peer_can_send) {
   EXPECT_EQ(a.query().value().queues.max_send_wr, 4U);
 }
 
-// Both sides detect it before they use the connection, and the passive side rejects the request.
-TEST_F(managed_channel, connect_with_other_port_returns_invalid_argument) {
-  const auto on_next_port = [this] {
-    const port_number next(static_cast<std::uint8_t>(peer_.port().value() + 1));
-    return pd_.create_channel({.route = {.port = next}}).value();
-  };
-  const auto refused = on_next_port().connect(peer_, both_may_send, long_deadline());
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
-  expect_error(refused, "route.port");
-  auto asked = std::async(std::launch::async,
-                          [&] { return prepare().connect(peer_, both_may_send, long_deadline()); });
-  const auto answered = on_next_port().accept(listener_.accept(long_deadline()).value(),
-                                              both_may_send, long_deadline());
-  ASSERT_FALSE(answered);
-  expect_error(answered, "route.port");
-  EXPECT_FALSE(asked.get());
-}
-
 TEST_F(managed_channel, disconnect_of_the_peer_is_reported) {
   std::optional<pending_operation> receive;
   auto ends = connect(receives_into(receive));

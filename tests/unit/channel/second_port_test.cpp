@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <span>
 #include <thread>
@@ -17,6 +18,8 @@
 
 namespace verbena::test {
 namespace {
+
+using testing_support::expect_error;
 
 /// At most one exists at a time.
 class adapter_of_two_ports {
@@ -164,6 +167,31 @@ TEST(second_port, inactive_port_is_refused_if_another_port_is_active) {
     return std::move(prepared).handshake(self);
   }();
   EXPECT_FALSE(refused);
+}
+
+// The connection manager selects port 1. Both sides detect the fault before they use the
+// connection, and the passive side rejects the request.
+TEST(second_port, connection_of_another_port_returns_invalid_argument) {
+  const adapter_of_two_ports adapter;
+  const auto pd = adapter.open().allocate_pd().value();
+  const tested_manager manager;
+  auto listener = manager.open();
+  auto peer = manager.find(listener.port());
+  const auto until = long_deadline();
+  const auto refused = pd.create_channel(on_port_two()).value().connect(peer, {}, until);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), error_kind::invalid_argument);
+  expect_error(refused, "route.port of the channel is 2");
+
+  const auto own = peer.context().value().allocate_pd().value();
+  auto asked = std::async(std::launch::async, [&] {
+    return own.create_channel({.route = {.port = peer.port()}}).value().connect(peer, {}, until);
+  });
+  const auto answered =
+      pd.create_channel(on_port_two()).value().accept(listener.accept(until).value(), {}, until);
+  ASSERT_FALSE(answered);
+  expect_error(answered, "route.port of the channel is 2");
+  EXPECT_FALSE(asked.get());
 }
 
 }  // namespace

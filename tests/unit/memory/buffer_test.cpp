@@ -218,12 +218,12 @@ TEST(buffer, violated_preconditions_stop_program) {
   EXPECT_DEATH(static_cast<void>(buffer().access()), "empty or moved-from buffer");
   // Checked builds check the buffer, other builds only the slice.
   EXPECT_DEATH(static_cast<void>(buffer().slice()),
-               "empty or moved-from buffer|a slice of 0 bytes");
+               "empty or moved-from buffer|a slice has 0 bytes");
   std::array<std::byte, 64> mine{};
   EXPECT_DEATH(static_cast<void>(buffer::of(pd.register_memory(mine, {}).value())),
                "use buffer::adopt");
   EXPECT_DEATH(static_cast<void>(buffer::of(pd.allocate(64, access::zero_based).value())),
-               "register it without access::zero_based");
+               "register the memory without access::zero_based");
 }
 
 }  // namespace

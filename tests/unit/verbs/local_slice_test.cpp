@@ -59,7 +59,7 @@ TEST(local_slice, try_slice_reports_the_range_and_the_length) {
 }
 
 TEST(local_slice_death, empty_and_oversized_slices_abort) {
-  EXPECT_DEATH(local_slice(0, 0, local_key(1)), "a slice of 0 bytes");
+  EXPECT_DEATH(local_slice(0, 0, local_key(1)), "a slice has 0 bytes");
   EXPECT_DEATH(local_slice(0, 0x1'0000'0000, local_key(1)), "a slice exceeds 4 GiB - 1 bytes");
 }
 
@@ -70,7 +70,7 @@ TEST(local_slice_death, slice_outside_aborts) {
   EXPECT_DEATH(static_cast<void>(page.slice(~std::size_t{0}, 2)), "exceeds the slice");
   EXPECT_DEATH(static_cast<void>(page.slice(1, ~std::size_t{0})), "exceeds the slice");
   EXPECT_DEATH(static_cast<void>(page.slice(4096)), "exceeds the slice of 4096 bytes");
-  EXPECT_DEATH(static_cast<void>(page.slice(5, 0)), "a slice of 0 bytes");
+  EXPECT_DEATH(static_cast<void>(page.slice(5, 0)), "a slice has 0 bytes");
 }
 
 }  // namespace

@@ -494,7 +494,7 @@ TEST(memory_region_death, slice_outside_aborts) {
   EXPECT_DEATH(static_cast<void>(region.element<std::uint64_t>(512)), rule);
   const std::array<std::byte, 4> other{};
   EXPECT_DEATH(static_cast<void>(region.slice(other)), rule);
-  EXPECT_DEATH(static_cast<void>(region.slice(10, 0)), "a slice of 0 bytes");
+  EXPECT_DEATH(static_cast<void>(region.slice(10, 0)), "a slice has 0 bytes");
 }
 
 TEST(memory_region_death, bytes_of_caller_memory_aborts) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/biased_lock.hpp"
@@ -110,7 +111,7 @@ class queue_pair {
   [[nodiscard]] engine& home() const noexcept { return home_; }
   [[nodiscard]] biased_lock& send_lock() noexcept { return send_lock_; }
   [[nodiscard]] biased_lock& receive_lock() noexcept { return receive_lock_; }
-  [[nodiscard]] requester& sender() noexcept { return requester_; }
+  [[nodiscard]] requester& sender() noexcept { return *requester_; }
   [[nodiscard]] responder& receiver() noexcept { return responder_; }
   /// Valid with either lock held.
   [[nodiscard]] const queue_pair_attributes& attributes() const noexcept { return attributes_; }
@@ -147,7 +148,7 @@ class queue_pair {
   queue_pair_attributes attributes_;
   alignas(64) biased_lock send_lock_;
   std::uint64_t batch_begin_ = 0;
-  requester requester_;
+  const std::unique_ptr<requester> requester_;
   alignas(64) biased_lock receive_lock_;
   responder responder_;
 };

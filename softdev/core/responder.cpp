@@ -10,6 +10,7 @@
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {
 
@@ -23,6 +24,8 @@ void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;
   heard_ = false;
 }
+
+const transport_rules& responder::rules() const noexcept { return rules_of(self_.transport()); }
 
 void responder::clear() noexcept {
   consumed_ = queue_.posted();
@@ -39,7 +42,7 @@ response responder::begin(const message& what) noexcept {
   }
   if (!heard_) {
     heard_ = true;
-    if (!is_addressed(self_.transport()) && self_.state() == queue_pair_state::rtr)
+    if (rules().connected && self_.state() == queue_pair_state::rtr)
       self_.home().report(self_, queue_pair_event::communication_established);
   }
   current_ = what;
@@ -58,7 +61,7 @@ response responder::begin(const message& what) noexcept {
 
 /// No answer; where nobody waits for one, the message counts as dropped.
 response responder::silence(const failure& why) const noexcept {
-  if (!is_reliable(self_.transport())) self_.drops().note(why);
+  if (!rules().acknowledged) self_.drops().note(why);
   return {.outcome = verdict::no_answer, .why = why};
 }
 
@@ -118,19 +121,18 @@ response responder::take_receive() noexcept {
   for (const sge& one : queue_.sges(consumed_)) room += one.length;
   if (current_.length <= room) return {};
   const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
-  // Without answers the message is dropped, and the receive request waits for the next one.
-  if (!is_reliable(self_.transport())) return silence(mine);
+  // If the message is dropped, the receive request waits for the next one.
+  if (rules().refused == refusal::drops_message) return silence(mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
-  // One sender's mistake is not to spoil what others send.
-  if (!is_addressed(self_.transport()))
+  if (rules().refused == refusal::fails_responder)
     complete_receive(completion_status::local_length_error, mine);
   return refuse({.outcome = verdict::invalid_request, .why = theirs});
 }
 
 response responder::no_receive() noexcept {
   const failure why{.why = reason::receiver_not_ready};
-  if (!is_reliable(self_.transport())) return silence(why);
+  if (!rules().acknowledged) return silence(why);
   return {.outcome = verdict::receiver_not_ready,
           .rnr_timer = self_.attributes().min_rnr_timer,
           .why = why};
@@ -241,14 +243,15 @@ response responder::execute_atomic() noexcept {
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A
 /// message that is to have no answer is dropped, unless it is our own receive request that is bad.
 response responder::refuse(const response& answer) noexcept {
+  const refusal effect = rules().refused;
   // Of a WRITE with immediate data that violates the protection of our memory (IBTA 11.6.2).
-  if (receive_taken_ && self_.transport() == transport::rc &&
+  if (receive_taken_ && effect == refusal::fails_responder &&
       answer.outcome == verdict::access_error)
     complete_receive(completion_status::local_access_error, answer.why);
   busy_ = receive_taken_ = false;
-  if (!is_reliable(self_.transport()) && answer.outcome != verdict::operation_error)
+  if (effect == refusal::drops_message && answer.outcome != verdict::operation_error)
     return silence(answer.why);
-  if (self_.transport() == transport::srd) return answer;
+  if (effect == refusal::answers_only) return answer;
   if (self_.fail()) {
     const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
                        : answer.outcome == verdict::invalid_request
@@ -281,7 +284,7 @@ void responder::complete_receive(completion_status status, const failure& why) n
         .qp_num = self_.number(),
         .source_qp = current_.source_qpn,
         .vendor_error = static_cast<std::uint32_t>(why.why),
-        .source_lid = current_.origin.lid,
+        .source_lid = rules().numbers_addresses ? self_.sender_number() : current_.origin.lid,
         .path_bits = current_.origin.path_bits},
        current_.solicited);
   receive_taken_ = false;

@@ -16,6 +16,7 @@ namespace verbena::softdev {
 class queue_pair;
 class shared_receive_queue;
 struct queue_pair_options;
+struct transport_rules;
 
 /// Threads: one thread at a time: all functions want the receive lock of the queue pair held, and
 /// those that take a request an access epoch. Does not allocate.
@@ -49,14 +50,13 @@ class responder {
   /// Garbage or a break of the protocol from the connected peer: the queue pair fails.
   void abandon(const failure& why) noexcept;
 
-  [[nodiscard]] std::uint32_t expected_psn() const noexcept { return expected_psn_; }
-
   // For the queue pair.
   void start(std::uint32_t receive_psn) noexcept;  ///< INIT -> RTR
   void flush() noexcept;                           ///< -> ERR
   void clear() noexcept;                           ///< -> RESET
 
  private:
+  [[nodiscard]] const transport_rules& rules() const noexcept;
   [[nodiscard]] responder_view view() const noexcept;
   [[nodiscard]] response check_range() noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;

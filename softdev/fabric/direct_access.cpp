@@ -6,6 +6,7 @@
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/same_process.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/queue_pair_words.hpp"
 
 namespace verbena::softdev {
@@ -97,7 +98,7 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
                                                const message& what, std::span<const segment> local,
                                                bool earlier_done) noexcept {
   if (consumes_receive(what.opcode)) return std::nullopt;
-  const bool may_wait = is_reliable(what.transport) && what.length >= min_waiting_bytes;
+  const bool may_wait = rules_of(what.transport).acknowledged && what.length >= min_waiting_bytes;
   if (!earlier_done && !may_wait) return std::nullopt;
   const active_section section = at.enter();
   if (!section) return std::nullopt;

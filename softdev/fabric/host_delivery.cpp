@@ -17,11 +17,8 @@ using namespace host_records;
 
 /// The longest payload of a part between two processes. Both have rings of one size.
 std::uint32_t longest_part(const peer& to) noexcept {
-  return std::min(payload_bytes, to.max_record() / 2 - delivery_bytes);
-}
-
-delivery_part part_of(const fragment_header& header) noexcept {
-  return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
+  return std::min(payload_bytes,
+                  to.max_record() / 2 - request_bytes(transport::srd, opcode::rdma_write));
 }
 
 }  // namespace
@@ -92,10 +89,11 @@ host_path::pushed host_path::push_delivery_part(peer& to, const message& part,
   const std::uint32_t payload = part.opcode == opcode::rdma_read ? 0 : part.length;
   const auto lock = to.lock_sends();
   const auto record =
-      to.try_reserve(type::request, delivery_bytes + payload, link_.options().ring_bytes / 2);
+      to.try_reserve(type::request, request_bytes(part.transport, part.opcode) + payload,
+                     link_.options().ring_bytes / 2);
   if (record.status != ring_status::ok) return pushed::no_room;
   std::span<std::byte> room = record.payload;
-  put_delivery(room, part);
+  put_request(room, part);
   bad = put_payload(room.first(payload), local, 0);
   if (bad != nullptr) return pushed::refused;
   to.commit();
@@ -107,9 +105,7 @@ host_path::pushed host_path::push_delivery_part(peer& to, const message& part,
 void host_path::receive_delivery(queue_pair& target, peer& from, const message& what,
                                  std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
-  message mine = what;
-  mine.origin.lid = target.sender_number();
-  response outcome = receiver.begin(mine);
+  response outcome = receiver.begin(what);
   if (outcome.outcome != verdict::done) return answer(from, what, outcome);
   if (what.opcode == opcode::rdma_read) return answer_delivery_read(target, from, what);
   outcome = receiver.place(payload);
@@ -143,22 +139,6 @@ void host_path::answer_delivery_read(queue_pair& target, peer& from, const messa
   }
   if (outcome.outcome == verdict::done) outcome = receiver.finish();
   answer(from, what, outcome);
-}
-
-handled host_path::receive_delivery_answer(queue_pair& asked, const taken_answer& taken) noexcept {
-  if (asked.transport() != transport::srd ||
-      !asked.sender().answer_delivery(part_of(taken.to), taken.what))
-    return drop();
-  asked.sender().run();
-  return handled::consumed;
-}
-
-handled host_path::receive_delivery_data(queue_pair& asked, const fragment_header& header,
-                                         std::span<const std::byte> bytes) noexcept {
-  if (asked.transport() != transport::srd ||
-      !asked.sender().place_delivery(part_of(header), header.offset, bytes))
-    return drop();
-  return handled::consumed;
 }
 
 /// Ends what was on its way to processes that died. Wants both locks of the queue pair.

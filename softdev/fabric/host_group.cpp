@@ -54,10 +54,10 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
 host_path::told host_path::tell_member(queue_pair& sender, peer& to, const message& what,
                                        std::span<const segment> local,
                                        const std::byte*& bad) noexcept {
-  if (request_bytes(what.opcode) + what.length > to.max_record()) {
+  if (request_bytes(what.transport, what.opcode) + what.length > to.max_record()) {
     sender.drops().note({.why = reason::message_too_long,
                          .length = what.length,
-                         .limit = to.max_record() - request_bytes(what.opcode)});
+                         .limit = to.max_record() - request_bytes(what.transport, what.opcode)});
     return told::dropped;
   }
   pushed all = push_to_member(to, what, local, bad);
@@ -87,8 +87,9 @@ host_path::pushed host_path::push_to_member(peer& to, const message& what,
                                             std::span<const segment> local,
                                             const std::byte*& bad) noexcept {
   const auto lock = to.lock_sends();
-  const auto record = to.try_reserve(type::request, request_bytes(what.opcode) + what.length,
-                                     link_.options().ring_bytes / 2);
+  const auto record =
+      to.try_reserve(type::request, request_bytes(what.transport, what.opcode) + what.length,
+                     link_.options().ring_bytes / 2);
   if (record.status != ring_status::ok) return pushed::no_room;
   std::span<std::byte> room = record.payload;
   put_request(room, what);

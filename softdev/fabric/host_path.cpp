@@ -5,6 +5,8 @@
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/route.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/queue_pair_words.hpp"
 
 namespace verbena::softdev {
@@ -44,10 +46,16 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
                            bool earlier_done) noexcept {
   connection* by = connection_of(sender.number());
   if (by == nullptr) return silence(reason::peer_unreachable, what);
-  if (is_addressed(what.transport)) {
-    if (is_reliable(what.transport)) return submit_delivery(sender, *by, what, local);
-    if (what.destination_qpn == multicast_qpn) return submit_to_group(sender, *by, what, local);
-    find_peer(sender, *by, what);
+  const transport_rules& rules = rules_of(what.transport);
+  switch (rules.carried) {
+    case carriage::parts:
+      return submit_delivery(sender, *by, what, local);
+    case carriage::datagrams:
+      if (is_for_group(what)) return submit_to_group(sender, *by, what, local);
+      find_peer(sender, *by, what);
+      break;
+    case carriage::stream:
+      break;
   }
   peer& to = *by->to;
   if (to.state() == peer_state::connecting) wait_for_room(sender);
@@ -63,7 +71,7 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
   }
   acknowledgements_.flush();
   if (by->reading) return {.outcome = verdict::blocked};
-  if (what.transport == transport::uc) earlier_done = to.has_handled(by->handled_at);
+  if (!rules.acknowledged) earlier_done = to.has_handled(by->handled_at);
   const bool begun = by->sending && by->sending_psn == what.psn;
   if (!begun) {
     if (const auto out = direct_.execute(sender, to, what, local, earlier_done)) return *out;
@@ -108,7 +116,7 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
   }
   if (consumes_receive(what.opcode)) signal_receiver(*by.to, by, what);
   count(by_ring_);
-  return {.outcome = is_reliable(what.transport) ? verdict::pending : verdict::done};
+  return {.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done};
 }
 
 /// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
@@ -137,7 +145,7 @@ host_path::pushed host_path::push_parts(connection& by, const message& what,
   bool complete = false;
   while (!complete) {
     const std::uint32_t header = by.sending ? static_cast<std::uint32_t>(sizeof(fragment_header))
-                                            : request_bytes(what.opcode);
+                                            : request_bytes(what.transport, what.opcode);
     const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(total - by.sent, chunk));
     const auto record =
         by.to->try_reserve(by.sending ? type::fragment : type::request, header + part, spare);
@@ -180,7 +188,8 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
     link_.segment().withdraw_queue_pair(which.number());
     return;
   }
-  if (state == queue_pair_state::rtr && mine == nullptr && is_addressed(which.transport())) {
+  const bool connected = rules_of(which.transport()).connected;
+  if (state == queue_pair_state::rtr && mine == nullptr && !connected) {
     mine = std::make_unique<connection>();
   } else if (state == queue_pair_state::rtr && mine == nullptr &&
              attributes.destination_is_this_host && !home_.is_local(attributes.destination_qpn)) {
@@ -258,8 +267,9 @@ bool host_path::tell_lost(queue_pair& which) noexcept {
   if (is_out_of_reach(mine->to->end())) {
     // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
     mine->to = link_.connect(mine->to->slot());
-  } else if (is_reliable(which.transport())) {
-    which.sender().peer_lost(
+  } else {
+    which.sender().process_lost(
+        mine->to->slot() * limits::queue_pair_indices,
         {.why = reason::peer_gone, .detail = which.attributes().destination_qpn});
   }
   mine->sending = mine->reading = mine->answering = false;

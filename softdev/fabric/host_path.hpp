@@ -149,10 +149,6 @@ class host_path final : public remote_path {
   void receive_delivery(queue_pair& target, peer& from, const message& what,
                         std::span<const std::byte> payload) noexcept;
   void answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept;
-  handled receive_delivery_answer(queue_pair& asked,
-                                  const host_records::taken_answer& taken) noexcept;
-  handled receive_delivery_data(queue_pair& asked, const host_records::fragment_header& header,
-                                std::span<const std::byte> bytes) noexcept;
   void tell_deliveries_lost(queue_pair& which, connection& mine) noexcept;
 
   // Multicast groups; host_group.cpp

@@ -7,6 +7,8 @@
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/route.hpp"
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/fabric/host_path.hpp"
 
 namespace verbena::softdev {
@@ -19,6 +21,10 @@ std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
   for (int attempt = 0; attempt < 200; ++attempt)
     if (lock.try_lock()) return {lock, std::adopt_lock};
   return {};
+}
+
+request_id request_of(const fragment_header& header) noexcept {
+  return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
 }
 
 }  // namespace
@@ -41,7 +47,7 @@ bool host_path::room_for_answer(peer& to) noexcept {
 }
 
 void host_path::answer(peer& to, const message& what, const response& outcome) noexcept {
-  if (!is_reliable(what.transport)) return;
+  if (!rules_of(what.transport).acknowledged) return;
   acknowledgements_.flush();
   if (!send_answer(to, what, outcome)) count(dropped_);
 }
@@ -66,37 +72,37 @@ handled host_path::receive_one(peer& from, const ring_record& record) noexcept {
 }
 
 handled host_path::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
-  const auto what = take_request(bytes);
-  if (!what || !comes_from(from, what->source_qpn)) return handled::broken;
-  if (is_reliable(what->transport) && !room_for_answer(from)) return handled::keep;
+  message what;
+  if (!take_request(bytes, what) || !comes_from(from, what.source_qpn)) return handled::broken;
+  const bool acknowledged = rules_of(what.transport).acknowledged;
+  if (acknowledged && !room_for_answer(from)) return handled::keep;
   const access_epoch::guard inside(home_.epoch());
-  queue_pair* target = home_.find(what->destination_qpn);
+  queue_pair* target = home_.find(what.destination_qpn);
   const auto silence = [&](reason why, std::uint32_t extra) {
-    if (!is_reliable(what->transport))
+    if (!acknowledged)
       (target != nullptr ? target->drops() : home_.drops())
-          .note({.why = why, .detail = what->destination_qpn, .extra = extra});
-    answer(from, *what,
+          .note({.why = why, .detail = what.destination_qpn, .extra = extra});
+    answer(from, what,
            {.outcome = verdict::no_answer,
-            .why = {.why = why, .detail = what->destination_qpn, .extra = extra}});
+            .why = {.why = why, .detail = what.destination_qpn, .extra = extra}});
     return handled::consumed;
   };
   if (target == nullptr) {
-    if (what->destination_qpn == multicast_qpn && what->transport == transport::ud)
-      return receive_for_group(from, *what, bytes);
+    if (is_for_group(what)) return receive_for_group(from, what, bytes);
     return silence(reason::peer_unknown, 0);
   }
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
   const connection* by = connection_of(target->number());
-  if (!is_addressed(target->transport())) {
+  if (rules_of(target->transport()).connected) {
     if (by == nullptr || by->to.get() != &from)
       return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
     if (by->answering) return keep();
-  } else if (what->transport == transport::srd) {
-    receive_delivery(*target, from, *what, bytes);
+  } else if (rules_of(what.transport).carried == carriage::parts) {
+    receive_delivery(*target, from, what, bytes);
     return handled::consumed;
   }
-  begin_request(*target, from, *what, bytes);
+  begin_request(*target, from, what, bytes);
   return handled::consumed;
 }
 
@@ -119,7 +125,7 @@ void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte>
   response outcome = receiver.place(payload);
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
-    if (is_reliable(what.transport))
+    if (rules_of(what.transport).acknowledged)
       acknowledgements_.add(connection_of(target.number())->to, what);
     outcome = receiver.finish();
   }
@@ -139,7 +145,7 @@ handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes
   const responder& receiver = target->receiver();
   const message& current = receiver.current();
   const bool connected = by != nullptr && by->to.get() == &from && !by->answering;
-  const bool fits = (connected || is_addressed(target->transport())) && receiver.busy() &&
+  const bool fits = (connected || !rules_of(target->transport()).connected) && receiver.busy() &&
                     current.source_qpn == header->source_qpn && current.psn == header->psn &&
                     current.attempt == header->attempt && receiver.placed() == header->offset;
   if (!fits) return drop();  // the rest of a message that was refused
@@ -239,11 +245,8 @@ handled host_path::receive_answer(peer& from, std::span<const std::byte> bytes) 
   const auto lock = try_for_a_while(asked->send_lock());
   if (!lock) return keep();
   connection* by = connection_of(asked->number());
-  if (by == nullptr || by->to.get() != &from ||
-      asked->attributes().destination_qpn != taken->to.source_qpn)
-    return receive_delivery_answer(*asked, *taken);
-  const auto attempt = static_cast<std::uint16_t>(taken->to.attempt);
-  if (!asked->sender().answer(taken->to.psn, attempt, taken->what)) return drop();
+  if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
+  if (!asked->sender().answer(request_of(taken->to), taken->what)) return drop();
   // Anything but success ends or begins anew what was under way after it, too.
   if (taken->what.outcome != verdict::done) by->sending = by->reading = false;
   if (by->reading && by->reading_psn == taken->to.psn) by->reading = false;
@@ -260,11 +263,8 @@ handled host_path::receive_data(peer& from, std::span<const std::byte> bytes) no
   const auto lock = try_for_a_while(asked->send_lock());
   if (!lock) return keep();
   const connection* by = connection_of(asked->number());
-  if (by == nullptr || by->to.get() != &from || !by->reading || by->reading_psn != header->psn ||
-      asked->attributes().destination_qpn != header->source_qpn)
-    return receive_delivery_data(*asked, *header, bytes);
-  const auto attempt = static_cast<std::uint16_t>(header->attempt);
-  if (!asked->sender().place(header->psn, attempt, header->offset, bytes)) return drop();
+  if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
+  if (!asked->sender().place(request_of(*header), header->offset, bytes)) return drop();
   return handled::consumed;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "softdev/core/copy.hpp"
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev::host_records {
 namespace {
@@ -37,22 +38,14 @@ std::uint8_t transport_of(const request_header& header) noexcept {
 
 bool makes_sense(const request_header& header) noexcept {
   const std::uint8_t number = transport_of(header);
-  const bool exists = (number >= static_cast<std::uint8_t>(transport::rc) &&
-                       number <= static_cast<std::uint8_t>(transport::ud)) ||
-                      number == static_cast<std::uint8_t>(transport::srd);
-  if (header.opcode > static_cast<std::uint8_t>(opcode::fetch_add) || !exists) return false;
-  const auto kind = static_cast<transport>(number);
+  if (number >= detail::all_rules.size()) return false;
+  const transport_rules& rules = rules_of(static_cast<transport>(number));
   const auto op = static_cast<opcode>(header.opcode);
-  if (!carries(kind, op)) return false;
-  if (!is_addressed(kind)) return header.length <= limits::max_message_bytes;
-  if (kind == transport::srd)
-    return header.length <=
-           (is_send(op) ? limits::max_reliable_datagram_bytes : limits::max_message_bytes);
-  return header.length >= route_header_bytes &&
-         header.length <= route_header_bytes + limits::max_datagram_bytes;
+  return rules.carries(op) && rules.may_have(op, header.length);
 }
 
 request_header header_of(const message& what) noexcept {
+  const bool is_datagram = rules_of(what.transport).carried == carriage::datagrams;
   return {.destination_qpn = what.destination_qpn,
           .source_qpn = what.source_qpn,
           .psn = what.psn,
@@ -61,25 +54,29 @@ request_header header_of(const message& what) noexcept {
           .kind = kind_of(what),
           .length = what.length,
           .immediate = what.immediate,
-          .remote_address =
-              what.transport == transport::ud ? origin_word(what.origin) : what.remote_address,
-          .remote_key = what.remote_key,
+          .remote_address = is_datagram ? origin_word(what.origin) : what.remote_address,
+          .remote_key = is_datagram ? what.qkey : what.remote_key,
           .partition = what.partition,
           .destination_lid = what.destination_lid};
 }
 
-/// What only datagrams have; false when it is not there.
+/// Takes what differs between the transports; false when it is not there.
 bool take_address(const request_header& header, std::span<const std::byte>& bytes,
-                  message& what) noexcept {
-  if (what.transport == transport::ud) {
-    what.origin = to_origin(header.remote_address);
+                  message& out) noexcept {
+  const carriage carried = rules_of(out.transport).carried;
+  if (carried == carriage::datagrams) {
+    out.origin = to_origin(header.remote_address);
+    out.qkey = header.remote_key;
     return true;
   }
+  out.remote_address = header.remote_address;
+  out.remote_key = header.remote_key;
+  if (carried == carriage::stream) return true;
   const auto more = take<delivery_header>(bytes);
   if (!more) return false;
-  what.qkey = more->qkey;
+  out.qkey = more->qkey;
   // In parts, but each of them whole.
-  return bytes.size() == (is_read_or_atomic(what.opcode) ? 0 : what.length);
+  return bytes.size() == (is_read_or_atomic(out.opcode) ? 0 : out.length);
 }
 
 }  // namespace
@@ -100,46 +97,40 @@ const std::byte* put_payload(std::span<std::byte> room, std::span<const segment>
   return nullptr;
 }
 
-std::uint32_t request_bytes(opcode op) noexcept {
-  return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0);
+std::uint32_t request_bytes(transport kind, opcode op) noexcept {
+  return sizeof(request_header) + (is_atomic(op) ? sizeof(operands) : 0) +
+         (rules_of(kind).carried == carriage::parts ? sizeof(delivery_header) : 0);
 }
 
 void put_request(std::span<std::byte>& room, const message& what) noexcept {
   put(room, header_of(what));
+  if (rules_of(what.transport).carried == carriage::parts) put(room, delivery_header{what.qkey, 0});
   if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 
-void put_delivery(std::span<std::byte>& room, const message& what) noexcept {
-  put(room, header_of(what));
-  put(room, delivery_header{what.qkey, 0});
-}
-
-std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept {
+bool take_request(std::span<const std::byte>& bytes, message& out) noexcept {
   const auto header = take<request_header>(bytes);
-  if (!header || !makes_sense(*header)) return std::nullopt;
-  message what{.opcode = static_cast<opcode>(header->opcode),
-               .solicited = (header->kind & solicited_bit) != 0,
-               .attempt = header->attempt,
-               .partition = header->partition,
-               .destination_lid = header->destination_lid,
-               .source_qpn = header->source_qpn,
-               .destination_qpn = header->destination_qpn,
-               .psn = header->psn,
-               .immediate = header->immediate,
-               .length = header->length,
-               .remote_key = header->remote_key,
-               .transport = static_cast<transport>(transport_of(*header)),
-               .remote_address = header->remote_address};
-  if (is_addressed(what.transport) && !take_address(*header, bytes, what)) return std::nullopt;
-  if (is_atomic(what.opcode)) {
+  if (!header || !makes_sense(*header)) return false;
+  out.opcode = static_cast<opcode>(header->opcode);
+  out.solicited = (header->kind & solicited_bit) != 0;
+  out.attempt = header->attempt;
+  out.partition = header->partition;
+  out.destination_lid = header->destination_lid;
+  out.source_qpn = header->source_qpn;
+  out.destination_qpn = header->destination_qpn;
+  out.psn = header->psn;
+  out.immediate = header->immediate;
+  out.length = header->length;
+  out.transport = static_cast<transport>(transport_of(*header));
+  if (!take_address(*header, bytes, out)) return false;
+  if (is_atomic(out.opcode)) {
     const auto values = take<operands>(bytes);
-    if (!values || what.length != 8) return std::nullopt;
-    what.compare_or_add = values->compare_or_add;
-    what.swap = values->swap;
+    if (!values || out.length != 8) return false;
+    out.compare_or_add = values->compare_or_add;
+    out.swap = values->swap;
   }
-  const std::size_t most = is_read_or_atomic(what.opcode) ? 0 : what.length;
-  if (bytes.size() > most || (bytes.empty() && most > 0)) return std::nullopt;
-  return what;
+  const std::size_t most = is_read_or_atomic(out.opcode) ? 0 : out.length;
+  return bytes.size() <= most && (!bytes.empty() || most == 0);
 }
 
 std::uint32_t answer_bytes(const response& what) noexcept {

@@ -110,13 +110,11 @@ inline constexpr std::uint32_t payload_bytes = 32768;
                                            std::uint64_t offset) noexcept;
 
 /// The bytes that a request's headers take.
-[[nodiscard]] std::uint32_t request_bytes(opcode op) noexcept;
+[[nodiscard]] std::uint32_t request_bytes(transport kind, opcode op) noexcept;
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
-/// The same for SRD, whose headers take `delivery_bytes`.
-inline constexpr std::uint32_t delivery_bytes = sizeof(request_header) + sizeof(delivery_header);
-void put_delivery(std::span<std::byte>& room, const message& what) noexcept;
-/// Nothing when the bytes are no request that a correct process sends.
-[[nodiscard]] std::optional<message> take_request(std::span<const std::byte>& bytes) noexcept;
+/// Decodes a request into `out`, which is a new message. False when the bytes are no request that a
+/// correct process sends.
+[[nodiscard]] bool take_request(std::span<const std::byte>& bytes, message& out) noexcept;
 
 [[nodiscard]] std::uint32_t answer_bytes(const response& what) noexcept;
 void put_answer(std::span<std::byte>& room, const fragment_header& to,

@@ -1,45 +1,29 @@
 // SPDX-License-Identifier: MIT
 // Two note words extend the record of the segment. The low half of the first one is the packet
-// sequence number that the queue pair expects first (RC), or one of the values below; the high half
-// is max_dest_rd_atomic, or the Q_Key (SRD). The second one is P_Key, LID and state of the port.
+// sequence number that the queue pair expects first and its transport; the high half is
+// max_dest_rd_atomic, or the Q_Key if that is not negotiated. The second one is P_Key, LID and
+// state of the port.
 #include "softdev/fabric/queue_pair_words.hpp"
+
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-constexpr std::uint32_t is_srd = 1U << 30U;
-constexpr std::uint32_t is_ud = 1U << 31U;
-constexpr std::uint32_t is_uc = ~std::uint32_t{0};
-static_assert(is_srd > psn_mask);
-
-std::uint32_t sequence_word(transport kind, std::uint32_t first_psn) noexcept {
-  switch (kind) {
-    case transport::rc:
-      return first_psn;
-    case transport::uc:
-      return is_uc;
-    case transport::ud:
-      return is_ud;
-    case transport::srd:
-      return is_srd;
-  }
-  return is_ud;
-}
-
-transport transport_of(std::uint32_t sequence) noexcept {
-  if (sequence == is_uc) return transport::uc;
-  if (sequence == is_srd) return transport::srd;
-  return sequence <= psn_mask ? transport::rc : transport::ud;
-}
+constexpr unsigned transport_at = 24;  // above the packet sequence number
+static_assert(psn_mask >> transport_at == 0);
 
 }  // namespace
 
 void publish_words(public_segment& own, const queue_pair& which, const port_state& port) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
-  const std::uint64_t more =
-      which.transport() == transport::srd ? attributes.qkey : attributes.max_dest_rd_atomic;
+  const std::uint64_t more = rules_of(which.transport()).negotiates_reads
+                                 ? attributes.max_dest_rd_atomic
+                                 : attributes.qkey;
   auto& notes = own.line(which.number()).notes;
-  notes[0].store(more << 32U | sequence_word(which.transport(), attributes.receive_psn));
+  notes[0].store(more << 32U |
+                 std::uint64_t{static_cast<std::uint8_t>(which.transport())} << transport_at |
+                 attributes.receive_psn);
   notes[1].store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
                  port.partition(attributes.pkey_index));
   own.publish_queue_pair({.qpn = which.number(),
@@ -56,10 +40,9 @@ std::optional<published_queue_pair> read_words(const peer_segment& at, const que
   const auto& notes = at.line(next.destination_qpn).notes;
   const std::uint64_t first = notes[0].load();
   const std::uint64_t port = notes[1].load();
-  const auto sequence = static_cast<std::uint32_t>(first);
   const auto more = static_cast<std::uint32_t>(first >> 32U);
-  const transport kind = transport_of(sequence);
-  const bool agreed = sequence == sender.attributes().send_psn;
+  const auto kind = static_cast<transport>(first >> transport_at & 0xffU);
+  const bool agreed = (first & psn_mask) == sender.attributes().send_psn;
   return published_queue_pair{
       .view = {.number = next.destination_qpn,
                .state = static_cast<queue_pair_state>(record.state),
@@ -71,7 +54,7 @@ std::optional<published_queue_pair> read_words(const peer_segment& at, const que
                .destination_qpn = record.peer_qpn,
                .expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask,
                .access = access_flags::from_mask(record.access),
-               .has_read_resources = kind == transport::srd || more != 0},
+               .has_read_resources = !rules_of(kind).negotiates_reads || more != 0},
       .domain = static_cast<domain_id>(record.pd)};
 }
 

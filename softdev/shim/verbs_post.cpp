@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
@@ -18,7 +19,7 @@ int add(qp_object& object, const ibv_send_wr& from) noexcept {
   if (const int refused = to_request(from, request)) return refused;
   if (const int refused = to_list(from.sg_list, from.num_sge, data)) return refused;
   const int refused = qp.add_send(request, data);
-  if (refused != 0 || !is_addressed(qp.transport())) return refused;
+  if (refused != 0 || rules_of(qp.transport()).connected) return refused;
   const auto& to = from.wr.ud;
   const int lost = set_destination(object, {to.ah, to.remote_qpn, to.remote_qkey});
   if (lost != 0) qp.take_back_send();

@@ -11,6 +11,7 @@
 #include <new>
 #include <string>
 
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
@@ -130,7 +131,7 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
 void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
-  const bool from_elsewhere = is_addressed(object.core->transport()) ||
+  const bool from_elsewhere = !rules_of(object.core->transport()).connected ||
                               !home.core().is_local(object.core->query().destination_qpn);
   if (state == IBV_QPS_RTR && from_elsewhere) {
     add_receiver(object);

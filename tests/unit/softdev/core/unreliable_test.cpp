@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "softdev/core/transport/rules.hpp"
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {
@@ -337,7 +338,7 @@ TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
     from.qp->open_send();
     post_bad();
     EXPECT_EQ(from.qp->add_send({.wr_id = 2, .opcode = opcode::send}, {}), 0);
-    if (is_addressed(from.qp->transport())) from.qp->set_send_destination(to(*d.qp));
+    if (!rules_of(from.qp->transport()).connected) from.qp->set_send_destination(to(*d.qp));
     from.qp->submit_send();
     EXPECT_EQ(from.qp->state(), queue_pair_state::sqe);
     const auto all = drain(*from.sent);

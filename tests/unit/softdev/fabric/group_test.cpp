@@ -212,8 +212,9 @@ TEST_F(groups, invalid_group_record_ends_the_pairing) {
                  .transport = transport::ud};
     what.origin.has_route = true;
     const auto lock = to->lock_sends();
-    const auto record = to->try_reserve(host_records::request,
-                                        host_records::request_bytes(what.opcode) + what.length);
+    const auto record =
+        to->try_reserve(host_records::request,
+                        host_records::request_bytes(what.transport, what.opcode) + what.length);
     ASSERT_EQ(record.status, ring_status::ok);
     std::span<std::byte> room = record.payload;
     host_records::put_request(room, what);

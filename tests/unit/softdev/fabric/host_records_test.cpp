@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <random>
 #include <vector>
+
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev::host_records {
 namespace {
@@ -16,7 +19,7 @@ using bytes = std::vector<std::byte>;
 std::uint32_t any32(std::mt19937_64& random) { return static_cast<std::uint32_t>(random()); }
 
 bytes encoded(const message& what) {
-  bytes out(request_bytes(what.opcode));
+  bytes out(request_bytes(what.transport, what.opcode));
   std::span room(out);
   put_request(room, what);
   EXPECT_TRUE(room.empty());
@@ -31,6 +34,11 @@ bytes encoded(const fragment_header& to, const response& what) {
   return out;
 }
 
+std::optional<message> decoded(std::span<const std::byte>& from) {
+  message what;
+  return take_request(from, what) ? std::optional(what) : std::nullopt;
+}
+
 // A valid request with the smallest possible payload.
 struct sent {
   message what;
@@ -41,7 +49,7 @@ sent some_request(std::mt19937_64& random) {
   do {
     what.transport = static_cast<transport>(2 + random() % 3);
     what.opcode = static_cast<opcode>(random() % 7);
-  } while (!carries(what.transport, what.opcode));
+  } while (!rules_of(what.transport).carries(what.opcode));
   what.solicited = random() % 2 == 0;
   what.attempt = static_cast<std::uint16_t>(random());
   what.partition = static_cast<std::uint16_t>(random());
@@ -50,9 +58,9 @@ sent some_request(std::mt19937_64& random) {
   what.destination_qpn = any32(random);
   what.psn = any32(random);
   what.immediate = any32(random);
-  what.remote_key = any32(random);
+  (rules_of(what.transport).routed ? what.qkey : what.remote_key) = any32(random);
   what.length = is_atomic(what.opcode) ? 8 : route_header_bytes + any32(random) % 100;
-  if (is_addressed(what.transport))
+  if (rules_of(what.transport).routed)
     what.origin = {.lid = static_cast<std::uint16_t>(random()),
                    .service_level = static_cast<std::uint8_t>(random()),
                    .path_bits = static_cast<std::uint8_t>(random()),
@@ -73,15 +81,17 @@ TEST(host_records, requests_round_trip_and_truncated_ones_are_refused) {
   for (int i = 0; i < 500; ++i) {
     const auto [what, all] = some_request(random);
     std::span<const std::byte> rest(all);
-    const auto taken = take_request(rest);
+    const auto taken = decoded(rest);
     ASSERT_TRUE(taken) << i;
     EXPECT_EQ(encoded(*taken), encoded(what));
     EXPECT_EQ(taken->origin.lid, what.origin.lid);
+    EXPECT_EQ(taken->qkey, what.qkey);
+    EXPECT_EQ(taken->remote_key, what.remote_key);
     EXPECT_EQ(taken->origin.path_bits, what.origin.path_bits);
-    EXPECT_EQ(rest.size(), all.size() - request_bytes(what.opcode));
+    EXPECT_EQ(rest.size(), all.size() - request_bytes(what.transport, what.opcode));
     for (std::size_t size = 0; size < all.size(); ++size) {
       rest = std::span(all).first(size);
-      EXPECT_FALSE(take_request(rest)) << i << ": " << size;
+      EXPECT_FALSE(decoded(rest)) << i << ": " << size;
     }
   }
 }
@@ -94,18 +104,18 @@ TEST(host_records, request_with_flipped_bits_is_decoded_or_refused) {
       bytes flipped = all;
       flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
       std::span<const std::byte> rest(flipped);
-      const auto taken = take_request(rest);
+      const auto taken = decoded(rest);
       if (!taken) continue;
-      EXPECT_TRUE(carries(taken->transport, taken->opcode)) << bit;
+      EXPECT_TRUE(rules_of(taken->transport).carries(taken->opcode)) << bit;
       EXPECT_LE(taken->length, limits::max_message_bytes) << bit;
       bytes again = encoded(*taken);
       again.insert(again.end(), rest.begin(), rest.end());
       // The origin of a datagram has unused bits.
-      if (!is_addressed(taken->transport)) {
+      if (!rules_of(taken->transport).routed) {
         EXPECT_EQ(again, flipped) << bit;
       }
       rest = again;
-      const auto twice = take_request(rest);
+      const auto twice = decoded(rest);
       ASSERT_TRUE(twice) << bit;
       EXPECT_EQ(encoded(*twice), encoded(*taken)) << bit;
     }

@@ -12,20 +12,13 @@ namespace verbena::softdev {
 
 /// A request that a path cannot hand over at once goes in parts, one at a time.
 struct delivery {
-  datagram_destination to;       ///< first: the send queue knows of datagrams only this
+  datagram_destination to;       ///< first: other code knows only this of a delivery
   time_ns retry_at = 0;          ///< when it waits
   time_ns give_up_at = never;    ///< when nobody answers
   std::uint64_t done_bytes = 0;  ///< of the parts before
   std::uint64_t part_bytes = 0;  ///< of the one that is on its way
   std::uint16_t attempt = 0;     ///< counts the parts of the queue pair, and their repetitions
   std::uint8_t receiver_retries = 0;
-};
-
-/// Which part an answer is about, and who answers.
-struct delivery_part {
-  std::uint32_t from = 0;  ///< the number of the queue pair that answers
-  std::uint32_t psn = 0;
-  std::uint16_t attempt = 0;
 };
 
 }  // namespace verbena::softdev

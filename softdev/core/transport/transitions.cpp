@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/core/transitions.hpp"
+#include "softdev/core/transport/transitions.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -88,6 +88,18 @@ constexpr const table& table_of(transport kind) {
 }
 
 }  // namespace
+
+queue_pair_attributes initial_attributes(transport kind) noexcept {
+  queue_pair_attributes attributes;
+  if (kind != transport::srd) return attributes;
+  constexpr std::uint8_t for_ever = 7;
+  constexpr std::uint8_t sixth_of_a_millisecond = 8;
+  attributes.rights = access::remote_write | access::remote_read;
+  attributes.rnr_retry = for_ever;
+  attributes.min_rnr_timer = sixth_of_a_millisecond;
+  attributes.max_dest_rd_atomic = limits::max_rd_atomic;
+  return attributes;
+}
 
 std::optional<transition> find_transition(transport kind, state from, state to) noexcept {
   if (to == state::reset || (to == state::error && from != state::reset)) return transition{};

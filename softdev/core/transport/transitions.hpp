@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Which attributes each change of a queue pair's state needs and takes.
+// The attributes of a queue pair in RESET, and which ones each change of its state needs and takes.
 #pragma once
 
 #include <optional>
 
+#include "softdev/core/attributes.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
+
+/// What a queue pair has in RESET. The driver of EFA lets nobody set what RC negotiates: peers have
+/// all rights, and a receiver that is not ready is tried again for ever.
+[[nodiscard]] queue_pair_attributes initial_attributes(transport kind) noexcept;
 
 struct transition {
   attribute_mask required;

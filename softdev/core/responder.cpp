@@ -45,7 +45,7 @@ response responder::begin(const message& what) noexcept {
     if (rules().connected && self_.state() == queue_pair_state::rtr)
       self_.home().report(self_, queue_pair_event::communication_established);
   }
-  current_ = what;
+  current_ = &what;
   placed_ = 0;
   receive_taken_ = false;
   busy_ = true;
@@ -57,6 +57,12 @@ response responder::begin(const message& what) noexcept {
   if (answer.outcome == verdict::done) answer = check_range();
   if (answer.outcome != verdict::done) busy_ = false;
   return answer;
+}
+
+void responder::keep() noexcept {
+  if (!busy_ || current_ == &kept_) return;
+  kept_ = *current_;
+  current_ = &kept_;
 }
 
 /// No answer; where nobody waits for one, the message counts as dropped.
@@ -82,22 +88,22 @@ responder_view responder::view() const noexcept {
 }
 
 response responder::check_range() noexcept {
-  if (access_needed(current_.opcode).empty() || current_.length == 0) return {};
+  if (access_needed(current_->opcode).empty() || current_->length == 0) return {};
   segment first;
-  return reach(0, current_.length, first);
+  return reach(0, current_->length, first);
 }
 
 response responder::refuse_misaligned() noexcept {
   return refuse({.outcome = verdict::invalid_request,
-                 .why = {.why = reason::atomic_misaligned, .address = current_.remote_address}});
+                 .why = {.why = reason::atomic_misaligned, .address = current_->remote_address}});
 }
 
 /// Checks `bytes` of the remote range from `offset` on and says where they are.
 response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
   failure why;
   std::byte* data =
-      self_.home().regions().check_remote({current_.remote_key, current_.remote_address + offset,
-                                           bytes, access_needed(current_.opcode), self_.domain()},
+      self_.home().regions().check_remote({current_->remote_key, current_->remote_address + offset,
+                                           bytes, access_needed(current_->opcode), self_.domain()},
                                           why);
   if (data == nullptr) return refuse({.outcome = verdict::access_error, .why = why});
   out = {data, bytes};
@@ -116,11 +122,11 @@ response responder::take_receive() noexcept {
   receive_taken_ = true;
   sge_index_ = 0;
   sge_offset_ = 0;
-  if (!is_send(current_.opcode)) return {};
+  if (!is_send(current_->opcode)) return {};
   std::uint64_t room = 0;
   for (const sge& one : queue_.sges(consumed_)) room += one.length;
-  if (current_.length <= room) return {};
-  const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
+  if (current_->length <= room) return {};
+  const failure mine{.why = reason::receive_too_short, .length = current_->length, .limit = room};
   // If the message is dropped, the receive request waits for the next one.
   if (rules().refused == refusal::drops_message) return silence(mine);
   failure theirs = mine;
@@ -139,11 +145,11 @@ response responder::no_receive() noexcept {
 }
 
 response responder::place(std::span<const std::byte> bytes) noexcept {
-  if (!busy_ || bytes.size() > current_.length - placed_)
+  if (!busy_ || bytes.size() > current_->length - placed_)
     return refuse({.outcome = verdict::invalid_request,
                    .why = {.why = reason::bad_request, .length = bytes.size()}});
   if (bytes.empty()) return {};
-  if (is_send(current_.opcode)) return scatter_to_receive(bytes);
+  if (is_send(current_->opcode)) return scatter_to_receive(bytes);
   segment to{nullptr, 0};
   response answer = reach(placed_, bytes.size(), to);
   if (answer.outcome != verdict::done) return answer;
@@ -192,8 +198,8 @@ response responder::refuse_receive(const failure& why) noexcept {
 }
 
 response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
-  if (!busy_ || current_.opcode != opcode::rdma_read || offset > current_.length ||
-      bytes > current_.length - offset)
+  if (!busy_ || current_->opcode != opcode::rdma_read || offset > current_->length ||
+      bytes > current_->length - offset)
     return refuse({.outcome = verdict::invalid_request, .why = {.why = reason::bad_request}});
   if (bytes == 0) {
     out = {nullptr, 0};
@@ -205,8 +211,8 @@ response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out
 response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept {
   return refuse({.outcome = verdict::access_error,
                  .why = {.why = reason::remote_not_mapped,
-                         .key = current_.remote_key,
-                         .address = current_.remote_address + offset,
+                         .key = current_->remote_key,
+                         .address = current_->remote_address + offset,
                          .length = bytes}});
 }
 
@@ -216,11 +222,11 @@ response responder::interrupt(const std::byte* piece) noexcept {
 }
 
 response responder::finish() noexcept {
-  if (!busy_ || (!is_read_or_atomic(current_.opcode) && placed_ != current_.length))
+  if (!busy_ || (!is_read_or_atomic(current_->opcode) && placed_ != current_->length))
     return refuse({.outcome = verdict::invalid_request,
                    .why = {.why = reason::bad_request, .length = placed_}});
   response answer;
-  if (is_atomic(current_.opcode)) answer = execute_atomic();
+  if (is_atomic(current_->opcode)) answer = execute_atomic();
   if (answer.outcome != verdict::done) return answer;
   busy_ = false;
   expected_psn_ = (expected_psn_ + 1) & psn_mask;
@@ -233,10 +239,11 @@ response responder::execute_atomic() noexcept {
   response answer = reach(0, 8, where);
   if (answer.outcome != verdict::done) return answer;
   if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();
-  const bool accessible = current_.opcode == opcode::fetch_add
-                              ? fetch_add_word(where.data, current_.compare_or_add, answer.original)
-                              : compare_exchange_word(where.data, current_.compare_or_add,
-                                                      current_.swap, answer.original);
+  const bool accessible =
+      current_->opcode == opcode::fetch_add
+          ? fetch_add_word(where.data, current_->compare_or_add, answer.original)
+          : compare_exchange_word(where.data, current_->compare_or_add, current_->swap,
+                                  answer.original);
   return accessible ? answer : refuse_unmapped(0, 8);
 }
 
@@ -269,24 +276,25 @@ void responder::abandon(const failure& why) noexcept {
 
 void responder::complete_receive(completion_status status, const failure& why) noexcept {
   const receive_entry& entry = queue_.at(consumed_);
-  const bool imm = has_immediate(current_.opcode);
+  const bool imm = has_immediate(current_->opcode);
   if (status != completion_status::success)
     self_.home().failures().record(self_.number(), entry.wr_id, why);
-  push({.wr_id = entry.wr_id,
-        .status = status,
-        .opcode = is_send(current_.opcode) ? completion_opcode::receive
+  push(
+      {.wr_id = entry.wr_id,
+       .status = status,
+       .opcode = is_send(current_->opcode) ? completion_opcode::receive
                                            : completion_opcode::receive_rdma_with_imm,
-        .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
-                                           (current_.origin.has_route ? completion_with_route : 0)),
-        .service_level = current_.origin.service_level,
-        .byte_count = current_.length,
-        .immediate = imm ? current_.immediate : 0,
-        .qp_num = self_.number(),
-        .source_qp = current_.source_qpn,
-        .vendor_error = static_cast<std::uint32_t>(why.why),
-        .source_lid = rules().numbers_addresses ? self_.sender_number() : current_.origin.lid,
-        .path_bits = current_.origin.path_bits},
-       current_.solicited);
+       .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
+                                          (current_->origin.has_route ? completion_with_route : 0)),
+       .service_level = current_->origin.service_level,
+       .byte_count = current_->length,
+       .immediate = imm ? current_->immediate : 0,
+       .qp_num = self_.number(),
+       .source_qp = current_->source_qpn,
+       .vendor_error = static_cast<std::uint32_t>(why.why),
+       .source_lid = rules().numbers_addresses ? self_.sender_number() : current_->origin.lid,
+       .path_bits = current_->origin.path_bits},
+      current_->solicited);
   receive_taken_ = false;
 }
 

@@ -62,7 +62,7 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
 response host_path::push_delivery(queue_pair& sender, peer& to, const message& what,
                                   std::span<const segment> local) noexcept {
   const std::uint32_t longest = longest_part(to);
-  message part = what;
+  request_part part{what.opcode, what.length};
   if (what.length > longest) {
     if (is_send(what.opcode))
       return {.outcome = verdict::invalid_request,
@@ -71,11 +71,11 @@ response host_path::push_delivery(queue_pair& sender, peer& to, const message& w
     if (is_write(what.opcode)) part.opcode = opcode::rdma_write;
   }
   const std::byte* bad = nullptr;
-  pushed all = push_delivery_part(to, part, local, bad);
+  pushed all = push_delivery_part(to, what, part, local, bad);
   if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
     blocked_.insert(index_of(sender));
-    all = push_delivery_part(to, part, local, bad);
+    all = push_delivery_part(to, what, part, local, bad);
     if (all == pushed::no_room) return {.outcome = verdict::blocked};
   }
   if (all == pushed::refused) return local_fault(bad);
@@ -83,17 +83,18 @@ response host_path::push_delivery(queue_pair& sender, peer& to, const message& w
   return {.outcome = verdict::pending, .original = part.length};
 }
 
-host_path::pushed host_path::push_delivery_part(peer& to, const message& part,
+host_path::pushed host_path::push_delivery_part(peer& to, const message& what,
+                                                const request_part& part,
                                                 std::span<const segment> local,
                                                 const std::byte*& bad) noexcept {
   const std::uint32_t payload = part.opcode == opcode::rdma_read ? 0 : part.length;
   const auto lock = to.lock_sends();
   const auto record =
-      to.try_reserve(type::request, request_bytes(part.transport, part.opcode) + payload,
+      to.try_reserve(type::request, request_bytes(what.transport, part.opcode) + payload,
                      link_.options().ring_bytes / 2);
   if (record.status != ring_status::ok) return pushed::no_room;
   std::span<std::byte> room = record.payload;
-  put_request(room, part);
+  put_request_part(room, what, part);
   bad = put_payload(room.first(payload), local, 0);
   if (bad != nullptr) return pushed::refused;
   to.commit();

@@ -102,13 +102,12 @@ host_path::pushed host_path::push_to_member(peer& to, const message& what,
 
 /// Gives a datagram to the members here, in the order of their numbers. Where one is in use the
 /// record is kept, and later goes on after the last one that had it.
-handled host_path::receive_for_group(peer& from, const message& what,
+handled host_path::receive_for_group(peer& from, message& what,
                                      std::span<const std::byte> bytes) noexcept {
   const bool whole = what.length >= route_header_bytes && bytes.size() == what.length &&
                      what.length <= route_header_bytes + limits::max_datagram_bytes;
   if (!whole || !what.origin.has_route) return handled::broken;
-  message copy = what;
-  copy.destination_lid = home_.port().lid();
+  what.destination_lid = home_.port().lid();
   const auto members = home_.groups().members(group_of(bytes));
   for (auto next = std::ranges::upper_bound(members, from.last_receiver); next != members.end();
        ++next) {
@@ -117,8 +116,8 @@ handled host_path::receive_for_group(peer& from, const message& what,
     const std::unique_lock lock(target->receive_lock(), std::try_to_lock);
     if (!lock) return keep();
     from.last_receiver = *next;
-    copy.destination_qpn = *next;
-    begin_request(*target, from, copy, bytes);
+    what.destination_qpn = *next;
+    begin_request(*target, from, what, bytes);
   }
   from.last_receiver = 0;
   return handled::consumed;

@@ -143,7 +143,8 @@ class host_path final : public remote_path {
                                          std::uint32_t qpn) noexcept;
   response push_delivery(queue_pair& sender, peer& to, const message& what,
                          std::span<const segment> local) noexcept;
-  [[nodiscard]] pushed push_delivery_part(peer& to, const message& part,
+  [[nodiscard]] pushed push_delivery_part(peer& to, const message& what,
+                                          const host_records::request_part& part,
                                           std::span<const segment> local,
                                           const std::byte*& bad) noexcept;
   void receive_delivery(queue_pair& target, peer& from, const message& what,
@@ -159,8 +160,7 @@ class host_path final : public remote_path {
                                  std::span<const segment> local, const std::byte*& bad) noexcept;
   [[nodiscard]] pushed push_to_member(peer& to, const message& what, std::span<const segment> local,
                                       const std::byte*& bad) noexcept;
-  handled receive_for_group(peer& from, const message& what,
-                            std::span<const std::byte> bytes) noexcept;
+  handled receive_for_group(peer& from, message& what, std::span<const std::byte> bytes) noexcept;
 
   [[nodiscard]] static bool room_for_answer(peer& to) noexcept;
   void answer(peer& to, const message& what, const response& outcome) noexcept;

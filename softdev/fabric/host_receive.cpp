@@ -23,6 +23,14 @@ std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
   return {};
 }
 
+/// True if the fragment is the next part of the current message.
+bool continues(const responder& receiver, const fragment_header& header) noexcept {
+  if (!receiver.busy()) return false;
+  const message& current = receiver.current();
+  return current.source_qpn == header.source_qpn && current.psn == header.psn &&
+         current.attempt == header.attempt && receiver.placed() == header.offset;
+}
+
 request_id request_of(const fragment_header& header) noexcept {
   return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
 }
@@ -109,19 +117,21 @@ handled host_path::receive_request(peer& from, std::span<const std::byte> bytes)
 void host_path::begin_request(queue_pair& target, peer& from, const message& what,
                               std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
-  response outcome = receiver.begin(what);
+  const response outcome = receiver.begin(what);
   if (outcome.outcome != verdict::done) return answer(from, what, outcome);
-  if (what.opcode == opcode::rdma_read) return begin_answering(target);
-  if (!is_atomic(what.opcode)) return go_on(target, from, payload);
-  outcome = receiver.finish();
-  answer(from, what, outcome);
+  if (is_atomic(what.opcode)) return answer(from, what, receiver.finish());
+  if (what.opcode == opcode::rdma_read)
+    begin_answering(target);
+  else
+    go_on(target, from, payload);
+  receiver.keep();
 }
 
 /// Places the next part of the current message; the last one ends it. Success is due before a
 /// program can see the completion, or its reply could come first.
 void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
-  const message what = receiver.current();
+  const message& what = receiver.current();
   response outcome = receiver.place(payload);
   if (outcome.outcome == verdict::done) {
     if (receiver.placed() < what.length) return;
@@ -142,13 +152,10 @@ handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes
   const auto lock = try_for_a_while(target->receive_lock());
   if (!lock) return keep();
   const connection* by = connection_of(target->number());
-  const responder& receiver = target->receiver();
-  const message& current = receiver.current();
   const bool connected = by != nullptr && by->to.get() == &from && !by->answering;
-  const bool fits = (connected || !rules_of(target->transport()).connected) && receiver.busy() &&
-                    current.source_qpn == header->source_qpn && current.psn == header->psn &&
-                    current.attempt == header->attempt && receiver.placed() == header->offset;
-  if (!fits) return drop();  // the rest of a message that was refused
+  const bool comes_here = connected || !rules_of(target->transport()).connected;
+  // Else it is the rest of a message that was refused.
+  if (!comes_here || !continues(target->receiver(), *header)) return drop();
   go_on(*target, from, bytes);
   return handled::consumed;
 }
@@ -170,7 +177,7 @@ void host_path::go_on_answering(queue_pair& target) noexcept {
     by.answering = false;
     return;
   }
-  const message what = receiver.current();
+  const message& what = receiver.current();
   if (!room_for_answer(*by.to)) return;
   switch (push_data(target, by)) {
     case pushed::no_room:
@@ -185,7 +192,7 @@ void host_path::go_on_answering(queue_pair& target) noexcept {
 
 host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexcept {
   responder& receiver = target.receiver();
-  const message what = receiver.current();
+  const message& what = receiver.current();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
   const std::uint64_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
   pushed result = pushed::all;

@@ -44,15 +44,15 @@ bool makes_sense(const request_header& header) noexcept {
   return rules.carries(op) && rules.may_have(op, header.length);
 }
 
-request_header header_of(const message& what) noexcept {
+request_header header_of(const message& what, const request_part& part) noexcept {
   const bool is_datagram = rules_of(what.transport).carried == carriage::datagrams;
   return {.destination_qpn = what.destination_qpn,
           .source_qpn = what.source_qpn,
           .psn = what.psn,
           .attempt = what.attempt,
-          .opcode = static_cast<std::uint8_t>(what.opcode),
+          .opcode = static_cast<std::uint8_t>(part.opcode),
           .kind = kind_of(what),
-          .length = what.length,
+          .length = part.length,
           .immediate = what.immediate,
           .remote_address = is_datagram ? origin_word(what.origin) : what.remote_address,
           .remote_key = is_datagram ? what.qkey : what.remote_key,
@@ -103,9 +103,14 @@ std::uint32_t request_bytes(transport kind, opcode op) noexcept {
 }
 
 void put_request(std::span<std::byte>& room, const message& what) noexcept {
-  put(room, header_of(what));
+  put_request_part(room, what, {what.opcode, what.length});
+}
+
+void put_request_part(std::span<std::byte>& room, const message& what,
+                      const request_part& part) noexcept {
+  put(room, header_of(what, part));
   if (rules_of(what.transport).carried == carriage::parts) put(room, delivery_header{what.qkey, 0});
-  if (is_atomic(what.opcode)) put(room, operands{what.compare_or_add, what.swap});
+  if (is_atomic(part.opcode)) put(room, operands{what.compare_or_add, what.swap});
 }
 
 bool take_request(std::span<const std::byte>& bytes, message& out) noexcept {

@@ -112,6 +112,13 @@ inline constexpr std::uint32_t payload_bytes = 32768;
 /// The bytes that a request's headers take.
 [[nodiscard]] std::uint32_t request_bytes(transport kind, opcode op) noexcept;
 void put_request(std::span<std::byte>& room, const message& what) noexcept;
+/// A part of a request that is a request of its own.
+struct request_part {
+  softdev::opcode opcode = softdev::opcode::send;
+  std::uint32_t length = 0;
+};
+void put_request_part(std::span<std::byte>& room, const message& what,
+                      const request_part& part) noexcept;
 /// Decodes a request into `out`, which is a new message. False when the bytes are no request that a
 /// correct process sends.
 [[nodiscard]] bool take_request(std::span<const std::byte>& bytes, message& out) noexcept;

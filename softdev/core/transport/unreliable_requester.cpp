@@ -53,7 +53,7 @@ bool unreliable_requester::start(send_entry& entry) noexcept {
   return settle(entry, out, send(out));
 }
 
-response unreliable_requester::send(const outgoing_request& out) noexcept {
+response unreliable_requester::send(outgoing_request& out) noexcept {
   const route way = find_route(self(), out.what);
   if (way.why == reason::none && is_for_group(out.what)) return send_to_group(way, out);
   const response done = send_along(way, self(), out.what, out.local, false);
@@ -64,8 +64,7 @@ response unreliable_requester::send(const outgoing_request& out) noexcept {
 
 /// Every member of the group has its own copy, or none: nobody waits for one that is not ready. The
 /// path comes first, because it may want the datagram to be sent once more.
-response unreliable_requester::send_to_group(const route& way,
-                                             const outgoing_request& out) noexcept {
+response unreliable_requester::send_to_group(const route& way, outgoing_request& out) noexcept {
   engine& home = self().home();
   if (way.away != nullptr) {
     const response sent = send_along(way, self(), out.what, out.local, false);
@@ -75,13 +74,13 @@ response unreliable_requester::send_to_group(const route& way,
   if (!out.what.origin.has_route) return {};
   const gid_bytes group = destination_of(
       std::span<const std::byte, route_header_bytes>(out.local.front().data, route_header_bytes));
-  message copy = out.what;  // each member is told its own number
-  copy.destination_lid = home.port().lid();
+  // Each member is told its own number.
+  out.what.destination_lid = home.port().lid();
   for (const std::uint32_t member : home.groups().members(group)) {
     queue_pair* target = home.find(member);
     if (target == nullptr) continue;
-    copy.destination_qpn = member;
-    const response done = execute_in_process(*target, copy, out.local);
+    out.what.destination_qpn = member;
+    const response done = execute_in_process(*target, out.what, out.local);
     if (done.outcome == verdict::local_protection_error) return done;
   }
   return {};

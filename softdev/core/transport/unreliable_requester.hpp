@@ -20,8 +20,8 @@ class unreliable_requester final : public requester {
   void forget_window() noexcept override { patience_ = never; }
 
   [[nodiscard]] bool start(send_entry& entry) noexcept;
-  [[nodiscard]] response send(const outgoing_request& out) noexcept;
-  [[nodiscard]] response send_to_group(const route& way, const outgoing_request& out) noexcept;
+  [[nodiscard]] response send(outgoing_request& out) noexcept;
+  [[nodiscard]] response send_to_group(const route& way, outgoing_request& out) noexcept;
   [[nodiscard]] bool settle(send_entry& entry, const outgoing_request& out,
                             const response& what) noexcept;
 

@@ -56,4 +56,15 @@ response check_permission(const responder_view& self, const message& what) noexc
   return {};
 }
 
+response admit(const responder_view& self, const region_view* region,
+               const message& what) noexcept {
+  const failure foreign = check_connection(self, what);
+  if (foreign.why != reason::none) return {.outcome = verdict::no_answer, .why = foreign};
+  response answer = check_permission(self, what);
+  if (answer.outcome != verdict::done || !accesses_region(what)) return answer;
+  const failure why = check_region(region, access_of(self, what), access_side::remote);
+  if (why.why != reason::none) answer = {.outcome = verdict::access_error, .why = why};
+  return answer;
+}
+
 }  // namespace verbena::softdev

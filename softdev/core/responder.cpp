@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "softdev/core/admission.hpp"
+#include "softdev/core/atomic.hpp"
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
@@ -75,6 +76,7 @@ responder_view responder::view() const noexcept {
   const queue_pair_attributes& attributes = self_.attributes();
   const port_state& port = self_.home().port();
   return {.number = self_.number(),
+          .domain = self_.domain(),
           .state = self_.state(),
           .transport = self_.transport(),
           .port_is_up = port.up(),
@@ -88,7 +90,7 @@ responder_view responder::view() const noexcept {
 }
 
 response responder::check_range() noexcept {
-  if (access_needed(current_->opcode).empty() || current_->length == 0) return {};
+  if (!accesses_region(*current_)) return {};
   segment first;
   return reach(0, current_->length, first);
 }
@@ -238,13 +240,15 @@ response responder::execute_atomic() noexcept {
   segment where{nullptr, 0};
   response answer = reach(0, 8, where);
   if (answer.outcome != verdict::done) return answer;
-  if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();
-  const bool accessible =
-      current_->opcode == opcode::fetch_add
-          ? fetch_add_word(where.data, current_->compare_or_add, answer.original)
-          : compare_exchange_word(where.data, current_->compare_or_add, current_->swap,
-                                  answer.original);
-  return accessible ? answer : refuse_unmapped(0, 8);
+  switch (softdev::execute_atomic(where.data, *current_, answer.original)) {
+    case atomic_outcome::done:
+      break;
+    case atomic_outcome::misaligned:
+      return refuse_misaligned();
+    case atomic_outcome::not_mapped:
+      return refuse_unmapped(0, 8);
+  }
+  return answer;
 }
 
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A

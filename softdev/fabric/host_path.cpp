@@ -7,7 +7,7 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
-#include "softdev/fabric/queue_pair_words.hpp"
+#include "softdev/fabric/published_views.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -198,7 +198,7 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
     home_.ring(which);  // wakes the thread that services the link
   }
   if (mine != nullptr) connected_.insert(index_of(which));
-  publish_words(link_.segment(), which, home_.port());
+  publish_queue_pair(link_.segment(), which, home_.port());
 }
 
 void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }

@@ -60,7 +60,7 @@ enum class memory_kind : std::uint8_t { shareable, ordinary };
 class shared_buffer {
  public:
   shared_buffer(device& home, memory_kind kind, std::size_t bytes, std::uint32_t seed,
-                access_flags rights = everything)
+                access_flags rights = everything, domain_id domain = domain_id{1})
       : home_(home), kind_(kind) {
     base_ =
         kind == memory_kind::shareable
@@ -73,13 +73,13 @@ class shared_buffer {
                                   .length = bytes,
                                   .iova = address(),
                                   .rights = rights,
-                                  .domain = domain_id{1}})
+                                  .domain = domain})
                .value();
     const auto place = home.neighbours->arenas().acquire(base_, bytes);
     EXPECT_EQ(place.has_value(), kind == memory_kind::shareable);
     EXPECT_TRUE(
         home.neighbours->segment().publish_region({.key = key_,
-                                                   .pd = 1,
+                                                   .pd = static_cast<std::uint32_t>(domain),
                                                    .access = rights.mask(),
                                                    .iova = address(),
                                                    .length = bytes,

@@ -3,7 +3,7 @@
 // sequence number that the queue pair expects first and its transport; the high half is
 // max_dest_rd_atomic, or the Q_Key if that is not negotiated. The second one is P_Key, LID and
 // state of the port.
-#include "softdev/fabric/queue_pair_words.hpp"
+#include "softdev/fabric/published_views.hpp"
 
 #include "softdev/core/transport/rules.hpp"
 
@@ -15,7 +15,8 @@ static_assert(psn_mask >> transport_at == 0);
 
 }  // namespace
 
-void publish_words(public_segment& own, const queue_pair& which, const port_state& port) noexcept {
+void publish_queue_pair(public_segment& own, const queue_pair& which,
+                        const port_state& port) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const std::uint64_t more = rules_of(which.transport()).negotiates_reads
                                  ? attributes.max_dest_rd_atomic
@@ -33,8 +34,8 @@ void publish_words(public_segment& own, const queue_pair& which, const port_stat
                           .peer_qpn = attributes.destination_qpn});
 }
 
-std::optional<published_queue_pair> read_words(const peer_segment& at, const queue_pair& sender,
-                                               const message& next) noexcept {
+std::optional<responder_view> read_queue_pair(const peer_segment& at, const queue_pair& sender,
+                                              const message& next) noexcept {
   queue_pair_record record;
   if (at.find_queue_pair(next.destination_qpn, record) != lookup::found) return std::nullopt;
   const auto& notes = at.line(next.destination_qpn).notes;
@@ -43,19 +44,25 @@ std::optional<published_queue_pair> read_words(const peer_segment& at, const que
   const auto more = static_cast<std::uint32_t>(first >> 32U);
   const auto kind = static_cast<transport>(first >> transport_at & 0xffU);
   const bool agreed = (first & psn_mask) == sender.attributes().send_psn;
-  return published_queue_pair{
-      .view = {.number = next.destination_qpn,
-               .state = static_cast<queue_pair_state>(record.state),
-               .transport = kind,
-               .port_is_up = (port >> 32U & 1U) != 0,
-               .lid = static_cast<std::uint16_t>(port >> 16U),
-               .partition = static_cast<std::uint16_t>(port),
-               .qkey = more,
-               .destination_qpn = record.peer_qpn,
-               .expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask,
-               .access = access_flags::from_mask(record.access),
-               .has_read_resources = !rules_of(kind).negotiates_reads || more != 0},
-      .domain = static_cast<domain_id>(record.pd)};
+  return responder_view{.number = next.destination_qpn,
+                        .domain = static_cast<domain_id>(record.pd),
+                        .state = static_cast<queue_pair_state>(record.state),
+                        .transport = kind,
+                        .port_is_up = (port >> 32U & 1U) != 0,
+                        .lid = static_cast<std::uint16_t>(port >> 16U),
+                        .partition = static_cast<std::uint16_t>(port),
+                        .qkey = more,
+                        .destination_qpn = record.peer_qpn,
+                        .expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask,
+                        .access = access_flags::from_mask(record.access),
+                        .has_read_resources = !rules_of(kind).negotiates_reads || more != 0};
+}
+
+region_view view_of(const region_record& region) noexcept {
+  return {.domain = static_cast<domain_id>(region.pd),
+          .iova = region.iova,
+          .length = region.length,
+          .rights = access_flags::from_mask(region.access)};
 }
 
 }  // namespace verbena::softdev

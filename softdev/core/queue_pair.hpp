@@ -24,6 +24,28 @@ namespace verbena::softdev {
 
 class engine;
 
+/// What happened to a queue pair (ibv_event_type).
+enum class queue_pair_event : std::uint8_t {
+  fatal,                      ///< IBV_EVENT_QP_FATAL
+  request_error,              ///< IBV_EVENT_QP_REQ_ERR
+  access_error,               ///< IBV_EVENT_QP_ACCESS_ERR
+  communication_established,  ///< IBV_EVENT_COMM_EST
+  send_queue_drained,         ///< IBV_EVENT_SQ_DRAINED
+  last_request_reached,       ///< IBV_EVENT_QP_LAST_WQE_REACHED
+};
+
+class queue_pair;
+
+/// Learns what happens to a queue pair. Called on any thread, possibly with locks of queue pairs
+/// held: must not block and must not call the engine.
+class queue_pair_observer {
+ public:
+  virtual void event(queue_pair& which, queue_pair_event what) = 0;
+
+ protected:
+  ~queue_pair_observer() = default;
+};
+
 struct queue_pair_capabilities {
   std::uint32_t max_send_wr = 1;
   std::uint32_t max_receive_wr = 1;
@@ -42,7 +64,8 @@ struct queue_pair_options {
   bool signal_all = false;
   /// Of SRD: how many address handles the protection domain has; outlives the queue pair.
   const std::atomic<std::uint32_t>* addresses = nullptr;
-  void* owner = nullptr;    ///< for the event sink's use
+  queue_pair_observer* observer = nullptr;  ///< outlives the queue pair
+  void* owner = nullptr;                    ///< for the observer's use
   std::uint32_t index = 0;  ///< the n-th queue pair of the engine, from 1; set by the engine
 };
 
@@ -123,6 +146,10 @@ class queue_pair {
   void fail_sends() noexcept;
   /// Messages to this queue pair that were dropped, and messages of it that found nobody.
   [[nodiscard]] drop_log& drops() noexcept { return drops_; }
+  /// Tells the observer.
+  void report(queue_pair_event what) noexcept {
+    if (options_.observer != nullptr) options_.observer->event(*this, what);
+  }
   /// What completions of flushed requests say.
   [[nodiscard]] reason flush_reason() const noexcept;
   /// Runs both sides as far as their locks are free; false when one was not. Wants an access epoch.

@@ -176,7 +176,7 @@ void requester::notify_when_drained() noexcept {
 void requester::report_drained() noexcept {
   if (self_.state() != queue_pair_state::sqd || draining()) return;
   drain_event_ = false;
-  self_.home().report(self_, queue_pair_event::send_queue_drained);
+  self_.report(queue_pair_event::send_queue_drained);
 }
 
 }  // namespace verbena::softdev

@@ -44,7 +44,7 @@ response responder::begin(const message& what) noexcept {
   if (!heard_) {
     heard_ = true;
     if (rules().connected && self_.state() == queue_pair_state::rtr)
-      self_.home().report(self_, queue_pair_event::communication_established);
+      self_.report(queue_pair_event::communication_established);
   }
   current_ = &what;
   placed_ = 0;
@@ -268,7 +268,7 @@ response responder::refuse(const response& answer) noexcept {
                        : answer.outcome == verdict::invalid_request
                            ? queue_pair_event::request_error
                            : queue_pair_event::fatal;
-    self_.home().report(self_, event);
+    self_.report(event);
   }
   flush();
   return answer;
@@ -306,7 +306,7 @@ void responder::push(const completion& what, bool solicited) noexcept {
   ++consumed_;
   const bool kept =
       self_.options().receive_queue->push(what, {&queue_.released(), consumed_}, solicited);
-  if (!kept && self_.fail()) self_.home().report(self_, queue_pair_event::fatal);
+  if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
 }
 
 void responder::flush() noexcept {
@@ -321,7 +321,7 @@ void responder::flush() noexcept {
          false);
   if (shared_ == nullptr || told_last_) return;
   told_last_ = true;
-  self_.home().report(self_, queue_pair_event::last_request_reached);
+  self_.report(queue_pair_event::last_request_reached);
 }
 
 }  // namespace verbena::softdev

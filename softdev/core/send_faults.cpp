@@ -22,7 +22,7 @@ send_faults::decision send_faults::inspect() noexcept {
   if (rule == nullptr) return {};
   if (rule->effect != fault_effect::command) return {.becomes = next::has_fault, .rule = rule};
   requests_->set_stopped(true);
-  self_.home().trigger(self_, rule->command);
+  if (rule->observer != nullptr) rule->observer->triggered(self_, rule->command);
   return {.becomes = next::waits};
 }
 

@@ -25,8 +25,8 @@ class send_faults {
     next becomes = next::starts;
     const fault_rule* rule = nullptr;  ///< with has_fault
   };
-  /// Decides about the next request of the window. A request with the effect `command` is told to
-  /// the host, and waits.
+  /// Decides about the next request of the window. A request with the effect `command` waits, and
+  /// its observer is told.
   [[nodiscard]] decision inspect() noexcept;
   /// Lets the request start that waits for a command.
   void resume() noexcept;

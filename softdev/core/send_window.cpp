@@ -112,7 +112,7 @@ void send_window::push(std::uint64_t index, std::uint64_t released, completion_s
                                         .qp_num = self_.number(),
                                         .vendor_error = static_cast<std::uint32_t>(why)},
                                        {&queue_.released(), released}, false);
-  if (!kept && self_.fail()) self_.home().report(self_, queue_pair_event::fatal);
+  if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
 }
 
 }  // namespace verbena::softdev

@@ -184,6 +184,7 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
                                                     .max_inline_bytes = cap.max_inline_data},
                                    .signal_all = what.wanted.sq_sig_all != 0,
                                    .addresses = &object_of(what.pd).addresses,
+                                   .observer = &queue_pair_events(),
                                    .owner = object});
   if (!core) {
     pthread_mutex_destroy(&object->qp_base.mutex);

@@ -95,7 +95,7 @@ struct end_options {
   bool signal_all = false;
   softdev::transport transport = softdev::transport::rc;
   domain_id domain{1};
-  completion_sink receive_sink{};  ///< completion sink of the receive queue
+  completion_observer* receive_observer = nullptr;  ///< of the receive queue
   shared_receive_queue* shared_receives = nullptr;
 };
 
@@ -200,21 +200,12 @@ inline completion only(completion_queue& queue) {
   return all.empty() ? completion{} : all.front();
 }
 
-class fabric : public ::testing::Test {
+class fabric : public ::testing::Test, private engine_observer, private queue_pair_observer {
  protected:
   fabric() {
     virtual_now = 1'000'000;
     home = std::make_unique<engine>(
-        engine_options{.process_slot = 5,
-                       .clock = +[] { return virtual_now; },
-                       .sink = {.context = this,
-                                .event =
-                                    [](void* self, queue_pair& which, queue_pair_event what) {
-                                      auto& of = *static_cast<fabric*>(self);
-                                      const std::scoped_lock one_at_a_time(of.events_mutex);
-                                      of.events.emplace_back(which.number(), what);
-                                    },
-                                .wake = [](void* self) { ++static_cast<fabric*>(self)->wakes; }}});
+        engine_options{.process_slot = 5, .clock = +[] { return virtual_now; }, .observer = this});
   }
   ~fabric() override {
     for (auto& end : ends) home->destroy(end->qp);
@@ -231,7 +222,8 @@ class fabric : public ::testing::Test {
                             .receive_queue = end->received.get(),
                             .shared_receives = options.shared_receives,
                             .capabilities = options.capabilities,
-                            .signal_all = options.signal_all})
+                            .signal_all = options.signal_all,
+                            .observer = this})
                   .value();
     ends.push_back(std::move(end));
     return *ends.back();
@@ -278,6 +270,13 @@ class fabric : public ::testing::Test {
   std::mutex events_mutex;
   std::vector<std::pair<std::uint32_t, queue_pair_event>> events;
   std::atomic<int> wakes = 0;
+
+ private:
+  void wake() override { ++wakes; }
+  void event(queue_pair& which, queue_pair_event what) override {
+    const std::scoped_lock one_at_a_time(events_mutex);
+    events.emplace_back(which.number(), what);
+  }
 };
 
 /// Two connected queue pairs with a source buffer at `a` and a target buffer at `b`.

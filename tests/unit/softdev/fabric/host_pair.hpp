@@ -36,8 +36,8 @@ struct device {
     auto end = std::make_unique<end_point>();
     end->sent = std::make_unique<completion_queue>(
         completion_queue_options{.capacity = options.completions});
-    end->received = std::make_unique<completion_queue>(
-        completion_queue_options{.capacity = options.completions, .sink = options.receive_sink});
+    end->received = std::make_unique<completion_queue>(completion_queue_options{
+        .capacity = options.completions, .observer = options.receive_observer});
     end->qp = core->create({.domain = options.domain,
                             .transport = options.transport,
                             .send_queue = end->sent.get(),

@@ -255,24 +255,21 @@ TEST_F(host_paths, send_delivers_immediate_data) {
 // Another thread replies as soon as it sees the data, while the receiving thread still processes
 // it.
 TEST_F(host_paths, success_completes_before_the_reply_arrives) {
-  struct ping_pong {
-    end_point* client = nullptr;
+  struct replier final : completion_observer {
     end_point* server = nullptr;
     sge reply;
+    void event(completion_queue&) override {
+      std::thread([&] { EXPECT_EQ(post(*server->qp, {}, {reply}), 0); }).join();
+    }
+  } replies;
+  replies.reply = target.slice(0, 8);
+  struct looker final : completion_observer {
+    end_point* client = nullptr;
     bool sent_was_there = false;
-  } game{.reply = target.slice(0, 8)};
-  const completion_sink replies{
-      .context = &game, .event = [](void* context, completion_queue& /*queue*/) {
-        const auto& what = *static_cast<ping_pong*>(context);
-        std::thread([&] { EXPECT_EQ(post(*what.server->qp, {}, {what.reply}), 0); }).join();
-      }};
-  const completion_sink looks{.context = &game,
-                              .event = [](void* context, completion_queue& /*queue*/) {
-                                auto& what = *static_cast<ping_pong*>(context);
-                                what.sent_was_there = !what.client->sent->empty();
-                              }};
-  game.client = pair.a = &pair.left.make({.receive_sink = looks});
-  game.server = pair.b = &pair.right.make({.receive_sink = replies});
+    void event(completion_queue&) override { sent_was_there = !client->sent->empty(); }
+  } looks;
+  looks.client = pair.a = &pair.left.make({.receive_observer = &looks});
+  replies.server = pair.b = &pair.right.make({.receive_observer = &replies});
   pair.connect_ends();
   pair.settle();
   pair.a->received->arm(notify::any);
@@ -281,22 +278,21 @@ TEST_F(host_paths, success_completes_before_the_reply_arrives) {
   ASSERT_EQ(post_receive(*pair.b->qp, 2, {target.slice(8, 8)}), 0);
   ASSERT_EQ(post(*pair.a->qp, {.flags = signaled}, {source.slice(8, 8)}), 0);
   EXPECT_EQ(pair.wait_for(*pair.a->received, 1).at(0).status, completion_status::success);
-  EXPECT_TRUE(game.sent_was_there);
+  EXPECT_TRUE(looks.sent_was_there);
 }
 
 // The running thread may already have checked the work that woke the other thread, so progress must
 // run again.
 TEST_F(host_paths, concurrent_progress_is_repeated) {
-  struct visitor {
+  struct visitor final : completion_observer {
     host_path* path = nullptr;
     bool worked = true;
-  } other{.path = pair.right.path.get()};
-  const completion_sink visits{.context = &other,
-                               .event = [](void* context, completion_queue& /*queue*/) {
-                                 auto& who = *static_cast<visitor*>(context);
-                                 std::thread([&] { who.worked = who.path->progress(); }).join();
-                               }};
-  pair.b = &pair.right.make({.receive_sink = visits});
+    void event(completion_queue&) override {
+      std::thread([&] { worked = path->progress(); }).join();
+    }
+  } other;
+  other.path = pair.right.path.get();
+  pair.b = &pair.right.make({.receive_observer = &other});
   pair.connect_ends();
   pair.settle();
   pair.b->received->arm(notify::any);

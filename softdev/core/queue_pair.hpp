@@ -13,6 +13,7 @@
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/drop_log.hpp"
+#include "softdev/core/posting.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
@@ -71,8 +72,7 @@ struct queue_pair_options {
 
 /// A queue pair. Created and destroyed by the engine.
 ///
-/// Threads: thread-safe, but a send batch belongs to the thread that opened it. Nothing after
-/// creation allocates, except errors of `modify`.
+/// Threads: thread-safe. Nothing after creation allocates, except errors of `modify`.
 class queue_pair {
  public:
   queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options);
@@ -103,32 +103,9 @@ class queue_pair {
   /// Shows peers what has changed at the port. No batch may be open on this thread.
   void republish() noexcept;
 
-  /// Opens a batch: takes the send side for this thread until `submit_send` or `abort_send`.
-  void open_send() noexcept;
-  /// Adds a request with its data, all or nothing: 0, EINVAL (state, opcode, number of elements,
-  /// inline length) or ENOMEM (queue full). With send_flag::inline_data the bytes are copied now.
-  [[nodiscard]] int add_send(const send_request& request, sge_list data) noexcept;
-  /// Adds a request whose data follow by the two functions below.
-  [[nodiscard]] int add_send(const send_request& request) noexcept;
-  /// Sets the data of the request added last: 0 or EINVAL.
-  [[nodiscard]] int set_send_sges(sge_list data) noexcept;
-  /// Appends bytes to the inline data of the request added last, which becomes inline by it: 0 or
-  /// EINVAL (more than max_inline_bytes).
-  [[nodiscard]] int append_send_inline(const void* data, std::size_t bytes) noexcept;
-  /// Sets the destination of the request added last; only with transports whose requests have one.
-  void set_send_destination(const datagram_destination& to) noexcept;
-  /// Takes back the request added last.
-  void take_back_send() noexcept;
-  /// Closes the batch and executes what can be executed now.
-  void submit_send() noexcept;
-  /// Closes the batch and forgets its requests.
-  void abort_send() noexcept;
-
-  /// Takes the receive side for a batch of `add_receive`, until `close_receive`.
-  void open_receive() noexcept;
-  /// 0, EINVAL (state, number of elements, receives are shared) or ENOMEM (queue full).
-  [[nodiscard]] int add_receive(std::uint64_t wr_id, sge_list sinks) noexcept;
-  void close_receive() noexcept;
+  /// Where programs post.
+  [[nodiscard]] send_posting& sends() noexcept { return sends_; }
+  [[nodiscard]] receive_posting& receives() noexcept { return receives_; }
 
   // For the engine and the paths.
   [[nodiscard]] engine& home() const noexcept { return home_; }
@@ -162,7 +139,6 @@ class queue_pair {
  private:
   void enter(queue_pair_state next) noexcept;
   void reset() noexcept;
-  void flush_receives_after_failure() noexcept;
   void wake_peer() noexcept;
 
   engine& home_;
@@ -174,9 +150,10 @@ class queue_pair {
   drop_log drops_;
   queue_pair_attributes attributes_;
   alignas(64) biased_lock send_lock_;
-  std::uint64_t batch_begin_ = 0;
+  send_posting sends_;
   const std::unique_ptr<requester> requester_;
   alignas(64) biased_lock receive_lock_;
+  receive_posting receives_;
   responder responder_;
 };
 

@@ -166,24 +166,25 @@ inline void to_error(queue_pair& qp) {
 
 /// Posts one request.
 inline int post(queue_pair& qp, const send_request& request, const std::vector<sge>& data) {
-  qp.open_send();
-  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-  qp.submit_send();
+  qp.sends().open();
+  const int code = qp.sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  qp.sends().submit();
   return code;
 }
 /// Posts a request with a destination.
 inline int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
                    const std::vector<sge>& data) {
-  qp.open_send();
-  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-  if (code == 0) qp.set_send_destination(where);
-  qp.submit_send();
+  qp.sends().open();
+  const int code = qp.sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  if (code == 0) qp.sends().set_destination(where);
+  qp.sends().submit();
   return code;
 }
 inline int post_receive(queue_pair& qp, std::uint64_t wr_id, const std::vector<sge>& sinks) {
-  qp.open_receive();
-  const int code = qp.add_receive(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});
-  qp.close_receive();
+  qp.receives().open();
+  const int code =
+      qp.receives().add(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});
+  qp.receives().close();
   return code;
 }
 inline std::vector<completion> drain(completion_queue& queue) {

@@ -171,7 +171,7 @@ TEST_F(groups, busy_member_receives_later_and_other_members_once) {
   for (int i = 0; i < 3; ++i)
     for (end_point* each : {first, second})
       ASSERT_EQ(post_receive(*each->qp, 7, {memory[1]->slice(0, 100)}), 0);
-  second->qp->open_receive();
+  second->qp->receives().open();
   send(5, 10);
   std::size_t got = 0;
   ASSERT_TRUE(until([&] {
@@ -179,7 +179,7 @@ TEST_F(groups, busy_member_receives_later_and_other_members_once) {
     return got > 0 && devices[1]->path->restless();
   }));
   for (int i = 0; i < 10; ++i) devices[1]->turn();
-  second->qp->close_receive();
+  second->qp->receives().close();
   EXPECT_EQ(drain(*first->received).size(), 0U);
   ASSERT_TRUE(until([&] { return drain(*second->received).size() == 1; }));
   EXPECT_EQ(got, 1U);

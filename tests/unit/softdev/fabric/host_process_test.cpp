@@ -238,10 +238,10 @@ TEST_P(random_records, random_records_neither_crash_nor_access_foreign_memory) {
     ASSERT_EQ(post(*pair.b->qp, {.wr_id = 1, .opcode = opcode::rdma_read, .flags = signaled}, {}),
               0);
   } else if (kind == transport::ud) {
-    pair.a->qp->open_send();
-    ASSERT_EQ(pair.a->qp->add_send({}, {}), 0);
-    pair.a->qp->set_send_destination({.qpn = pair.b->qp->number(), .known = true});
-    pair.a->qp->submit_send();
+    pair.a->qp->sends().open();
+    ASSERT_EQ(pair.a->qp->sends().add({}, {}), 0);
+    pair.a->qp->sends().set_destination({.qpn = pair.b->qp->number(), .known = true});
+    pair.a->qp->sends().submit();
   }
   pair.settle();
   const auto to = pair.left.neighbours->find(pair.right.neighbours->slot());

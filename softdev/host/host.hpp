@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "softdev/core/engine.hpp"
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
 #include "softdev/host/generation.hpp"
@@ -139,7 +139,7 @@ class host final : private engine_observer, private progress_work {
   const std::uint32_t generation_;
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
-  host_path path_;
+  fabric_endpoint path_;
   const persona looks_;
   const address_watch addresses_;
   gid_table gids_;

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "softdev/core/process_barrier.hpp"
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/fabric/published_views.hpp"
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -212,12 +212,11 @@ TEST_F(groups, invalid_group_record_ends_the_pairing) {
                  .transport = transport::ud};
     what.origin.has_route = true;
     const auto lock = to->lock_sends();
-    const auto record =
-        to->try_reserve(host_records::request,
-                        host_records::request_bytes(what.transport, what.opcode) + what.length);
+    const auto record = to->try_reserve(
+        records::request, records::request_bytes(what.transport, what.opcode) + what.length);
     ASSERT_EQ(record.status, ring_status::ok);
     std::span<std::byte> room = record.payload;
-    host_records::put_request(room, what);
+    records::put_request(room, what);
     to->commit();
     to->announce();
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 #include "tests/unit/softdev/core/fabric.hpp"
 #include "tests/unit/softdev/peers/link_pair.hpp"
 
@@ -20,7 +20,7 @@ struct device {
   explicit device(const link_options& options) : neighbours(open_link(options)) {
     core = std::make_unique<engine>(
         engine_options{.process_slot = neighbours->slot(), .clock = +[] { return virtual_now; }});
-    path = std::make_unique<host_path>(*core, *neighbours);
+    path = std::make_unique<fabric_endpoint>(*core, *neighbours);
     core->set_remote_path(path.get());
   }
   ~device() {
@@ -50,7 +50,7 @@ struct device {
 
   std::unique_ptr<link> neighbours;
   std::unique_ptr<engine> core;
-  std::unique_ptr<host_path> path;
+  std::unique_ptr<fabric_endpoint> path;
   std::vector<std::unique_ptr<end_point>> ends;
 };
 

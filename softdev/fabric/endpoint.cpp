@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@
 namespace verbena::softdev {
 namespace {
 
-using namespace host_records;
+using namespace records;
 
 response silence(reason why, const message& what) noexcept {
   return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
@@ -20,30 +20,30 @@ response silence(reason why, const message& what) noexcept {
 
 }  // namespace
 
-response host_path::from_overdue(const message& what) noexcept {
+response fabric_endpoint::from_overdue(const message& what) noexcept {
   return silence(reason::no_acknowledgement, what);
 }
 
-response host_path::from_dead(const peer& to, const message& what) noexcept {
+response fabric_endpoint::from_dead(const peer& to, const message& what) noexcept {
   if (is_out_of_reach(to.end())) return from_overdue(what);
   return {.outcome = verdict::peer_gone,
           .why = {.why = reason::peer_gone, .detail = what.destination_qpn}};
 }
 
-host_path::host_path(engine& home, link& neighbours)
+fabric_endpoint::fabric_endpoint(engine& home, link& neighbours)
     : home_(home),
       link_(neighbours),
       connections_(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
 
-host_path::~host_path() = default;
+fabric_endpoint::~fabric_endpoint() = default;
 
-host_path_counters host_path::counters() const noexcept {
+fabric_endpoint_counters fabric_endpoint::counters() const noexcept {
   return {direct_.mapped(), direct_.copied(), by_ring_.load(),
           dropped_.load() + acknowledgements_.lost()};
 }
 
-response host_path::submit(queue_pair& sender, const message& what, std::span<const segment> local,
-                           bool earlier_done) noexcept {
+response fabric_endpoint::submit(queue_pair& sender, const message& what,
+                                 std::span<const segment> local, bool earlier_done) noexcept {
   connection* by = connection_of(sender.number());
   if (by == nullptr) return silence(reason::peer_unreachable, what);
   const transport_rules& rules = rules_of(what.transport);
@@ -80,7 +80,8 @@ response host_path::submit(queue_pair& sender, const message& what, std::span<co
 }
 
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
-void host_path::find_peer(const queue_pair& sender, connection& by, const message& what) noexcept {
+void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
+                                const message& what) noexcept {
   const std::uint32_t slot = what.destination_qpn / limits::queue_pair_indices;
   const bool same = by.to != nullptr && by.to->slot() == slot;
   if (same && by.to->state() != peer_state::dead) return;
@@ -92,8 +93,8 @@ void host_path::find_peer(const queue_pair& sender, connection& by, const messag
   if (by.to->state() == peer_state::connecting) home_.ring(sender);  // wakes who services the link
 }
 
-response host_path::send_by_ring(queue_pair& sender, connection& by, const message& what,
-                                 std::span<const segment> local) noexcept {
+response fabric_endpoint::send_by_ring(queue_pair& sender, connection& by, const message& what,
+                                       std::span<const segment> local) noexcept {
   if (!by.sending || by.sending_psn != what.psn) {
     by.sending = false;
     by.sending_psn = what.psn;
@@ -121,7 +122,7 @@ response host_path::send_by_ring(queue_pair& sender, connection& by, const messa
 
 /// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
 /// was announced before: either we see the arming, or who armed sees the request.
-void host_path::signal_receiver(peer& to, connection& by, const message& what) noexcept {
+void fabric_endpoint::signal_receiver(peer& to, connection& by, const message& what) noexcept {
   const queue_pair_line& line = to.segment().line(what.destination_qpn);
   const std::uint32_t word = line.arm.load(std::memory_order_seq_cst);
   const arm_state armed = arm_state_of(word);
@@ -135,9 +136,9 @@ void host_path::signal_receiver(peer& to, connection& by, const message& what) n
 }
 
 /// Pushes what is left of a request. `bad` becomes the piece of it that is not accessible.
-host_path::pushed host_path::push_parts(connection& by, const message& what,
-                                        std::span<const segment> local,
-                                        const std::byte*& bad) noexcept {
+fabric_endpoint::pushed fabric_endpoint::push_parts(connection& by, const message& what,
+                                                    std::span<const segment> local,
+                                                    const std::byte*& bad) noexcept {
   const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
   const auto lock = by.to->lock_sends();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
@@ -170,11 +171,11 @@ host_path::pushed host_path::push_parts(connection& by, const message& what,
   return complete ? pushed::all : pushed::no_room;
 }
 
-void host_path::wait_for_room(const queue_pair& which) noexcept {
+void fabric_endpoint::wait_for_room(const queue_pair& which) noexcept {
   blocked_.insert(index_of(which));
 }
 
-void host_path::changed(queue_pair& which, bool gone) noexcept {
+void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
   const queue_pair_attributes& attributes = which.attributes();
   const queue_pair_state state = which.state();
   auto& mine = connections_[index_of(which)];
@@ -201,9 +202,9 @@ void host_path::changed(queue_pair& which, bool gone) noexcept {
   publish_queue_pair(link_.segment(), which, home_.port());
 }
 
-void host_path::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
+void fabric_endpoint::fence() noexcept { static_cast<void>(link_.fence(deadline::never())); }
 
-bool host_path::progress() noexcept {
+bool fabric_endpoint::progress() noexcept {
   const link::receive_lock lock = link_.try_lock_receive();
   if (!lock) {
     // Who is inside may have passed what we were called for.
@@ -223,7 +224,7 @@ bool host_path::progress() noexcept {
   return received > 0;
 }
 
-void host_path::run_blocked() noexcept {
+void fabric_endpoint::run_blocked() noexcept {
   const access_epoch::guard inside(home_.epoch());
   blocked_.drain([&](std::uint32_t index) {
     queue_pair* which = own(index);
@@ -233,13 +234,13 @@ void host_path::run_blocked() noexcept {
   });
 }
 
-void host_path::after_service() noexcept {
+void fabric_endpoint::after_service() noexcept {
   some_lost_.store(true, std::memory_order_release);
   progress();
 }
 
 /// Ends the requests of queue pairs whose peers died.
-void host_path::tell_lost() noexcept {
+void fabric_endpoint::tell_lost() noexcept {
   some_lost_.store(false, std::memory_order_release);
   const access_epoch::guard inside(home_.epoch());
   connected_.for_each([this](std::uint32_t index) {
@@ -251,7 +252,7 @@ void host_path::tell_lost() noexcept {
 }
 
 /// False when a lock was taken.
-bool host_path::tell_lost(queue_pair& which) noexcept {
+bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   const std::unique_lock send(which.send_lock(), std::try_to_lock);
   if (!send) return false;
   const std::unique_lock receive(which.receive_lock(), std::try_to_lock);

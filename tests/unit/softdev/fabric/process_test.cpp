@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "tests/unit/campaign_seed.hpp"
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -189,7 +189,7 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
   }
   const transport kind = std::array{transport::rc, transport::uc, transport::ud}[GetParam() % 3];
   std::vector<std::byte> forge(std::uint16_t type, const device_pair& pair, std::uint32_t key) {
-    using namespace host_records;
+    using namespace records;
     constexpr unsigned solicited_bit = 0x80;
     const std::uint32_t to = number({pair.b->qp->number(), pair.b->qp->number(), 1});
     const std::uint32_t from =
@@ -202,7 +202,7 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
       if (bytes.size() < sizeof header) bytes.resize(sizeof header);
       std::memcpy(bytes.data(), &header, sizeof header);
     };
-    if (type == host_records::request)
+    if (type == records::request)
       begin(request_header{
           .destination_qpn = to,
           .source_qpn = from,
@@ -217,11 +217,11 @@ class random_records : public ::testing::TestWithParam<std::uint32_t> {
           .remote_key = number({key, key, 0x1234}),
           .partition = static_cast<std::uint16_t>(number({0xffff, 0xffff, 0xffff})),
           .destination_lid = static_cast<std::uint16_t>(number({0, 0, 0}))});
-    if (type == host_records::answer)
+    if (type == records::answer)
       begin(answer_header{to, from, psn, attempt, static_cast<std::uint8_t>(random() % 11),
                           static_cast<std::uint8_t>(random() % 40), random(), number({0x301}), 1, 2,
                           3});
-    if (type == host_records::fragment || type == host_records::data)
+    if (type == records::fragment || type == records::data)
       begin(fragment_header{to, from, psn, attempt, number({0, 8, 40})});
     return bytes;
   }

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "softdev/peers/slot_claim.hpp"
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -19,7 +19,7 @@ struct route_case {
   const char* name;
   route_policy policy;
   memory_kind memory;
-  std::uint64_t host_path_counters::* expected;
+  std::uint64_t fabric_endpoint_counters::* expected;
 };
 
 class routes : public ::testing::TestWithParam<route_case> {
@@ -47,7 +47,7 @@ class routes : public ::testing::TestWithParam<route_case> {
   device_pair pair;
   shared_buffer source{pair.left, memory_kind::ordinary, 8192, 1};
   shared_buffer target{pair.right, GetParam().memory, 8192, 2};
-  host_path_counters before;
+  fabric_endpoint_counters before;
 };
 
 TEST_P(routes, write_places_bytes) {
@@ -208,7 +208,7 @@ TEST_P(routes, long_write_behind_a_send_keeps_its_route) {
   EXPECT_EQ(done[1].wr_id, 2U);
   EXPECT_EQ(done[1].status, completion_status::success);
   EXPECT_TRUE(target.holds(1, 64, bytes, 64));
-  if (GetParam().expected == &host_path_counters::mapped) {
+  if (GetParam().expected == &fabric_endpoint_counters::mapped) {
     EXPECT_EQ(executed(), 1U) << "the payload must not go through the ring";
   }
 }
@@ -216,15 +216,15 @@ TEST_P(routes, long_write_behind_a_send_keeps_its_route) {
 INSTANTIATE_TEST_SUITE_P(
     between_processes, routes,
     ::testing::Values(route_case{"mapped", route_policy::automatic, memory_kind::shareable,
-                                 &host_path_counters::mapped},
+                                 &fabric_endpoint_counters::mapped},
                       route_case{"copied", route_policy::automatic, memory_kind::ordinary,
-                                 &host_path_counters::copied},
+                                 &fabric_endpoint_counters::copied},
                       route_case{"mapped_without_cma", route_policy::no_cma, memory_kind::shareable,
-                                 &host_path_counters::mapped},
+                                 &fabric_endpoint_counters::mapped},
                       route_case{"ordinary_without_cma", route_policy::no_cma,
-                                 memory_kind::ordinary, &host_path_counters::by_ring},
+                                 memory_kind::ordinary, &fabric_endpoint_counters::by_ring},
                       route_case{"ring", route_policy::ring, memory_kind::shareable,
-                                 &host_path_counters::by_ring}),
+                                 &fabric_endpoint_counters::by_ring}),
     [](const auto& chosen) { return std::string(chosen.param.name); });
 
 struct host_paths : ::testing::Test {
@@ -285,7 +285,7 @@ TEST_F(host_paths, success_completes_before_the_reply_arrives) {
 // run again.
 TEST_F(host_paths, concurrent_progress_is_repeated) {
   struct visitor final : completion_observer {
-    host_path* path = nullptr;
+    fabric_endpoint* path = nullptr;
     bool worked = true;
     void event(completion_queue&) override {
       std::thread([&] { worked = path->progress(); }).join();

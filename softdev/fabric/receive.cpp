@@ -9,12 +9,12 @@
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
 #include "softdev/core/transport/rules.hpp"
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-using namespace host_records;
+using namespace records;
 
 /// Takes a lock that is held for long only by somebody who should not be waited for.
 std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
@@ -37,34 +37,34 @@ request_id request_of(const fragment_header& header) noexcept {
 
 }  // namespace
 
-handled host_path::keep() noexcept {
+handled fabric_endpoint::keep() noexcept {
   restless_.store(true, std::memory_order_release);
   return handled::keep;
 }
 
-handled host_path::drop() noexcept {
+handled fabric_endpoint::drop() noexcept {
   count(dropped_);
   return handled::consumed;
 }
 
-bool host_path::room_for_answer(peer& to) noexcept {
+bool fabric_endpoint::room_for_answer(peer& to) noexcept {
   // Only answers use this half of the ring, and only the thread that receives answers.
   if (to.has_room(longest_answers)) return true;
   const auto lock = to.lock_sends();
   return to.try_reserve(type::answer, longest_answers).status == ring_status::ok;
 }
 
-void host_path::answer(peer& to, const message& what, const response& outcome) noexcept {
+void fabric_endpoint::answer(peer& to, const message& what, const response& outcome) noexcept {
   if (!rules_of(what.transport).acknowledged) return;
   acknowledgements_.flush();
   if (!send_answer(to, what, outcome)) count(dropped_);
 }
 
-bool host_path::comes_from(const peer& from, std::uint32_t qpn) noexcept {
+bool fabric_endpoint::comes_from(const peer& from, std::uint32_t qpn) noexcept {
   return qpn / limits::queue_pair_indices == from.slot();
 }
 
-handled host_path::receive_one(peer& from, const ring_record& record) noexcept {
+handled fabric_endpoint::receive_one(peer& from, const ring_record& record) noexcept {
   switch (record.type) {
     case type::request:
       return receive_request(from, record.payload);
@@ -79,7 +79,7 @@ handled host_path::receive_one(peer& from, const ring_record& record) noexcept {
   }
 }
 
-handled host_path::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
+handled fabric_endpoint::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
   message what;
   if (!take_request(bytes, what) || !comes_from(from, what.source_qpn)) return handled::broken;
   const bool acknowledged = rules_of(what.transport).acknowledged;
@@ -114,8 +114,8 @@ handled host_path::receive_request(peer& from, std::span<const std::byte> bytes)
   return handled::consumed;
 }
 
-void host_path::begin_request(queue_pair& target, peer& from, const message& what,
-                              std::span<const std::byte> payload) noexcept {
+void fabric_endpoint::begin_request(queue_pair& target, peer& from, const message& what,
+                                    std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
   const response outcome = receiver.begin(what);
   if (outcome.outcome != verdict::done) return answer(from, what, outcome);
@@ -129,7 +129,8 @@ void host_path::begin_request(queue_pair& target, peer& from, const message& wha
 
 /// Places the next part of the current message; the last one ends it. Success is due before a
 /// program can see the completion, or its reply could come first.
-void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept {
+void fabric_endpoint::go_on(queue_pair& target, peer& from,
+                            std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
   const message& what = receiver.current();
   response outcome = receiver.place(payload);
@@ -142,7 +143,7 @@ void host_path::go_on(queue_pair& target, peer& from, std::span<const std::byte>
   if (outcome.outcome != verdict::done) answer(from, what, outcome);
 }
 
-handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept {
+handled fabric_endpoint::receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto header = take<fragment_header>(bytes);
   if (!header || !comes_from(from, header->source_qpn) || bytes.empty()) return handled::broken;
   if (!room_for_answer(from)) return handled::keep;
@@ -160,7 +161,7 @@ handled host_path::receive_fragment(peer& from, std::span<const std::byte> bytes
   return handled::consumed;
 }
 
-void host_path::begin_answering(queue_pair& target) noexcept {
+void fabric_endpoint::begin_answering(queue_pair& target) noexcept {
   connection& by = *connection_of(target.number());
   by.answering = true;
   by.answered = 0;
@@ -168,7 +169,7 @@ void host_path::begin_answering(queue_pair& target) noexcept {
 }
 
 /// Goes on with the answer of a read. If it has to wait for room, `run_answering` goes on with it.
-void host_path::go_on_answering(queue_pair& target) noexcept {
+void fabric_endpoint::go_on_answering(queue_pair& target) noexcept {
   // Before it is tried, or room that comes back meanwhile would be missed.
   answering_.insert(index_of(target));
   connection& by = *connection_of(target.number());
@@ -190,7 +191,7 @@ void host_path::go_on_answering(queue_pair& target) noexcept {
   by.answering = false;
 }
 
-host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexcept {
+fabric_endpoint::pushed fabric_endpoint::push_data(queue_pair& target, connection& by) noexcept {
   responder& receiver = target.receiver();
   const message& what = receiver.current();
   const std::uint32_t spare = link_.options().ring_bytes / 2;
@@ -227,7 +228,7 @@ host_path::pushed host_path::push_data(queue_pair& target, connection& by) noexc
   return result;
 }
 
-void host_path::run_answering() noexcept {
+void fabric_endpoint::run_answering() noexcept {
   const access_epoch::guard inside(home_.epoch());
   answering_.drain([&](std::uint32_t index) {
     queue_pair* target = own(index);
@@ -243,7 +244,7 @@ void host_path::run_answering() noexcept {
   });
 }
 
-handled host_path::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {
+handled fabric_endpoint::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto taken = take_answer(bytes);
   if (!taken || !comes_from(from, taken->to.source_qpn)) return handled::broken;
   const access_epoch::guard inside(home_.epoch());
@@ -261,7 +262,7 @@ handled host_path::receive_answer(peer& from, std::span<const std::byte> bytes) 
   return handled::consumed;
 }
 
-handled host_path::receive_data(peer& from, std::span<const std::byte> bytes) noexcept {
+handled fabric_endpoint::receive_data(peer& from, std::span<const std::byte> bytes) noexcept {
   const auto header = take<fragment_header>(bytes);
   if (!header || !comes_from(from, header->source_qpn)) return handled::broken;
   const access_epoch::guard inside(home_.epoch());

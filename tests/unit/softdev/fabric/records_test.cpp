@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/fabric/host_records.hpp"
+#include "softdev/fabric/records.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "softdev/core/transport/rules.hpp"
 
-namespace verbena::softdev::host_records {
+namespace verbena::softdev::records {
 namespace {
 
 using bytes = std::vector<std::byte>;
@@ -76,7 +76,7 @@ sent some_request(std::mt19937_64& random) {
   return {what, all};
 }
 
-TEST(host_records, requests_round_trip_and_truncated_ones_are_refused) {
+TEST(ring_records, requests_round_trip_and_truncated_ones_are_refused) {
   std::mt19937_64 random(20261121);
   for (int i = 0; i < 500; ++i) {
     const auto [what, all] = some_request(random);
@@ -96,7 +96,7 @@ TEST(host_records, requests_round_trip_and_truncated_ones_are_refused) {
   }
 }
 
-TEST(host_records, request_with_flipped_bits_is_decoded_or_refused) {
+TEST(ring_records, request_with_flipped_bits_is_decoded_or_refused) {
   std::mt19937_64 random(20261122);
   for (int i = 0; i < 60; ++i) {
     const auto [what, all] = some_request(random);
@@ -122,7 +122,7 @@ TEST(host_records, request_with_flipped_bits_is_decoded_or_refused) {
   }
 }
 
-TEST(host_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
+TEST(ring_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
   std::mt19937_64 random(20261123);
   std::size_t refused = 0;
   for (int i = 0; i < 60; ++i) {
@@ -158,4 +158,4 @@ TEST(host_records, answers_round_trip_and_flipped_bits_are_decoded_or_refused) {
 }
 
 }  // namespace
-}  // namespace verbena::softdev::host_records
+}  // namespace verbena::softdev::records

@@ -7,12 +7,12 @@
 #include <mutex>
 
 #include "softdev/core/queue_pair.hpp"
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-using namespace host_records;
+using namespace records;
 
 /// How many processes of a group, besides the sender's, a datagram reaches.
 constexpr std::size_t max_group_processes = 256;
@@ -25,8 +25,8 @@ gid_bytes group_of(std::span<const std::byte> bytes) noexcept {
 
 }  // namespace
 
-response host_path::submit_to_group(queue_pair& sender, connection& by, const message& what,
-                                    std::span<const segment> local) noexcept {
+response fabric_endpoint::submit_to_group(queue_pair& sender, connection& by, const message& what,
+                                          std::span<const segment> local) noexcept {
   if (!what.origin.has_route) return {};
   std::array<std::shared_ptr<peer>, max_group_processes> members;
   const std::size_t count =
@@ -51,9 +51,10 @@ response host_path::submit_to_group(queue_pair& sender, connection& by, const me
   return {.outcome = waits ? verdict::blocked : verdict::done};
 }
 
-host_path::told host_path::tell_member(queue_pair& sender, peer& to, const message& what,
-                                       std::span<const segment> local,
-                                       const std::byte*& bad) noexcept {
+fabric_endpoint::told fabric_endpoint::tell_member(queue_pair& sender, peer& to,
+                                                   const message& what,
+                                                   std::span<const segment> local,
+                                                   const std::byte*& bad) noexcept {
   if (request_bytes(what.transport, what.opcode) + what.length > to.max_record()) {
     sender.drops().note({.why = reason::message_too_long,
                          .length = what.length,
@@ -83,9 +84,9 @@ host_path::told host_path::tell_member(queue_pair& sender, peer& to, const messa
   return told::dropped;
 }
 
-host_path::pushed host_path::push_to_member(peer& to, const message& what,
-                                            std::span<const segment> local,
-                                            const std::byte*& bad) noexcept {
+fabric_endpoint::pushed fabric_endpoint::push_to_member(peer& to, const message& what,
+                                                        std::span<const segment> local,
+                                                        const std::byte*& bad) noexcept {
   const auto lock = to.lock_sends();
   const auto record =
       to.try_reserve(type::request, request_bytes(what.transport, what.opcode) + what.length,
@@ -102,8 +103,8 @@ host_path::pushed host_path::push_to_member(peer& to, const message& what,
 
 /// Gives a datagram to the members here, in the order of their numbers. Where one is in use the
 /// record is kept, and later goes on after the last one that had it.
-handled host_path::receive_for_group(peer& from, message& what,
-                                     std::span<const std::byte> bytes) noexcept {
+handled fabric_endpoint::receive_for_group(peer& from, message& what,
+                                           std::span<const std::byte> bytes) noexcept {
   const bool whole = what.length >= route_header_bytes && bytes.size() == what.length &&
                      what.length <= route_header_bytes + limits::max_datagram_bytes;
   if (!whole || !what.origin.has_route) return handled::broken;

@@ -24,14 +24,14 @@
 #include "softdev/core/remote_path.hpp"
 #include "softdev/fabric/acknowledgements.hpp"
 #include "softdev/fabric/direct_access.hpp"
-#include "softdev/fabric/host_records.hpp"
+#include "softdev/fabric/records.hpp"
 #include "softdev/peers/link.hpp"
 
 namespace verbena::softdev {
 
 /// Numbers for diagnosis and for tests that want to know which route was taken. Snapshot;
 /// approximate if several threads post.
-struct host_path_counters {
+struct fabric_endpoint_counters {
   std::uint64_t mapped = 0;   ///< executed on mapped memory
   std::uint64_t copied = 0;   ///< executed by process_vm_*
   std::uint64_t by_ring = 0;  ///< requests sent to the responder
@@ -41,13 +41,13 @@ struct host_path_counters {
 /// Threads: thread-safe. `progress` and `after_service` may be called by any thread; one at a time
 /// receives, the others return. Allocates only when a queue pair is connected and for the first
 /// datagram to a process.
-class host_path final : public remote_path {
+class fabric_endpoint final : public remote_path {
  public:
   /// Both outlive the path; the engine is told of it by engine::set_remote_path.
-  host_path(engine& home, link& neighbours);
-  ~host_path();
-  host_path(const host_path&) = delete;
-  host_path& operator=(const host_path&) = delete;
+  fabric_endpoint(engine& home, link& neighbours);
+  ~fabric_endpoint();
+  fabric_endpoint(const fabric_endpoint&) = delete;
+  fabric_endpoint& operator=(const fabric_endpoint&) = delete;
 
   /// Receives, answers, goes on with what waits for room. True when something was done. Never
   /// blocks; no system call unless a peer sleeps. Not from inside an access epoch.
@@ -58,7 +58,7 @@ class host_path final : public remote_path {
   /// a lock was taken, or somebody was inside already.
   [[nodiscard]] bool restless() const noexcept { return restless_.load(std::memory_order_acquire); }
 
-  [[nodiscard]] host_path_counters counters() const noexcept;
+  [[nodiscard]] fabric_endpoint_counters counters() const noexcept;
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
@@ -94,7 +94,7 @@ class host_path final : public remote_path {
     std::uint64_t answered = 0;  ///< bytes of it
   };
 
-  // Sending; host_path.cpp
+  // Sending; fabric_endpoint.cpp
   [[nodiscard]] connection* connection_of(std::uint32_t qpn) const noexcept {
     return connections_[qpn % limits::queue_pair_indices].get();
   }
@@ -119,7 +119,7 @@ class host_path final : public remote_path {
   }
   void run_blocked() noexcept;
 
-  // Receiving; host_receive.cpp
+  // Receiving; receive.cpp
   handled receive_one(peer& from, const ring_record& record) noexcept;
   handled receive_request(peer& from, std::span<const std::byte> bytes) noexcept;
   handled receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept;
@@ -136,7 +136,7 @@ class host_path final : public remote_path {
   [[nodiscard]] pushed push_data(queue_pair& target, connection& by) noexcept;
   void run_answering() noexcept;
 
-  // SRD; host_delivery.cpp
+  // SRD; parts.cpp
   response submit_delivery(queue_pair& sender, connection& by, const message& what,
                            std::span<const segment> local) noexcept;
   [[nodiscard]] peer& find_delivery_peer(const queue_pair& sender, connection& by,
@@ -144,7 +144,7 @@ class host_path final : public remote_path {
   response push_delivery(queue_pair& sender, peer& to, const message& what,
                          std::span<const segment> local) noexcept;
   [[nodiscard]] pushed push_delivery_part(peer& to, const message& what,
-                                          const host_records::request_part& part,
+                                          const records::request_part& part,
                                           std::span<const segment> local,
                                           const std::byte*& bad) noexcept;
   void receive_delivery(queue_pair& target, peer& from, const message& what,
@@ -152,7 +152,7 @@ class host_path final : public remote_path {
   void answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept;
   void tell_deliveries_lost(queue_pair& which, connection& mine) noexcept;
 
-  // Multicast groups; host_group.cpp
+  // Multicast groups; group.cpp
   response submit_to_group(queue_pair& sender, connection& by, const message& what,
                            std::span<const segment> local) noexcept;
   enum class told : std::uint8_t { done, dropped, waits };

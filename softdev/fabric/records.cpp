@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "softdev/fabric/host_records.hpp"
+#include "softdev/fabric/records.hpp"
 
 #include <algorithm>
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/transport/rules.hpp"
 
-namespace verbena::softdev::host_records {
+namespace verbena::softdev::records {
 namespace {
 
 // Above the path bits.
@@ -186,4 +186,4 @@ std::optional<taken_answer> take_answer(std::span<const std::byte>& bytes) noexc
   return taken;
 }
 
-}  // namespace verbena::softdev::host_records
+}  // namespace verbena::softdev::records

@@ -8,12 +8,12 @@
 
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 
 namespace verbena::softdev {
 namespace {
 
-using namespace host_records;
+using namespace records;
 
 /// The longest payload of a part between two processes. Both have rings of one size.
 std::uint32_t longest_part(const peer& to) noexcept {
@@ -24,8 +24,8 @@ std::uint32_t longest_part(const peer& to) noexcept {
 }  // namespace
 
 /// The process that has the queue pair `qpn`; contact is made with one that is new.
-peer& host_path::find_delivery_peer(const queue_pair& sender, connection& by,
-                                    std::uint32_t qpn) noexcept {
+peer& fabric_endpoint::find_delivery_peer(const queue_pair& sender, connection& by,
+                                          std::uint32_t qpn) noexcept {
   const std::uint32_t slot = qpn / limits::queue_pair_indices;
   for (const auto& known : by.peers)
     if (known->slot() == slot) return *known;
@@ -34,8 +34,8 @@ peer& host_path::find_delivery_peer(const queue_pair& sender, connection& by,
   return found;
 }
 
-response host_path::submit_delivery(queue_pair& sender, connection& by, const message& what,
-                                    std::span<const segment> local) noexcept {
+response fabric_endpoint::submit_delivery(queue_pair& sender, connection& by, const message& what,
+                                          std::span<const segment> local) noexcept {
   peer& to = find_delivery_peer(sender, by, what.destination_qpn);
   if (to.state() == peer_state::connecting) blocked_.insert(index_of(sender));
   switch (to.state()) {
@@ -59,8 +59,8 @@ response host_path::submit_delivery(queue_pair& sender, connection& by, const me
 }
 
 /// Sends the whole request, or its first part: a write without immediate data, or a shorter read.
-response host_path::push_delivery(queue_pair& sender, peer& to, const message& what,
-                                  std::span<const segment> local) noexcept {
+response fabric_endpoint::push_delivery(queue_pair& sender, peer& to, const message& what,
+                                        std::span<const segment> local) noexcept {
   const std::uint32_t longest = longest_part(to);
   request_part part{what.opcode, what.length};
   if (what.length > longest) {
@@ -83,10 +83,10 @@ response host_path::push_delivery(queue_pair& sender, peer& to, const message& w
   return {.outcome = verdict::pending, .original = part.length};
 }
 
-host_path::pushed host_path::push_delivery_part(peer& to, const message& what,
-                                                const request_part& part,
-                                                std::span<const segment> local,
-                                                const std::byte*& bad) noexcept {
+fabric_endpoint::pushed fabric_endpoint::push_delivery_part(peer& to, const message& what,
+                                                            const request_part& part,
+                                                            std::span<const segment> local,
+                                                            const std::byte*& bad) noexcept {
   const std::uint32_t payload = part.opcode == opcode::rdma_read ? 0 : part.length;
   const auto lock = to.lock_sends();
   const auto record =
@@ -103,8 +103,8 @@ host_path::pushed host_path::push_delivery_part(peer& to, const message& what,
 }
 
 /// Executes a request or a part of one. Wants the receive lock of the queue pair.
-void host_path::receive_delivery(queue_pair& target, peer& from, const message& what,
-                                 std::span<const std::byte> payload) noexcept {
+void fabric_endpoint::receive_delivery(queue_pair& target, peer& from, const message& what,
+                                       std::span<const std::byte> payload) noexcept {
   responder& receiver = target.receiver();
   response outcome = receiver.begin(what);
   if (outcome.outcome != verdict::done) return answer(from, what, outcome);
@@ -115,7 +115,8 @@ void host_path::receive_delivery(queue_pair& target, peer& from, const message& 
   if (outcome.outcome == verdict::done) static_cast<void>(receiver.finish());
 }
 
-void host_path::answer_delivery_read(queue_pair& target, peer& from, const message& what) noexcept {
+void fabric_endpoint::answer_delivery_read(queue_pair& target, peer& from,
+                                           const message& what) noexcept {
   responder& receiver = target.receiver();
   if (what.length > longest_part(from))
     return answer(from, what,
@@ -143,7 +144,7 @@ void host_path::answer_delivery_read(queue_pair& target, peer& from, const messa
 }
 
 /// Ends what was on its way to processes that died. Wants both locks of the queue pair.
-void host_path::tell_deliveries_lost(queue_pair& which, connection& mine) noexcept {
+void fabric_endpoint::tell_deliveries_lost(queue_pair& which, connection& mine) noexcept {
   const auto is_dead = [](const auto& known) { return known->state() == peer_state::dead; };
   for (const auto& known : mine.peers) {
     if (!is_dead(known)) continue;

@@ -12,7 +12,7 @@
 
 #include "softdev/core/message.hpp"
 
-namespace verbena::softdev::host_records {
+namespace verbena::softdev::records {
 
 enum type : std::uint16_t {
   request = 1,   ///< request_header, then payload (all of it or its first part)
@@ -132,4 +132,4 @@ struct taken_answer {
 };
 [[nodiscard]] std::optional<taken_answer> take_answer(std::span<const std::byte>& bytes) noexcept;
 
-}  // namespace verbena::softdev::host_records
+}  // namespace verbena::softdev::records

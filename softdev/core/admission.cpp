@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/admission.hpp"
 
+#include "softdev/core/transport/rules.hpp"
+
 namespace verbena::softdev {
 namespace {
 
@@ -25,17 +27,16 @@ failure check_connection(const responder_view& self, const message& what) noexce
             .extra = static_cast<std::uint32_t>(self.transport)};
   if (!same_partition(what.partition, self.partition))
     return {.why = reason::partition_mismatch, .detail = what.partition, .extra = self.partition};
-  if (is_addressed(what.transport)) {
-    const std::uint32_t qkey = is_reliable(what.transport) ? what.qkey : what.remote_key;
-    if (qkey == self.qkey) return {};
-    return {.why = reason::qkey_mismatch, .detail = qkey, .extra = self.qkey};
+  const transport_rules& rules = rules_of(self.transport);
+  if (!rules.connected) {
+    if (what.qkey == self.qkey) return {};
+    return {.why = reason::qkey_mismatch, .detail = what.qkey, .extra = self.qkey};
   }
   if (self.destination_qpn != what.source_qpn)
     return {.why = reason::peer_not_connected,
             .detail = self.destination_qpn,
             .extra = what.source_qpn};
-  // Over UC a lost message is not repeated, so the sequence is not checked.
-  if (what.psn != self.expected_psn && is_reliable(what.transport))
+  if (rules.sequenced && what.psn != self.expected_psn)
     return {.why = reason::psn_mismatch, .detail = what.psn, .extra = self.expected_psn};
   return {};
 }
@@ -55,6 +56,17 @@ response check_permission(const responder_view& self, const message& what) noexc
     return {.outcome = verdict::invalid_request,
             .why = {.why = reason::atomic_misaligned, .address = what.remote_address}};
   return {};
+}
+
+response admit(const responder_view& self, const region_view* region,
+               const message& what) noexcept {
+  const failure foreign = check_connection(self, what);
+  if (foreign.why != reason::none) return {.outcome = verdict::no_answer, .why = foreign};
+  response answer = check_permission(self, what);
+  if (answer.outcome != verdict::done || !accesses_region(what)) return answer;
+  const failure why = check_region(region, access_of(self, what), access_side::remote);
+  if (why.why != reason::none) answer = {.outcome = verdict::access_error, .why = why};
+  return answer;
 }
 
 }  // namespace verbena::softdev

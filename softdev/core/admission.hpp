@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The checks of a responder before it looks at memory, in their order: port, queue pair, sequence,
-// access. Pure functions, used by the responder itself and by a requester that executes its request
-// in the responder's memory.
+// The checks of a responder in their order: port, queue pair, sequence, permitted operations,
+// memory region. Pure functions, used by the responder itself and by a requester that executes its
+// request in the responder's memory.
 #pragma once
 
 #include <cstdint>
 
 #include "softdev/core/message.hpp"
+#include "softdev/core/region_check.hpp"
 #include "softdev/core/types.hpp"
 
 namespace verbena::softdev {
@@ -14,6 +15,7 @@ namespace verbena::softdev {
 /// The attributes of a queue pair on which the checks depend. Threads: immutable value.
 struct responder_view {
   std::uint32_t number = 0;
+  domain_id domain{};
   queue_pair_state state = queue_pair_state::reset;
   softdev::transport transport = softdev::transport::rc;
   bool port_is_up = false;
@@ -41,5 +43,26 @@ struct responder_view {
 /// Checks that the queue pair permits the operation. Returns `done`, or the answer with the failed
 /// check. Precondition: check_connection() found nothing.
 [[nodiscard]] response check_permission(const responder_view& self, const message& what) noexcept;
+
+/// Returns the access of a request to the memory region of its key.
+[[nodiscard]] inline region_access access_of(const responder_view& self,
+                                             const message& what) noexcept {
+  return {.key = what.remote_key,
+          .address = what.remote_address,
+          .length = what.length,
+          .needed = access_needed(what.opcode),
+          .domain = self.domain};
+}
+
+/// True if the request accesses a memory region: the key of an access to zero bytes is ignored.
+[[nodiscard]] constexpr bool accesses_region(const message& what) noexcept {
+  return what.length != 0 && !access_needed(what.opcode).empty();
+}
+
+/// All checks of a request that takes no receive request. `region` is that of its key, or nullptr.
+/// Returns `done`, `no_answer` or the answer, with the failed check. A responder that takes a
+/// receive request does so before it looks at the region, and has the region checked by its table.
+[[nodiscard]] response admit(const responder_view& self, const region_view* region,
+                             const message& what) noexcept;
 
 }  // namespace verbena::softdev

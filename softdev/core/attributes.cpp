@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "softdev/core/port_state.hpp"
-#include "softdev/core/transitions.hpp"
+#include "softdev/core/transport/transitions.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -90,18 +90,6 @@ result<void> check_values(const queue_pair_attributes& wanted, attribute_mask ma
 }
 
 }  // namespace
-
-queue_pair_attributes initial_attributes(transport kind) noexcept {
-  queue_pair_attributes attributes;
-  if (kind != transport::srd) return attributes;
-  constexpr std::uint8_t for_ever = 7;
-  constexpr std::uint8_t sixth_of_a_millisecond = 8;
-  attributes.rights = access::remote_write | access::remote_read;
-  attributes.rnr_retry = for_ever;
-  attributes.min_rnr_timer = sixth_of_a_millisecond;
-  attributes.max_dest_rd_atomic = limits::max_rd_atomic;
-  return attributes;
-}
 
 result<void> check_modification(queue_pair_state current, const queue_pair_attributes& wanted,
                                 attribute_mask mask, transport kind) {

@@ -35,10 +35,6 @@ struct queue_pair_attributes {
   bool draining = false;              ///< in SQD, of a query: requests are not yet answered
 };
 
-/// What a queue pair has in RESET. The driver of EFA lets nobody set what RC negotiates: peers have
-/// all rights, and a receiver that is not ready is tried again for ever.
-[[nodiscard]] queue_pair_attributes initial_attributes(transport kind) noexcept;
-
 /// Checks a modification from `current` by `wanted` under `mask` against the transition table of
 /// queue pairs of `kind` and the ranges of values. Errors: `invalid_argument` naming the missing or
 /// surplus attributes, or the value. Allocates only on error.

@@ -12,7 +12,7 @@ completion_queue::completion_queue(const completion_queue_options& options)
     : capacity_(options.capacity),
       owner_(options.owner),
       clock_(options.clock),
-      sink_(options.sink) {
+      observer_(options.observer) {
   VERBENA_ASSERT(capacity_ >= 1 && capacity_ <= limits::max_completions,
                  "the capacity of a completion queue is within the device's limits");
   slots_ = std::make_unique_for_overwrite<slot[]>(capacity_);
@@ -82,8 +82,8 @@ bool completion_queue::push(const completion& what, origin from, bool solicited)
       if (raise) armed_.store(notify::none, std::memory_order_release);
     }
   }
-  if (raise && sink_.event != nullptr) sink_.event(sink_.context, *this);
-  if (first_loss && sink_.overrun != nullptr) sink_.overrun(sink_.context, *this);
+  if (raise && observer_ != nullptr) observer_->event(*this);
+  if (first_loss && observer_ != nullptr) observer_->overrun(*this);
   return kept;
 }
 

@@ -35,19 +35,22 @@ struct completion {
 
 /// What a completion queue tells its owner. Called on the thread that made the completion, without
 /// any lock of the queue held, inside the engine: must not block and must not call the engine.
-struct completion_sink {
-  void* context = nullptr;
+class completion_observer {
+ public:
   /// The queue was armed and a completion came; it is disarmed now.
-  void (*event)(void* context, completion_queue& queue) = nullptr;
+  virtual void event(completion_queue& queue) = 0;
   /// The queue overran: a completion was lost. Called once.
-  void (*overrun)(void* context, completion_queue& queue) = nullptr;
+  virtual void overrun(completion_queue& /*queue*/) {}
+
+ protected:
+  ~completion_observer() = default;
 };
 
 struct completion_queue_options {
-  std::uint32_t capacity = 1;          ///< 1 … limits::max_completions; not rounded
-  std::uint64_t (*clock)() = nullptr;  ///< stamps completions; nullptr: none
-  completion_sink sink;
-  void* owner = nullptr;  ///< for the sink's use
+  std::uint32_t capacity = 1;               ///< 1 … limits::max_completions; not rounded
+  std::uint64_t (*clock)() = nullptr;       ///< stamps completions; nullptr: none
+  completion_observer* observer = nullptr;  ///< outlives the queue
+  void* owner = nullptr;                    ///< for the observer's use
 };
 
 /// Completions in the order they were made. Threads: thread-safe. Only construction and `resize`
@@ -107,7 +110,7 @@ class completion_queue {
   std::uint32_t room_ = capacity_;  ///< 0 if the next completion is lost
   void* owner_;
   std::uint64_t (*clock_)();
-  completion_sink sink_;
+  completion_observer* observer_;
   biased_lock lock_;
   std::uint32_t head_ = 0;
   std::atomic<std::uint32_t> count_{0};

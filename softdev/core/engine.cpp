@@ -186,7 +186,7 @@ result<void> engine::replace_region(std::uint32_t key, const memory_region& regi
 }
 
 void engine::wake() noexcept {
-  if (options_.sink.wake != nullptr) options_.sink.wake(options_.sink.context);
+  if (options_.observer != nullptr) options_.observer->wake();
 }
 
 void engine::ring(const queue_pair& which) noexcept {
@@ -195,15 +195,6 @@ void engine::ring(const queue_pair& which) noexcept {
 
 void engine::schedule(const queue_pair& which, time_ns when) noexcept {
   if (timers_.schedule(index_of_number(which.number()), when)) wake();
-}
-
-void engine::report(queue_pair& which, queue_pair_event what) noexcept {
-  if (options_.sink.event != nullptr) options_.sink.event(options_.sink.context, which, what);
-}
-
-void engine::trigger(queue_pair& which, std::uint32_t command) noexcept {
-  if (options_.sink.trigger != nullptr)
-    options_.sink.trigger(options_.sink.context, which, command);
 }
 
 void engine::resume(std::uint32_t qp_num) noexcept {

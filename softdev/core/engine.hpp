@@ -28,33 +28,22 @@
 
 namespace verbena::softdev {
 
-/// What happened to a queue pair (ibv_event_type).
-enum class queue_pair_event : std::uint8_t {
-  fatal,                      ///< IBV_EVENT_QP_FATAL
-  request_error,              ///< IBV_EVENT_QP_REQ_ERR
-  access_error,               ///< IBV_EVENT_QP_ACCESS_ERR
-  communication_established,  ///< IBV_EVENT_COMM_EST
-  send_queue_drained,         ///< IBV_EVENT_SQ_DRAINED
-  last_request_reached,       ///< IBV_EVENT_QP_LAST_WQE_REACHED
-};
-
-/// What the engine tells its host. Called on any thread, possibly with locks of queue pairs held:
-/// must not block and must not call the engine.
-struct engine_sink {
-  void* context = nullptr;
-  void (*event)(void* context, queue_pair& which, queue_pair_event what) = nullptr;
-  /// A request of the queue pair waits for a command (fault_rule::command): `resume` is called when
-  /// it has been executed.
-  void (*trigger)(void* context, queue_pair& which, std::uint32_t command) = nullptr;
+/// Learns what an engine needs. Called on any thread, possibly with locks of queue pairs held: must
+/// not block and must not call the engine.
+class engine_observer {
+ public:
   /// `progress` has something to do before the deadline that `next_deadline` gave last.
-  void (*wake)(void* context) = nullptr;
+  virtual void wake() = 0;
+
+ protected:
+  ~engine_observer() = default;
 };
 
 struct engine_options {
-  std::uint32_t process_slot = 0;  ///< the range of all queue pair numbers (process_slot.hpp)
-  time_ns (*clock)() = nullptr;    ///< monotonic; mandatory
-  engine_sink sink;
-  remote_path* remote = nullptr;  ///< to other processes; may be set later, once
+  std::uint32_t process_slot = 0;       ///< the range of all queue pair numbers (process_slot.hpp)
+  time_ns (*clock)() = nullptr;         ///< monotonic; mandatory
+  engine_observer* observer = nullptr;  ///< outlives the engine
+  remote_path* remote = nullptr;        ///< to other processes; may be set later, once
 };
 
 /// Threads: thread-safe. Only creation, registration and their reverse allocate or block.
@@ -134,8 +123,6 @@ class engine {
   void ring(const queue_pair& which) noexcept;
   /// Has `progress` look at a queue pair at `when`.
   void schedule(const queue_pair& which, time_ns when) noexcept;
-  void report(queue_pair& which, queue_pair_event what) noexcept;
-  void trigger(queue_pair& which, std::uint32_t command) noexcept;
 
  private:
   [[nodiscard]] bool run(std::uint32_t index) noexcept;

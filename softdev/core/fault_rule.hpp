@@ -15,7 +15,20 @@ enum class fault_effect : std::uint8_t {
   error,               ///< the request completes with `status`
   receiver_not_ready,  ///< the first `repetitions` attempts are answered with RNR
   delay,               ///< the request completes `delay` after it started, or later
-  command,             ///< the request starts after engine_sink::trigger and engine::resume
+  command,             ///< the request starts after command_observer::triggered and engine::resume
+};
+
+class queue_pair;
+
+/// Learns of requests that wait for a command. Called on any thread, with the send lock of the
+/// queue pair held: must not block and must not call the engine.
+class command_observer {
+ public:
+  /// A request of the queue pair waits: `engine::resume` is called when the command is executed.
+  virtual void triggered(queue_pair& which, std::uint32_t command) = 0;
+
+ protected:
+  ~command_observer() = default;
 };
 
 /// Selects requests and defines the effect. Requests are counted per queue pair, and per rule, when
@@ -28,7 +41,8 @@ struct fault_rule {
   std::uint32_t repetitions = 1;
   std::uint8_t rnr_timer = 0;  ///< the code of the waiting time
   time_ns delay = 0;
-  std::uint32_t command = 0;  ///< for the sink's use
+  std::uint32_t command = 0;             ///< for the observer's use
+  command_observer* observer = nullptr;  ///< of `command`; outlives the rule
 
   std::uint32_t qp_num = 0;     ///< 0: any
   std::uint32_t qp_index = 0;   ///< the n-th queue pair that the engine created, from 1; 0: any

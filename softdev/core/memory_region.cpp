@@ -94,32 +94,30 @@ const memory_region* memory_region_table::find(std::uint32_t key) const noexcept
 }
 
 std::byte* memory_region_table::check(const region_access& wanted, failure& why,
-                                      std::uint32_t reason_base) const noexcept {
+                                      access_side side) const noexcept {
+  const memory_region* const region = find(wanted.key);
+  region_view view;
+  if (region != nullptr)
+    view = {.domain = region->domain,
+            .iova = region->iova,
+            .length = region->length,
+            .rights = region->rights};
+  const failure found = check_region(region != nullptr ? &view : nullptr, wanted, side);
+  if (found.why != reason::none) {
+    why = found;
+    return nullptr;
+  }
   const auto refuse = [&](reason local) -> std::byte* {
-    why.why = static_cast<reason>(static_cast<std::uint32_t>(local) + reason_base);
-    why.key = wanted.key;
-    why.address = wanted.address;
-    why.length = wanted.length;
+    why = {.why = reason_at(side, local),
+           .key = wanted.key,
+           .address = wanted.address,
+           .length = wanted.length,
+           .base = region->iova,
+           .limit = region->length};
     return nullptr;
   };
-  const memory_region* region = find(wanted.key);
-  if (region == nullptr) return refuse(reason::local_key_unknown);
-  why.base = region->iova;
-  why.limit = region->length;
-  if (region->domain != wanted.domain) {
-    why.detail = static_cast<std::uint32_t>(region->domain);
-    why.extra = static_cast<std::uint32_t>(wanted.domain);
-    return refuse(reason::local_key_other_domain);
-  }
-  const std::uint64_t offset = wanted.address - region->iova;
-  if (wanted.length > region->length || offset > region->length - wanted.length)
-    return refuse(reason::local_range);
-  if (!region->rights.contains(wanted.needed)) {
-    why.detail = region->rights.mask();
-    why.extra = wanted.needed.mask();
-    return refuse(reason::local_access_denied);
-  }
-  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(region->base) + offset;
+  const std::uintptr_t first =
+      reinterpret_cast<std::uintptr_t>(region->base) + (wanted.address - region->iova);
   if (first == 0) return refuse(reason::local_range);  // a region of everything has no byte there
   auto* const data = reinterpret_cast<std::byte*>(first);
   if (region->fault_in != nullptr && !region->fault_in(data, wanted.length, writes(wanted.needed)))
@@ -129,13 +127,11 @@ std::byte* memory_region_table::check(const region_access& wanted, failure& why,
 
 std::byte* memory_region_table::check_local(const region_access& wanted,
                                             failure& why) const noexcept {
-  return check(wanted, why, 0);
+  return check(wanted, why, access_side::local);
 }
 std::byte* memory_region_table::check_remote(const region_access& wanted,
                                              failure& why) const noexcept {
-  return check(wanted, why,
-               static_cast<std::uint32_t>(reason::remote_key_unknown) -
-                   static_cast<std::uint32_t>(reason::local_key_unknown));
+  return check(wanted, why, access_side::remote);
 }
 
 }  // namespace verbena::softdev

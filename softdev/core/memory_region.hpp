@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "softdev/core/failure.hpp"
+#include "softdev/core/region_check.hpp"
 #include "softdev/core/spin_lock.hpp"
 #include "softdev/core/types.hpp"
 
@@ -25,15 +26,6 @@ struct memory_region {
   /// Says whether the pages of an access are there, which it may bring in; nullptr: they are.
   /// Called with locks of queue pairs held.
   bool (*fault_in)(std::byte* first, std::uint64_t bytes, bool for_writing) = nullptr;
-};
-
-/// What an access wants. `address` and `length` as in the work request.
-struct region_access {
-  std::uint32_t key = 0;
-  std::uint64_t address = 0;
-  std::uint64_t length = 0;
-  access_flags needed;
-  domain_id domain{};
 };
 
 /// The regions of a process by key. One key serves as lkey and as rkey: 32 random bits, unique
@@ -74,7 +66,7 @@ class memory_region_table {
   struct slot;
   [[nodiscard]] slot& slot_of(std::uint32_t key) const noexcept;
   [[nodiscard]] std::byte* check(const region_access& wanted, failure& why,
-                                 std::uint32_t reason_base) const noexcept;
+                                 access_side side) const noexcept;
 
   struct free_deleter {
     void operator()(slot* slots) const noexcept;

@@ -32,14 +32,21 @@ struct message {
   std::uint32_t destination_qpn = 0;
   std::uint32_t psn = 0;
   std::uint32_t immediate = 0;
-  std::uint32_t length = 0;      ///< payload; for a read, bytes wanted
-  std::uint32_t remote_key = 0;  ///< of a datagram: its Q_Key
+  std::uint32_t length = 0;  ///< payload; for a read, bytes wanted
+  std::uint32_t remote_key = 0;
+  std::uint32_t qkey = 0;  ///< of UD and SRD
   softdev::transport transport = softdev::transport::rc;
-  datagram_origin origin;
-  std::uint32_t qkey = 0;  ///< of SRD
+  datagram_origin origin;  ///< of UD
   std::uint64_t remote_address = 0;
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
+};
+
+/// Which request an answer is about, and which queue pair answers.
+struct request_id {
+  std::uint32_t from = 0;  ///< the number of the queue pair that answers
+  std::uint32_t psn = 0;
+  std::uint16_t attempt = 0;
 };
 
 /// What became of a request.

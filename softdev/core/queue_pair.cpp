@@ -1,175 +1,32 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/core/queue_pair.hpp"
 
-#include <cerrno>
-#include <cstring>
 #include <mutex>
-#include <new>
 
-#include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
-#include "verbena/base/assert.hpp"
+#include "softdev/core/transport/make_requester.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "softdev/core/transport/transitions.hpp"
 
 namespace verbena::softdev {
-namespace {
-
-sge element(sge_list list, std::uint32_t index) noexcept {
-  sge one;
-  std::memcpy(&one, static_cast<const std::byte*>(list.entries) + index * sizeof one, sizeof one);
-  return one;
-}
-
-/// What requests have besides their data.
-std::size_t extra_bytes(transport kind) noexcept {
-  if (kind == transport::srd) return sizeof(delivery);
-  return is_addressed(kind) ? sizeof(datagram_destination) : 0;
-}
-
-void begin_extra(transport kind, std::byte* room) noexcept {
-  if (kind == transport::srd)
-    ::new (room) delivery;
-  else
-    ::new (room) datagram_destination;
-}
-
-bool takes_sends(queue_pair_state state) {
-  return state == queue_pair_state::rts || state == queue_pair_state::sqd ||
-         state == queue_pair_state::sqe || state == queue_pair_state::error;
-}
-
-}  // namespace
 
 queue_pair::queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options)
     : home_(home),
       number_(number),
       options_(options),
       attributes_(initial_attributes(options.transport)),
-      requester_(*this, options.capabilities.max_send_wr, options.capabilities.max_send_sge,
-                 options.capabilities.max_inline_bytes, extra_bytes(options.transport)),
+      sends_(*this),
+      requester_(make_requester(*this, options)),
+      receives_(*this),
       responder_(*this, options) {}
-
-void queue_pair::open_send() noexcept {
-  send_lock_.lock();
-  batch_begin_ = requester_.queue().posted();
-}
-
-int queue_pair::add_send(const send_request& request) noexcept {
-  if (!takes_sends(state()) || request.opcode > opcode::fetch_add ||
-      !carries(transport(), request.opcode))
-    return EINVAL;
-  send_queue& queue = requester_.queue();
-  if (queue.full()) return ENOMEM;
-  if (is_addressed(transport())) begin_extra(transport(), queue.extra(queue.posted()));
-  send_entry& entry = queue.next();
-  entry.request = request;
-  entry.request.flags = request.flags.without(send_flag::inline_data);
-  queue.push();
-  return 0;
-}
-
-int queue_pair::add_send(const send_request& request, sge_list data) noexcept {
-  int code = add_send(request);
-  if (code != 0) return code;
-  if (request.flags.contains(send_flag::inline_data)) {
-    code = append_send_inline(nullptr, 0);
-    for (std::uint32_t i = 0; i < data.count && code == 0; ++i) {
-      const sge one = element(data, i);
-      code = append_send_inline(reinterpret_cast<const void*>(one.address), one.length);
-    }
-  } else {
-    code = set_send_sges(data);
-  }
-  if (code != 0) take_back_send();
-  return code;
-}
-
-void queue_pair::take_back_send() noexcept {
-  requester_.queue().truncate(requester_.queue().posted() - 1);
-}
-
-int queue_pair::set_send_sges(sge_list data) noexcept {
-  send_queue& queue = requester_.queue();
-  VERBENA_CHECK(queue.posted() > batch_begin_, "data belong to a request of the open batch");
-  if (data.count > queue.max_sges()) return EINVAL;
-  const std::uint64_t index = queue.posted() - 1;
-  send_entry& entry = queue.at(index);
-  entry.sge_count = data.count;
-  entry.request.flags = entry.request.flags.without(send_flag::inline_data);
-  if (data.count > 0) std::memcpy(queue.payload(index), data.entries, data.count * sizeof(sge));
-  return 0;
-}
-
-int queue_pair::append_send_inline(const void* data, std::size_t bytes) noexcept {
-  send_queue& queue = requester_.queue();
-  VERBENA_CHECK(queue.posted() > batch_begin_, "data belong to a request of the open batch");
-  const std::uint64_t index = queue.posted() - 1;
-  send_entry& entry = queue.at(index);
-  if (is_read_or_atomic(entry.request.opcode) ||
-      bytes > queue.max_inline_bytes() - entry.inline_bytes)
-    return EINVAL;
-  entry.request.flags |= send_flag::inline_data;
-  if (copy_payload(queue.payload(index) + entry.inline_bytes, static_cast<const std::byte*>(data),
-                   bytes) != copy_fault::none)
-    return EFAULT;
-  entry.inline_bytes += static_cast<std::uint32_t>(bytes);
-  return 0;
-}
-
-void queue_pair::set_send_destination(const datagram_destination& to) noexcept {
-  send_queue& queue = requester_.queue();
-  VERBENA_CHECK(queue.posted() > batch_begin_ && is_addressed(transport()),
-                "a destination belongs to a datagram of the open batch");
-  requester_.destination(queue.posted() - 1) = to;
-}
-
-void queue_pair::submit_send() noexcept {
-  {
-    const std::unique_lock lock(send_lock_, std::adopt_lock);
-    const access_epoch::guard inside(home_.epoch());
-    requester_.run();
-  }
-  if (state() == queue_pair_state::error) flush_receives_after_failure();
-}
-
-void queue_pair::abort_send() noexcept {
-  requester_.queue().truncate(batch_begin_);
-  send_lock_.unlock();
-}
-
-void queue_pair::open_receive() noexcept { receive_lock_.lock(); }
-
-int queue_pair::add_receive(std::uint64_t wr_id, sge_list sinks) noexcept {
-  receive_queue& queue = responder_.queue();
-  if (options_.shared_receives != nullptr || state() == queue_pair_state::reset ||
-      sinks.count > queue.max_sges())
-    return EINVAL;
-  if (queue.full()) return ENOMEM;
-  const std::uint64_t index = queue.posted();
-  receive_entry& entry = queue.next();
-  entry.wr_id = wr_id;
-  entry.sge_count = sinks.count;
-  if (sinks.count > 0) std::memcpy(queue.payload(index), sinks.entries, sinks.count * sizeof(sge));
-  queue.push();
-  return 0;
-}
-
-void queue_pair::close_receive() noexcept {
-  if (state() == queue_pair_state::error) responder_.flush();
-  receive_lock_.unlock();
-}
-
-void queue_pair::flush_receives_after_failure() noexcept {
-  const std::lock_guard lock(receive_lock_);
-  if (state() == queue_pair_state::error) responder_.flush();
-}
 
 bool queue_pair::run() noexcept {
   bool complete = false;
   if (send_lock_.try_lock()) {
     const std::unique_lock lock(send_lock_, std::adopt_lock);
-    if (retry_requested_.exchange(false)) requester_.retry_now();
-    requester_.release_held();
-    requester_.run();
+    if (retry_requested_.exchange(false)) requester_->retry_now();
+    requester_->release_held();
+    requester_->run();
     complete = true;
   }
   if (state() != queue_pair_state::error) return complete;
@@ -196,7 +53,7 @@ bool queue_pair::fail() noexcept {
 }
 
 void queue_pair::fail_sends() noexcept {
-  if (is_reliable(transport())) {
+  if (!rules_of(transport()).has_send_error) {
     fail();
     return;
   }
@@ -254,25 +111,25 @@ void queue_pair::enter(queue_pair_state next) noexcept {
   if (next == queue_pair_state::reset) return reset();
   if (next == queue_pair_state::rtr) responder_.start(attributes_.receive_psn);
   if (next == queue_pair_state::rts && before == queue_pair_state::rtr)
-    requester_.begin(attributes_.send_psn);
+    requester_->begin(attributes_.send_psn);
   if (next == queue_pair_state::rts && before == queue_pair_state::sqe) {
-    requester_.recover();
+    requester_->recover();
     failed_by_itself_.store(false);
   }
   state_.store(next, std::memory_order_release);
   if (next == queue_pair_state::error) {
-    requester_.flush();
+    requester_->flush();
     responder_.flush();
   }
   if (next == queue_pair_state::sqd && before == queue_pair_state::rts && attributes_.sqd_notify)
-    requester_.notify_when_drained();
+    requester_->notify_when_drained();
   if (next == queue_pair_state::rts && before == queue_pair_state::sqd) home_.ring(*this);
 }
 
 void queue_pair::reset() noexcept {
-  options_.send_queue->remove(&requester_.queue().released());
+  options_.send_queue->remove(&requester_->queue().released());
   options_.receive_queue->remove(&responder_.queue().released());
-  requester_.clear();
+  requester_->clear();
   responder_.clear();
   attributes_ = initial_attributes(transport());
   failed_by_itself_.store(false);
@@ -280,7 +137,7 @@ void queue_pair::reset() noexcept {
 }
 
 void queue_pair::detach() noexcept {
-  options_.send_queue->forget(&requester_.queue().released());
+  options_.send_queue->forget(&requester_->queue().released());
   options_.receive_queue->forget(&responder_.queue().released());
 }
 
@@ -289,7 +146,7 @@ queue_pair_attributes queue_pair::query() noexcept {
   const std::lock_guard receive(receive_lock_);
   queue_pair_attributes now = attributes_;
   now.state = now.current_state = state();
-  now.draining = now.state == queue_pair_state::sqd && requester_.draining();
+  now.draining = now.state == queue_pair_state::sqd && requester_->draining();
   return now;
 }
 

@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "softdev/core/attributes.hpp"
 #include "softdev/core/biased_lock.hpp"
 #include "softdev/core/completion_queue.hpp"
 #include "softdev/core/datagram.hpp"
 #include "softdev/core/drop_log.hpp"
+#include "softdev/core/posting.hpp"
 #include "softdev/core/requester.hpp"
 #include "softdev/core/responder.hpp"
 #include "softdev/core/shared_receive_queue.hpp"
@@ -22,6 +24,28 @@
 namespace verbena::softdev {
 
 class engine;
+
+/// What happened to a queue pair (ibv_event_type).
+enum class queue_pair_event : std::uint8_t {
+  fatal,                      ///< IBV_EVENT_QP_FATAL
+  request_error,              ///< IBV_EVENT_QP_REQ_ERR
+  access_error,               ///< IBV_EVENT_QP_ACCESS_ERR
+  communication_established,  ///< IBV_EVENT_COMM_EST
+  send_queue_drained,         ///< IBV_EVENT_SQ_DRAINED
+  last_request_reached,       ///< IBV_EVENT_QP_LAST_WQE_REACHED
+};
+
+class queue_pair;
+
+/// Learns what happens to a queue pair. Called on any thread, possibly with locks of queue pairs
+/// held: must not block and must not call the engine.
+class queue_pair_observer {
+ public:
+  virtual void event(queue_pair& which, queue_pair_event what) = 0;
+
+ protected:
+  ~queue_pair_observer() = default;
+};
 
 struct queue_pair_capabilities {
   std::uint32_t max_send_wr = 1;
@@ -41,14 +65,14 @@ struct queue_pair_options {
   bool signal_all = false;
   /// Of SRD: how many address handles the protection domain has; outlives the queue pair.
   const std::atomic<std::uint32_t>* addresses = nullptr;
-  void* owner = nullptr;    ///< for the event sink's use
+  queue_pair_observer* observer = nullptr;  ///< outlives the queue pair
+  void* owner = nullptr;                    ///< for the observer's use
   std::uint32_t index = 0;  ///< the n-th queue pair of the engine, from 1; set by the engine
 };
 
 /// A queue pair. Created and destroyed by the engine.
 ///
-/// Threads: thread-safe, but a send batch belongs to the thread that opened it. Nothing after
-/// creation allocates, except errors of `modify`.
+/// Threads: thread-safe. Nothing after creation allocates, except errors of `modify`.
 class queue_pair {
  public:
   queue_pair(engine& home, std::uint32_t number, const queue_pair_options& options);
@@ -79,38 +103,15 @@ class queue_pair {
   /// Shows peers what has changed at the port. No batch may be open on this thread.
   void republish() noexcept;
 
-  /// Opens a batch: takes the send side for this thread until `submit_send` or `abort_send`.
-  void open_send() noexcept;
-  /// Adds a request with its data, all or nothing: 0, EINVAL (state, opcode, number of elements,
-  /// inline length) or ENOMEM (queue full). With send_flag::inline_data the bytes are copied now.
-  [[nodiscard]] int add_send(const send_request& request, sge_list data) noexcept;
-  /// Adds a request whose data follow by the two functions below.
-  [[nodiscard]] int add_send(const send_request& request) noexcept;
-  /// Sets the data of the request added last: 0 or EINVAL.
-  [[nodiscard]] int set_send_sges(sge_list data) noexcept;
-  /// Appends bytes to the inline data of the request added last, which becomes inline by it: 0 or
-  /// EINVAL (more than max_inline_bytes).
-  [[nodiscard]] int append_send_inline(const void* data, std::size_t bytes) noexcept;
-  /// Sets the destination of the request added last; only with transports whose requests have one.
-  void set_send_destination(const datagram_destination& to) noexcept;
-  /// Takes back the request added last.
-  void take_back_send() noexcept;
-  /// Closes the batch and executes what can be executed now.
-  void submit_send() noexcept;
-  /// Closes the batch and forgets its requests.
-  void abort_send() noexcept;
-
-  /// Takes the receive side for a batch of `add_receive`, until `close_receive`.
-  void open_receive() noexcept;
-  /// 0, EINVAL (state, number of elements, receives are shared) or ENOMEM (queue full).
-  [[nodiscard]] int add_receive(std::uint64_t wr_id, sge_list sinks) noexcept;
-  void close_receive() noexcept;
+  /// Where programs post.
+  [[nodiscard]] send_posting& sends() noexcept { return sends_; }
+  [[nodiscard]] receive_posting& receives() noexcept { return receives_; }
 
   // For the engine and the paths.
   [[nodiscard]] engine& home() const noexcept { return home_; }
   [[nodiscard]] biased_lock& send_lock() noexcept { return send_lock_; }
   [[nodiscard]] biased_lock& receive_lock() noexcept { return receive_lock_; }
-  [[nodiscard]] requester& sender() noexcept { return requester_; }
+  [[nodiscard]] requester& sender() noexcept { return *requester_; }
   [[nodiscard]] responder& receiver() noexcept { return responder_; }
   /// Valid with either lock held.
   [[nodiscard]] const queue_pair_attributes& attributes() const noexcept { return attributes_; }
@@ -122,6 +123,10 @@ class queue_pair {
   void fail_sends() noexcept;
   /// Messages to this queue pair that were dropped, and messages of it that found nobody.
   [[nodiscard]] drop_log& drops() noexcept { return drops_; }
+  /// Tells the observer.
+  void report(queue_pair_event what) noexcept {
+    if (options_.observer != nullptr) options_.observer->event(*this, what);
+  }
   /// What completions of flushed requests say.
   [[nodiscard]] reason flush_reason() const noexcept;
   /// Runs both sides as far as their locks are free; false when one was not. Wants an access epoch.
@@ -134,7 +139,6 @@ class queue_pair {
  private:
   void enter(queue_pair_state next) noexcept;
   void reset() noexcept;
-  void flush_receives_after_failure() noexcept;
   void wake_peer() noexcept;
 
   engine& home_;
@@ -146,9 +150,10 @@ class queue_pair {
   drop_log drops_;
   queue_pair_attributes attributes_;
   alignas(64) biased_lock send_lock_;
-  std::uint64_t batch_begin_ = 0;
-  requester requester_;
+  send_posting sends_;
+  const std::unique_ptr<requester> requester_;
   alignas(64) biased_lock receive_lock_;
+  receive_posting receives_;
   responder responder_;
 };
 

@@ -1,169 +1,146 @@
 // SPDX-License-Identifier: MIT
-// The send side of a queue pair: executes the send queue in order, keeps the window of requests
-// that were submitted and not yet answered, retries, and completes in order.
+// The send side of a queue pair, as far as it is the same for all transports: executes the send
+// queue in order and completes in order. Retries and answers are in core/transport.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <span>
 
 #include "softdev/core/datagram.hpp"
-#include "softdev/core/delivery.hpp"
-#include "softdev/core/failure.hpp"
-#include "softdev/core/fault_rule.hpp"
-#include "softdev/core/message.hpp"
-#include "softdev/core/work_queue.hpp"
+#include "softdev/core/outgoing_request.hpp"
+#include "softdev/core/send_faults.hpp"
+#include "softdev/core/send_window.hpp"
 
 namespace verbena::softdev {
 
 class queue_pair;
+struct queue_pair_options;
 
 /// Threads: one thread at a time: all functions want the send lock of the queue pair held; those
-/// that touch memory also want an access epoch. Does not allocate.
+/// that touch memory also want an access epoch. Does not allocate. One indirect call per batch.
 class requester {
  public:
-  requester(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
-            std::uint32_t max_inline_bytes, std::size_t extra_bytes);
+  virtual ~requester() = default;
+  requester(const requester&) = delete;
+  requester& operator=(const requester&) = delete;
 
-  [[nodiscard]] send_queue& queue() noexcept { return queue_; }
+  [[nodiscard]] send_queue& queue() noexcept { return window_.queue(); }
   /// Where the request goes; only with transports whose requests name a destination.
   [[nodiscard]] datagram_destination& destination(std::uint64_t index) noexcept {
-    return *std::launder(reinterpret_cast<datagram_destination*>(queue_.extra(index)));
+    return *std::launder(reinterpret_cast<datagram_destination*>(window_.queue().extra(index)));
   }
 
   /// Starts what may start now, completes what is done, retries what is due. In the error state
   /// flushes everything.
   void run() noexcept;
-  /// When `run` has to be called again without a cause; `never` if not.
-  [[nodiscard]] time_ns deadline() const noexcept { return deadline_; }
   /// The peer may answer now: a request that waits for an answer is tried again by the next `run`.
-  void retry_now() noexcept;
+  virtual void retry_now() noexcept {}
 
-  /// The answer to the request with this packet sequence number; it also answers the sends and
-  /// writes before it. One that fits no request in flight is counted and ignored (false). The
-  /// caller calls `run` afterwards.
-  bool answer(std::uint32_t psn, std::uint16_t attempt, const response& what) noexcept;
-  /// Data of a read or atomic answer at `offset` of its sinks. False, and counted, when it fits no
-  /// such request. A sink that fails its checks ends the request with a local protection error.
-  bool place(std::uint32_t psn, std::uint16_t attempt, std::uint64_t offset,
-             std::span<const std::byte> bytes) noexcept;
-  /// The path to the peer broke for good: what is in flight or queued ends in retry_exceeded. The
-  /// caller calls `run` afterwards.
-  void peer_lost(const failure& why) noexcept;
+  /// Takes the answer to a request. Returns false if it fits no request in flight. The caller calls
+  /// `run` afterwards.
+  virtual bool answer(const request_id& which, const response& what) noexcept;
+  /// Takes data of a read or atomic answer at `offset` of what the path was given. Returns false if
+  /// it fits no such request. A sink that fails its checks ends the request with a local protection
+  /// error.
+  virtual bool place(const request_id& which, std::uint64_t offset,
+                     std::span<const std::byte> bytes) noexcept;
+  /// The process that has the slot is gone, or out of reach. The caller
+  /// calls `run` afterwards.
+  virtual void process_lost(std::uint32_t slot, const failure& why) noexcept;
 
-  // SRD, whose requests are answered one by one, in any order; requester_delivery.cpp.
-  /// As `answer`.
-  bool answer_delivery(const delivery_part& part, const response& what) noexcept;
-  /// As `place`; `offset` counts in the part that is on its way.
-  bool place_delivery(const delivery_part& part, std::uint64_t offset,
-                      std::span<const std::byte> bytes) noexcept;
-  /// The process that has the slot is gone, or out of reach.
-  void process_lost(std::uint32_t slot, const failure& why) noexcept;
-
-  [[nodiscard]] bool idle() const noexcept { return retired_ == queue_.posted(); }
-  [[nodiscard]] bool window_empty() const noexcept { return retired_ == submitted_; }
-  [[nodiscard]] std::uint64_t ignored_answers() const noexcept { return ignored_answers_; }
+  /// True while a request that was sent at least once has not completed.
+  [[nodiscard]] bool draining() const noexcept { return window_.draining(); }
 
   // For the queue pair.
-  void begin(std::uint32_t send_psn) noexcept;  ///< RTR -> RTS
-  void clear() noexcept;                        ///< -> RESET
-  void flush() noexcept;                        ///< -> ERR, SQE: completes everything as flushed
-  void recover() noexcept;                      ///< SQE -> RTS
-  void notify_when_drained() noexcept;
-  /// True while a request that was sent at least once has not completed.
-  [[nodiscard]] bool draining() const noexcept { return !window_empty() || submitted_ < begun_; }
+  void begin(std::uint32_t send_psn) noexcept { next_psn_ = send_psn; }  ///< RTR -> RTS
+  void clear() noexcept;                                                 ///< -> RESET
+  void recover() noexcept;                                               ///< SQE -> RTS
+  void flush() noexcept;                ///< -> ERR, SQE: completes everything as flushed
+  void notify_when_drained() noexcept;  ///< RTS -> SQD: one event when nothing is in flight
 
-  // Injected faults; requester_faults.cpp. Adding a rule allocates.
-  void add_fault(const fault_rule& rule);
-  void remove_faults() noexcept;
+  // Injected faults. Adding a rule allocates.
+  void add_fault(const fault_rule& rule) { faults_.add(rule); }
+  void remove_faults() noexcept { faults_.remove(); }
   /// Releases requests whose completion was delayed and is due. The caller calls `run` afterwards.
-  void release_held() noexcept;
+  void release_held() noexcept { faults_.release_due(); }
   /// Lets the request start that waits for a command. The caller calls `run` afterwards.
-  void resume() noexcept {
-    if (faults_) faults_->set_stopped(false);
+  void resume() noexcept { faults_.resume(); }
+
+ protected:
+  requester(queue_pair& self, const queue_pair_options& options);
+
+  enum class admission : std::uint8_t { start, stop, done };
+  /// Calls `start` for each request that may start now, until it returns false. `may_start` is
+  /// asked before a request counts for injected faults.
+  template <class MayStart, class Start>
+  void start_each(MayStart may_start, Start start) noexcept;
+
+  // What each transport does.
+  /// Starts what may start now.
+  virtual void start_requests() noexcept = 0;
+  /// The deadline may be reached. Returns false if nothing can start now.
+  [[nodiscard]] virtual bool wake_up() noexcept = 0;
+  /// Forgets what belongs to requests of the window.
+  virtual void forget_window() noexcept {}
+  /// Applies a fault to the next request. `error` and `delay` are the same for all transports that
+  /// keep an order.
+  virtual admission apply(send_entry& entry, const fault_rule& rule) noexcept;
+
+  /// Why a request cannot be sent.
+  struct local_refusal {
+    completion_status status = completion_status::success;
+    failure why;
+  };
+  /// The prologue of each send: checks the local data of a request, makes its message and names its
+  /// destination. `out` is valid until the request changes.
+  [[nodiscard]] local_refusal prepare(std::uint64_t index, outgoing_request& out) noexcept;
+
+  /// A request of the window, or the next one, failed for good; nothing starts after it.
+  void end(send_entry& entry, completion_status status, const failure& why) noexcept;
+  /// Completes in order what is done.
+  void retire() noexcept;
+  /// Lets requests start again after a failure that is forgotten.
+  void reopen() noexcept { closed_ = false; }
+  void step_psn() noexcept { next_psn_ = (next_psn_ + 1) & psn_mask; }
+  void wait_until(time_ns when) noexcept;
+  /// Completes what only waits for its time.
+  void release_all_held() noexcept {
+    if (faults_.release_all()) retire();
   }
+
+  [[nodiscard]] queue_pair& self() noexcept { return self_; }
+  [[nodiscard]] send_window& window() noexcept { return window_; }
+  [[nodiscard]] send_faults& faults() noexcept { return faults_; }
+
+  std::uint32_t next_psn_ = 0;
+  std::uint16_t attempt_ = 0;  ///< counts new beginnings, so that late answers are recognised
+  time_ns deadline_ = never;   ///< when `wake_up` is due; `never` if requests may start
+  failure failure_;            ///< of the request that failed, or why there is no answer
 
  private:
-  enum class wait : std::uint8_t { none, receiver, answer, deliveries };
-  /// Whether requests start. Closed: a request of the window failed; nothing more starts.
-  enum class gate : std::uint8_t { open, inspected, closed };
-  enum class admission : std::uint8_t { start, stop, done };
-
-  [[nodiscard]] static message message_of(const send_request& request, std::uint32_t psn,
-                                          std::uint64_t length) noexcept;
-  [[nodiscard]] bool ready() noexcept;
   [[nodiscard]] bool may_send() const noexcept;
-  [[nodiscard]] bool may_start(const send_entry& entry) const noexcept;
-  bool start(send_entry& entry) noexcept;
   [[nodiscard]] admission inspect(send_entry& entry) noexcept;
-  [[nodiscard]] admission inspect_delivery(send_entry& entry, const fault_rule& rule) noexcept;
-  void release_first_held() noexcept;
-  void release_all_held() noexcept;
-  void reopen() noexcept { gate_ = faults_ ? gate::inspected : gate::open; }
-  [[nodiscard]] failure name_local(std::uint64_t index, const failure& why) noexcept;
-  [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
-                                   failure& why) noexcept;
-  [[nodiscard]] response send(const message& what, std::span<const segment> local) noexcept;
-  bool settle(send_entry& entry, const response& what) noexcept;
-  // Unreliable transports; requester_unreliable.cpp
-  bool start_unreliable(send_entry& entry) noexcept;
-  [[nodiscard]] response send_unreliable(const message& what,
-                                         std::span<const segment> local) noexcept;
-  [[nodiscard]] response send_to_group(const message& what,
-                                       std::span<const segment> local) noexcept;
-  bool settle_unreliable(send_entry& entry, const response& what) noexcept;
-  // SRD; requester_delivery.cpp
-  [[nodiscard]] delivery& delivery_of(std::uint64_t index) noexcept {
-    return *std::launder(reinterpret_cast<delivery*>(queue_.extra(index)));
-  }
-  [[nodiscard]] bool start_delivery(send_entry& entry) noexcept;
-  [[nodiscard]] bool deliver(std::uint64_t index) noexcept;
-  [[nodiscard]] response send_delivery(message& what, std::span<const segment> local) noexcept;
-  [[nodiscard]] bool settle_delivery(std::uint64_t index, const response& what) noexcept;
-  void wait_for_delivery(std::uint64_t index, time_ns when) noexcept;
-  void postpone_delivery(std::uint64_t index, time_ns when) noexcept;
-  void try_again_or_end(std::uint64_t index, const failure& why) noexcept;
-  void retry_deliveries() noexcept;
-  void end_delivery(std::uint64_t index, completion_status status, const failure& why) noexcept;
-  [[nodiscard]] bool find_delivery(const delivery_part& part, std::uint64_t& index) noexcept;
-  void flush_deliveries(reason why) noexcept;
-  void end(send_entry& entry, completion_status status, const failure& why) noexcept;
-  void wait_for_receiver(send_entry& entry, const response& what) noexcept;
-  void wait_for_answer(const failure& why) noexcept;
-  void wait_until(wait what, time_ns when) noexcept;
-  void give_up() noexcept;
-  [[nodiscard]] send_entry* in_flight(std::uint32_t psn, std::uint16_t attempt,
-                                      std::uint64_t& index) noexcept;
-  [[nodiscard]] bool finish_earlier(std::uint64_t index) noexcept;
-  void finish_in_flight(send_entry& entry) noexcept;
-  void rewind_to(std::uint64_t index) noexcept;
-  void retire() noexcept;
-  void complete(std::uint64_t index) noexcept;
-  /// `released` is the first entry that is still needed when the completion has been polled.
-  void push(std::uint64_t index, std::uint64_t released, completion_status status,
-            reason why) noexcept;
   void report_drained() noexcept;
 
   queue_pair& self_;
-  send_queue queue_;
-  std::uint64_t retired_ = 0;    ///< completed below
-  std::uint64_t submitted_ = 0;  ///< handed to a path below
-  std::uint64_t begun_ = 0;      ///< handed to a path below, also if a retry is due
-  std::uint32_t next_psn_ = 0;
-  std::uint16_t attempt_ = 0;
-  std::uint32_t reads_in_flight_ = 0;
-  std::uint8_t receiver_retries_ = 0;
-  std::uint8_t answer_retries_ = 0;
-  wait waiting_ = wait::none;
-  gate gate_ = gate::open;
+  send_window window_;
+  send_faults faults_;
+  bool closed_ = false;  ///< a request of the window failed; nothing more starts
   bool drain_event_ = false;
-  time_ns deadline_ = never;
-  time_ns patience_ = never;  ///< when a message that its path does not take is dropped
-  failure failure_;           ///< of the request that failed, or why there is no answer
-  std::uint64_t ignored_answers_ = 0;
-  std::unique_ptr<request_faults> faults_;  ///< nullptr without injected faults
 };
+
+template <class MayStart, class Start>
+void requester::start_each(MayStart may_start, Start start) noexcept {
+  while (!closed_ && window_.has_next() && may_send()) {
+    send_entry& entry = window_.next();
+    if (!may_start(entry)) return;
+    const admission admitted = faults_.present() ? inspect(entry) : admission::start;
+    if (admitted == admission::stop) return;
+    if (admitted == admission::start && !start(entry)) return;
+    retire();
+  }
+}
 
 }  // namespace verbena::softdev

@@ -7,9 +7,11 @@
 #include <algorithm>
 
 #include "softdev/core/admission.hpp"
+#include "softdev/core/atomic.hpp"
 #include "softdev/core/copy.hpp"
 #include "softdev/core/engine.hpp"
 #include "softdev/core/queue_pair.hpp"
+#include "softdev/core/transport/rules.hpp"
 
 namespace verbena::softdev {
 
@@ -23,6 +25,8 @@ void responder::start(std::uint32_t receive_psn) noexcept {
   expected_psn_ = receive_psn;
   heard_ = false;
 }
+
+const transport_rules& responder::rules() const noexcept { return rules_of(self_.transport()); }
 
 void responder::clear() noexcept {
   consumed_ = queue_.posted();
@@ -39,10 +43,10 @@ response responder::begin(const message& what) noexcept {
   }
   if (!heard_) {
     heard_ = true;
-    if (!is_addressed(self_.transport()) && self_.state() == queue_pair_state::rtr)
-      self_.home().report(self_, queue_pair_event::communication_established);
+    if (rules().connected && self_.state() == queue_pair_state::rtr)
+      self_.report(queue_pair_event::communication_established);
   }
-  current_ = what;
+  current_ = &what;
   placed_ = 0;
   receive_taken_ = false;
   busy_ = true;
@@ -56,9 +60,15 @@ response responder::begin(const message& what) noexcept {
   return answer;
 }
 
+void responder::keep() noexcept {
+  if (!busy_ || current_ == &kept_) return;
+  kept_ = *current_;
+  current_ = &kept_;
+}
+
 /// No answer; where nobody waits for one, the message counts as dropped.
 response responder::silence(const failure& why) const noexcept {
-  if (!is_reliable(self_.transport())) self_.drops().note(why);
+  if (!rules().acknowledged) self_.drops().note(why);
   return {.outcome = verdict::no_answer, .why = why};
 }
 
@@ -66,6 +76,7 @@ responder_view responder::view() const noexcept {
   const queue_pair_attributes& attributes = self_.attributes();
   const port_state& port = self_.home().port();
   return {.number = self_.number(),
+          .domain = self_.domain(),
           .state = self_.state(),
           .transport = self_.transport(),
           .port_is_up = port.up(),
@@ -79,22 +90,22 @@ responder_view responder::view() const noexcept {
 }
 
 response responder::check_range() noexcept {
-  if (access_needed(current_.opcode).empty() || current_.length == 0) return {};
+  if (!accesses_region(*current_)) return {};
   segment first;
-  return reach(0, current_.length, first);
+  return reach(0, current_->length, first);
 }
 
 response responder::refuse_misaligned() noexcept {
   return refuse({.outcome = verdict::invalid_request,
-                 .why = {.why = reason::atomic_misaligned, .address = current_.remote_address}});
+                 .why = {.why = reason::atomic_misaligned, .address = current_->remote_address}});
 }
 
 /// Checks `bytes` of the remote range from `offset` on and says where they are.
 response responder::reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
   failure why;
   std::byte* data =
-      self_.home().regions().check_remote({current_.remote_key, current_.remote_address + offset,
-                                           bytes, access_needed(current_.opcode), self_.domain()},
+      self_.home().regions().check_remote({current_->remote_key, current_->remote_address + offset,
+                                           bytes, access_needed(current_->opcode), self_.domain()},
                                           why);
   if (data == nullptr) return refuse({.outcome = verdict::access_error, .why = why});
   out = {data, bytes};
@@ -113,35 +124,34 @@ response responder::take_receive() noexcept {
   receive_taken_ = true;
   sge_index_ = 0;
   sge_offset_ = 0;
-  if (!is_send(current_.opcode)) return {};
+  if (!is_send(current_->opcode)) return {};
   std::uint64_t room = 0;
   for (const sge& one : queue_.sges(consumed_)) room += one.length;
-  if (current_.length <= room) return {};
-  const failure mine{.why = reason::receive_too_short, .length = current_.length, .limit = room};
-  // Without answers the message is dropped, and the receive request waits for the next one.
-  if (!is_reliable(self_.transport())) return silence(mine);
+  if (current_->length <= room) return {};
+  const failure mine{.why = reason::receive_too_short, .length = current_->length, .limit = room};
+  // If the message is dropped, the receive request waits for the next one.
+  if (rules().refused == refusal::drops_message) return silence(mine);
   failure theirs = mine;
   theirs.why = reason::peer_receive_too_short;
-  // One sender's mistake is not to spoil what others send.
-  if (!is_addressed(self_.transport()))
+  if (rules().refused == refusal::fails_responder)
     complete_receive(completion_status::local_length_error, mine);
   return refuse({.outcome = verdict::invalid_request, .why = theirs});
 }
 
 response responder::no_receive() noexcept {
   const failure why{.why = reason::receiver_not_ready, .key = self_.number()};
-  if (!is_reliable(self_.transport())) return silence(why);
+  if (!rules().acknowledged) return silence(why);
   return {.outcome = verdict::receiver_not_ready,
           .rnr_timer = self_.attributes().min_rnr_timer,
           .why = why};
 }
 
 response responder::place(std::span<const std::byte> bytes) noexcept {
-  if (!busy_ || bytes.size() > current_.length - placed_)
+  if (!busy_ || bytes.size() > current_->length - placed_)
     return refuse({.outcome = verdict::invalid_request,
                    .why = {.why = reason::bad_request, .length = bytes.size()}});
   if (bytes.empty()) return {};
-  if (is_send(current_.opcode)) return scatter_to_receive(bytes);
+  if (is_send(current_->opcode)) return scatter_to_receive(bytes);
   segment to{nullptr, 0};
   response answer = reach(placed_, bytes.size(), to);
   if (answer.outcome != verdict::done) return answer;
@@ -190,8 +200,8 @@ response responder::refuse_receive(const failure& why) noexcept {
 }
 
 response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept {
-  if (!busy_ || current_.opcode != opcode::rdma_read || offset > current_.length ||
-      bytes > current_.length - offset)
+  if (!busy_ || current_->opcode != opcode::rdma_read || offset > current_->length ||
+      bytes > current_->length - offset)
     return refuse({.outcome = verdict::invalid_request, .why = {.why = reason::bad_request}});
   if (bytes == 0) {
     out = {nullptr, 0};
@@ -203,8 +213,8 @@ response responder::read(std::uint64_t offset, std::uint64_t bytes, segment& out
 response responder::refuse_unmapped(std::uint64_t offset, std::uint64_t bytes) noexcept {
   return refuse({.outcome = verdict::access_error,
                  .why = {.why = reason::remote_not_mapped,
-                         .key = current_.remote_key,
-                         .address = current_.remote_address + offset,
+                         .key = current_->remote_key,
+                         .address = current_->remote_address + offset,
                          .length = bytes}});
 }
 
@@ -214,11 +224,11 @@ response responder::interrupt(const std::byte* piece) noexcept {
 }
 
 response responder::finish() noexcept {
-  if (!busy_ || (!is_read_or_atomic(current_.opcode) && placed_ != current_.length))
+  if (!busy_ || (!is_read_or_atomic(current_->opcode) && placed_ != current_->length))
     return refuse({.outcome = verdict::invalid_request,
                    .why = {.why = reason::bad_request, .length = placed_}});
   response answer;
-  if (is_atomic(current_.opcode)) answer = execute_atomic();
+  if (is_atomic(current_->opcode)) answer = execute_atomic();
   if (answer.outcome != verdict::done) return answer;
   busy_ = false;
   expected_psn_ = (expected_psn_ + 1) & psn_mask;
@@ -230,31 +240,35 @@ response responder::execute_atomic() noexcept {
   segment where{nullptr, 0};
   response answer = reach(0, 8, where);
   if (answer.outcome != verdict::done) return answer;
-  if (reinterpret_cast<std::uintptr_t>(where.data) % 8 != 0) return refuse_misaligned();
-  const bool accessible = current_.opcode == opcode::fetch_add
-                              ? fetch_add_word(where.data, current_.compare_or_add, answer.original)
-                              : compare_exchange_word(where.data, current_.compare_or_add,
-                                                      current_.swap, answer.original);
-  return accessible ? answer : refuse_unmapped(0, 8);
+  switch (softdev::execute_atomic(where.data, *current_, answer.original)) {
+    case atomic_outcome::done:
+      break;
+    case atomic_outcome::misaligned:
+      return refuse_misaligned();
+    case atomic_outcome::not_mapped:
+      return refuse_unmapped(0, 8);
+  }
+  return answer;
 }
 
 /// Ends the request with an error answer: the queue pair fails, with an event that says why. A
 /// message that is to have no answer is dropped, unless it is our own receive request that is bad.
 response responder::refuse(const response& answer) noexcept {
+  const refusal effect = rules().refused;
   // Of a WRITE with immediate data that violates the protection of our memory (IBTA 11.6.2).
-  if (receive_taken_ && self_.transport() == transport::rc &&
+  if (receive_taken_ && effect == refusal::fails_responder &&
       answer.outcome == verdict::access_error)
     complete_receive(completion_status::local_access_error, answer.why);
   busy_ = receive_taken_ = false;
-  if (!is_reliable(self_.transport()) && answer.outcome != verdict::operation_error)
+  if (effect == refusal::drops_message && answer.outcome != verdict::operation_error)
     return silence(answer.why);
-  if (self_.transport() == transport::srd) return answer;
+  if (effect == refusal::answers_only) return answer;
   if (self_.fail()) {
     const auto event = answer.outcome == verdict::access_error ? queue_pair_event::access_error
                        : answer.outcome == verdict::invalid_request
                            ? queue_pair_event::request_error
                            : queue_pair_event::fatal;
-    self_.home().report(self_, event);
+    self_.report(event);
   }
   flush();
   return answer;
@@ -266,24 +280,25 @@ void responder::abandon(const failure& why) noexcept {
 
 void responder::complete_receive(completion_status status, const failure& why) noexcept {
   const receive_entry& entry = queue_.at(consumed_);
-  const bool imm = has_immediate(current_.opcode);
+  const bool imm = has_immediate(current_->opcode);
   if (status != completion_status::success)
     self_.home().failures().record(self_.number(), entry.wr_id, why);
-  push({.wr_id = entry.wr_id,
-        .status = status,
-        .opcode = is_send(current_.opcode) ? completion_opcode::receive
+  push(
+      {.wr_id = entry.wr_id,
+       .status = status,
+       .opcode = is_send(current_->opcode) ? completion_opcode::receive
                                            : completion_opcode::receive_rdma_with_imm,
-        .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
-                                           (current_.origin.has_route ? completion_with_route : 0)),
-        .service_level = current_.origin.service_level,
-        .byte_count = current_.length,
-        .immediate = imm ? current_.immediate : 0,
-        .qp_num = self_.number(),
-        .source_qp = current_.source_qpn,
-        .vendor_error = static_cast<std::uint32_t>(why.why),
-        .source_lid = current_.origin.lid,
-        .path_bits = current_.origin.path_bits},
-       current_.solicited);
+       .flags = static_cast<std::uint8_t>((imm ? completion_with_imm : 0) |
+                                          (current_->origin.has_route ? completion_with_route : 0)),
+       .service_level = current_->origin.service_level,
+       .byte_count = current_->length,
+       .immediate = imm ? current_->immediate : 0,
+       .qp_num = self_.number(),
+       .source_qp = current_->source_qpn,
+       .vendor_error = static_cast<std::uint32_t>(why.why),
+       .source_lid = rules().numbers_addresses ? self_.sender_number() : current_->origin.lid,
+       .path_bits = current_->origin.path_bits},
+      current_->solicited);
   receive_taken_ = false;
 }
 
@@ -291,7 +306,7 @@ void responder::push(const completion& what, bool solicited) noexcept {
   ++consumed_;
   const bool kept =
       self_.options().receive_queue->push(what, {&queue_.released(), consumed_}, solicited);
-  if (!kept && self_.fail()) self_.home().report(self_, queue_pair_event::fatal);
+  if (!kept && self_.fail()) self_.report(queue_pair_event::fatal);
 }
 
 void responder::flush() noexcept {
@@ -306,7 +321,7 @@ void responder::flush() noexcept {
          false);
   if (shared_ == nullptr || told_last_) return;
   told_last_ = true;
-  self_.home().report(self_, queue_pair_event::last_request_reached);
+  self_.report(queue_pair_event::last_request_reached);
 }
 
 }  // namespace verbena::softdev

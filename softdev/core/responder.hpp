@@ -16,6 +16,7 @@ namespace verbena::softdev {
 class queue_pair;
 class shared_receive_queue;
 struct queue_pair_options;
+struct transport_rules;
 
 /// Threads: one thread at a time: all functions want the receive lock of the queue pair held, and
 /// those that take a request an access epoch. Does not allocate.
@@ -26,8 +27,11 @@ class responder {
   [[nodiscard]] receive_queue& queue() noexcept { return queue_; }
 
   /// Checks a request. `done` means: go on with `place` and `finish` (sends, writes), `read`, or
-  /// `finish` at once (atomics). Anything else is the answer, and the request is over.
+  /// `finish` at once (atomics). Anything else is the answer, and the request is over. `what` stays
+  /// valid until the request is over, or until `keep`.
   [[nodiscard]] response begin(const message& what) noexcept;
+  /// Copies the message of a request that is not over, so that the one of `begin` may go.
+  void keep() noexcept;
   /// The next bytes of the payload, in order. The last bytes of the message are stored last. If
   /// `bytes` are not accessible, which in a ring they always are, the request is interrupted.
   [[nodiscard]] response place(std::span<const std::byte> bytes) noexcept;
@@ -45,11 +49,10 @@ class responder {
   [[nodiscard]] bool busy() const noexcept { return busy_; }
   /// Payload bytes of the current request that were placed.
   [[nodiscard]] std::uint64_t placed() const noexcept { return placed_; }
-  [[nodiscard]] const message& current() const noexcept { return current_; }
+  /// The message of the current request. Precondition: busy(), or none began since it was.
+  [[nodiscard]] const message& current() const noexcept { return *current_; }
   /// Garbage or a break of the protocol from the connected peer: the queue pair fails.
   void abandon(const failure& why) noexcept;
-
-  [[nodiscard]] std::uint32_t expected_psn() const noexcept { return expected_psn_; }
 
   // For the queue pair.
   void start(std::uint32_t receive_psn) noexcept;  ///< INIT -> RTR
@@ -57,6 +60,7 @@ class responder {
   void clear() noexcept;                           ///< -> RESET
 
  private:
+  [[nodiscard]] const transport_rules& rules() const noexcept;
   [[nodiscard]] responder_view view() const noexcept;
   [[nodiscard]] response check_range() noexcept;
   [[nodiscard]] response reach(std::uint64_t offset, std::uint64_t bytes, segment& out) noexcept;
@@ -82,7 +86,8 @@ class responder {
   bool receive_taken_ = false;
   bool heard_ = false;      ///< a first request came (communication established)
   bool told_last_ = false;  ///< that no more will be taken from the shared queue
-  message current_;
+  const message* current_ = &kept_;
+  message kept_;  ///< of a request that comes in several records, or is answered in several
   std::uint64_t placed_ = 0;
   std::uint32_t sge_index_ = 0;
   std::uint32_t sge_offset_ = 0;

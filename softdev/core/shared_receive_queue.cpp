@@ -10,7 +10,10 @@
 namespace verbena::softdev {
 
 shared_receive_queue::shared_receive_queue(const shared_receive_options& options)
-    : domain_(options.domain), max_sges_(options.max_sge), sink_(options.sink) {
+    : domain_(options.domain),
+      max_sges_(options.max_sge),
+      observer_(options.observer),
+      owner_(options.owner) {
   VERBENA_ASSERT(options.max_wr >= 1 && options.max_wr <= limits::max_work_requests &&
                      options.max_sge <= limits::max_sges,
                  "the size of a shared receive queue is within the device's limits");
@@ -67,7 +70,7 @@ bool shared_receive_queue::take(receive_queue& to) noexcept {
     reached = end - (index + 1) < limit_;
     if (reached) limit_ = 0;
   }
-  if (reached && sink_.limit_reached != nullptr) sink_.limit_reached(sink_.context, *this);
+  if (reached && observer_ != nullptr) observer_->limit_reached(*this);
   return true;
 }
 

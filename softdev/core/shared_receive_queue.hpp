@@ -18,16 +18,20 @@ class shared_receive_queue;
 /// What a shared receive queue tells its owner: fewer requests than the limit are left, and the
 /// limit is disarmed now. Called on the thread that brings a message, with the receive lock of its
 /// queue pair held: must not block and must not call the engine.
-struct shared_receive_sink {
-  void* context = nullptr;
-  void (*limit_reached)(void* context, shared_receive_queue& queue) = nullptr;
+class shared_receive_observer {
+ public:
+  virtual void limit_reached(shared_receive_queue& queue) = 0;
+
+ protected:
+  ~shared_receive_observer() = default;
 };
 
 struct shared_receive_options {
-  domain_id domain{};         ///< of the memory that requests name
-  std::uint32_t max_wr = 1;   ///< 1 … limits::max_work_requests
-  std::uint32_t max_sge = 1;  ///< 0 … limits::max_sges
-  shared_receive_sink sink;
+  domain_id domain{};                           ///< of the memory that requests name
+  std::uint32_t max_wr = 1;                     ///< 1 … limits::max_work_requests
+  std::uint32_t max_sge = 1;                    ///< 0 … limits::max_sges
+  shared_receive_observer* observer = nullptr;  ///< outlives the queue
+  void* owner = nullptr;                        ///< for the observer's use
 };
 
 /// Receive requests in the order in which they were posted. The place of a request is free as soon
@@ -45,6 +49,7 @@ class shared_receive_queue {
   shared_receive_queue& operator=(const shared_receive_queue&) = delete;
 
   [[nodiscard]] domain_id domain() const noexcept { return domain_; }
+  [[nodiscard]] void* owner() const noexcept { return owner_; }
   [[nodiscard]] std::uint32_t max_sges() const noexcept { return max_sges_; }
 
   /// Takes the queue for a batch of `add`, until `close`.
@@ -78,7 +83,8 @@ class shared_receive_queue {
 
   const domain_id domain_;
   const std::uint32_t max_sges_;
-  const shared_receive_sink sink_;
+  shared_receive_observer* const observer_;
+  void* const owner_;
   biased_lock lock_;
   std::unique_ptr<receive_queue> queue_;  ///< requests below its `released()` were taken
   std::uint32_t limit_ = 0;

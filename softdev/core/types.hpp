@@ -69,22 +69,9 @@ enum class opcode : std::uint8_t {
   return op == opcode::send || op == opcode::send_with_imm;
 }
 
-/// What queue pairs promise about their messages (ibv_qp_type, but for SRD: that is a driver's own
-/// type, so its number is ours; it makes the two questions below one comparison each).
+/// What queue pairs promise about their messages (ibv_qp_type, except for SRD: that is a driver's
+/// own type, so its number is ours). The rules of each: softdev/core/transport/rules.hpp.
 enum class transport : std::uint8_t { rc = 2, uc = 3, ud = 4, srd = 6 };
-/// True when responders answer: a message arrives, or its sender learns that it did not.
-[[nodiscard]] constexpr bool is_reliable(transport kind) noexcept {
-  return kind == transport::rc || kind == transport::srd;
-}
-/// True when each request names its destination; else the queue pair has one peer.
-[[nodiscard]] constexpr bool is_addressed(transport kind) noexcept {
-  return kind == transport::ud || kind == transport::srd;
-}
-[[nodiscard]] constexpr bool carries(transport kind, opcode op) noexcept {
-  if (kind == transport::rc) return true;
-  if (kind == transport::srd) return !is_atomic(op);
-  return is_send(op) || (kind == transport::uc && is_write(op));
-}
 
 /// The queue pair number of datagrams to a multicast group; no queue pair has it.
 inline constexpr std::uint32_t multicast_qpn = 0xff'ffff;

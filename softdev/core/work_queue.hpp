@@ -28,8 +28,9 @@ struct send_request {
 
 /// A posted send request and how far it got.
 struct send_entry {
-  /// `held` is done, but for an injected delay of its completion.
-  enum class progress : std::uint8_t { queued, in_flight, held, done };
+  /// `held` is done, except for an injected delay of its completion. `completed` has its completion
+  /// before an earlier request has one (SRD).
+  enum class progress : std::uint8_t { queued, in_flight, held, done, completed };
 
   send_request request;
   std::uint32_t sge_count = 0;

@@ -6,7 +6,7 @@
 namespace verbena::softdev {
 namespace {
 
-using namespace host_records;
+using namespace records;
 
 fragment_header address_of(const message& what) noexcept {
   return {what.source_qpn, what.destination_qpn, what.psn, what.attempt, 0};

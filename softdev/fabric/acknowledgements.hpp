@@ -11,14 +11,14 @@
 
 #include "softdev/core/biased_lock.hpp"
 #include "softdev/core/message.hpp"
-#include "softdev/fabric/host_records.hpp"
+#include "softdev/fabric/records.hpp"
 #include "softdev/peers/peer.hpp"
 
 namespace verbena::softdev {
 
 /// The most bytes of the ring that the answer to one request and a due acknowledgement need.
 inline constexpr std::uint32_t longest_answers =
-    2 * (sizeof(host_records::answer_header) + sizeof(host_records::failure_numbers)) + 64;
+    2 * (sizeof(records::answer_header) + sizeof(records::failure_numbers)) + 64;
 
 /// Sends the answer to the request `what`. Returns false if the ring has no room. Threads:
 /// thread-safe.
@@ -48,7 +48,7 @@ class acknowledgements {
   biased_lock lock_;  ///< taken before the lock of a peer's sends
   /// The process of the last acknowledgement; kept afterwards to save counting references.
   std::shared_ptr<peer> to_;
-  host_records::fragment_header header_{};
+  records::fragment_header header_{};
   std::atomic<bool> is_due_{false};
   std::atomic<std::uint64_t> lost_{0};
 };

@@ -3,10 +3,12 @@
 
 #include <array>
 
+#include "softdev/core/atomic.hpp"
 #include "softdev/core/copy.hpp"
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/same_process.hpp"
-#include "softdev/fabric/queue_pair_words.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "softdev/fabric/published_views.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -22,22 +24,6 @@ struct reachable {
   std::uint64_t offset = 0;  ///< of the first byte in the region
 };
 
-std::uint64_t execute_atomic(std::byte* where, const message& what) noexcept {
-  std::atomic_ref<std::uint64_t> value(*reinterpret_cast<std::uint64_t*>(where));
-  if (what.opcode == opcode::fetch_add) return value.fetch_add(what.compare_or_add);
-  std::uint64_t original = what.compare_or_add;
-  value.compare_exchange_strong(original, what.swap);
-  return original;
-}
-
-bool find_target(const peer& at, const message& what, domain_id domain, reachable& out) noexcept {
-  if (at.segment().find_region(what.remote_key, out.region) != lookup::found) return false;
-  out.offset = what.remote_address - out.region.iova;
-  return out.region.pd == static_cast<std::uint32_t>(domain) && what.length <= out.region.length &&
-         out.offset <= out.region.length - what.length &&
-         access_flags::from_mask(out.region.access).contains(access_needed(what.opcode));
-}
-
 /// Returns the target's memory, mapped in this process; nullptr if it is not, or not yet.
 std::byte* map_target(peer& at, const message& what, const reachable& where) noexcept {
   if (where.region.arena == 0) return nullptr;
@@ -52,9 +38,8 @@ std::optional<response> execute_mapped(const peer& at, const message& what,
                                        std::span<const segment> local, const reachable& where,
                                        std::byte* memory) noexcept {
   if (is_atomic(what.opcode)) {
-    if (what.remote_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(memory) % 8 != 0)
-      return std::nullopt;
-    const std::uint64_t original = execute_atomic(memory, what);
+    std::uint64_t original = 0;
+    if (execute_atomic(memory, what, original) != atomic_outcome::done) return std::nullopt;
     const auto [fault, piece] = scatter(local, 0, std::as_bytes(std::span(&original, 1)));
     if (fault != copy_fault::none) return local_fault(piece);
   } else if (what.opcode == opcode::rdma_read) {
@@ -97,17 +82,21 @@ std::optional<response> direct_access::execute(const queue_pair& sender, peer& a
                                                const message& what, std::span<const segment> local,
                                                bool earlier_done) noexcept {
   if (consumes_receive(what.opcode)) return std::nullopt;
-  const bool may_wait = is_reliable(what.transport) && what.length >= min_waiting_bytes;
+  const bool may_wait = rules_of(what.transport).acknowledged && what.length >= min_waiting_bytes;
   if (!earlier_done && !may_wait) return std::nullopt;
   const active_section section = at.enter();
   if (!section) return std::nullopt;
-  const auto responder = read_words(at.segment(), sender, what);
-  if (!responder || check_connection(responder->view, what).why != reason::none ||
-      check_permission(responder->view, what).outcome != verdict::done)
-    return std::nullopt;
-  if (what.length == 0) return executed;
+  const auto responder = read_queue_pair(at.segment(), sender, what);
+  if (!responder) return std::nullopt;
   reachable where;
-  if (!find_target(at, what, responder->domain, where)) return std::nullopt;
+  const bool accesses = accesses_region(what);
+  if (accesses && at.segment().find_region(what.remote_key, where.region) != lookup::found)
+    return std::nullopt;
+  const region_view region = view_of(where.region);
+  if (admit(*responder, accesses ? &region : nullptr, what).outcome != verdict::done)
+    return std::nullopt;
+  if (!accesses) return executed;
+  where.offset = what.remote_address - where.region.iova;
   if (std::byte* memory = map_target(at, what, where)) {
     if (!earlier_done) return response{.outcome = verdict::blocked};
     if (const auto outcome = execute_mapped(at, what, local, where, memory)) {

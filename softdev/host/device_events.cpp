@@ -3,9 +3,9 @@
 
 namespace verbena::softdev {
 
-void device_listeners::add(const device_listener& listener) {
+void device_listeners::add(void* context, device_observer& observer) {
   const std::lock_guard lock(mutex_);
-  all_.push_back(listener);
+  all_.push_back({context, &observer});
 }
 
 void device_listeners::remove(const void* context) noexcept {
@@ -15,7 +15,7 @@ void device_listeners::remove(const void* context) noexcept {
 
 void device_listeners::raise(device_event what) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [context, tell] : all_) tell(context, what);
+  for (const auto& [context, observer] : all_) observer->event(context, what);
 }
 
 }  // namespace verbena::softdev

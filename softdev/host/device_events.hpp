@@ -21,17 +21,21 @@ enum class device_event : std::uint8_t {
   speed_change = 20,
 };
 
-/// An open context. Called with the lock of the listeners held: must not call them.
-struct device_listener {
-  void* context = nullptr;
-  void (*tell)(void* context, device_event what) = nullptr;
+/// Learns what happens to the device, for each open context. Called with the lock of the listeners
+/// held: must not call them.
+class device_observer {
+ public:
+  virtual void event(void* context, device_event what) = 0;
+
+ protected:
+  ~device_observer() = default;
 };
 
 /// The open contexts of a process. Threads: thread-safe.
 class device_listeners {
  public:
-  /// Allocates.
-  void add(const device_listener& listener);
+  /// `observer` outlives the listeners. Allocates.
+  void add(void* context, device_observer& observer);
   /// When it returns, `context` is told nothing any more.
   void remove(const void* context) noexcept;
   /// Tells all of them, on this thread.
@@ -44,8 +48,13 @@ class device_listeners {
   }
 
  private:
+  struct listener {
+    void* context = nullptr;
+    device_observer* observer = nullptr;
+  };
+
   std::mutex mutex_;
-  std::vector<device_listener> all_;
+  std::vector<listener> all_;
 };
 
 }  // namespace verbena::softdev

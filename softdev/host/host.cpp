@@ -22,8 +22,6 @@ namespace {
 
 // All of this is trivially destructible or leaked: it is used until the last thread ends.
 std::atomic<host*> current{nullptr};
-std::atomic<queue_pair_event_handler> event_handler{nullptr};
-std::atomic<trigger_handler> on_trigger{nullptr};
 
 std::mutex& creation_mutex() {
   static auto* const mutex = [] {
@@ -34,15 +32,6 @@ std::mutex& creation_mutex() {
     return made;
   }();
   return *mutex;
-}
-
-void report(void* /*context*/, queue_pair& which, queue_pair_event what) {
-  if (const auto handler = event_handler.load(std::memory_order_acquire)) handler(which, what);
-}
-
-void trigger(void* self, queue_pair& which, std::uint32_t command) {
-  if (const auto handler = on_trigger.load(std::memory_order_acquire))
-    handler(*static_cast<host*>(self), which.number(), command);
 }
 
 time_ns to_time_ns(link::time_point when) noexcept {
@@ -86,14 +75,6 @@ time_ns monotonic_now() noexcept {
   return static_cast<time_ns>(now.tv_sec) * 1'000'000'000U + static_cast<time_ns>(now.tv_nsec);
 }
 
-void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept {
-  event_handler.store(handler, std::memory_order_release);
-}
-
-void set_trigger_handler(trigger_handler handler) noexcept {
-  on_trigger.store(handler, std::memory_order_release);
-}
-
 const persona& process_persona() {
   static const persona* const described = new persona(describe_host());
   return *described;
@@ -125,38 +106,20 @@ host::host(parts made, persona looks)
     : generation_(current_generation()),
       link_(std::move(made.neighbours)),
       engine_(std::make_unique<engine>(engine_options{
-          .process_slot = link_->slot(),
-          .clock = &monotonic_now,
-          .sink = {.context = this,
-                   .event = &report,
-                   .trigger = &trigger,
-                   .wake = [](void* self) { static_cast<host*>(self)->thread_.wake(); }}})),
+          .process_slot = link_->slot(), .clock = &monotonic_now, .observer = this})),
       path_(*engine_, *link_),
       looks_(std::move(looks)),
       addresses_(std::move(made.addresses)),
       gids_(looks_.gids),
       sm_lid_(looks_.sm_lid),
-      thread_(work()) {
+      thread_(
+          *this,
+          {.watch_fd = addresses_.fd(), .tend_fd = link_->service_fd(), .wakes = &link_->wakes()}) {
   port_state& port = engine_->port();
   port.set_lid(looks_.lid);
   for (std::size_t i = 0; i < looks_.partitions.size(); ++i)
     port.set_partition(i, looks_.partitions[i]);
   engine_->set_remote_path(&path_);
-}
-
-progress_work host::work() noexcept {
-  return {
-      .context = this,
-      .tend = [](void* self) { static_cast<host*>(self)->tend(); },
-      .run = [](void* self) { static_cast<host*>(self)->run(); },
-      .next = [](void* self) { return static_cast<host*>(self)->next_deadline(); },
-      .fall_asleep = [](void* self) { return static_cast<host*>(self)->link_->announce_sleep(); },
-      .sleep_on = [](void* self) { static_cast<host*>(self)->link_->announce_sleep_unseen(); },
-      .awake = [](void* self) { static_cast<host*>(self)->link_->announce_awake(); },
-      .watched = [](void* self) { static_cast<host*>(self)->addresses_changed(); },
-      .watch_fd = addresses_.fd(),
-      .tend_fd = link_->service_fd(),
-      .wakes = &link_->wakes()};
 }
 
 void host::tend() noexcept {
@@ -170,7 +133,7 @@ void host::run() noexcept {
   engine_->progress();
 }
 
-void host::addresses_changed() noexcept {
+void host::watched() noexcept {
   addresses_.drain();
   static_cast<void>(refresh_gids());
 }

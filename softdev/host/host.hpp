@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "softdev/core/engine.hpp"
-#include "softdev/fabric/host_path.hpp"
+#include "softdev/fabric/endpoint.hpp"
 #include "softdev/host/address_watch.hpp"
 #include "softdev/host/device_events.hpp"
 #include "softdev/host/generation.hpp"
@@ -34,7 +34,7 @@ struct registered_region {
 };
 
 /// The device in a process. Threads: thread-safe.
-class host {
+class host final : private engine_observer, private progress_work {
  public:
   /// This process's; made at the first call in the process. A child of fork gets its own, apart
   /// from that of its parent. Errors: what opening the link between processes, or an eventfd, gave.
@@ -128,11 +128,14 @@ class host {
   };
   host(parts made, persona looks);
   static result<host*> make();
-  [[nodiscard]] progress_work work() noexcept;
-  void tend() noexcept;
-  void run() noexcept;
-  void addresses_changed() noexcept;
-  [[nodiscard]] time_ns next_deadline() const noexcept;
+  void wake() override { thread_.wake(); }
+  void tend() noexcept override;
+  void run() noexcept override;
+  [[nodiscard]] time_ns next_deadline() const noexcept override;
+  [[nodiscard]] bool fall_asleep() noexcept override { return link_->announce_sleep(); }
+  void sleep_on() noexcept override { link_->announce_sleep_unseen(); }
+  void awake() noexcept override { link_->announce_awake(); }
+  void watched() noexcept override;
   struct published {
     registered_region region;
     bool visible = false;  ///< the public table had room
@@ -143,7 +146,7 @@ class host {
   const std::uint32_t generation_;
   std::unique_ptr<link> link_;
   std::unique_ptr<engine> engine_;
-  host_path path_;
+  fabric_endpoint path_;
   const persona looks_;
   const address_watch addresses_;
   gid_table gids_;
@@ -157,15 +160,6 @@ class host {
   std::atomic<bool> uses_groups_{false};
   progress_thread thread_;
 };
-
-/// Where the engine's events about queue pairs go; set once, before the first host is made. Called
-/// on any thread with locks held: must not block.
-using queue_pair_event_handler = void (*)(queue_pair& which, queue_pair_event what);
-void set_queue_pair_event_handler(queue_pair_event_handler handler) noexcept;
-
-/// Where engine_sink::trigger goes; set once, before the first rule with a command.
-using trigger_handler = void (*)(host& home, std::uint32_t qp_num, std::uint32_t command);
-void set_trigger_handler(trigger_handler handler) noexcept;
 
 /// What the device says about itself on this host, whatever it looks like: its GUID. Described at
 /// the first call. Thread-safe.

@@ -52,9 +52,9 @@ int progress_thread::start() noexcept {
 /// Watches the descriptors that the work names. 0 or an errno.
 int progress_thread::watch() noexcept {
   for (const auto& [fd, number] :
-       {std::pair(work_.watch_fd, watch_number), std::pair(work_.tend_fd, tend_number)}) {
+       {std::pair(wakes_.watch_fd, watch_number), std::pair(wakes_.tend_fd, tend_number)}) {
     if (fd < 0) continue;
-    const auto watched = work_.wakes->watch(fd, number);
+    const auto watched = wakes_.wakes->watch(fd, number);
     // A start that failed later has left them there.
     if (!watched && watched.error().code() != EEXIST) return watched.error().code();
   }
@@ -69,43 +69,43 @@ void* progress_thread::enter(void* self) noexcept {
 void progress_thread::wake() noexcept {
   if (called_.exchange(true, std::memory_order_seq_cst)) return;
   if (waiting_.load(std::memory_order_seq_cst) || announced_.load(std::memory_order_seq_cst)) {
-    work_.wakes->signal();
+    wakes_.wakes->signal();
   }
 }
 
 void progress_thread::expect_sleep() noexcept {
   attentive_.fetch_add(1, std::memory_order_seq_cst);
-  if (parked_.load(std::memory_order_seq_cst) && !sleep_parked()) work_.wakes->signal();
+  if (parked_.load(std::memory_order_seq_cst) && !sleep_parked()) wakes_.wakes->signal();
 }
 
 /// Lets peers wake the thread where it is parked. False if it has to wake before its time is over.
 bool progress_thread::sleep_parked() noexcept {
   const std::lock_guard lock(park_lock_);
   if (!parked_.load(std::memory_order_relaxed)) return true;  // it sees who expects to sleep
-  if (work_.next(work_.context) < parked_until_) return false;
+  if (work_.next_deadline() < parked_until_) return false;
   if (!announced_.exchange(true, std::memory_order_seq_cst)) {
     called_.store(false, std::memory_order_seq_cst);
-    work_.sleep_on(work_.context);
+    work_.sleep_on();
   }
   return true;
 }
 
 void progress_thread::loop() noexcept {
   while (true) {
-    work_.tend(work_.context);
+    work_.tend();
     if (attentive_.load(std::memory_order_seq_cst) == 0 &&
         polled_.exchange(false, std::memory_order_relaxed)) {
       park();
       continue;
     }
     called_.store(false, std::memory_order_seq_cst);
-    work_.run(work_.context);
+    work_.run();
     waiting_.store(true, std::memory_order_seq_cst);
-    const time_ns until = work_.next(work_.context);
-    if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep(work_.context)) {
+    const time_ns until = work_.next_deadline();
+    if (!called_.load(std::memory_order_seq_cst) && work_.fall_asleep()) {
       const time_ns now = monotonic_ns();
       if (until > now) wait_for(until - now);
-      work_.awake(work_.context);
+      work_.awake();
     }
     waiting_.store(false, std::memory_order_relaxed);
   }
@@ -120,13 +120,13 @@ void progress_thread::park() noexcept {
   if (attentive_.load(std::memory_order_seq_cst) == 0) wait_for(park_ns);
   const std::lock_guard lock(park_lock_);
   parked_.store(false, std::memory_order_relaxed);
-  if (announced_.exchange(false, std::memory_order_relaxed)) work_.awake(work_.context);
+  if (announced_.exchange(false, std::memory_order_relaxed)) work_.awake();
 }
 
 void progress_thread::wait_for(time_ns duration) noexcept {
   const auto left = std::chrono::nanoseconds(std::min(duration, longest_wait_ns));
-  const auto found = work_.wakes->wait(left);
-  if ((found.watched & (1U << watch_number)) != 0) work_.watched(work_.context);
+  const auto found = wakes_.wakes->wait(left);
+  if ((found.watched & (1U << watch_number)) != 0) work_.watched();
 }
 
 }  // namespace verbena::softdev

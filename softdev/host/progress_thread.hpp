@@ -15,23 +15,30 @@
 namespace verbena::softdev {
 
 /// What the thread drives. Called on the thread only.
-struct progress_work {
-  void* context = nullptr;
+class progress_work {
+ public:
   /// Does what nobody else does: pairing with peers, noticing their death.
-  void (*tend)(void* context) = nullptr;
+  virtual void tend() noexcept = 0;
   /// Does what is due; not while the program polls, because polling does it.
-  void (*run)(void* context) = nullptr;
+  virtual void run() noexcept = 0;
   /// When to run again at the latest, on CLOCK_MONOTONIC; `never` if nothing is pending.
-  time_ns (*next)(void* context) = nullptr;
+  [[nodiscard]] virtual time_ns next_deadline() const noexcept = 0;
   /// About to wait: false when there is something to do after all.
-  bool (*fall_asleep)(void* context) = nullptr;
+  [[nodiscard]] virtual bool fall_asleep() noexcept = 0;
   /// Peers are to wake the thread, which waits already, when they send something. The caller looks
   /// for what they sent before.
-  void (*sleep_on)(void* context) = nullptr;
+  virtual void sleep_on() noexcept = 0;
   /// After each wait that `fall_asleep` or `sleep_on` began.
-  void (*awake)(void* context) = nullptr;
+  virtual void awake() noexcept = 0;
   /// `watch_fd` is readable.
-  void (*watched)(void* context) = nullptr;
+  virtual void watched() noexcept = 0;
+
+ protected:
+  ~progress_work() = default;
+};
+
+/// What the thread waits for.
+struct progress_wakes {
   int watch_fd = -1;  ///< readable when `watched` is to be called; -1 for none
   int tend_fd = -1;   ///< readable when there is something to tend; -1 for none
   /// Signaled when there is something to run. The thread waits on it.
@@ -42,7 +49,9 @@ struct progress_work {
 /// as the process.
 class progress_thread {
  public:
-  explicit progress_thread(const progress_work& work) noexcept : work_(work) {}
+  /// `work` and what is in `wakes` outlive the thread.
+  progress_thread(progress_work& work, const progress_wakes& wakes) noexcept
+      : work_(work), wakes_(wakes) {}
   progress_thread(const progress_thread&) = delete;
   progress_thread& operator=(const progress_thread&) = delete;
 
@@ -72,7 +81,8 @@ class progress_thread {
   [[nodiscard]] bool sleep_parked() noexcept;
   void wait_for(time_ns duration) noexcept;
 
-  const progress_work work_;
+  progress_work& work_;
+  const progress_wakes wakes_;
   std::atomic<bool> starting_{false};
   std::atomic<bool> started_{false};
   alignas(64) std::atomic<bool> polled_{false};

@@ -61,8 +61,8 @@ struct destination_handle {
 /// Puts the functions of the extended interface into a queue pair that is being made.
 void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept;
 
-/// Passes what happened to a queue pair on to its context's asynchronous events.
-void report_queue_pair_event(queue_pair& which, queue_pair_event what);
+/// Returns the observer that passes events of queue pairs on to their contexts.
+[[nodiscard]] queue_pair_observer& queue_pair_events() noexcept;
 /// What is told to a context about the device, and what that does to it. On any thread.
 void tell_context(void* context, device_event what);
 /// Prepares the event nodes of an object.

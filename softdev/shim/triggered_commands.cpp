@@ -21,7 +21,7 @@ namespace verbena::softdev {
 namespace {
 
 // The commands of a host and their thread. Never destroyed, as the host. Threads: thread-safe.
-class command_runner {
+class command_runner final : public command_observer {
  public:
   explicit command_runner(host& home) : home_(home) {}
 
@@ -44,10 +44,10 @@ class command_runner {
     return static_cast<std::uint32_t>(commands_.size());
   }
   // A request of the queue pair waits for the command.
-  void trigger(std::uint32_t qp_num, std::uint32_t number) {
+  void triggered(queue_pair& which, std::uint32_t command) override {
     {
       const std::lock_guard lock(mutex_);
-      waiting_.push_back({.qp_num = qp_num, .command = number});
+      waiting_.push_back({.qp_num = which.number(), .command = command});
     }
     changed_.notify_one();
   }
@@ -98,18 +98,14 @@ command_runner& runner_of(host& home) {
   return *known;
 }
 
-void trigger(host& home, std::uint32_t qp_num, std::uint32_t number) {
-  runner_of(home).trigger(qp_num, number);
-}
-
 }  // namespace
 
 int add_triggered_command(host& home, fault_rule rule, command act) {
   command_runner& runner = runner_of(home);
   if (const int failed = runner.start()) return failed;
-  set_trigger_handler(&trigger);
   rule.effect = fault_effect::command;
   rule.command = runner.add(std::move(act));
+  rule.observer = &runner;
   home.core().add_fault(rule);
   return 0;
 }

@@ -48,17 +48,19 @@ struct room_for_completions {
   }
 };
 
-// The event of an armed queue. On the thread that made the completion.
-void on_event(void* self, completion_queue& /*queue*/) {
-  auto& cq = *static_cast<cq_object*>(self);
-  if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
-  if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
-}
-
-void on_overrun(void* self, completion_queue& /*queue*/) {
-  auto& cq = *static_cast<cq_object*>(self);
-  cq.context_of->events->push_once(cq.error_event);
-}
+class queue_events final : public completion_observer {
+  // On the thread that made the completion.
+  void event(completion_queue& queue) override {
+    auto& cq = *static_cast<cq_object*>(queue.owner());
+    if (cq.counted_as_armed.exchange(false)) cq.context_of->host->note_disarmed();
+    if (cq.channel != nullptr) object_of(cq.channel).events->push(cq.completion_event);
+  }
+  void overrun(completion_queue& queue) override {
+    auto& cq = *static_cast<cq_object*>(queue.owner());
+    cq.context_of->events->push_once(cq.error_event);
+  }
+};
+constinit queue_events the_queue_events;
 
 ibv_cq_ex* create(const cq_creation& wanted) {
   context_object& context = object_of(wanted.context);
@@ -88,7 +90,7 @@ ibv_cq_ex* create(const cq_creation& wanted) {
   object->queue = std::make_unique<completion_queue>(completion_queue_options{
       .capacity = static_cast<std::uint32_t>(wanted.capacity),
       .clock = (wanted.wc_flags & timestamp_flags) != 0 ? &device_clock::now : nullptr,
-      .sink = {.context = object, .event = &on_event, .overrun = &on_overrun},
+      .observer = &the_queue_events,
       .owner = object});
   if (wanted.channel != nullptr) {
     object->published_line = context.host->show_completion_queue(object_of(wanted.channel).wake.id);

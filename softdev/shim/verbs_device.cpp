@@ -139,6 +139,15 @@ void tell_context(void* context, device_event what) {
         "further events are lost");
 }
 
+namespace {
+
+class contexts final : public device_observer {
+  void event(void* context, device_event what) override { tell_context(context, what); }
+};
+constinit contexts the_contexts;
+
+}  // namespace
+
 void leave(context_object& context) noexcept {
   if (!context.users.remove()) return;
   pthread_mutex_destroy(&context.context.mutex);
@@ -210,7 +219,6 @@ ibv_context* ibv_open_device(ibv_device* device) {
     errno = ENOMEM;
     return nullptr;
   }
-  set_queue_pair_event_handler(&report_queue_pair_event);
   object->host = *host;
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
   object->users.add();
@@ -220,7 +228,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   if ((looks == persona_kind::efa) != (device->node_type == IBV_NODE_UNSPECIFIED))
     set_kind(the_device(), looks);
   fill(*object);
-  (*host)->listeners().add({.context = object, .tell = &tell_context});
+  (*host)->listeners().add(object, the_contexts);
   if (const auto run = run_script_of_environment(**host); !run) {
     ibv_close_device(&object->context);
     return not_opened(run.error());

@@ -154,11 +154,18 @@ void open_to_peers(channel_object& channel, host& home) {
   }
 }
 
+class queue_pair_events_of_contexts final : public queue_pair_observer {
+  void event(queue_pair& which, queue_pair_event what) override {
+    auto& qp = *static_cast<qp_object*>(which.owner());
+    qp.context_of->events->push_once(qp.event_nodes[static_cast<std::size_t>(what)]);
+  }
+};
+
 }  // namespace
 
-void report_queue_pair_event(queue_pair& which, queue_pair_event what) {
-  auto& qp = *static_cast<qp_object*>(which.owner());
-  qp.context_of->events->push_once(qp.event_nodes[static_cast<std::size_t>(what)]);
+queue_pair_observer& queue_pair_events() noexcept {
+  static constinit queue_pair_events_of_contexts observer;
+  return observer;
 }
 
 void prepare_events(qp_object& qp) noexcept {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/objects.hpp"
@@ -15,7 +16,7 @@ constexpr std::uint16_t multicast_lids = 0xc000;  // 0xffff is no group's
 
 // What the kernel refuses: ib_attach_mcast().
 bool is_group(const qp_object& object, const ibv_gid& gid, std::uint16_t lid) noexcept {
-  if (object.core->transport() != transport::ud || !is_multicast(to_gid_bytes(gid))) return false;
+  if (!rules_of(object.core->transport()).routed || !is_multicast(to_gid_bytes(gid))) return false;
   if (object.context_of->host->looks().kind != persona_kind::infiniband) return true;
   return lid >= multicast_lids && lid != 0xffff;
 }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
@@ -17,11 +18,11 @@ int add(qp_object& object, const ibv_send_wr& from) noexcept {
   sge_list data;
   if (const int refused = to_request(from, request)) return refused;
   if (const int refused = to_list(from.sg_list, from.num_sge, data)) return refused;
-  const int refused = qp.add_send(request, data);
-  if (refused != 0 || !is_addressed(qp.transport())) return refused;
+  const int refused = qp.sends().add(request, data);
+  if (refused != 0 || rules_of(qp.transport()).connected) return refused;
   const auto& to = from.wr.ud;
   const int lost = set_destination(object, {to.ah, to.remote_qpn, to.remote_qkey});
-  if (lost != 0) qp.take_back_send();
+  if (lost != 0) qp.sends().take_back();
   return lost;
 }
 
@@ -29,10 +30,10 @@ int add(qp_object& object, const ibv_send_wr& from) noexcept {
 
 int set_destination(qp_object& qp, const destination_handle& to) noexcept {
   if (to.ah == nullptr || to.ah->pd != qp.qp_base.pd) return EINVAL;
-  qp.core->set_send_destination({.address = object_of(to.ah).address,
-                                 .qpn = to.qpn & 0xff'ffffU,
-                                 .qkey = to.qkey,
-                                 .known = true});
+  qp.core->sends().set_destination({.address = object_of(to.ah).address,
+                                    .qpn = to.qpn & 0xff'ffffU,
+                                    .qkey = to.qkey,
+                                    .known = true});
   return 0;
 }
 
@@ -47,7 +48,7 @@ int post(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
   }
   queue_pair& core = *object.core;
   int refused = 0;
-  core.open_send();
+  core.sends().open();
   for (; request != nullptr; request = request->next) {
     if constexpr (Check != nullptr) refused = Check(object, *request);
     if (refused == 0) refused = add(object, *request);
@@ -56,7 +57,7 @@ int post(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad_request) {
       break;
     }
   }
-  core.submit_send();
+  core.sends().submit();
   return refused;
 }
 
@@ -78,17 +79,17 @@ int post_receive(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad_request) {
   }
   queue_pair& core = *object.core;
   int refused = 0;
-  core.open_receive();
+  core.receives().open();
   for (; request != nullptr; request = request->next) {
     sge_list sinks;
     refused = to_list(request->sg_list, request->num_sge, sinks);
-    if (refused == 0) refused = core.add_receive(request->wr_id, sinks);
+    if (refused == 0) refused = core.receives().add(request->wr_id, sinks);
     if (refused != 0) {
       *bad_request = request;
       break;
     }
   }
-  core.close_receive();
+  core.receives().close();
   return refused;
 }
 

@@ -11,6 +11,7 @@
 #include <new>
 #include <string>
 
+#include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
@@ -130,7 +131,7 @@ int check_attributes(const ibv_qp_attr& wanted, int mask) {
 void entered(qp_object& object, ibv_qp_state state) {
   object.qp_base.state = state;
   host& home = *object.context_of->host;
-  const bool from_elsewhere = is_addressed(object.core->transport()) ||
+  const bool from_elsewhere = !rules_of(object.core->transport()).connected ||
                               !home.core().is_local(object.core->query().destination_qpn);
   if (state == IBV_QPS_RTR && from_elsewhere) {
     add_receiver(object);
@@ -183,6 +184,7 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
                                                     .max_inline_bytes = cap.max_inline_data},
                                    .signal_all = what.wanted.sq_sig_all != 0,
                                    .addresses = &object_of(what.pd).addresses,
+                                   .observer = &queue_pair_events(),
                                    .owner = object});
   if (!core) {
     pthread_mutex_destroy(&object->qp_base.mutex);

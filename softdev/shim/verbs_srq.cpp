@@ -21,11 +21,14 @@ namespace {
 
 std::atomic<int> shared_queues{0};
 
-// On the thread that brings a message, with the lock of its queue pair's receives held.
-void on_limit(void* self, shared_receive_queue& /*queue*/) {
-  auto& srq = *static_cast<srq_object*>(self);
-  srq.context_of->events->push_once(srq.limit_event);
-}
+class limit_events final : public shared_receive_observer {
+  // On the thread that brings a message, with the lock of its queue pair's receives held.
+  void limit_reached(shared_receive_queue& queue) override {
+    auto& srq = *static_cast<srq_object*>(queue.owner());
+    srq.context_of->events->push_once(srq.limit_event);
+  }
+};
+constinit limit_events the_limit_events;
 
 struct srq_creation {
   ibv_pd* pd = nullptr;
@@ -46,7 +49,8 @@ srq_object* make(const srq_creation& wanted) {
       shared_receive_options{.domain = static_cast<domain_id>(wanted.pd->handle),
                              .max_wr = wanted.max_wr,
                              .max_sge = wanted.max_sge,
-                             .sink = {.context = object, .limit_reached = &on_limit}});
+                             .observer = &the_limit_events,
+                             .owner = object});
   pthread_mutex_init(&object->mutex, nullptr);
   pthread_cond_init(&object->cond, nullptr);
   prepare_events(*object);

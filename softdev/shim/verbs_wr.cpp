@@ -19,7 +19,7 @@ constexpr unsigned known_flags =
 
 void start(ibv_qp_ex* handle) {
   qp_object& qp = object_of(handle);
-  qp.core->open_send();
+  qp.core->sends().open();
   qp.batch_error = qp.context_of->host->usable() ? 0 : ENODEV;
 }
 
@@ -27,14 +27,14 @@ int complete(ibv_qp_ex* handle) {
   qp_object& qp = object_of(handle);
   const int error = qp.batch_error;
   if (error != 0) {
-    qp.core->abort_send();
+    qp.core->sends().abort();
     return error;
   }
-  qp.core->submit_send();
+  qp.core->sends().submit();
   return 0;
 }
 
-void abort(ibv_qp_ex* handle) { object_of(handle).core->abort_send(); }
+void abort(ibv_qp_ex* handle) { object_of(handle).core->sends().abort(); }
 
 // The request that wr_id and wr_flags describe so far. IBV_SEND_INLINE says nothing before the data
 // are set: programs set it for both kinds of data.
@@ -49,7 +49,7 @@ send_request request_of(const ibv_qp_ex& qp, opcode what) noexcept {
 
 void add(qp_object& qp, const send_request& request) noexcept {
   if (qp.batch_error != 0) return;
-  qp.batch_error = (qp.wr_flags & ~known_flags) != 0 ? EINVAL : qp.core->add_send(request);
+  qp.batch_error = (qp.wr_flags & ~known_flags) != 0 ? EINVAL : qp.core->sends().add(request);
 }
 
 void atomic_cmp_swp(ibv_qp_ex* handle, std::uint32_t rkey, std::uint64_t remote_addr,
@@ -101,7 +101,7 @@ void set_sge_list(ibv_qp_ex* handle, std::size_t num_sge, const ibv_sge* sg_list
   if (qp.batch_error != 0) return;
   qp.batch_error = num_sge > limits::max_sges || (num_sge != 0 && sg_list == nullptr)
                        ? EINVAL
-                       : qp.core->set_send_sges({sg_list, static_cast<std::uint32_t>(num_sge)});
+                       : qp.core->sends().set_sges({sg_list, static_cast<std::uint32_t>(num_sge)});
 }
 
 void set_sge(ibv_qp_ex* handle, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
@@ -118,9 +118,10 @@ void set_ud_addr(ibv_qp_ex* handle, ibv_ah* ah, std::uint32_t remote_qpn,
 void set_inline_data_list(ibv_qp_ex* handle, std::size_t num_buf, const ibv_data_buf* buf_list) {
   qp_object& qp = object_of(handle);
   // No buffers still make the request inline.
-  if (num_buf == 0 && qp.batch_error == 0) qp.batch_error = qp.core->append_send_inline(nullptr, 0);
+  if (num_buf == 0 && qp.batch_error == 0)
+    qp.batch_error = qp.core->sends().append_inline(nullptr, 0);
   for (std::size_t i = 0; i < num_buf && qp.batch_error == 0; ++i)
-    qp.batch_error = qp.core->append_send_inline(buf_list[i].addr, buf_list[i].length);
+    qp.batch_error = qp.core->sends().append_inline(buf_list[i].addr, buf_list[i].length);
 }
 
 void set_inline_data(ibv_qp_ex* handle, void* addr, std::size_t length) {

@@ -8,17 +8,12 @@
 namespace verbena::softdev {
 namespace {
 
-struct completions : ::testing::Test {
+struct completions : ::testing::Test, completion_observer {
   completion_queue make(std::uint32_t capacity) {
-    return completion_queue(
-        {.capacity = capacity,
-         .sink = {
-             .context = this,
-             .event = [](void* self,
-                         completion_queue&) { ++static_cast<completions*>(self)->events; },
-             .overrun = [](void* self,
-                           completion_queue&) { ++static_cast<completions*>(self)->overruns; }}});
+    return completion_queue({.capacity = capacity, .observer = this});
   }
+  void event(completion_queue&) override { ++events; }
+  void overrun(completion_queue&) override { ++overruns; }
   bool push(completion_queue& queue, std::uint64_t id, bool solicited = false,
             completion_status status = completion_status::success) {
     return queue.push({.wr_id = id, .status = status}, {&released, id + 1}, solicited);

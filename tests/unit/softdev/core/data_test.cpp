@@ -144,13 +144,13 @@ TEST_F(data_path, atomics_return_the_original_value) {
 TEST_F(data_path, inline_data_is_copied_when_posted) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
   std::vector<std::byte> text(12, std::byte{0x5a});
-  a.qp->open_send();
+  a.qp->sends().open();
   const sge unregistered{reinterpret_cast<std::uintptr_t>(text.data()), 12, 0};
-  ASSERT_EQ(
-      a.qp->add_send({.wr_id = 1, .flags = signaled | send_flag::inline_data}, {&unregistered, 1}),
-      0);
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 1, .flags = signaled | send_flag::inline_data},
+                              {&unregistered, 1}),
+            0);
   std::fill(text.begin(), text.end(), std::byte{0});
-  a.qp->submit_send();
+  a.qp->sends().submit();
   EXPECT_EQ(only(*b.received).byte_count, 12U);
   EXPECT_TRUE(std::all_of(target.data(), target.data() + 12,
                           [](std::byte x) { return x == std::byte{0x5a}; }));
@@ -159,12 +159,12 @@ TEST_F(data_path, inline_data_is_copied_when_posted) {
 
 TEST_F(data_path, inline_data_is_appended) {
   ASSERT_EQ(post_receive(*b.qp, 1, {target.slice(0, 64)}), 0);
-  a.qp->open_send();
-  ASSERT_EQ(a.qp->add_send({.wr_id = 1}), 0);
-  ASSERT_EQ(a.qp->append_send_inline("abc", 3), 0);
-  ASSERT_EQ(a.qp->append_send_inline("defg", 4), 0);
-  EXPECT_EQ(a.qp->append_send_inline(source.data(), 58), EINVAL) << "the limit is 64 bytes";
-  a.qp->submit_send();
+  a.qp->sends().open();
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 1}), 0);
+  ASSERT_EQ(a.qp->sends().append_inline("abc", 3), 0);
+  ASSERT_EQ(a.qp->sends().append_inline("defg", 4), 0);
+  EXPECT_EQ(a.qp->sends().append_inline(source.data(), 58), EINVAL) << "the limit is 64 bytes";
+  a.qp->sends().submit();
   EXPECT_EQ(only(*b.received).byte_count, 7U);
   EXPECT_EQ(std::memcmp(target.data(), "abcdefg", 7), 0);
 }
@@ -259,26 +259,27 @@ TEST_F(data_path, every_size_and_alignment_is_transferred_intact) {
 }
 
 TEST_F(data_path, aborted_batch_posts_no_request) {
-  a.qp->open_send();
-  ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}), 0);
-  a.qp->abort_send();
+  a.qp->sends().open();
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}), 0);
+  a.qp->sends().abort();
   EXPECT_TRUE(a.sent->empty());
   ASSERT_EQ(post(*a.qp, {.wr_id = 2, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
   EXPECT_EQ(only(*a.sent).wr_id, 2U);
 }
 
 TEST_F(data_path, refused_request_leaves_the_batch_unchanged) {
-  a.qp->open_send();
+  a.qp->sends().open();
   const sge five[5] = {};
-  ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}),
+            0);
   EXPECT_EQ(
-      a.qp->add_send({.wr_id = 2, .opcode = opcode::rdma_write, .flags = signaled}, {five, 5}),
+      a.qp->sends().add({.wr_id = 2, .opcode = opcode::rdma_write, .flags = signaled}, {five, 5}),
       EINVAL);
-  EXPECT_EQ(a.qp->add_send({.wr_id = 2, .opcode = static_cast<opcode>(99)}, {}), EINVAL);
-  EXPECT_EQ(a.qp->add_send(
+  EXPECT_EQ(a.qp->sends().add({.wr_id = 2, .opcode = static_cast<opcode>(99)}, {}), EINVAL);
+  EXPECT_EQ(a.qp->sends().add(
                 {.wr_id = 2, .opcode = opcode::rdma_read, .flags = send_flag::inline_data}, {}),
             EINVAL);
-  a.qp->submit_send();
+  a.qp->sends().submit();
   EXPECT_EQ(only(*a.sent).wr_id, 1U);
 }
 

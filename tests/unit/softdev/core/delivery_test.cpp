@@ -142,10 +142,10 @@ TEST_F(srd_requests, retries_end_at_their_limit_or_if_unanswered) {
   attributes.state = queue_pair_state::rts;
   ASSERT_TRUE(limited.qp->modify(attributes,
                                  attribute::state | attribute::send_psn | attribute::rnr_retry));
-  limited.qp->open_send();
-  ASSERT_EQ(limited.qp->add_send(send, {}), 0);
-  limited.qp->set_send_destination(to(b));
-  limited.qp->submit_send();
+  limited.qp->sends().open();
+  ASSERT_EQ(limited.qp->sends().add(send, {}), 0);
+  limited.qp->sends().set_destination(to(b));
+  limited.qp->sends().submit();
   run_for(second / 100);
   EXPECT_EQ(only(*limited.sent).status, completion_status::rnr_retry_exceeded);
   end_point& late = make(srd);

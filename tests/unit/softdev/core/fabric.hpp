@@ -95,7 +95,7 @@ struct end_options {
   bool signal_all = false;
   softdev::transport transport = softdev::transport::rc;
   domain_id domain{1};
-  completion_sink receive_sink{};  ///< completion sink of the receive queue
+  completion_observer* receive_observer = nullptr;  ///< of the receive queue
   shared_receive_queue* shared_receives = nullptr;
 };
 
@@ -166,24 +166,25 @@ inline void to_error(queue_pair& qp) {
 
 /// Posts one request.
 inline int post(queue_pair& qp, const send_request& request, const std::vector<sge>& data) {
-  qp.open_send();
-  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-  qp.submit_send();
+  qp.sends().open();
+  const int code = qp.sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  qp.sends().submit();
   return code;
 }
 /// Posts a request with a destination.
 inline int post_to(queue_pair& qp, const send_request& request, const datagram_destination& where,
                    const std::vector<sge>& data) {
-  qp.open_send();
-  const int code = qp.add_send(request, {data.data(), static_cast<std::uint32_t>(data.size())});
-  if (code == 0) qp.set_send_destination(where);
-  qp.submit_send();
+  qp.sends().open();
+  const int code = qp.sends().add(request, {data.data(), static_cast<std::uint32_t>(data.size())});
+  if (code == 0) qp.sends().set_destination(where);
+  qp.sends().submit();
   return code;
 }
 inline int post_receive(queue_pair& qp, std::uint64_t wr_id, const std::vector<sge>& sinks) {
-  qp.open_receive();
-  const int code = qp.add_receive(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});
-  qp.close_receive();
+  qp.receives().open();
+  const int code =
+      qp.receives().add(wr_id, {sinks.data(), static_cast<std::uint32_t>(sinks.size())});
+  qp.receives().close();
   return code;
 }
 inline std::vector<completion> drain(completion_queue& queue) {
@@ -200,21 +201,12 @@ inline completion only(completion_queue& queue) {
   return all.empty() ? completion{} : all.front();
 }
 
-class fabric : public ::testing::Test {
+class fabric : public ::testing::Test, private engine_observer, private queue_pair_observer {
  protected:
   fabric() {
     virtual_now = 1'000'000;
     home = std::make_unique<engine>(
-        engine_options{.process_slot = 5,
-                       .clock = +[] { return virtual_now; },
-                       .sink = {.context = this,
-                                .event =
-                                    [](void* self, queue_pair& which, queue_pair_event what) {
-                                      auto& of = *static_cast<fabric*>(self);
-                                      const std::scoped_lock one_at_a_time(of.events_mutex);
-                                      of.events.emplace_back(which.number(), what);
-                                    },
-                                .wake = [](void* self) { ++static_cast<fabric*>(self)->wakes; }}});
+        engine_options{.process_slot = 5, .clock = +[] { return virtual_now; }, .observer = this});
   }
   ~fabric() override {
     for (auto& end : ends) home->destroy(end->qp);
@@ -231,7 +223,8 @@ class fabric : public ::testing::Test {
                             .receive_queue = end->received.get(),
                             .shared_receives = options.shared_receives,
                             .capabilities = options.capabilities,
-                            .signal_all = options.signal_all})
+                            .signal_all = options.signal_all,
+                            .observer = this})
                   .value();
     ends.push_back(std::move(end));
     return *ends.back();
@@ -278,6 +271,13 @@ class fabric : public ::testing::Test {
   std::mutex events_mutex;
   std::vector<std::pair<std::uint32_t, queue_pair_event>> events;
   std::atomic<int> wakes = 0;
+
+ private:
+  void wake() override { ++wakes; }
+  void event(queue_pair& which, queue_pair_event what) override {
+    const std::scoped_lock one_at_a_time(events_mutex);
+    events.emplace_back(which.number(), what);
+  }
 };
 
 /// Two connected queue pairs with a source buffer at `a` and a target buffer at `b`.

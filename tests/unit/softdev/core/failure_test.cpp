@@ -253,14 +253,15 @@ TEST_F(failures, rdma_reads_need_read_depth_on_both_sides) {
 
 TEST_F(failures, failure_flushes_both_queues_in_order) {
   for (std::uint64_t i = 50; i < 53; ++i) ASSERT_EQ(post_receive(*a.qp, i, {}), 0);
-  a.qp->open_send();
-  ASSERT_EQ(a.qp->add_send({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}), 0);
-  ASSERT_EQ(a.qp->add_send({.wr_id = 2, .opcode = opcode::rdma_write, .remote_key = 0xbad}), 0);
+  a.qp->sends().open();
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 1, .opcode = opcode::rdma_write, .flags = signaled}, {}),
+            0);
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 2, .opcode = opcode::rdma_write, .remote_key = 0xbad}), 0);
   const sge data = source.slice(0, 4);
-  ASSERT_EQ(a.qp->set_send_sges({&data, 1}), 0);
-  ASSERT_EQ(a.qp->add_send({.wr_id = 3, .opcode = opcode::rdma_write}, {}), 0);
-  ASSERT_EQ(a.qp->add_send({.wr_id = 4, .flags = signaled}, {}), 0);
-  a.qp->submit_send();
+  ASSERT_EQ(a.qp->sends().set_sges({&data, 1}), 0);
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 3, .opcode = opcode::rdma_write}, {}), 0);
+  ASSERT_EQ(a.qp->sends().add({.wr_id = 4, .flags = signaled}, {}), 0);
+  a.qp->sends().submit();
   const auto sent = drain(*a.sent);
   ASSERT_EQ(sent.size(), 4U);
   EXPECT_EQ(sent[0].status, completion_status::success);

@@ -42,10 +42,10 @@ TEST_F(rules, releasing_a_valid_key_stops_the_program) {
 #ifdef VERBENA_CHECKED
 TEST_F(rules, data_without_request_in_open_batch_stops_the_program) {
   end_point& mine = make();
-  mine.qp->open_send();
-  EXPECT_DEATH(static_cast<void>(mine.qp->set_send_sges({})),
+  mine.qp->sends().open();
+  EXPECT_DEATH(static_cast<void>(mine.qp->sends().set_sges({})),
                "data belong to a request of the open batch");
-  mine.qp->abort_send();
+  mine.qp->sends().abort();
 }
 #endif
 

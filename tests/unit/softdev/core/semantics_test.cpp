@@ -22,9 +22,9 @@ class semantics : public connected {
   }
   /// Posts the requests as one list.
   void post_list(const std::vector<std::pair<send_request, sge>>& list) {
-    a.qp->open_send();
-    for (const auto& [request, data] : list) ASSERT_EQ(a.qp->add_send(request, {&data, 1}), 0);
-    a.qp->submit_send();
+    a.qp->sends().open();
+    for (const auto& [request, data] : list) ASSERT_EQ(a.qp->sends().add(request, {&data, 1}), 0);
+    a.qp->sends().submit();
   }
 };
 

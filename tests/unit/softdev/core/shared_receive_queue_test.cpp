@@ -19,7 +19,7 @@ int post_sinks(shared_receive_queue& queue, std::uint64_t wr_id, const std::vect
 }
 
 // Two senders, each connected to a receiver with the shared receive queue.
-class srq : public fabric {
+class srq : public fabric, shared_receive_observer {
  protected:
   srq() {
     connect_pair(a, a_peer);
@@ -30,14 +30,11 @@ class srq : public fabric {
                          {source.slice(0, bytes)});
   }
 
+  void limit_reached(shared_receive_queue&) override { ++reached; }
+
   int reached = 0;
   shared_receive_queue shared{
-      {.domain = domain_id{1},
-       .max_wr = 4,
-       .max_sge = 2,
-       .sink = {.context = this, .limit_reached = [](void* self, shared_receive_queue&) {
-                  ++static_cast<srq*>(self)->reached;
-                }}}};
+      {.domain = domain_id{1}, .max_wr = 4, .max_sge = 2, .observer = this}};
   end_point& a = make();
   end_point& b = make();
   end_point& a_peer = make({.shared_receives = &shared});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "softdev/core/transport/rules.hpp"
 #include "tests/unit/softdev/core/fabric.hpp"
 
 namespace verbena::softdev::testing {
@@ -334,11 +335,11 @@ TEST_F(unreliable, wrong_keys_are_counted_at_the_port) {
 TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   const send_request send{.wr_id = 1, .opcode = opcode::send};
   const auto status_after = [&](end_point& from, auto post_bad) {
-    from.qp->open_send();
+    from.qp->sends().open();
     post_bad();
-    EXPECT_EQ(from.qp->add_send({.wr_id = 2, .opcode = opcode::send}, {}), 0);
-    if (is_addressed(from.qp->transport())) from.qp->set_send_destination(to(*d.qp));
-    from.qp->submit_send();
+    EXPECT_EQ(from.qp->sends().add({.wr_id = 2, .opcode = opcode::send}, {}), 0);
+    if (!rules_of(from.qp->transport()).connected) from.qp->sends().set_destination(to(*d.qp));
+    from.qp->sends().submit();
     EXPECT_EQ(from.qp->state(), queue_pair_state::sqe);
     const auto all = drain(*from.sent);
     EXPECT_EQ(all.size(), 2U);
@@ -350,15 +351,15 @@ TEST_F(unreliable, local_error_moves_to_sqe_until_recovery) {
   sge bad = source.slice(0, 8);
   bad.lkey ^= 0x100;
   const auto add = [&](end_point& from, const sge& data) {
-    EXPECT_EQ(from.qp->add_send(send, {&data, 1}), 0);
+    EXPECT_EQ(from.qp->sends().add(send, {&data, 1}), 0);
   };
   EXPECT_EQ(status_after(a, [&] { add(a, bad); }), completion_status::local_protection_error);
   EXPECT_EQ(status_after(c, [&] { add(c, source.slice(0, 8)); }),
             completion_status::local_qp_operation_error);  // no destination
   // In SQE a queue pair receives, and posted sends are flushed.
-  c.qp->open_send();
-  EXPECT_EQ(c.qp->add_send(send, {}), 0);
-  c.qp->submit_send();
+  c.qp->sends().open();
+  EXPECT_EQ(c.qp->sends().add(send, {}), 0);
+  c.qp->sends().submit();
   ASSERT_EQ(c.qp->state(), queue_pair_state::sqe);
   ASSERT_EQ(post_to(*c.qp, send, to(*d.qp), {}), 0);
   EXPECT_EQ(drain(*c.sent).at(1).status, completion_status::flushed);

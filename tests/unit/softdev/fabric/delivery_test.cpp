@@ -4,7 +4,7 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 
 namespace verbena::softdev::testing {
 namespace {
@@ -106,7 +106,7 @@ TEST_P(srd_routes, rejections_are_returned_and_sends_wait_for_receives) {
   EXPECT_EQ(pair.b->qp->state(), queue_pair_state::rts);
 }
 
-TEST(host_records, srd_requests_are_decoded_whole_or_refused) {
+TEST(ring_records, srd_requests_are_decoded_whole_or_refused) {
   for (const opcode op : {opcode::send, opcode::send_with_imm, opcode::rdma_write,
                           opcode::rdma_write_with_imm, opcode::rdma_read}) {
     const message what{.opcode = op,
@@ -118,22 +118,24 @@ TEST(host_records, srd_requests_are_decoded_whole_or_refused) {
                        .immediate = 14,
                        .length = 9,
                        .remote_key = 15,
-                       .transport = transport::srd,
                        .qkey = 0x8765'4321,
+                       .transport = transport::srd,
                        .remote_address = 0x1234'5678'9abc};
-    std::vector<std::byte> all(host_records::delivery_bytes + 10);
+    const std::uint32_t header = records::request_bytes(what.transport, op);
+    std::vector<std::byte> all(header + 10);
     std::span<std::byte> room = all;
-    host_records::put_delivery(room, what);
+    records::put_request(room, what);
     EXPECT_EQ(room.size(), 10U);
     const std::size_t payload = op == opcode::rdma_read ? 0 : 9;
     for (std::size_t size = 0; size <= all.size(); ++size) {
       std::span<const std::byte> rest = std::span(all).first(size);
-      const auto taken = host_records::take_request(rest);
-      EXPECT_EQ(taken.has_value(), size == host_records::delivery_bytes + payload) << size;
-      if (!taken) continue;
-      EXPECT_TRUE(taken->opcode == op && taken->transport == transport::srd && taken->solicited);
-      EXPECT_TRUE(taken->qkey == what.qkey && taken->remote_address == what.remote_address);
-      EXPECT_TRUE(taken->attempt == 7 && taken->psn == 13 && taken->length == 9);
+      message taken;
+      const bool decoded = records::take_request(rest, taken);
+      EXPECT_EQ(decoded, size == header + payload) << size;
+      if (!decoded) continue;
+      EXPECT_TRUE(taken.opcode == op && taken.transport == transport::srd && taken.solicited);
+      EXPECT_TRUE(taken.qkey == what.qkey && taken.remote_address == what.remote_address);
+      EXPECT_TRUE(taken.attempt == 7 && taken.psn == 13 && taken.length == 9);
       EXPECT_EQ(rest.size(), payload);
     }
   }

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 #include "tests/unit/softdev/peers/other_users.hpp"
 
 namespace verbena::softdev::testing {
@@ -172,7 +172,7 @@ TEST_F(groups, busy_member_receives_later_and_other_members_once) {
   for (int i = 0; i < 3; ++i)
     for (end_point* each : {first, second})
       ASSERT_EQ(post_receive(*each->qp, 7, {memory[1]->slice(0, 100)}), 0);
-  second->qp->open_receive();
+  second->qp->receives().open();
   send(5, 10);
   std::size_t got = 0;
   ASSERT_TRUE(until([&] {
@@ -180,7 +180,7 @@ TEST_F(groups, busy_member_receives_later_and_other_members_once) {
     return got > 0 && devices[1]->path->restless();
   }));
   for (int i = 0; i < 10; ++i) devices[1]->turn();
-  second->qp->close_receive();
+  second->qp->receives().close();
   EXPECT_EQ(drain(*first->received).size(), 0U);
   ASSERT_TRUE(until([&] { return drain(*second->received).size() == 1; }));
   EXPECT_EQ(got, 1U);
@@ -213,11 +213,11 @@ TEST_F(groups, invalid_group_record_ends_the_pairing) {
                  .transport = transport::ud};
     what.origin.has_route = true;
     const auto lock = to->lock_sends();
-    const auto record = to->try_reserve(host_records::request,
-                                        host_records::request_bytes(what.opcode) + what.length);
+    const auto record = to->try_reserve(
+        records::request, records::request_bytes(what.transport, what.opcode) + what.length);
     ASSERT_EQ(record.status, ring_status::ok);
     std::span<std::byte> room = record.payload;
-    host_records::put_request(room, what);
+    records::put_request(room, what);
     to->commit();
     to->announce();
   }

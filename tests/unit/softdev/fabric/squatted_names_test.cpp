@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/unit/softdev/fabric/host_pair.hpp"
+#include "tests/unit/softdev/fabric/device_pair.hpp"
 #include "tests/unit/softdev/peers/other_users.hpp"
 
 namespace verbena::softdev::testing {

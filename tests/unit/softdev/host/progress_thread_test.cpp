@@ -22,7 +22,7 @@ namespace verbena::softdev {
 namespace {
 
 // A progress thread with counters. The thread never ends, so the object is never destroyed.
-class driven {
+class driven final : private progress_work {
  public:
   static driven& make() {
     static auto* const kept = new std::vector<driven*>;
@@ -74,14 +74,13 @@ class driven {
 
  private:
   template <class Change>
-  static void note(void* self, Change&& change) {
-    auto& of = *static_cast<driven*>(self);
+  void note(Change&& change) {
     {
-      const std::lock_guard lock(of.mutex_);
-      change(of);
-      of.seen_.threads.insert(std::this_thread::get_id());
+      const std::lock_guard lock(mutex_);
+      change();
+      seen_.threads.insert(std::this_thread::get_id());
     }
-    of.changed_.notify_all();
+    changed_.notify_all();
   }
   static void drain(const unique_fd& fd) {
     std::uint64_t count = 0;
@@ -90,52 +89,47 @@ class driven {
 
   driven() = default;
 
-  static progress_work work_of(driven& self) {
-    return {.context = &self,
-            .tend =
-                [](void* context) {
-                  note(context, [](driven& of) {
-                    ++of.seen_.tends;
-                    drain(of.tend_fd);
-                    if (of.inputs_.polls) of.thread.note_polling();
-                  });
-                },
-            .run =
-                [](void* context) {
-                  note(context, [](driven& of) {
-                    ++of.seen_.runs;
-                    pthread_sigmask(SIG_BLOCK, nullptr, &of.seen_.blocked);
-                  });
-                },
-            .next =
-                [](void* context) {
-                  auto& of = *static_cast<driven*>(context);
-                  const std::lock_guard lock(of.mutex_);
-                  const time_ns wait = of.inputs_.run_again;
-                  return wait == never ? never : monotonic_now() + wait;
-                },
-            .fall_asleep =
-                [](void* context) {
-                  bool allowed = false;
-                  note(context, [&](driven& of) {
-                    allowed = of.inputs_.may_sleep;
-                    if (allowed) ++of.seen_.sleeps;
-                  });
-                  return allowed;
-                },
-            .sleep_on = [](void* context) { note(context, [](driven& of) { ++of.seen_.sleeps; }); },
-            .awake = [](void* context) { note(context, [](driven& of) { ++of.seen_.awakes; }); },
-            .tend_fd = self.tend_fd.get(),
-            .wakes = self.wakes.get()};
+  void tend() noexcept override {
+    note([this] {
+      ++seen_.tends;
+      drain(tend_fd);
+      if (inputs_.polls) thread.note_polling();
+    });
   }
+  void run() noexcept override {
+    note([this] {
+      ++seen_.runs;
+      pthread_sigmask(SIG_BLOCK, nullptr, &seen_.blocked);
+    });
+  }
+  [[nodiscard]] time_ns next_deadline() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    const time_ns wait = inputs_.run_again;
+    return wait == never ? never : monotonic_now() + wait;
+  }
+  [[nodiscard]] bool fall_asleep() noexcept override {
+    bool allowed = false;
+    note([&] {
+      allowed = inputs_.may_sleep;
+      if (allowed) ++seen_.sleeps;
+    });
+    return allowed;
+  }
+  void sleep_on() noexcept override {
+    note([this] { ++seen_.sleeps; });
+  }
+  void awake() noexcept override {
+    note([this] { ++seen_.awakes; });
+  }
+  void watched() noexcept override {}
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   seen seen_;
   inputs inputs_;
 
  public:
-  progress_thread thread{work_of(*this)};
+  progress_thread thread{*this, {.tend_fd = tend_fd.get(), .wakes = wakes.get()}};
 };
 
 TEST(progress_thread, thread_starts_once_and_sleeps_when_idle) {

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// A request between the send queue and its path.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "softdev/core/message.hpp"
+#include "softdev/core/types.hpp"
+
+namespace verbena::softdev {
+
+/// A request whose local memory was checked. Its message is made here and nowhere else on the send
+/// side. Lives on the stack of the thread that sends it.
+struct outgoing_request {
+  message what;
+  std::span<const segment> local;  ///< payload of a send or write, sinks of a read or atomic
+  /// The memory of `local`; the first piece is left for a route header.
+  std::array<segment, limits::max_sges + 1> pieces;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Injected faults of the send requests of a queue pair, and the requests whose completion they
+// delay.
+#pragma once
+
+#include <memory>
+
+#include "softdev/core/fault_rule.hpp"
+#include "softdev/core/send_window.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: one thread at a time. Only `add` allocates.
+class send_faults {
+ public:
+  send_faults(queue_pair& self, send_window& window) noexcept : self_(self), window_(window) {}
+
+  void add(const fault_rule& rule);
+  void remove() noexcept;
+  /// True if there were rules at any time.
+  [[nodiscard]] bool present() const noexcept { return requests_ != nullptr; }
+
+  enum class next : std::uint8_t { starts, waits, has_fault };
+  struct decision {
+    next becomes = next::starts;
+    const fault_rule* rule = nullptr;  ///< with has_fault
+  };
+  /// Decides about the next request of the window. A request with the effect `command` waits, and
+  /// its observer is told.
+  [[nodiscard]] decision inspect() noexcept;
+  /// Lets the request start that waits for a command.
+  void resume() noexcept;
+  /// Delays the completion of the next request.
+  void hold(time_ns duration) noexcept;
+  /// Releases requests whose completion is due.
+  void release_due() noexcept;
+  /// Releases all requests. Returns false if there is none.
+  bool release_all() noexcept;
+  /// Forgets what waits.
+  void forget() noexcept;
+
+ private:
+  void release_first() noexcept;
+
+  queue_pair& self_;
+  send_window& window_;
+  std::unique_ptr<request_faults> requests_;  ///< nullptr without injected faults
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// The send queue of a queue pair with its marks, and the completions of its requests.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "softdev/core/failure.hpp"
+#include "softdev/core/message.hpp"
+#include "softdev/core/work_queue.hpp"
+
+namespace verbena::softdev {
+
+class queue_pair;
+
+/// The send queue has three marks: retired <= submitted <= posted. Requests below the first one are
+/// completed; those between the first two, the window, were handed to a path.
+///
+/// Threads: one thread at a time. Does not allocate after construction.
+class send_window {
+ public:
+  send_window(queue_pair& self, std::uint32_t wr_count, std::uint32_t max_sges,
+              std::uint32_t max_inline_bytes, std::size_t extra_bytes)
+      : self_(self), queue_(wr_count, max_sges, max_inline_bytes, extra_bytes) {}
+
+  [[nodiscard]] send_queue& queue() noexcept { return queue_; }
+  [[nodiscard]] std::uint64_t retired() const noexcept { return retired_; }
+  [[nodiscard]] std::uint64_t submitted() const noexcept { return submitted_; }
+  [[nodiscard]] send_entry& at(std::uint64_t index) noexcept { return queue_.at(index); }
+  /// The request at the mark `submitted`. Precondition: has_next().
+  [[nodiscard]] send_entry& next() noexcept { return queue_.at(submitted_); }
+  [[nodiscard]] bool has_next() const noexcept { return submitted_ < queue_.posted(); }
+  /// True if all requests are completed.
+  [[nodiscard]] bool idle() const noexcept { return retired_ == queue_.posted(); }
+  /// True if no request was handed to a path and is not completed.
+  [[nodiscard]] bool empty() const noexcept { return retired_ == submitted_; }
+  /// True while a request that was sent at least once is not completed.
+  [[nodiscard]] bool draining() const noexcept { return !empty() || was_begun(); }
+  /// True if the next request was sent before.
+  [[nodiscard]] bool was_begun() const noexcept { return submitted_ < begun_; }
+
+  void note_begun() noexcept { begun_ = std::max(begun_, submitted_ + 1); }
+  void submit_next() noexcept { ++submitted_; }
+  /// Takes the requests from `index` on out of the window.
+  void rewind_to(std::uint64_t index) noexcept { submitted_ = index; }
+  void retire_next() noexcept { ++retired_; }
+  /// Forgets all requests.
+  void clear() noexcept;
+  /// Retires requests that are `completed`.
+  void skip_completed() noexcept;
+  /// Completes all requests that are not completed with the status `flushed`.
+  void flush(reason why) noexcept;
+
+  /// Checks the local data of a request and lists its pieces without empty ones.
+  [[nodiscard]] std::size_t gather(std::uint64_t index, std::span<segment> out,
+                                   failure& why) noexcept;
+  /// Copies `bytes` to `offset` of the sinks of a request. Returns what is wrong with the sinks.
+  [[nodiscard]] failure place(std::uint64_t index, std::uint64_t offset,
+                              std::span<const std::byte> bytes) noexcept;
+  /// Replaces the address of a piece that is not accessible by its scatter/gather element.
+  [[nodiscard]] failure name_local(std::uint64_t index, const failure& why) noexcept;
+
+  /// Completes a request that succeeded, if it is signaled. `released` is the first entry that is
+  /// still needed when the completion has been polled.
+  void complete(std::uint64_t index, std::uint64_t released) noexcept;
+  /// Completes a request that failed, and records `why`.
+  void complete_failed(std::uint64_t index, std::uint64_t released, completion_status status,
+                       const failure& why) noexcept;
+
+ private:
+  void push(std::uint64_t index, std::uint64_t released, completion_status status,
+            reason why) noexcept;
+
+  queue_pair& self_;
+  send_queue queue_;
+  std::uint64_t retired_ = 0;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t begun_ = 0;  ///< handed to a path below, also if a retry is due
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The send side over RC: a window of requests that are answered in order, RNR and timeout retries.
+#pragma once
+
+#include "softdev/core/requester.hpp"
+
+namespace verbena::softdev {
+
+/// Every request takes one packet sequence number when a path accepts it. An answer also answers
+/// the sends and writes before it. Threads: as requester.
+class rc_requester final : public requester {
+ public:
+  rc_requester(queue_pair& self, const queue_pair_options& options) : requester(self, options) {}
+
+  void retry_now() noexcept override;
+  bool answer(const request_id& which, const response& what) noexcept override;
+  bool place(const request_id& which, std::uint64_t offset,
+             std::span<const std::byte> bytes) noexcept override;
+  /// What is in flight or queued ends in retry_exceeded.
+  void process_lost(std::uint32_t slot, const failure& why) noexcept override;
+
+ private:
+  enum class wait : std::uint8_t { none, receiver, answer };
+
+  void start_requests() noexcept override;
+  [[nodiscard]] bool wake_up() noexcept override;
+  void forget_window() noexcept override;
+  admission apply(send_entry& entry, const fault_rule& rule) noexcept override;
+
+  [[nodiscard]] bool may_start(const send_entry& entry) noexcept;
+  [[nodiscard]] bool start(send_entry& entry) noexcept;
+  [[nodiscard]] bool settle(send_entry& entry, const response& what) noexcept;
+  void wait_for_receiver(send_entry& entry, const response& what) noexcept;
+  void wait_for_answer(const failure& why) noexcept;
+  void stop_waiting() noexcept;
+  [[nodiscard]] bool comes_from_peer(std::uint32_t from) noexcept;
+  [[nodiscard]] send_entry* in_flight(const request_id& which, std::uint64_t& index) noexcept;
+  [[nodiscard]] bool finish_earlier(std::uint64_t index) noexcept;
+  void finish_in_flight(send_entry& entry) noexcept;
+  void rewind_to(std::uint64_t index) noexcept;
+
+  std::uint32_t reads_in_flight_ = 0;
+  std::uint8_t receiver_retries_ = 0;
+  std::uint8_t answer_retries_ = 0;
+  wait waiting_ = wait::none;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What a transport keeps of a send request besides what all have; the first of it is a
+// datagram_destination.
+#pragma once
+
+#include <cstddef>
+#include <new>
+
+#include "softdev/core/datagram.hpp"
+#include "softdev/core/transport/delivery.hpp"
+#include "softdev/core/transport/rules.hpp"
+
+namespace verbena::softdev {
+
+/// The bytes that a transport keeps of each request.
+[[nodiscard]] constexpr std::size_t request_extra_bytes(transport kind) noexcept {
+  const transport_rules& rules = rules_of(kind);
+  if (rules.carried == carriage::parts) return sizeof(delivery);
+  return rules.connected ? 0 : sizeof(datagram_destination);
+}
+
+/// Makes them in `room` for a new request.
+inline void begin_request_extra(transport kind, std::byte* room) noexcept {
+  const transport_rules& rules = rules_of(kind);
+  if (rules.connected) return;
+  if (rules.carried == carriage::parts)
+    ::new (room) delivery;
+  else
+    ::new (room) datagram_destination;
+}
+
+}  // namespace verbena::softdev

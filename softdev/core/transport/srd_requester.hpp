@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// The send side over SRD. Requests of the window are in flight, completed, or queued, which here
+// means that they wait for their time; the others do not wait for them. They complete in the order
+// in which they end. A request that fails leaves the queue pair as it is, as on EFA.
+#pragma once
+
+#include "softdev/core/requester.hpp"
+#include "softdev/core/transport/delivery.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: as requester.
+class srd_requester final : public requester {
+ public:
+  srd_requester(queue_pair& self, const queue_pair_options& options) : requester(self, options) {}
+
+  /// `place`: `offset` counts in the part that is on its way.
+  bool answer(const request_id& which, const response& what) noexcept override;
+  bool place(const request_id& which, std::uint64_t offset,
+             std::span<const std::byte> bytes) noexcept override;
+  void process_lost(std::uint32_t slot, const failure& why) noexcept override;
+
+ private:
+  void start_requests() noexcept override;
+  [[nodiscard]] bool wake_up() noexcept override;
+  admission apply(send_entry& entry, const fault_rule& rule) noexcept override;
+
+  [[nodiscard]] delivery& delivery_of(std::uint64_t index) noexcept;
+  [[nodiscard]] bool start(send_entry& entry) noexcept;
+  [[nodiscard]] bool deliver(std::uint64_t index) noexcept;
+  [[nodiscard]] bool settle(std::uint64_t index, const response& what) noexcept;
+  void wait_for_receiver(std::uint64_t index, std::uint8_t rnr_timer) noexcept;
+  void wait_for(std::uint64_t index, time_ns when) noexcept;
+  void postpone(std::uint64_t index, time_ns when) noexcept;
+  void try_again_or_end(std::uint64_t index, const failure& why) noexcept;
+  void finish(std::uint64_t index) noexcept;
+  void fail(std::uint64_t index, completion_status status, const failure& why) noexcept;
+  [[nodiscard]] bool find(const request_id& which, std::uint64_t& index) noexcept;
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/answer_reads.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/fabric/records.hpp"
+
+namespace verbena::softdev {
+
+using namespace records;
+
+void read_answerer::begin(queue_pair& target) noexcept {
+  connection& by = *state_.connection_of(target.number());
+  by.answer.waits = true;
+  by.answer.bytes = 0;
+  go_on(target);
+}
+
+/// Goes on with the answer of a read. If it has to wait for room, `run` goes on with it.
+void read_answerer::go_on(queue_pair& target) noexcept {
+  // Before it is tried, or room that comes back meanwhile would be missed.
+  waiting_.insert(endpoint_state::index_of(target));
+  connection& by = *state_.connection_of(target.number());
+  responder& receiver = target.receiver();
+  if (!receiver.busy()) {
+    by.answer.waits = false;
+    return;
+  }
+  const message& what = receiver.current();
+  if (!endpoint_state::room_for_answer(*by.to)) return;
+  switch (push_data(target, by)) {
+    case pushed::no_room:
+      return;
+    case pushed::refused:
+      break;
+    case pushed::all:
+      state_.answer(*by.to, what, receiver.finish());
+  }
+  by.answer.waits = false;
+}
+
+pushed read_answerer::push_data(queue_pair& target, connection& by) noexcept {
+  responder& receiver = target.receiver();
+  const message& what = receiver.current();
+  const std::uint32_t spare = state_.reserve_for_answers();
+  const std::uint64_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  pushed result = pushed::all;
+  while (by.answer.bytes < what.length && result == pushed::all) {
+    const std::uint64_t part = std::min<std::uint64_t>(what.length - by.answer.bytes, chunk);
+    segment source;
+    const response outcome = receiver.read(by.answer.bytes, part, source);
+    if (outcome.outcome != verdict::done) {
+      state_.answer(*by.to, what, outcome);
+      return pushed::refused;
+    }
+    auto lock = by.to->lock_sends();
+    const auto record = by.to->try_reserve(
+        type::data, static_cast<std::uint32_t>(sizeof(fragment_header) + part), spare);
+    if (record.status == ring_status::ok) {
+      std::span<std::byte> room = record.payload;
+      put(room, fragment_header{what.source_qpn, what.destination_qpn, what.psn, what.attempt,
+                                by.answer.bytes});
+      if (copy_payload(room.data(), source.data, part) != copy_fault::none) {
+        by.to->announce();
+        lock.unlock();
+        state_.answer(*by.to, what, receiver.refuse_unmapped(by.answer.bytes, part));
+        return pushed::refused;
+      }
+      by.to->commit();
+      by.answer.bytes += part;
+    } else {
+      result = pushed::no_room;
+    }
+    by.to->announce();
+  }
+  return result;
+}
+
+void read_answerer::run_waiting() noexcept {
+  const access_epoch::guard inside(state_.home.epoch());
+  waiting_.drain([&](std::uint32_t index) {
+    queue_pair* target = state_.own(index);
+    if (target == nullptr) return;
+    const auto lock = try_for_a_while(target->receive_lock());
+    if (!lock) {
+      state_.set_restless();
+      waiting_.insert(index);
+      return;
+    }
+    const connection* by = state_.connection_of(target->number());
+    if (by != nullptr && by->answer.waits) go_on(*target);
+  });
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Answers reads of peers whose memory is not reachable for them: sends the data through the ring.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "softdev/fabric/endpoint_state.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: with the receive lock of the queue pair held, except `run`.
+class read_answerer {
+ public:
+  explicit read_answerer(endpoint_state& state) noexcept : state_(state) {}
+
+  /// Begins with the answer to the read that the responder has begun.
+  void begin(queue_pair& target) noexcept;
+  /// Goes on with the answers that wait for room. Takes locks of queue pairs.
+  void run() noexcept {
+    if (!waiting_.empty()) run_waiting();
+  }
+
+ private:
+  void run_waiting() noexcept;
+  void go_on(queue_pair& target) noexcept;
+  [[nodiscard]] pushed push_data(queue_pair& target, connection& by) noexcept;
+
+  endpoint_state& state_;
+  active_set waiting_;  ///< own queue pairs with a read to answer
+};
+
+}  // namespace verbena::softdev

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/endpoint.hpp"
+
+#include <mutex>
+
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/route.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "softdev/fabric/published_views.hpp"
+
+namespace verbena::softdev {
+
+fabric_endpoint_counters fabric_endpoint::counters() const noexcept {
+  return {state_.direct.mapped(), state_.direct.copied(), state_.by_ring.load(),
+          state_.dropped.load() + state_.successes.lost()};
+}
+
+response fabric_endpoint::submit(queue_pair& sender, const message& what,
+                                 std::span<const segment> local, bool earlier_done) noexcept {
+  connection* by = state_.connection_of(sender.number());
+  if (by == nullptr) return without_answer(reason::peer_unreachable, what);
+  const transport_rules& rules = rules_of(what.transport);
+  switch (rules.carried) {
+    case carriage::parts:
+      return parts_.send(sender, *by, what, local);
+    case carriage::datagrams:
+      if (is_for_group(what)) return groups_.send(sender, *by, what, local);
+      find_peer(sender, *by, what);
+      break;
+    case carriage::stream:
+      break;
+  }
+  peer& to = *by->to;
+  if (to.state() == peer_state::connecting) state_.wait_for_room(sender);
+  switch (to.state()) {
+    case peer_state::connecting:
+      by->overdue = to.is_overdue();
+      if (by->overdue) return from_overdue(what);
+      return {.outcome = verdict::blocked};
+    case peer_state::dead:
+      return from_dead(to, what);
+    case peer_state::paired:
+      break;
+  }
+  state_.successes.flush();
+  if (by->read.waits) return {.outcome = verdict::blocked};
+  if (!rules.acknowledged) earlier_done = to.has_handled(by->sent.position);
+  if (!ring_sender::has_begun(*by, what)) {
+    if (const auto out = state_.direct.execute(sender, to, what, local, earlier_done)) return *out;
+  }
+  return ring_.send(sender, *by, what, local);
+}
+
+/// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
+void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
+                                const message& what) noexcept {
+  const std::uint32_t slot = slot_of_number(what.destination_qpn);
+  const bool same = by.to != nullptr && by.to->slot() == slot;
+  if (same && by.to->state() != peer_state::dead) return;
+  if (same && by.search.tried && by.search.psn == what.psn) return;
+  by.search.tried = true;
+  by.search.psn = what.psn;
+  by.to = state_.neighbours.connect(slot);
+  by.sent.partly = false;
+  if (by.to->state() == peer_state::connecting)
+    state_.home.ring(sender);  // wakes who services the link
+}
+
+void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  const queue_pair_state state = which.state();
+  auto& mine = state_.connections[endpoint_state::index_of(which)];
+  const bool ends = gone || state == queue_pair_state::reset;
+  if (ends && mine != nullptr) {
+    state_.successes.forget(mine->to);
+    state_.connected.erase(endpoint_state::index_of(which));
+    mine.reset();
+  }
+  if (gone) {
+    state_.neighbours.segment().withdraw_queue_pair(which.number());
+    return;
+  }
+  const bool connected = rules_of(which.transport()).connected;
+  if (state == queue_pair_state::rtr && mine == nullptr && !connected) {
+    mine = std::make_unique<connection>();
+    mine->group.told = std::make_unique<std::bitset<slot_count>>();
+  } else if (state == queue_pair_state::rtr && mine == nullptr &&
+             attributes.destination_is_this_host &&
+             !state_.home.is_local(attributes.destination_qpn)) {
+    mine = std::make_unique<connection>();
+    mine->to = state_.neighbours.connect(slot_of_number(attributes.destination_qpn));
+    state_.home.ring(which);  // wakes the thread that services the link
+  }
+  if (mine != nullptr) state_.connected.insert(endpoint_state::index_of(which));
+  publish_queue_pair(state_.neighbours.segment(), which, state_.home.port());
+}
+
+bool fabric_endpoint::progress() noexcept {
+  const link::receive_lock lock = state_.neighbours.try_lock_receive();
+  if (!lock) {
+    // Who is inside may have passed what we were called for.
+    state_.set_restless();
+    return false;
+  }
+  state_.restless.store(false, std::memory_order_relaxed);
+  constexpr std::size_t budget = 256;
+  const std::size_t received = state_.neighbours.receive(
+      lock,
+      [this](peer& from, const ring_record& record) { return receiver_.receive(from, record); },
+      budget);
+  state_.successes.flush();
+  if (received == budget) state_.set_restless();
+  receiver_.run_answers();
+  if (!state_.blocked.empty()) run_blocked();
+  if (state_.some_lost.load(std::memory_order_relaxed)) tell_lost();
+  return received > 0;
+}
+
+void fabric_endpoint::run_blocked() noexcept {
+  const access_epoch::guard inside(state_.home.epoch());
+  state_.blocked.drain([&](std::uint32_t index) {
+    queue_pair* which = state_.own(index);
+    if (which == nullptr || which->run()) return;
+    state_.blocked.insert(index);
+    state_.set_restless();
+  });
+}
+
+void fabric_endpoint::after_service() noexcept {
+  state_.set_some_lost();
+  progress();
+}
+
+/// Ends the requests of queue pairs whose peers died.
+void fabric_endpoint::tell_lost() noexcept {
+  state_.some_lost.store(false, std::memory_order_release);
+  const access_epoch::guard inside(state_.home.epoch());
+  state_.connected.for_each([this](std::uint32_t index) {
+    queue_pair* which = state_.own(index);
+    if (which == nullptr || tell_lost(*which)) return;
+    state_.set_some_lost();
+    state_.set_restless();
+  });
+}
+
+/// False when a lock was taken.
+bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
+  const std::unique_lock send(which.send_lock(), std::try_to_lock);
+  if (!send) return false;
+  const std::unique_lock receive(which.receive_lock(), std::try_to_lock);
+  if (!receive) return false;
+  connection* mine = state_.connection_of(which.number());
+  if (mine != nullptr) parts_.tell_lost(which, *mine);
+  if (mine == nullptr || mine->to == nullptr) return true;
+  if (mine->overdue && mine->to->state() == peer_state::paired) {
+    mine->overdue = false;
+    which.request_retry();
+  }
+  if (mine->to->state() != peer_state::dead) return true;
+  if (is_out_of_reach(mine->to->end())) {
+    // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
+    mine->to = state_.neighbours.connect(mine->to->slot());
+  } else {
+    which.sender().process_lost(mine->to->slot(),
+                                loss_of(*mine->to, which.attributes().destination_qpn));
+  }
+  mine->interrupt();
+  mine->sent.position = 0;
+  state_.home.ring(which);
+  return true;
+}
+
+void fabric_endpoint::fence() noexcept {
+  static_cast<void>(state_.neighbours.fence(deadline::never()));
+}
+
+}  // namespace verbena::softdev

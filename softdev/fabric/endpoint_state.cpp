@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/endpoint_state.hpp"
+
+#include "softdev/core/transport/rules.hpp"
+
+namespace verbena::softdev {
+
+endpoint_state::endpoint_state(engine& of, link& to)
+    : home(of),
+      neighbours(to),
+      connections(new std::unique_ptr<connection>[limits::queue_pair_indices]) {}
+
+bool endpoint_state::room_for_answer(peer& to) noexcept {
+  if (to.has_room(longest_answers)) return true;
+  const auto lock = to.lock_sends();
+  return to.try_reserve(records::answer, longest_answers).status == ring_status::ok;
+}
+
+void endpoint_state::answer(peer& to, const message& what, const response& outcome) noexcept {
+  if (!rules_of(what.transport).acknowledged) return;
+  successes.flush();
+  if (!send_answer(to, what, outcome)) note_dropped();
+}
+
+response without_answer(reason why, const message& what) noexcept {
+  return {.outcome = verdict::no_answer, .why = {.why = why, .detail = what.destination_qpn}};
+}
+
+response from_overdue(const message& what) noexcept {
+  return without_answer(reason::no_acknowledgement, what);
+}
+
+response from_dead(const peer& to, const message& what) noexcept {
+  if (is_out_of_reach(to.end())) return from_overdue(what);
+  return {.outcome = verdict::peer_gone, .why = loss_of(to, what.destination_qpn)};
+}
+
+failure loss_of(const peer& to, std::uint32_t qp_num) noexcept {
+  static_assert(static_cast<std::uint32_t>(peer_end::exited) ==
+                    static_cast<std::uint32_t>(peer_loss::ended) &&
+                static_cast<std::uint32_t>(peer_end::stayed_inside) ==
+                    static_cast<std::uint32_t>(peer_loss::stayed_inside));
+  return {.why = reason::peer_gone,
+          .key = static_cast<std::uint32_t>(to.end()),
+          .detail = qp_num,
+          .extra = static_cast<std::uint32_t>(to.pid())};
+}
+
+std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept {
+  for (int attempt = 0; attempt < 200; ++attempt)
+    if (lock.try_lock()) return {lock, std::adopt_lock};
+  return {};
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// What the parts of an endpoint share: the engine, the peers, and which queue pairs wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "softdev/core/active_set.hpp"
+#include "softdev/core/engine.hpp"
+#include "softdev/fabric/acknowledgements.hpp"
+#include "softdev/fabric/connection.hpp"
+#include "softdev/fabric/direct_access.hpp"
+#include "softdev/peers/link.hpp"
+
+namespace verbena::softdev {
+
+/// Whether records have all of a request; refused: memory is not accessible.
+enum class pushed : std::uint8_t { all, no_room, refused };
+
+/// Threads: thread-safe.
+struct endpoint_state {
+  endpoint_state(engine& of, link& to);
+
+  engine& home;
+  link& neighbours;
+  /// Of own queue pairs, by index.
+  std::unique_ptr<std::unique_ptr<connection>[]> connections;
+  active_set connected;  ///< own queue pairs that have a connection
+  active_set blocked;    ///< own queue pairs that wait for room or for a pairing
+  /// A record was kept because a lock was taken, or a thread was inside already.
+  std::atomic<bool> restless{false};
+  std::atomic<bool> some_lost{false};  ///< a pairing ended
+  direct_access direct;
+  acknowledgements successes;
+  std::atomic<std::uint64_t> by_ring{0};
+  std::atomic<std::uint64_t> dropped{0};
+
+  [[nodiscard]] static std::uint32_t index_of(const queue_pair& which) noexcept {
+    return which.number() % limits::queue_pair_indices;
+  }
+  [[nodiscard]] connection* connection_of(std::uint32_t qpn) const noexcept {
+    return connections[qpn % limits::queue_pair_indices].get();
+  }
+  [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
+    return home.find(number_at(neighbours.slot(), index));
+  }
+  void wait_for_room(const queue_pair& which) noexcept { blocked.insert(index_of(which)); }
+  void set_restless() noexcept { restless.store(true, std::memory_order_release); }
+  void set_some_lost() noexcept { some_lost.store(true, std::memory_order_release); }
+  void note_by_ring() noexcept { count(by_ring); }
+  void note_dropped() noexcept { count(dropped); }
+
+  /// The bytes of a ring that requests and the data of reads leave to answers.
+  [[nodiscard]] std::uint32_t reserve_for_answers() const noexcept {
+    return neighbours.options().ring_bytes / 2;
+  }
+  /// True if the ring has room for the answer to a request. One thread at a time: only answers use
+  /// that half of the ring, and only the thread that receives answers.
+  [[nodiscard]] static bool room_for_answer(peer& to) noexcept;
+  /// Sends the answer to `what`, if its transport has answers.
+  void answer(peer& to, const message& what, const response& outcome) noexcept;
+
+ private:
+  /// Threads that count at the same time may lose an increment, which saves a locked instruction.
+  static void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+};
+
+/// What becomes of a request to a process that is overdue, so that its own timeout counts.
+[[nodiscard]] response from_overdue(const message& what) noexcept;
+/// And of one to a process that is dead, or counts as dead.
+[[nodiscard]] response from_dead(const peer& to, const message& what) noexcept;
+/// Why a queue pair of a dead peer does not answer.
+[[nodiscard]] failure loss_of(const peer& to, std::uint32_t qp_num) noexcept;
+/// And of one without an answer.
+[[nodiscard]] response without_answer(reason why, const message& what) noexcept;
+
+/// Takes a lock that is held for long only by somebody who should not be waited for.
+[[nodiscard]] std::unique_lock<biased_lock> try_for_a_while(biased_lock& lock) noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Datagrams to multicast groups: one record for each process that says it is in the group, which
+// gives the datagram to its members. A process that takes nothing for a while gets none until it
+// takes something again, so that the others need not wait for it each time.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "softdev/fabric/endpoint_state.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: with the send lock of the sender held.
+class group_sender {
+ public:
+  explicit group_sender(endpoint_state& state) noexcept : state_(state) {}
+
+  /// Sends a datagram to the processes of its group, or goes on with it.
+  [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
+                              std::span<const segment> local) noexcept;
+
+ private:
+  enum class told : std::uint8_t { done, dropped, waits };
+  [[nodiscard]] told tell_member(queue_pair& sender, peer& to, const message& what,
+                                 std::span<const segment> local, const std::byte*& bad) noexcept;
+  [[nodiscard]] pushed push_to_member(peer& to, const message& what, std::span<const segment> local,
+                                      const std::byte*& bad) noexcept;
+
+  endpoint_state& state_;
+};
+
+/// The group in the route header of a datagram.
+[[nodiscard]] gid_bytes group_of(std::span<const std::byte> datagram) noexcept;
+
+}  // namespace verbena::softdev

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Two note words extend the record of the segment. The low half of the first one is the packet
+// sequence number that the queue pair expects first and its transport; the high half is
+// max_dest_rd_atomic, or the Q_Key if that is not negotiated. The second one is P_Key, LID and
+// state of the port.
+#include "softdev/fabric/published_views.hpp"
+
+#include "softdev/core/transport/rules.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+constexpr unsigned transport_at = 24;  // above the packet sequence number
+static_assert(psn_mask >> transport_at == 0);
+
+}  // namespace
+
+void publish_queue_pair(public_segment& own, const queue_pair& which,
+                        const port_state& port) noexcept {
+  const queue_pair_attributes& attributes = which.attributes();
+  const std::uint64_t more = rules_of(which.transport()).negotiates_reads
+                                 ? attributes.max_dest_rd_atomic
+                                 : attributes.qkey;
+  auto& notes = own.line(which.number()).notes;
+  notes[0].store(more << 32U |
+                 std::uint64_t{static_cast<std::uint8_t>(which.transport())} << transport_at |
+                 attributes.receive_psn);
+  notes[1].store(std::uint64_t{port.up()} << 32U | std::uint64_t{port.lid()} << 16U |
+                 port.partition(attributes.pkey_index));
+  own.publish_queue_pair({.qpn = which.number(),
+                          .state = static_cast<std::uint32_t>(which.state()),
+                          .pd = static_cast<std::uint32_t>(which.domain()),
+                          .access = attributes.rights.mask(),
+                          .peer_qpn = attributes.destination_qpn});
+}
+
+std::optional<responder_view> read_queue_pair(const peer_segment& at, const queue_pair& sender,
+                                              const message& next) noexcept {
+  queue_pair_record record;
+  if (at.find_queue_pair(next.destination_qpn, record) != lookup::found) return std::nullopt;
+  const auto& notes = at.line(next.destination_qpn).notes;
+  const std::uint64_t first = notes[0].load();
+  const std::uint64_t port = notes[1].load();
+  const auto more = static_cast<std::uint32_t>(first >> 32U);
+  const auto kind = static_cast<transport>(first >> transport_at & 0xffU);
+  const bool agreed = (first & psn_mask) == sender.attributes().send_psn;
+  return responder_view{.number = next.destination_qpn,
+                        .domain = static_cast<domain_id>(record.pd),
+                        .state = static_cast<queue_pair_state>(record.state),
+                        .transport = kind,
+                        .port_is_up = (port >> 32U & 1U) != 0,
+                        .lid = static_cast<std::uint16_t>(port >> 16U),
+                        .partition = static_cast<std::uint16_t>(port),
+                        .qkey = more,
+                        .destination_qpn = record.peer_qpn,
+                        .expected_psn = agreed ? next.psn : (next.psn + 1) & psn_mask,
+                        .access = access_flags::from_mask(record.access),
+                        .has_read_resources = !rules_of(kind).negotiates_reads || more != 0};
+}
+
+region_view view_of(const region_record& region) noexcept {
+  return {.domain = static_cast<domain_id>(region.pd),
+          .iova = region.iova,
+          .length = region.length,
+          .rights = access_flags::from_mask(region.access)};
+}
+
+}  // namespace verbena::softdev

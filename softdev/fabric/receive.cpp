@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/receive.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include "softdev/core/queue_pair.hpp"
+#include "softdev/core/route.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "softdev/fabric/group.hpp"
+#include "softdev/fabric/records.hpp"
+
+namespace verbena::softdev {
+namespace {
+
+using namespace records;
+
+bool comes_from(const peer& from, std::uint32_t qpn) noexcept {
+  return slot_of_number(qpn) == from.slot();
+}
+
+/// True if the fragment is the next part of the current message.
+bool continues(const responder& receiver, const fragment_header& header) noexcept {
+  if (!receiver.busy()) return false;
+  const message& current = receiver.current();
+  return current.source_qpn == header.source_qpn && current.psn == header.psn &&
+         current.attempt == header.attempt && receiver.placed() == header.offset;
+}
+
+request_id request_of(const fragment_header& header) noexcept {
+  return {header.source_qpn, header.psn, static_cast<std::uint16_t>(header.attempt)};
+}
+
+}  // namespace
+
+handled record_receiver::keep() noexcept {
+  state_.set_restless();
+  return handled::keep;
+}
+
+handled record_receiver::drop() noexcept {
+  state_.note_dropped();
+  return handled::consumed;
+}
+
+handled record_receiver::receive(peer& from, const ring_record& record) noexcept {
+  switch (record.type) {
+    case type::request:
+      return receive_request(from, record.payload);
+    case type::fragment:
+      return receive_fragment(from, record.payload);
+    case type::answer:
+      return receive_answer(from, record.payload);
+    case type::data:
+      return receive_data(from, record.payload);
+    default:
+      return handled::broken;
+  }
+}
+
+handled record_receiver::receive_request(peer& from, std::span<const std::byte> bytes) noexcept {
+  message what;
+  if (!take_request(bytes, what) || !comes_from(from, what.source_qpn)) return handled::broken;
+  const bool acknowledged = rules_of(what.transport).acknowledged;
+  if (acknowledged && !endpoint_state::room_for_answer(from)) return handled::keep;
+  const access_epoch::guard inside(state_.home.epoch());
+  queue_pair* target = state_.home.find(what.destination_qpn);
+  const auto silence = [&](reason why, std::uint32_t extra) {
+    if (!acknowledged)
+      (target != nullptr ? target->drops() : state_.home.drops())
+          .note({.why = why, .detail = what.destination_qpn, .extra = extra});
+    state_.answer(from, what,
+                  {.outcome = verdict::no_answer,
+                   .why = {.why = why, .detail = what.destination_qpn, .extra = extra}});
+    return handled::consumed;
+  };
+  if (target == nullptr) {
+    if (is_for_group(what)) return receive_for_group(from, what, bytes);
+    return silence(reason::peer_unknown, 0);
+  }
+  const auto lock = try_for_a_while(target->receive_lock());
+  if (!lock) return keep();
+  const connection* by = state_.connection_of(target->number());
+  if (rules_of(target->transport()).connected) {
+    if (by == nullptr || by->to.get() != &from)
+      return silence(reason::peer_not_ready, static_cast<std::uint32_t>(target->state()));
+    if (by->answer.waits) return keep();
+  } else if (rules_of(what.transport).carried == carriage::parts) {
+    parts_.receive(*target, from, what, bytes);
+    return handled::consumed;
+  }
+  begin_request(*target, from, what, bytes);
+  return handled::consumed;
+}
+
+void record_receiver::begin_request(queue_pair& target, peer& from, const message& what,
+                                    std::span<const std::byte> payload) noexcept {
+  responder& receiver = target.receiver();
+  const response outcome = receiver.begin(what);
+  if (outcome.outcome != verdict::done) return state_.answer(from, what, outcome);
+  if (is_atomic(what.opcode)) return state_.answer(from, what, receiver.finish());
+  if (what.opcode == opcode::rdma_read)
+    reads_.begin(target);
+  else
+    go_on(target, from, payload);
+  receiver.keep();
+}
+
+/// Places the next part of the current message; the last one ends it. Success is due before a
+/// program can see the completion, or its reply could come first.
+void record_receiver::go_on(queue_pair& target, peer& from,
+                            std::span<const std::byte> payload) noexcept {
+  responder& receiver = target.receiver();
+  const message& what = receiver.current();
+  response outcome = receiver.place(payload);
+  if (outcome.outcome == verdict::done) {
+    if (receiver.placed() < what.length) return;
+    if (rules_of(what.transport).acknowledged)
+      state_.successes.add(state_.connection_of(target.number())->to, what);
+    outcome = receiver.finish();
+  }
+  if (outcome.outcome != verdict::done) state_.answer(from, what, outcome);
+}
+
+/// Gives a datagram to the members here, in the order of their numbers. Where one is in use the
+/// record is kept, and later goes on after the last one that had it.
+handled record_receiver::receive_for_group(peer& from, message& what,
+                                           std::span<const std::byte> bytes) noexcept {
+  const bool whole = what.length >= route_header_bytes && bytes.size() == what.length &&
+                     what.length <= route_header_bytes + limits::max_datagram_bytes;
+  if (!whole || !what.origin.has_route) return handled::broken;
+  what.destination_lid = state_.home.port().lid();
+  const auto members = state_.home.groups().members(group_of(bytes));
+  for (auto next = std::ranges::upper_bound(members, from.last_receiver); next != members.end();
+       ++next) {
+    queue_pair* target = state_.home.find(*next);
+    if (target == nullptr) continue;
+    const std::unique_lock lock(target->receive_lock(), std::try_to_lock);
+    if (!lock) return keep();
+    from.last_receiver = *next;
+    what.destination_qpn = *next;
+    begin_request(*target, from, what, bytes);
+  }
+  from.last_receiver = 0;
+  return handled::consumed;
+}
+
+handled record_receiver::receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto header = take<fragment_header>(bytes);
+  if (!header || !comes_from(from, header->source_qpn) || bytes.empty()) return handled::broken;
+  if (!endpoint_state::room_for_answer(from)) return handled::keep;
+  const access_epoch::guard inside(state_.home.epoch());
+  queue_pair* target = state_.home.find(header->destination_qpn);
+  if (target == nullptr) return drop();
+  const auto lock = try_for_a_while(target->receive_lock());
+  if (!lock) return keep();
+  const connection* by = state_.connection_of(target->number());
+  const bool connected = by != nullptr && by->to.get() == &from && !by->answer.waits;
+  const bool comes_here = connected || !rules_of(target->transport()).connected;
+  // Else it is the rest of a message that was refused.
+  if (!comes_here || !continues(target->receiver(), *header)) return drop();
+  go_on(*target, from, bytes);
+  return handled::consumed;
+}
+
+handled record_receiver::receive_answer(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto taken = take_answer(bytes);
+  if (!taken || !comes_from(from, taken->to.source_qpn)) return handled::broken;
+  const access_epoch::guard inside(state_.home.epoch());
+  queue_pair* asked = state_.home.find(taken->to.destination_qpn);
+  if (asked == nullptr) return drop();
+  const auto lock = try_for_a_while(asked->send_lock());
+  if (!lock) return keep();
+  connection* by = state_.connection_of(asked->number());
+  if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
+  if (!asked->sender().answer(request_of(taken->to), taken->what)) return drop();
+  // Anything but success ends or begins anew what was under way after it, too.
+  if (taken->what.outcome != verdict::done) by->sent.partly = by->read.waits = false;
+  if (by->read.waits && by->read.psn == taken->to.psn) by->read.waits = false;
+  asked->sender().run();
+  return handled::consumed;
+}
+
+handled record_receiver::receive_data(peer& from, std::span<const std::byte> bytes) noexcept {
+  const auto header = take<fragment_header>(bytes);
+  if (!header || !comes_from(from, header->source_qpn)) return handled::broken;
+  const access_epoch::guard inside(state_.home.epoch());
+  queue_pair* asked = state_.home.find(header->destination_qpn);
+  if (asked == nullptr) return drop();
+  const auto lock = try_for_a_while(asked->send_lock());
+  if (!lock) return keep();
+  const connection* by = state_.connection_of(asked->number());
+  if (by == nullptr || (by->to != nullptr && by->to.get() != &from)) return drop();
+  if (!asked->sender().place(request_of(*header), header->offset, bytes)) return drop();
+  return handled::consumed;
+}
+
+}  // namespace verbena::softdev

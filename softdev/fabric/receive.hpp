@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The receiving side of an endpoint: requests and their fragments to responders, answers and data
+// to requesters. Runs in link::receive. Nothing here waits: a record whose queue pair is in use, or
+// whose answer has no room, is kept at the head of its ring.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "softdev/fabric/answer_reads.hpp"
+#include "softdev/fabric/endpoint_state.hpp"
+#include "softdev/fabric/receive_parts.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: one thread at a time. Takes access epochs and locks of queue pairs.
+class record_receiver {
+ public:
+  explicit record_receiver(endpoint_state& state) noexcept
+      : state_(state), reads_(state), parts_(state) {}
+
+  handled receive(peer& from, const ring_record& record) noexcept;
+  /// Goes on with answers that wait for room.
+  void run_answers() noexcept { reads_.run(); }
+
+ private:
+  handled receive_request(peer& from, std::span<const std::byte> bytes) noexcept;
+  handled receive_for_group(peer& from, message& what, std::span<const std::byte> bytes) noexcept;
+  handled receive_fragment(peer& from, std::span<const std::byte> bytes) noexcept;
+  handled receive_answer(peer& from, std::span<const std::byte> bytes) noexcept;
+  handled receive_data(peer& from, std::span<const std::byte> bytes) noexcept;
+  handled keep() noexcept;
+  handled drop() noexcept;
+  void begin_request(queue_pair& target, peer& from, const message& what,
+                     std::span<const std::byte> payload) noexcept;
+  void go_on(queue_pair& target, peer& from, std::span<const std::byte> payload) noexcept;
+
+  endpoint_state& state_;
+  read_answerer reads_;
+  part_receiver parts_;
+};
+
+}  // namespace verbena::softdev

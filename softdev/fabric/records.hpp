@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// The records that the engines of two processes exchange through a ring. A receiver copies a header
+// once to private memory and checks the copy; the bytes behind it go to their destination as they
+// are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "softdev/core/message.hpp"
+
+namespace verbena::softdev::records {
+
+enum type : std::uint16_t {
+  request = 1,   ///< request_header, then payload (all of it or its first part)
+  fragment = 2,  ///< fragment_header, then more payload of the request before
+  answer = 3,    ///< answer_header, then maybe failure_numbers
+  data = 4,      ///< fragment_header, then bytes of a read's answer
+};
+
+/// A request; the two operands follow it only for atomics. 40 bytes, so that a small message is one
+/// cache line. A datagram has no remote address; there it says more of its origin.
+struct request_header {
+  std::uint32_t destination_qpn;
+  std::uint32_t source_qpn;
+  std::uint32_t psn;
+  std::uint16_t attempt;
+  std::uint8_t opcode;
+  std::uint8_t kind;  ///< the transport, and the top bit for solicited
+  std::uint32_t length;
+  std::uint32_t immediate;
+  std::uint64_t remote_address;
+  std::uint32_t remote_key;
+  std::uint16_t partition;
+  std::uint16_t destination_lid;
+};
+static_assert(sizeof(request_header) == 40);
+
+struct operands {
+  std::uint64_t compare_or_add;
+  std::uint64_t swap;
+};
+
+/// Follows a request over SRD. Such a request comes whole, or in parts each of which is a request
+/// of its own.
+struct delivery_header {
+  std::uint32_t qkey;
+  std::uint32_t reserved;
+};
+
+/// More of a message: which one, and where the bytes belong in it.
+struct fragment_header {
+  std::uint32_t destination_qpn;
+  std::uint32_t source_qpn;
+  std::uint32_t psn;
+  std::uint32_t attempt;
+  std::uint64_t offset;
+};
+static_assert(sizeof(fragment_header) == 24);
+
+/// What became of a request.
+struct answer_header {
+  std::uint32_t destination_qpn;
+  std::uint32_t source_qpn;
+  std::uint32_t psn;
+  std::uint16_t attempt;
+  std::uint8_t outcome;
+  std::uint8_t rnr_timer;
+  std::uint64_t original;
+  std::uint32_t why;
+  std::uint32_t detail;
+  std::uint32_t extra;
+  std::uint32_t key;
+};
+static_assert(sizeof(answer_header) == 40);
+
+/// The numbers of a failure that do not fit into its answer.
+struct failure_numbers {
+  std::uint64_t address;
+  std::uint64_t length;
+  std::uint64_t base;
+  std::uint64_t limit;
+};
+
+/// Copies a header from the front of `bytes` and steps over it.
+template <class Header>
+[[nodiscard]] std::optional<Header> take(std::span<const std::byte>& bytes) noexcept {
+  if (bytes.size() < sizeof(Header)) return std::nullopt;
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  bytes = bytes.subspan(sizeof header);
+  return header;
+}
+/// Copies a header to the front of `room` and steps over it.
+template <class Header>
+void put(std::span<std::byte>& room, const Header& header) noexcept {
+  std::memcpy(room.data(), &header, sizeof header);
+  room = room.subspan(sizeof header);
+}
+
+/// Payload of one record: long enough to copy fast, short enough that both sides copy at once.
+inline constexpr std::uint32_t payload_bytes = 32768;
+/// Fills `room` from `offset` of what `pieces` make up; they have at least so many bytes there.
+/// Returns the piece that is not accessible, or nullptr.
+[[nodiscard]] const std::byte* put_payload(std::span<std::byte> room,
+                                           std::span<const segment> pieces,
+                                           std::uint64_t offset) noexcept;
+
+/// The bytes that a request's headers take.
+[[nodiscard]] std::uint32_t request_bytes(transport kind, opcode op) noexcept;
+void put_request(std::span<std::byte>& room, const message& what) noexcept;
+/// A part of a request that is a request of its own.
+struct request_part {
+  softdev::opcode opcode = softdev::opcode::send;
+  std::uint32_t length = 0;
+};
+void put_request_part(std::span<std::byte>& room, const message& what,
+                      const request_part& part) noexcept;
+/// Decodes a request into `out`, which is a new message. False when the bytes are no request that a
+/// correct process sends.
+[[nodiscard]] bool take_request(std::span<const std::byte>& bytes, message& out) noexcept;
+
+[[nodiscard]] std::uint32_t answer_bytes(const response& what) noexcept;
+void put_answer(std::span<std::byte>& room, const fragment_header& to,
+                const response& what) noexcept;
+struct taken_answer {
+  fragment_header to{};
+  response what;
+};
+[[nodiscard]] std::optional<taken_answer> take_answer(std::span<const std::byte>& bytes) noexcept;
+
+}  // namespace verbena::softdev::records

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include "softdev/fabric/send_ring.hpp"
+
+#include <algorithm>
+
+#include "softdev/core/copy.hpp"
+#include "softdev/core/transport/rules.hpp"
+#include "softdev/fabric/records.hpp"
+
+namespace verbena::softdev {
+
+using namespace records;
+
+response ring_sender::send(queue_pair& sender, connection& by, const message& what,
+                           std::span<const segment> local) noexcept {
+  if (!by.sent.partly || by.sent.psn != what.psn) {
+    by.sent.partly = false;
+    by.sent.psn = what.psn;
+    by.sent.bytes = 0;
+  }
+  const std::byte* bad = nullptr;
+  pushed all = push_parts(by, what, local, bad);
+  if (all == pushed::no_room) {
+    // Room that came back before it was known that we wait is found by trying once more.
+    state_.wait_for_room(sender);
+    all = push_parts(by, what, local, bad);
+    if (all == pushed::no_room)
+      return {.outcome = by.sent.partly ? verdict::partial : verdict::blocked};
+  }
+  by.sent.partly = false;
+  if (all == pushed::refused) return local_fault(bad);
+  if (what.opcode == opcode::rdma_read) {
+    by.read.waits = true;
+    by.read.psn = what.psn;
+  }
+  if (consumes_receive(what.opcode)) signal_receiver(*by.to, by, what);
+  state_.note_by_ring();
+  return {.outcome = rules_of(what.transport).acknowledged ? verdict::pending : verdict::done};
+}
+
+void signal_receiver(peer& to, connection& by, const message& what) noexcept {
+  const completion_queue_line* const line = to.segment().receive_queue_of(what.destination_qpn);
+  if (line == nullptr) return;
+  const std::uint32_t word = line->arm.load(std::memory_order_seq_cst);
+  const arm_state armed = arm_state_of(word);
+  const bool wanted = armed == arm_state::any || (armed == arm_state::solicited && what.solicited);
+  if (!wanted || (word == by.signalled.arming && what.destination_qpn == by.signalled.qpn)) return;
+  const std::uint32_t channel = line->channel.load(std::memory_order_relaxed);
+  if (channel != 0 && to.signal_channel(channel)) {
+    by.signalled.arming = word;
+    by.signalled.qpn = what.destination_qpn;
+  }
+}
+
+/// Pushes what is left of a request. `bad` becomes the piece of it that is not accessible.
+pushed ring_sender::push_parts(connection& by, const message& what, std::span<const segment> local,
+                               const std::byte*& bad) noexcept {
+  const std::uint64_t total = is_read_or_atomic(what.opcode) ? 0 : what.length;
+  const auto lock = by.to->lock_sends();
+  const std::uint32_t spare = state_.reserve_for_answers();
+  const std::uint32_t chunk = std::min(payload_bytes, by.to->max_record() / 2);
+  bool complete = false;
+  while (!complete) {
+    const std::uint32_t header = by.sent.partly
+                                     ? static_cast<std::uint32_t>(sizeof(fragment_header))
+                                     : request_bytes(what.transport, what.opcode);
+    const auto part =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(total - by.sent.bytes, chunk));
+    const auto record =
+        by.to->try_reserve(by.sent.partly ? type::fragment : type::request, header + part, spare);
+    if (record.status != ring_status::ok) break;
+    std::span<std::byte> room = record.payload;
+    if (by.sent.partly) {
+      put(room, fragment_header{what.destination_qpn, what.source_qpn, what.psn, what.attempt,
+                                by.sent.bytes});
+    } else {
+      put_request(room, what);
+    }
+    bad = put_payload(room.first(part), local, by.sent.bytes);
+    if (bad != nullptr) break;
+    by.to->commit();
+    by.sent.partly = true;
+    by.sent.bytes += part;
+    complete = by.sent.bytes == total;
+  }
+  by.sent.position = by.to->position();
+  by.to->announce();
+  if (bad != nullptr) return pushed::refused;
+  return complete ? pushed::all : pushed::no_room;
+}
+
+}  // namespace verbena::softdev

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Sends requests through the ring to a peer, in order; a long request takes several records.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "softdev/fabric/endpoint_state.hpp"
+
+namespace verbena::softdev {
+
+/// Threads: with the send lock of the sender held.
+class ring_sender {
+ public:
+  explicit ring_sender(endpoint_state& state) noexcept : state_(state) {}
+
+  /// True if the request was begun before and waits for room.
+  [[nodiscard]] static bool has_begun(const connection& by, const message& what) noexcept {
+    return by.sent.partly && by.sent.psn == what.psn;
+  }
+  /// Sends a request, or goes on with it, to the process that `by` has chosen.
+  [[nodiscard]] response send(queue_pair& sender, connection& by, const message& what,
+                              std::span<const segment> local) noexcept;
+
+ private:
+  [[nodiscard]] pushed push_parts(connection& by, const message& what,
+                                  std::span<const segment> local, const std::byte*& bad) noexcept;
+
+  endpoint_state& state_;
+};
+
+/// Wakes who waits for the completion channel of the receiver's queue, once per arming. The request
+/// was announced before: either we see the arming, or who armed sees the request.
+void signal_receiver(peer& to, connection& by, const message& what) noexcept;
+
+}  // namespace verbena::softdev

@@ -65,7 +65,9 @@ int manager::take_port(endpoint& which, const address& source) {
     return code;
   if (found == ports_.end()) {
     port_claim claimed = claim_port(which.space_, source.port);
-    if (claimed.error != 0 && claimed.error != EADDRINUSE) {
+    // A process whose address could not be found may have the port.
+    const bool shares = claimed.error == EADDRINUSE && which.published_.is_complete();
+    if (claimed.error != 0 && !shares) {
       which.published_.withdraw();
       return claimed.error;
     }

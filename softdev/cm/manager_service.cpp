@@ -117,10 +117,11 @@ void manager::expire(time_point now) {
   std::erase_if(newcomers_, [&](const auto& each) { return each.second.give_up_at <= now; });
   if (resume_accepting_at_ > now) return;
   resume_accepting_at_ = time_point::max();
-  for (const auto& [key, each] : ports_)
-    for_each_socket(each, [&](const unique_fd& socket) {
-      static_cast<void>(watch(socket.get(), source_kind::port, each.number));
+  for (const auto& each : ports_) {
+    for_each_socket(each.second, [this, number = each.second.number](const unique_fd& socket) {
+      static_cast<void>(watch(socket.get(), source_kind::port, number));
     });
+  }
 }
 
 /// Calls `action` with each socket on which peers connect to a port.

@@ -20,7 +20,7 @@ namespace {
 
 /// Names of one kind. Another user who takes one of them does not keep this user from the others.
 constexpr unsigned copies = 8;
-constexpr int backlog = 64;
+constexpr int probe_backlog = 64;
 
 /// The kinds of addresses, as far as conflicts depend on them.
 enum class address_kind : char {
@@ -105,7 +105,7 @@ std::string holder_of(const local_name& name) {
          std::to_string(found.process.pid) + ")";
 }
 
-/// Takes a free name; 0 or an errno. EADDRNOTAVAIL if there is none.
+/// Takes a free name; 0 or an errno. If there is none, `out` stays empty.
 int take_name(const port_wish& of, const key& which, taken_name& out) {
   socket_or_error made = new_local_socket();
   if (!made.socket) return made.error;
@@ -115,15 +115,17 @@ int take_name(const port_wish& of, const key& which, taken_name& out) {
       if (errno == EADDRINUSE) continue;
       return errno;
     }
-    if (::listen(made.socket.get(), backlog) != 0) return errno;
+    if (::listen(made.socket.get(), probe_backlog) != 0) return errno;
     out = {.socket = std::move(made.socket), .name = name};
     return 0;
   }
-  log(log_level::warning, "soft0: rdma_bind_addr: EADDRNOTAVAIL: the " + std::to_string(copies) +
-                              " names for addresses of port " + std::to_string(of.where.port) +
-                              " are taken, the first by " +
-                              holder_of(name_of("addr", of, which, 0)) + remedy);
-  return EADDRNOTAVAIL;
+  const local_name first = name_of("addr", of, which, 0);
+  if (!find_holder(first).process.same_user)
+    log(log_level::warning, "soft0: rdma_bind_addr: the " + std::to_string(copies) +
+                                " names for addresses of port " + std::to_string(of.where.port) +
+                                " are taken, the first by " + holder_of(first) +
+                                "; other processes of this user cannot bind the port" + remedy);
+  return 0;
 }
 
 /// Whether a process of this user has a name of this kind, besides the names of `own`.
@@ -173,6 +175,7 @@ int published_address::publish(const port_wish& wish, list own) {
   if (code == 0 && !any && is_held(wish, exact, own)) code = EADDRINUSE;
   for (const address_kind each : conflicts(mine))
     if (code == 0 && is_held(wish, key(each), own)) code = EADDRNOTAVAIL;
+  complete_ = exact_.name && (any || kind_.name);
   if (code != 0) withdraw();
   return code;
 }
@@ -193,7 +196,7 @@ bool published_address::has(const local_name& name) const noexcept {
 
 void published_address::dismiss() const noexcept {
   for (const taken_name* each : {&exact_, &kind_}) {
-    for (int turn = 0; turn < backlog && each->socket; ++turn) {
+    for (int turn = 0; turn < probe_backlog && each->socket; ++turn) {
       const unique_fd asked(
           ::accept4(each->socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!asked) break;

@@ -39,7 +39,7 @@ class published_address {
   /// Publishes the address, then asks whether a process of this user has published one that
   /// conflicts with it, except for those of `own`, which contains this one. If so, withdraws the
   /// address and returns the errno as `conflict_of`. If two processes do this at the same time,
-  /// both can fail. Other errors: EADDRNOTAVAIL if all names are taken, which is logged; the errno
+  /// both can fail. If other users hold all names, logs that and returns 0. Other errors: the errno
   /// of a socket.
   [[nodiscard]] int publish(const port_wish& wish, list own);
   void withdraw() noexcept;
@@ -50,11 +50,14 @@ class published_address {
   /// Closes the connections of processes that have asked.
   void dismiss() const noexcept;
 
+  /// Whether other processes can find the address.
+  [[nodiscard]] bool is_complete() const noexcept { return complete_; }
   [[nodiscard]] bool has(const local_name& name) const noexcept;
 
  private:
   taken_name exact_;
   taken_name kind_;  ///< not for wildcards
+  bool complete_ = false;
 };
 
 /// The name by which peers connect to an address of a port whose first holder is another process.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -58,6 +59,10 @@ int take_name(const std::string& name) {
 TEST(cm_bind, names_taken_by_another_user_are_reported) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can change its user";
   constexpr uid_t stranger = 54'321;
+  const std::string home = getenv("HOME") != nullptr ? getenv("HOME") : "";
+  const std::string runtime = getenv("XDG_RUNTIME_DIR") != nullptr ? getenv("XDG_RUNTIME_DIR") : "";
+  unsetenv("HOME");  // no names that other users cannot take
+  unsetenv("XDG_RUNTIME_DIR");
   cm_channel channel;
   std::uint16_t port = 0;
   {
@@ -88,6 +93,8 @@ TEST(cm_bind, names_taken_by_another_user_are_reported) {
   }
   squatter.to().meet();
   EXPECT_EQ(squatter.join(), 0);
+  if (!home.empty()) setenv("HOME", home.c_str(), 1);
+  if (!runtime.empty()) setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);
 }
 
 }  // namespace

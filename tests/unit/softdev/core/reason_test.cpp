@@ -15,8 +15,8 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr auto rc = static_cast<std::uint32_t>(transport::rc);
-constexpr auto ud = static_cast<std::uint32_t>(transport::ud);
+constexpr auto rc_number = static_cast<std::uint32_t>(transport::rc);
+constexpr auto ud_number = static_cast<std::uint32_t>(transport::ud);
 constexpr auto write_right = static_cast<std::uint32_t>(access::remote_write);
 constexpr auto read_right = static_cast<std::uint32_t>(access::remote_read);
 
@@ -55,7 +55,7 @@ std::vector<sample> samples_of_checks() {
       {{.why = reason::atomic_length, .length = 4}, {"needs 8", "scatter list", "has 4"}},
       {{.why = reason::no_read_depth, .detail = 0x4007, .extra = 4},
        {"max_rd_atomic 0", "queue pair 0x4007", "opcode 4", "RDMA read", "needs 1"}},
-      {{.why = reason::bad_work_request, .detail = 5, .extra = rc},
+      {{.why = reason::bad_work_request, .detail = 5, .extra = rc_number},
        {"does not have", "work request", "opcode 5", "compare and swap", "transport RC"}},
       {{.why = reason::no_address, .detail = 0x4007}, {"no address handle", "queue pair 0x4007"}},
       {{.why = reason::receive_too_short, .length = 20, .limit = 16},
@@ -114,7 +114,7 @@ std::vector<sample> samples_of_silence() {
        {"partition", "P_Key 0x7fff", "0x8001"}},
       {{.why = reason::qkey_mismatch, .detail = 0x11, .extra = 0x22},
        {"Q_Key 0x11", "queue pair has 0x22"}},
-      {{.why = reason::transport_mismatch, .detail = rc, .extra = ud},
+      {{.why = reason::transport_mismatch, .detail = rc_number, .extra = ud_number},
        {"transport RC", "queue pair is UD"}},
       {{.why = reason::flushed_after_error, .detail = 0x4007},
        {"flushed", "failed earlier", "queue pair 0x4007"}},

@@ -8,8 +8,8 @@ namespace verbena::softdev::testing {
 namespace {
 
 using state = queue_pair_state;
-constexpr time_ns rnr_12 = 640'000;         // min_rnr_timer 12 is 0.64 ms
-constexpr time_ns timeout_14 = 67'108'864;  // 4.096 us * 2^14
+constexpr time_ns rnr_wait = 640'000;           // min_rnr_timer 12 is 0.64 ms
+constexpr time_ns answer_timeout = 67'108'864;  // 4.096 us * 2^14
 
 class semantics : public connected {
  protected:
@@ -66,10 +66,10 @@ TEST_F(semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
   send_request add = towards(target, opcode::fetch_add, 2, 64);
   add.compare_or_add = 3;
   post_list({{{.wr_id = 1, .flags = signaled}, source.slice(0, 8)}, {add, source.slice(64, 8)}});
-  run_for(2 * rnr_12);
+  run_for(2 * rnr_wait);
   EXPECT_EQ(target.word(8), 40U);
   ASSERT_EQ(post_receive(*b.qp, 3, {target.slice(0, 8)}), 0);
-  run_for(rnr_12);
+  run_for(rnr_wait);
   EXPECT_EQ(drain(*a.sent).size(), 2U);
   EXPECT_EQ(source.word(8), 40U);
   EXPECT_EQ(target.word(8), 43U);
@@ -82,11 +82,11 @@ TEST_F(semantics, receive_posted_in_init_waits_for_rtr) {
   ASSERT_EQ(post_receive(*b.qp, 7, {target.slice(0, 8)}), 0);
   connect(*a.qp, connection_to(b.qp->number()));
   ASSERT_EQ(post(*a.qp, {.wr_id = 1, .flags = signaled}, {source.slice(0, 8)}), 0);
-  run_for(timeout_14);
+  run_for(answer_timeout);
   EXPECT_TRUE(b.received->empty());
   EXPECT_TRUE(target.holds(2, 0, 8, 0));
   to_rtr(*b.qp, connection_to(a.qp->number()));
-  run_for(timeout_14);
+  run_for(answer_timeout);
   EXPECT_EQ(only(*b.received).wr_id, 7U);
   EXPECT_EQ(only(*a.sent).status, completion_status::success);
 }
@@ -94,7 +94,7 @@ TEST_F(semantics, receive_posted_in_init_waits_for_rtr) {
 TEST_F(semantics, queue_pair_in_the_error_state_drops_requests) {
   to_error(*b.qp);
   ASSERT_EQ(post(*a.qp, towards(target, opcode::rdma_write, 1), {source.slice(0, 8)}), 0);
-  run_for(4 * timeout_14);
+  run_for(4 * answer_timeout);
   const completion done = only(*a.sent);
   EXPECT_EQ(done.status, completion_status::retry_exceeded);
   EXPECT_EQ(done.vendor_error, static_cast<std::uint32_t>(reason::peer_not_ready));

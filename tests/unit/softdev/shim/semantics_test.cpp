@@ -16,26 +16,27 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr std::size_t bytes = 1U << 16U;
+constexpr std::size_t memory_bytes = 1U << 16U;
 
-struct introduction {
+struct exchanged {
   std::uint32_t qp_num = 0;
   std::uint32_t rkey = 0;
   std::uint64_t address = 0;
 };
 
 // One process: a device, memory, and a queue pair that is connected to the other process.
-class side {
+class semantic_side {
  public:
-  side(stream& other, std::uint32_t seed, ibv_cq* receives = nullptr, const bring_up& how = {})
-      : side(other, std::make_unique<opened_device>(), seed, receives, how) {}
-  side(stream& other, std::unique_ptr<opened_device> opened, std::uint32_t seed, ibv_cq* receives,
-       const bring_up& how)
+  semantic_side(stream& other, std::uint32_t seed, ibv_cq* receives = nullptr,
+                const bring_up& how = {})
+      : semantic_side(other, std::make_unique<opened_device>(), seed, receives, how) {}
+  semantic_side(stream& other, std::unique_ptr<opened_device> opened, std::uint32_t seed,
+                ibv_cq* receives, const bring_up& how)
       : device(std::move(opened)),
         qp(*device, {.recv_cq = receives}),
-        memory(device->pd, bytes, seed) {
-    other.put(introduction{qp.get()->qp_num, memory.mr().rkey, memory.address()});
-    peer = other.take<introduction>();
+        memory(device->pd, memory_bytes, seed) {
+    other.put(exchanged{qp.get()->qp_num, memory.mr().rkey, memory.address()});
+    peer = other.take<exchanged>();
     qp.connect(peer.qp_num, how);
     other.meet();
   }
@@ -69,10 +70,10 @@ class side {
   std::unique_ptr<opened_device> device;
   queue_pair_handle qp;
   buffer memory;
-  introduction peer;
+  exchanged peer;
 };
 
-std::string explain(const ibv_wc& done) {
+std::string explanation_of(const ibv_wc& done) {
   char text[512];
   const auto ask = reinterpret_cast<verbena_soft_explain_function>(find("verbena_soft_explain"));
   ask(done.qp_num, done.wr_id, done.vendor_err, text, sizeof text);
@@ -81,7 +82,7 @@ std::string explain(const ibv_wc& done) {
 
 TEST(two_process_semantics, list_of_all_operations_completes_in_order) {
   child_process child([](stream& parent) {
-    side own(parent, 2);
+    semantic_side own(parent, 2);
     own.memory.set_word(0, 5);
     if (own.qp.receive(9, {own.memory.slice(8192, 64)}) != 0) return 1;
     parent.meet();
@@ -90,7 +91,7 @@ TEST(two_process_semantics, list_of_all_operations_completes_in_order) {
     return own.memory.word(0) == 6 ? 0 : 3;
   });
   {
-    side own(child.to(), 1);
+    semantic_side own(child.to(), 1);
     child.to().meet();
     own.post({{own.request(IBV_WR_RDMA_READ, 1, 16384), own.memory.slice(16384, 9000)},
               {own.request(IBV_WR_RDMA_WRITE, 2, 32768), own.memory.slice(0, 3000)},
@@ -104,10 +105,10 @@ TEST(two_process_semantics, list_of_all_operations_completes_in_order) {
     }
     EXPECT_EQ(own.memory.word(8), 5U);
     child.to().meet();
-    const auto theirs = pattern(2, bytes);
+    const auto theirs = pattern(2, memory_bytes);
     EXPECT_TRUE(std::equal(theirs.begin() + 16384, theirs.begin() + 16384 + 9000,
                            own.memory.data() + 16384));
-    const auto before = pattern(1, bytes);
+    const auto before = pattern(1, memory_bytes);
     EXPECT_TRUE(std::equal(before.begin() + 64, before.begin() + 3000, own.memory.data() + 40064))
         << "the read did not return what the write before it has written";
   }
@@ -120,7 +121,7 @@ TEST(two_process_semantics, data_of_a_write_is_visible_when_a_later_send_arrives
   constexpr std::size_t sizes[] = {1, 8, 64, 4095, 4096, 20'000};
   constexpr std::uint64_t rounds = 300;
   child_process child([&](stream& parent) {
-    side own(parent, 2);
+    semantic_side own(parent, 2);
     for (int i = 0; i < 8; ++i)
       if (own.qp.receive(9, {own.memory.slice(0, 8)}) != 0) return 1;
     parent.meet();
@@ -136,7 +137,7 @@ TEST(two_process_semantics, data_of_a_write_is_visible_when_a_later_send_arrives
     return 0;
   });
   {
-    side own(child.to(), 1);
+    semantic_side own(child.to(), 1);
     child.to().meet();
     for (std::uint64_t round = 0; round < rounds; ++round) {
       const std::size_t size = sizes[round % std::size(sizes)];
@@ -154,7 +155,7 @@ TEST(two_process_semantics, data_of_a_write_is_visible_when_a_later_send_arrives
 
 TEST(two_process_semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
   child_process child([](stream& parent) {
-    side own(parent, 2);
+    semantic_side own(parent, 2);
     own.memory.set_word(0, 40);
     parent.meet();
     parent.meet();  // the requests are posted
@@ -165,7 +166,7 @@ TEST(two_process_semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
     return own.memory.word(0) == 41 ? 0 : 4;
   });
   {
-    side own(child.to(), 1);
+    semantic_side own(child.to(), 1);
     child.to().meet();
     own.post({{own.request(IBV_WR_SEND, 1), own.memory.slice(0, 8)},
               {own.request(IBV_WR_ATOMIC_FETCH_AND_ADD, 2), own.memory.slice(8, 8)}});
@@ -179,7 +180,7 @@ TEST(two_process_semantics, atomic_behind_a_send_in_rnr_wait_is_executed_once) {
 }
 
 // Events of a completion channel that are there now. All are acknowledged.
-int events_of(ibv_comp_channel* channel) {
+int pending_events(ibv_comp_channel* channel) {
   int count = 0;
   for (;;) {
     ibv_cq* ready = nullptr;
@@ -191,8 +192,8 @@ int events_of(ibv_comp_channel* channel) {
 }
 
 // A device with a completion queue that has a nonblocking channel.
-struct watched {
-  watched() : device(std::make_unique<opened_device>()) {
+struct watched_queue {
+  watched_queue() : device(std::make_unique<opened_device>()) {
     channel = SOFT(ibv_create_comp_channel)(device->context);
     queue = SOFT(ibv_create_cq)(device->context, 16, nullptr, channel, 0);
     EXPECT_EQ(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK), 0);
@@ -216,12 +217,12 @@ struct watched {
 TEST(two_process_semantics, arming_raises_one_event_and_polling_after_it_loses_no_message) {
   constexpr int rounds = 50;
   child_process child([](stream& parent) {
-    watched here;
+    watched_queue here;
     opened_device& device = *here.device;
     queue_pair_handle qp(device, {.recv_cq = here.queue});
     buffer memory(device.pd, 4096, 2);
-    parent.put(introduction{qp.get()->qp_num, memory.mr().rkey, memory.address()});
-    qp.connect(parent.take<introduction>().qp_num);
+    parent.put(exchanged{qp.get()->qp_num, memory.mr().rkey, memory.address()});
+    qp.connect(parent.take<exchanged>().qp_num);
     parent.meet();
     int result = 0;
     for (int round = 0; round < rounds && result == 0; ++round) {
@@ -230,17 +231,17 @@ TEST(two_process_semantics, arming_raises_one_event_and_polling_after_it_loses_n
       parent.meet();
       here.wait();
       parent.meet();  // all three messages were acknowledged
-      if (events_of(here.channel) != 1) result |= 4;
+      if (pending_events(here.channel) != 1) result |= 4;
       if (ibv_req_notify_cq(here.queue, 0) != 0) result |= 8;
       for (int i = 0; i < 3; ++i)
         if (device.wait_for(9, here.queue).status != IBV_WC_SUCCESS) result |= 16;
-      if (events_of(here.channel) != 0) result |= 32;
+      if (pending_events(here.channel) != 0) result |= 32;
       parent.put(result);
     }
     return result;
   });
   {
-    side own(child.to(), 1);
+    semantic_side own(child.to(), 1);
     for (int round = 0; round < rounds; ++round) {
       child.to().meet();
       for (int i = 0; i < 3; ++i) own.post({{own.request(IBV_WR_SEND, 1), own.memory.slice(0, 8)}});
@@ -254,12 +255,12 @@ TEST(two_process_semantics, arming_raises_one_event_and_polling_after_it_loses_n
 
 TEST(two_process_semantics, killed_peer_is_named_with_its_pid_and_the_cause) {
   child_process child([](stream& parent) {
-    side own(parent, 2);
+    semantic_side own(parent, 2);
     parent.meet();
     static_cast<void>(parent.take<char>());
     return 0;
   });
-  side own(child.to(), 1, nullptr, {.timeout = 8, .retry_count = 2});
+  semantic_side own(child.to(), 1, nullptr, {.timeout = 8, .retry_count = 2});
   child.to().meet();
   own.post({{own.request(IBV_WR_RDMA_WRITE, 1), own.memory.slice(0, 8)}});
   EXPECT_EQ(own.device->wait_for(1).status, IBV_WC_SUCCESS);
@@ -269,13 +270,13 @@ TEST(two_process_semantics, killed_peer_is_named_with_its_pid_and_the_cause) {
   own.post({{own.request(IBV_WR_SEND, 2), own.memory.slice(0, 8)}});
   const ibv_wc done = own.device->wait_for(2);
   EXPECT_EQ(done.status, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(done.vendor_err, 0x405U) << explain(done);
-  const std::string text = explain(done);
+  EXPECT_EQ(done.vendor_err, 0x405U) << explanation_of(done);
+  const std::string text = explanation_of(done);
   EXPECT_NE(text.find("(pid " + pid + ") is gone: it exited"), std::string::npos) << text;
 }
 
 TEST(event_semantics, solicited_only_arming_reports_a_failed_send) {
-  watched here;
+  watched_queue here;
   {
     opened_device& device = *here.device;
     queue_pair_handle qp(device, {.send_cq = here.queue, .recv_cq = device.cq});
@@ -284,7 +285,7 @@ TEST(event_semantics, solicited_only_arming_reports_a_failed_send) {
     ASSERT_EQ(ibv_req_notify_cq(here.queue, 1), 0);
     ASSERT_EQ(write_within(qp, memory, 1), 0);
     EXPECT_EQ(device.wait_for(1, here.queue).status, IBV_WC_SUCCESS);
-    EXPECT_EQ(events_of(here.channel), 0) << "a successful write raised an event";
+    EXPECT_EQ(pending_events(here.channel), 0) << "a successful write raised an event";
     ibv_sge bad = memory.slice(0, 8);
     bad.lkey ^= 0x100;
     ibv_send_wr request{};
@@ -294,14 +295,14 @@ TEST(event_semantics, solicited_only_arming_reports_a_failed_send) {
     request.num_sge = 1;
     ASSERT_EQ(qp.send(request), 0);
     here.wait();
-    EXPECT_EQ(events_of(here.channel), 1);
+    EXPECT_EQ(pending_events(here.channel), 1);
     EXPECT_EQ(device.wait_for(2, here.queue).status, IBV_WC_LOC_PROT_ERR);
   }
   here.close();
 }
 
 TEST(event_semantics, solicited_flag_counts_for_messages_and_not_for_plain_writes) {
-  watched here;
+  watched_queue here;
   {
     opened_device& device = *here.device;
     queue_pair_handle qp(device, {.send_cq = device.cq, .recv_cq = here.queue});
@@ -319,7 +320,7 @@ TEST(event_semantics, solicited_flag_counts_for_messages_and_not_for_plain_write
       request.wr.rdma.rkey = memory.mr().rkey;
       EXPECT_EQ(qp.send(request), 0);
       EXPECT_EQ(device.wait_for(1).status, IBV_WC_SUCCESS);
-      return events_of(here.channel);
+      return pending_events(here.channel);
     };
     for (int i = 0; i < 4; ++i) ASSERT_EQ(qp.receive(9, {memory.slice(32, 8)}), 0);
     ASSERT_EQ(ibv_req_notify_cq(here.queue, 1), 0);

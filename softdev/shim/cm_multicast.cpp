@@ -12,6 +12,7 @@
 #include "softdev/shim/cm_address.hpp"
 #include "softdev/shim/cm_operations.hpp"
 #include "softdev/shim/guard.hpp"
+#include "softdev/shim/not_supported.hpp"
 
 namespace verbena::softdev {
 namespace {
@@ -133,14 +134,14 @@ VERBENA_END_OF_C_FUNCTION(minus_one)
 
 int cm_resolve_addrinfo(rdma_cm_id* /*id*/, const char* /*node*/, const char* /*service*/,
                         const rdma_addrinfo* /*hints*/) {
-  return cm_result(EOPNOTSUPP);
+  return cm_result(refuse(refusals::resolve_addrinfo));
 }
 int cm_query_addrinfo(rdma_cm_id* /*id*/, rdma_addrinfo** /*info*/) {
-  return cm_result(EOPNOTSUPP);
+  return cm_result(refuse(refusals::query_addrinfo));
 }
 int cm_write_cm_event(rdma_cm_id* /*id*/, rdma_cm_event_type /*event*/, int /*status*/,
                       std::uint64_t /*arg*/) {
-  return cm_result(EOPNOTSUPP);
+  return cm_result(refuse(refusals::write_cm_event));
 }
 
 }  // extern "C"

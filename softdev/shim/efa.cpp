@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/shim/efa.hpp"
+#include "softdev/shim/not_supported.hpp"
 
 #include <cerrno>
 
@@ -24,9 +25,10 @@ int check_efa(const queue_pair_creation& what) noexcept {
   if (wanted.qp_type != IBV_QPT_UD && !what.scalable) {
     log(log_level::debug,
         "soft0: an EFA device supports only UD and, through efadv_create_qp_ex, SRD queue pairs");
-    return EOPNOTSUPP;
+    return refuse(refusals::transport_of_efa);
   }
-  if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0) return EOPNOTSUPP;
+  if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0)
+    return refuse(refusals::operations_of_qp);
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr || wanted.srq != nullptr)
     return EINVAL;
   if (wanted.send_cq->context != what.pd->context || wanted.recv_cq->context != what.pd->context)
@@ -38,9 +40,11 @@ int check_efa_attributes(const ibv_qp_attr& wanted, int mask) noexcept {
   constexpr int known = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY |
                         IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN |
                         IBV_QP_RNR_RETRY;
-  if ((mask & ~known) != 0) return EOPNOTSUPP;
-  if ((mask & IBV_QP_PORT) != 0 && wanted.port_num != 1) return EOPNOTSUPP;
-  return (mask & IBV_QP_PKEY_INDEX) != 0 && wanted.pkey_index != 0 ? EOPNOTSUPP : 0;
+  if ((mask & ~known) != 0) return refuse(refusals::attributes_of_efa);
+  if ((mask & IBV_QP_PORT) != 0 && wanted.port_num != 1) return refuse(refusals::attributes_of_efa);
+  return (mask & IBV_QP_PKEY_INDEX) != 0 && wanted.pkey_index != 0
+             ? refuse(refusals::attributes_of_efa)
+             : 0;
 }
 
 int check_efa_request(const qp_object& qp, unsigned flags) noexcept {

@@ -13,6 +13,7 @@
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/guard.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -29,7 +30,7 @@ bool says_more(const void* given, std::uint32_t size) noexcept {
 
 ibv_qp* create_scalable(ibv_context& context, ibv_qp_init_attr_ex& wanted) {
   constexpr std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  if ((wanted.comp_mask & ~known) != 0) return fail(EOPNOTSUPP);
+  if ((wanted.comp_mask & ~known) != 0) return fail(refuse(refusals::extension_of_efa));
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || wanted.pd == nullptr ||
       wanted.pd->context != &context)
     return fail(EINVAL);
@@ -57,9 +58,9 @@ extern "C" {
 
 ibv_qp* efadv_create_driver_qp(ibv_pd* pd, ibv_qp_init_attr* attributes,
                                std::uint32_t driver_qp_type) try {
-  if (!is_efa(*pd->context)) return fail(EOPNOTSUPP);
+  if (!is_efa(*pd->context)) return fail(refuse(refusals::function_of_efa));
   if (attributes->qp_type != IBV_QPT_DRIVER) return fail(EINVAL);
-  if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail(EOPNOTSUPP);
+  if (driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD) return fail(refuse(refusals::extension_of_efa));
   queue_pair_creation what{.pd = pd, .wanted = *attributes, .scalable = true};
   return create_queue_pair(what, attributes->cap);
 }
@@ -67,20 +68,21 @@ VERBENA_END_OF_C_FUNCTION(null)
 
 ibv_qp* efadv_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted,
                            efadv_qp_init_attr* efa_wanted, std::uint32_t size) try {
-  if (!is_efa(*context)) return fail(EOPNOTSUPP);
+  if (!is_efa(*context)) return fail(refuse(refusals::function_of_efa));
   efa_qp_init_attr more{};
   if (wanted->qp_type != IBV_QPT_DRIVER || size < sizeof more) return fail(EINVAL);
   std::memcpy(&more, efa_wanted, sizeof more);
   if (more.comp_mask != 0 || more.reserved != 0 || says_more<efa_qp_init_attr>(efa_wanted, size))
     return fail(EINVAL);
-  if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0) return fail(EOPNOTSUPP);
+  if (more.driver_qp_type != EFADV_QP_DRIVER_TYPE_SRD || more.flags != 0)
+    return fail(refuse(refusals::extension_of_efa));
   return create_scalable(*context, *wanted);
 }
 VERBENA_END_OF_C_FUNCTION(null)
 
 int efadv_query_device(ibv_context* context, efadv_device_attr* attributes,
                        std::uint32_t size) try {
-  if (!is_efa(*context)) return EOPNOTSUPP;
+  if (!is_efa(*context)) return refuse(refusals::function_of_efa);
   if (size < offsetof(efadv_device_attr, reserved)) return EINVAL;
   efadv_device_attr answer{};
   answer.max_sq_wr = efa_identity::max_send_wr;
@@ -99,7 +101,7 @@ int efadv_query_device(ibv_context* context, efadv_device_attr* attributes,
 VERBENA_END_OF_C_FUNCTION(code)
 
 int efadv_query_ah(ibv_ah* ah, efadv_ah_attr* attributes, std::uint32_t size) try {
-  if (!is_efa(*ah->context)) return EOPNOTSUPP;
+  if (!is_efa(*ah->context)) return refuse(refusals::function_of_efa);
   if (size < offsetof(efadv_ah_attr, reserved)) return EINVAL;
   efadv_ah_attr answer{};
   answer.ahn = queue_pair::known_sender;
@@ -110,12 +112,13 @@ VERBENA_END_OF_C_FUNCTION(code)
 
 ibv_cq_ex* efadv_create_cq(ibv_context* context, ibv_cq_init_attr_ex* wanted,
                            efadv_cq_init_attr* efa_wanted, std::uint32_t size) try {
-  if (!is_efa(*context)) return fail(EOPNOTSUPP);
+  if (!is_efa(*context)) return fail(refuse(refusals::function_of_efa));
   efadv_cq_init_attr more{};
   if (size < sizeof more) return fail(EINVAL);
   std::memcpy(&more, efa_wanted, sizeof more);
   if (more.comp_mask != 0 || says_more<efadv_cq_init_attr>(efa_wanted, size)) return fail(EINVAL);
-  if ((more.wc_flags & ~std::uint64_t{EFADV_WC_EX_WITH_SGID}) != 0) return fail(EOPNOTSUPP);
+  if ((more.wc_flags & ~std::uint64_t{EFADV_WC_EX_WITH_SGID}) != 0)
+    return fail(refuse(refusals::extension_of_efa));
   ibv_cq_ex* const cq = create_cq_ex(context, wanted);
   if (cq != nullptr && (more.wc_flags & EFADV_WC_EX_WITH_SGID) != 0)
     object_of(cq).efa.wc_read_sgid = &read_sgid;
@@ -131,7 +134,7 @@ VERBENA_END_OF_C_FUNCTION(null)
 
 // Memory is reached by no interconnect that has a number.
 int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
-  if (!is_efa(*mr->context)) return EOPNOTSUPP;
+  if (!is_efa(*mr->context)) return refuse(refusals::function_of_efa);
   if (size < sizeof(efa_mr_attr)) return EINVAL;
   copy_sized(efa_mr_attr{}, attributes, size);
   return 0;
@@ -139,19 +142,19 @@ int efa_query_mr(ibv_mr* mr, void* attributes, std::uint32_t size) {
 
 // There are no queues that a program could fill or read by itself.
 int efa_query_qp_wqs(ibv_qp* /*qp*/, void* /*sends*/, void* /*receives*/, std::uint32_t /*size*/) {
-  return EOPNOTSUPP;
+  return refuse(refusals::extension_of_efa);
 }
 int efa_query_cq(ibv_cq* /*cq*/, void* /*attributes*/, std::uint32_t /*size*/) {
-  return EOPNOTSUPP;
+  return refuse(refusals::extension_of_efa);
 }
 
 int efa_get_max_sq_depth(ibv_context* context, void* attributes, std::uint32_t size) {
-  if (!is_efa(*context)) return -EOPNOTSUPP;
+  if (!is_efa(*context)) return -refuse(refusals::function_of_efa);
   efa_sq_depth_attr wanted{};
   if (size < sizeof wanted) return -EINVAL;
   std::memcpy(&wanted, attributes, sizeof wanted);
   if (wanted.comp_mask != 0 || says_more<efa_sq_depth_attr>(attributes, size)) return -EINVAL;
-  if ((wanted.flags & ~efa_sq_depth_inline_write) != 0) return -EOPNOTSUPP;
+  if ((wanted.flags & ~efa_sq_depth_inline_write) != 0) return -refuse(refusals::extension_of_efa);
   const bool fits = wanted.max_send_sge <= efa_identity::max_send_sge &&
                     wanted.max_rdma_sge <= efa_identity::max_rdma_sge &&
                     wanted.max_inline_data <= efa_identity::max_inline_bytes;
@@ -159,7 +162,7 @@ int efa_get_max_sq_depth(ibv_context* context, void* attributes, std::uint32_t s
 }
 
 int efa_get_max_rq_depth(ibv_context* context, void* attributes, std::uint32_t size) {
-  if (!is_efa(*context)) return -EOPNOTSUPP;
+  if (!is_efa(*context)) return -refuse(refusals::function_of_efa);
   // The struct ends in padding, which an older caller may not count.
   constexpr std::uint32_t needed =
       offsetof(efa_rq_depth_attr, max_recv_sge) + sizeof(efa_rq_depth_attr::max_recv_sge);
@@ -172,10 +175,10 @@ int efa_get_max_rq_depth(ibv_context* context, void* attributes, std::uint32_t s
 }
 
 // Processing hints and completion counters cannot be asked for at creation either.
-void* efa_qp_from_ibv_qp_ex(ibv_qp_ex* /*qp*/) { return fail(EOPNOTSUPP); }
+void* efa_qp_from_ibv_qp_ex(ibv_qp_ex* /*qp*/) { return fail(refuse(refusals::extension_of_efa)); }
 void* efa_create_comp_cntr(ibv_context* /*context*/, void* /*attributes*/, void* /*more*/,
                            std::uint32_t /*size*/) {
-  return fail(EOPNOTSUPP);
+  return fail(refuse(refusals::extension_of_efa));
 }
 
 }  // extern "C"

@@ -26,16 +26,10 @@ verbena_soft_function entry(const char* name, Function* function) noexcept {
 
 constexpr std::size_t function_count = 0
 #define SUPPORTED(name, how) +1
-#define NOT_SUPPORTED_FUNCTION(name, how) +1
-#define NOT_SUPPORTED_MEMBER(name, how)
-#define NOT_SUPPORTED_OPERATION(name, how)
-#define NOT_SUPPORTED_REQUEST(name)
-#define NOT_SUPPORTED_TRANSPORT(type)
-#define NOT_SUPPORTED_ACCESS(flag)
+#define NOT_SUPPORTED_FUNCTION(name, how, feature) +1
 #include "softdev/shim/not_supported.inc"
 #include "softdev/shim/supported.inc"
 #undef SUPPORTED
-#undef NOT_SUPPORTED_FUNCTION
     ;
 
 using function_table = std::array<verbena_soft_function, function_count>;
@@ -43,17 +37,11 @@ using function_table = std::array<verbena_soft_function, function_count>;
 function_table make_table() noexcept {
   function_table table{
 #define SUPPORTED(name, how) entry(#name, guarded<&::name, convention::how>::call),
-#define NOT_SUPPORTED_FUNCTION(name, how) \
-  entry(#name, &not_supported<decltype(::name), convention::how>::call),
+#define NOT_SUPPORTED_FUNCTION(name, how, feature) \
+  entry(#name, &refused_call<decltype(::name), convention::how, &refusals::name>::call),
 #include "softdev/shim/not_supported.inc"
 #include "softdev/shim/supported.inc"
 #undef SUPPORTED
-#undef NOT_SUPPORTED_FUNCTION
-#undef NOT_SUPPORTED_MEMBER
-#undef NOT_SUPPORTED_OPERATION
-#undef NOT_SUPPORTED_REQUEST
-#undef NOT_SUPPORTED_TRANSPORT
-#undef NOT_SUPPORTED_ACCESS
   };
   std::sort(table.begin(), table.end(), [](const auto& a, const auto& b) {
     return std::string_view(a.name) < std::string_view(b.name);

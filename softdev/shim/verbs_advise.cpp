@@ -6,6 +6,7 @@
 #include <span>
 
 #include "softdev/host/page_fault.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 
 namespace verbena::softdev {
@@ -44,7 +45,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
   if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0) return EINVAL;
   if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
       advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-    return EOPNOTSUPP;
+    return refuse(refusals::advice_of_mr);
   if (count == 0 || ranges == nullptr) return EINVAL;
   const std::span<const ibv_sge> list(ranges, count);
   advised found;

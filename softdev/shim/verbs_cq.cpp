@@ -16,6 +16,7 @@
 
 #include "softdev/host/device_clock.hpp"
 #include "softdev/shim/answers.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -120,13 +121,15 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   constexpr std::uint32_t known_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
   constexpr std::uint32_t known_flags =
       IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  if ((attributes->wc_flags & ~supported) != 0) return fail(EOPNOTSUPP);
+  if ((attributes->wc_flags & ~supported) != 0) return fail(refuse(refusals::fields_of_cq));
   if ((attributes->comp_mask & ~known_mask) != 0) return fail(EINVAL);
-  if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) return fail(EOPNOTSUPP);
+  if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0)
+    return fail(refuse(refusals::domain_of_cq));
   const std::uint32_t flags =
       (attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? attributes->flags : 0;
   if ((flags & ~known_flags) != 0) return fail(EINVAL);
-  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) return fail(EOPNOTSUPP);
+  if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0)
+    return fail(refuse(refusals::overrun_of_cq));
   return create({.context = context,
                  .capacity = attributes->cqe,
                  .cq_context = attributes->cq_context,

@@ -13,6 +13,7 @@
 #include "softdev/host/page_fault.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/registration.hpp"
 
 namespace verbena::softdev {
@@ -76,11 +77,11 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, 
   if (!working(object_of(pd->context))) return nullptr;
   const auto rights = static_cast<unsigned>(access);
   if (const int refused = check_access(*pd->context, rights)) return fail(refused);
-  if ((rights & IBV_ACCESS_ON_DEMAND) != 0) return fail(EOPNOTSUPP);
+  if ((rights & IBV_ACCESS_ON_DEMAND) != 0) return fail(refuse(refusals::paging_of_dmabuf_mr));
   placement where;
   if (const int refused = place(fd, offset, length, iova, where)) return fail(refused);
   const bool watched = may_shrink(fd);
-  if (watched && !can_fault_in()) return fail(EOPNOTSUPP);
+  if (watched && !can_fault_in()) return fail(refuse(refusals::shrinking_dmabuf_mr));
   const int protection = (rights & writing_access) != 0 ? PROT_READ | PROT_WRITE : PROT_READ;
   void* const mapped =
       mmap(nullptr, where.bytes, protection, MAP_SHARED, fd, static_cast<off_t>(where.start));

@@ -124,9 +124,10 @@ memory_region changed(const memory_region& now, const change& wanted) noexcept {
 
 int check_access(ibv_context& context, unsigned access) noexcept {
   constexpr unsigned not_of_efa = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND;
-  if ((access & not_of_efa) != 0 && is_efa(context)) return EOPNOTSUPP;
-  if (has_unsupported_access(access)) return EOPNOTSUPP;
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !can_fault_in()) return EOPNOTSUPP;
+  if ((access & not_of_efa) != 0 && is_efa(context)) return refuse(refusals::access_of_efa);
+  if (const int refused = refuse_access(access)) return refused;
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 && !can_fault_in())
+    return refuse(refusals::paging_of_mr);
   // Flags of the optional range are hints: those that mean nothing here are ignored.
   if ((access & ~(known_access | IBV_ACCESS_OPTIONAL_RANGE)) != 0) return EINVAL;
   return 0;
@@ -277,6 +278,7 @@ int verbena_soft_free(void* memory) {
 
 std::size_t verbena_soft_explain(std::uint32_t qp_num, std::uint64_t wr_id,
                                  std::uint32_t vendor_err, char* text, std::size_t capacity) {
+  if (qp_num == 0 && vendor_err == EOPNOTSUPP) return describe_refusal(text, capacity);
   if (qp_num == 0) return describe_code(vendor_err, text, capacity);
   auto host = host::instance();
   return host ? (*host)->core().explain(qp_num, wr_id, vendor_err, text, capacity) : 0;

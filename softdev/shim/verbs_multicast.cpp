@@ -7,6 +7,7 @@
 #include "softdev/core/transport/rules.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/objects.hpp"
 
 namespace verbena::softdev {
@@ -31,7 +32,8 @@ extern "C" {
 int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid) {
   qp_object& object = object_of(qp);
   if (!working(*object.context_of)) return errno;
-  if (object.context_of->host->looks().kind == persona_kind::efa) return EOPNOTSUPP;
+  if (object.context_of->host->looks().kind == persona_kind::efa)
+    return refuse(refusals::groups_of_efa);
   if (gid == nullptr || !is_group(object, *gid, lid)) return EINVAL;
   return object.context_of->host->attach(*object.core, to_gid_bytes(*gid));
 }

@@ -30,7 +30,7 @@ int check(const queue_pair_creation& what) noexcept {
   if (what.pd == nullptr) return EINVAL;
   if (is_efa(*what.pd->context)) return check_efa(what);
   if (wanted.qp_type != IBV_QPT_RC && wanted.qp_type != IBV_QPT_UC && wanted.qp_type != IBV_QPT_UD)
-    return is_unsupported_transport(wanted.qp_type) ? EOPNOTSUPP : EINVAL;
+    return refuse_transport(wanted.qp_type) != 0 ? EOPNOTSUPP : EINVAL;
   if (wanted.srq != nullptr &&
       (wanted.srq->context != what.pd->context || wanted.qp_type == IBV_QPT_UC))
     return EINVAL;
@@ -45,7 +45,8 @@ int check(const queue_pair_creation& what) noexcept {
   if (wanted.srq == nullptr &&
       (cap.max_recv_wr > limits::max_work_requests || cap.max_recv_sge > limits::max_sges))
     return EINVAL;
-  if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0) return EOPNOTSUPP;
+  if ((what.operations & ~supported_send_operations(wanted.qp_type)) != 0)
+    return refuse(refusals::operations_of_qp);
   return 0;
 }
 
@@ -110,7 +111,7 @@ std::uint32_t integer_of(const Enumeration& field) {
 int check_attributes(const ibv_qp_attr& wanted, int mask) {
   constexpr int known = (IBV_QP_DEST_QPN << 1) - 1;
   if ((mask & ~(known | IBV_QP_RATE_LIMIT)) != 0) return EINVAL;
-  if ((mask & IBV_QP_RATE_LIMIT) != 0) return EOPNOTSUPP;
+  if ((mask & IBV_QP_RATE_LIMIT) != 0) return refuse(refusals::rate_limit_of_qp);
   const auto is_within = [](const auto& field, std::uint32_t least, std::uint32_t most) {
     const std::uint32_t value = integer_of(field);
     return value >= least && value <= most;
@@ -212,11 +213,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
       IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   const std::uint32_t mask = attributes->comp_mask;
   if ((mask & ~known) != 0) return fail(EINVAL);
-  if ((mask & ~supported) != 0) return fail(EOPNOTSUPP);
+  if ((mask & ~supported) != 0) return fail(refuse(refusals::mask_of_qp));
   if ((mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes->pd == nullptr) return fail(EINVAL);
   if (attributes->pd->context != context) return fail(EINVAL);
   if ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attributes->create_flags != 0)
-    return fail(EOPNOTSUPP);
+    return fail(refuse(refusals::flags_of_qp));
   queue_pair_creation what = creation_of(*attributes);
   return create_queue_pair(what, attributes->cap);
 }

@@ -12,6 +12,7 @@
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 #include "verbena/base/enum_bits.hpp"
@@ -68,7 +69,7 @@ enum class srq_kind : std::uint32_t {
 ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attributes) {
   if (pd == nullptr) return fail(EINVAL);
   if (!working(object_of(pd->context))) return nullptr;
-  if (is_efa(*pd->context)) return fail(EOPNOTSUPP);
+  if (is_efa(*pd->context)) return fail(refuse(refusals::srq_of_efa));
   if (attributes.max_wr == 0 || attributes.max_wr > limits::max_work_requests ||
       attributes.max_sge > limits::max_sges)
     return fail(EINVAL);
@@ -97,7 +98,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attributes) {
   const auto kind = enum_from_bits<srq_kind>(attributes->srq_type);
   const bool basic = (mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || kind == srq_kind::basic;
   if (!basic && kind != srq_kind::xrc && kind != srq_kind::tag_matching) return fail(EINVAL);
-  if (!basic || (mask & ~supported) != 0) return fail(EOPNOTSUPP);
+  if (!basic || (mask & ~supported) != 0) return fail(refuse(refusals::kind_of_srq));
   if ((mask & IBV_SRQ_INIT_ATTR_PD) == 0 || attributes->pd == nullptr ||
       attributes->pd->context != context)
     return fail(EINVAL);

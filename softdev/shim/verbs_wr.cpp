@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "softdev/shim/efa.hpp"
+#include "softdev/shim/not_supported.hpp"
 #include "softdev/shim/operations.hpp"
 #include "softdev/shim/translate.hpp"
 
@@ -129,20 +130,31 @@ void set_inline_data(ibv_qp_ex* handle, void* addr, std::size_t length) {
   set_inline_data_list(handle, 1, &buffer);
 }
 
-// Stands in for an operation that the queue pair was created without, or that the device lacks.
-template <int Code, class Signature>
+// Stands in for an operation that the queue pair was created without.
+template <class Signature>
 struct refused;
-template <int Code, class... Arguments>
-struct refused<Code, void(ibv_qp_ex*, Arguments...)> {
+template <class... Arguments>
+struct refused<void(ibv_qp_ex*, Arguments...)> {
   static void call(ibv_qp_ex* handle, Arguments... /*arguments*/) {
     qp_object& qp = object_of(handle);
-    if (qp.batch_error == 0) qp.batch_error = Code;
+    if (qp.batch_error == 0) qp.batch_error = EINVAL;
+  }
+};
+
+// The same for one that the device lacks.
+template <const refusal* What, class Signature>
+struct not_of_device;
+template <const refusal* What, class... Arguments>
+struct not_of_device<What, void(ibv_qp_ex*, Arguments...)> {
+  static void call(ibv_qp_ex* handle, Arguments... /*arguments*/) {
+    qp_object& qp = object_of(handle);
+    if (qp.batch_error == 0) qp.batch_error = refuse(*What);
   }
 };
 
 template <class Function>
 void set(Function*& member, bool wanted, Function* function) noexcept {
-  member = wanted ? function : &refused<EINVAL, Function>::call;
+  member = wanted ? function : &refused<Function>::call;
 }
 
 // A request as EFA takes it: every one of them is signaled, and few flags mean something.
@@ -181,20 +193,9 @@ std::uint64_t supported_send_operations(ibv_qp_type type) noexcept {
 }
 
 void fill_extended_interface(qp_object& qp, std::uint64_t operations) noexcept {
-#define NOT_SUPPORTED_FUNCTION(name, how)
-#define NOT_SUPPORTED_MEMBER(name, how)
-#define NOT_SUPPORTED_OPERATION(name, how)
-#define NOT_SUPPORTED_TRANSPORT(type)
-#define NOT_SUPPORTED_ACCESS(flag)
-#define NOT_SUPPORTED_REQUEST(name) \
-  qp.name = &refused<EOPNOTSUPP, std::remove_pointer_t<decltype(ibv_qp_ex::name)>>::call;
+#define NOT_SUPPORTED_REQUEST(name, feature) \
+  qp.name = &not_of_device<&refusals::name, std::remove_pointer_t<decltype(ibv_qp_ex::name)>>::call;
 #include "softdev/shim/not_supported.inc"
-#undef NOT_SUPPORTED_FUNCTION
-#undef NOT_SUPPORTED_MEMBER
-#undef NOT_SUPPORTED_OPERATION
-#undef NOT_SUPPORTED_TRANSPORT
-#undef NOT_SUPPORTED_ACCESS
-#undef NOT_SUPPORTED_REQUEST
   const auto has = [operations](std::uint64_t flag) { return (operations & flag) != 0; };
   set(qp.wr_atomic_cmp_swp, has(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP), &atomic_cmp_swp);
   set(qp.wr_atomic_fetch_add, has(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD), &atomic_fetch_add);

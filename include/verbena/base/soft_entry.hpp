@@ -43,9 +43,11 @@ typedef int (*verbena_soft_free_function)(void* memory);
 /// Type of `verbena_soft_explain`. Describes why a work request failed: the check, the key and the
 /// values. With `vendor_err` 0, describes the packets that the queue pair dropped. With `qp_num` 0,
 /// which no queue pair has, describes the code in four lines: its name, the completion statuses
-/// with which it appears, the check that failed, and the remedy. Writes at most `capacity` bytes
-/// with a terminating zero to `text`. Returns the length of the whole description like snprintf(3),
-/// or 0 if there is none.
+/// with which it appears, the check that failed, and the remedy. With `qp_num` 0 and `vendor_err`
+/// EOPNOTSUPP, describes the last call of this thread that failed with EOPNOTSUPP: the function,
+/// the argument, the reason, and the remedy. Writes at most `capacity` bytes with a terminating
+/// zero to `text`. Returns the length of the whole description like snprintf(3), or 0 if there is
+/// none.
 typedef std::size_t (*verbena_soft_explain_function)(std::uint32_t qp_num, std::uint64_t wr_id,
                                                      std::uint32_t vendor_err, char* text,
                                                      std::size_t capacity);

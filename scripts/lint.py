@@ -33,6 +33,8 @@ CHECKS = [
      [PYTHON, "scripts/parity.py", "--names"]),
     ("c-verbs", "C functions that docs/guide/from-c-verbs.md does not list", False,
      [PYTHON, "scripts/check_c_verbs.py"]),
+    ("verbs", "lists of C functions that differ from the manifests of the forwarders", False,
+     [PYTHON, "scripts/check_verbs.py"]),
     ("safety", "a rule that docs/guide/safety.md does not list", False, [PYTHON, "scripts/safety_rules.py"]),
     ("pictures", "a picture in docs/pictures that is not what its script draws", False,
      [PYTHON, "docs/pictures/overview.py", "--check"]),

@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "verbena/base/log.hpp"
+#include "softdev/host/warn_once.hpp"
 
 namespace verbena::softdev {
 namespace {
 
 void ignored(const char* rule, std::string_view value) {
-  log(log_level::warning,
-      std::string(rule) + "; the value '" + std::string(value.substr(0, 40)) + "' is ignored");
+  warn_once(std::string(rule) + "; the value '" + std::string(value.substr(0, 40)) +
+            "' is ignored");
 }
 
 const char* from_environment(const char* name) { return std::getenv(name); }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "softdev/host/settings.hpp"
+#include "softdev/host/warn_once.hpp"
 #include "softdev/shim/efa.hpp"
 #include "softdev/shim/functions.hpp"
 #include "softdev/shim/guard.hpp"
@@ -101,7 +102,7 @@ void end_work(context_object& object) {
 }
 
 std::nullptr_t not_opened(const error& reason) {
-  log(log_level::warning, "soft0 cannot be opened: " + reason.message());
+  warn_once("soft0 cannot be opened: " + reason.message());
   errno = reason.code() != 0 ? reason.code() : ENODEV;
   return nullptr;
 }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "softdev/core/transport/rules.hpp"
+#include "softdev/host/warn_once.hpp"
 #include "softdev/shim/address.hpp"
 #include "softdev/shim/answers.hpp"
 #include "softdev/shim/efa.hpp"
@@ -263,8 +264,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
   const bool leaves_reset = (attr_mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_INIT;
   if (leaves_reset) {
     if (const int failed = object.context_of->host->start_thread()) {
-      verbena::log(
-          verbena::log_level::warning,
+      warn_once(
           "soft0: ibv_modify_qp: the thread of the device cannot be started (pthread_create); see "
           "RLIMIT_AS (ulimit -v), RLIMIT_NPROC (ulimit -u) and the limit of the control group");
       return failed;

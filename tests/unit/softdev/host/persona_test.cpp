@@ -65,7 +65,7 @@ void remember(log_level /*level*/, std::string_view line, void* /*user*/) { logg
 
 template <int Which>
 const char* environment(const char* name) {
-  static constexpr std::array<const char*, 5> values = {nullptr, "off", "on", "only", "maybe"};
+  static constexpr std::array<const char*, 4> values = {nullptr, "off", "on", "only"};
   return std::string_view(name) == "VERBENA_SOFTDEV" ? values[Which] : nullptr;
 }
 
@@ -78,27 +78,52 @@ TEST(settings, environment_decides_whether_the_device_is_listed) {
 
 template <int Which>
 const char* persona_variable(const char* name) {
-  static constexpr std::array<const char*, 4> values = {"roce", "infiniband", "", "token-ring"};
+  static constexpr std::array<const char*, 3> values = {"roce", "infiniband", ""};
   return std::string_view(name) == "VERBENA_SOFTDEV_PERSONA" ? values[Which] : nullptr;
+}
+
+// A value that no setting has, and that no earlier run of a test had.
+std::string invalid;
+void make_invalid() {
+  static int count = 0;
+  invalid = "token-ring-" + std::to_string(++count);
+}
+template <char Last>
+const char* invalid_variable(const char* name) {
+  const std::string_view text = name;
+  const char* const wanted = Last == 'V' ? "VERBENA_SOFTDEV" : "VERBENA_SOFTDEV_PERSONA";
+  return text == wanted ? invalid.c_str() : nullptr;
 }
 
 TEST(settings, environment_selects_the_persona) {
   EXPECT_EQ(read_settings(&persona_variable<0>).looks, persona_kind::roce);
   EXPECT_EQ(read_settings(&persona_variable<1>).looks, persona_kind::infiniband);
   EXPECT_EQ(read_settings(&persona_variable<2>).looks, persona_kind::roce);
+  make_invalid();
   logged.clear();
   set_log_hook(&remember);
-  EXPECT_EQ(read_settings(&persona_variable<3>).looks, persona_kind::roce);
+  EXPECT_EQ(read_settings(&invalid_variable<'P'>).looks, persona_kind::roce);
   set_log_hook(nullptr);
-  EXPECT_THAT(logged, ::testing::HasSubstr("token-ring"));
+  EXPECT_THAT(logged, ::testing::HasSubstr(invalid));
 }
 
 TEST(settings, invalid_setting_is_ignored_and_logged) {
+  make_invalid();
   logged.clear();
   set_log_hook(&remember);
-  EXPECT_EQ(read_settings(&environment<4>).listed, listing::on);
+  EXPECT_EQ(read_settings(&invalid_variable<'V'>).listed, listing::on);
   set_log_hook(nullptr);
-  EXPECT_THAT(logged, ::testing::HasSubstr("maybe"));
+  EXPECT_THAT(logged, ::testing::HasSubstr(invalid));
+}
+
+TEST(settings, invalid_setting_that_is_read_again_is_logged_once) {
+  make_invalid();
+  logged.clear();
+  set_log_hook(&remember);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(read_settings(&invalid_variable<'V'>).listed, listing::on);
+  set_log_hook(nullptr);
+  EXPECT_EQ(logged.find(invalid), logged.rfind(invalid)) << logged;
+  EXPECT_THAT(logged, ::testing::HasSubstr(invalid));
 }
 
 }  // namespace

@@ -35,7 +35,17 @@ constexpr int most_attempts = 16;
 struct tree {
   std::array<char, 256> path = {};  ///< empty: there is none
   int directory = -1;               ///< holds the lock
+  dev_t device = 0;                 ///< these two identify the directory
+  ino_t inode = 0;
   pid_t owner = 0;
+
+  // Returns whether the descriptor is still that of the directory. Programs that become daemons
+  // close all descriptors, and may use the number for another file.
+  [[nodiscard]] bool holds() const noexcept {
+    struct stat about = {};
+    return directory >= 0 && ::fstat(directory, &about) == 0 && about.st_dev == device &&
+           about.st_ino == inode;
+  }
 };
 
 constinit tree own;
@@ -91,6 +101,8 @@ constexpr int deepest = 12;
 // Removes the directory at `path`. A listing skips entries while others are removed, so it is
 // repeated.
 void remove_directory(const char* path, int directory) noexcept {
+  struct stat about = {};
+  if (::fstat(directory, &about) != 0 || about.st_uid != ::geteuid()) return;
   for (int i = 0; i < most_attempts; ++i) {
     ::lseek(directory, 0, SEEK_SET);
     empty_directory(directory, deepest);
@@ -134,14 +146,17 @@ bool lock_directory(tree& made) noexcept {
   struct stat named = {};
   if (made.directory >= 0 && ::flock(made.directory, LOCK_EX | LOCK_NB) == 0 &&
       ::fstat(made.directory, &held) == 0 && ::lstat(made.path.data(), &named) == 0 &&
-      held.st_ino == named.st_ino && ::fchmod(made.directory, 0755) == 0)
+      held.st_ino == named.st_ino && ::fchmod(made.directory, 0755) == 0) {
+    made.device = held.st_dev;
+    made.inode = held.st_ino;
     return true;
+  }
   if (made.directory >= 0) ::close(made.directory);
   return false;
 }
 
 bool make_tree() noexcept {
-  if (own.path[0] != '\0') return true;
+  if (own.path[0] != '\0' && own.holds()) return true;
   const char* const folder = temporary_folder();
   remove_abandoned(folder);
   for (int i = 0; i < most_attempts; ++i) {
@@ -311,7 +326,7 @@ void after_fork_in_parent() noexcept {
   if (!busy) pthread_mutex_unlock(&mutex);
 }
 void after_fork_in_child() noexcept {
-  if (own.directory >= 0) ::close(own.directory);
+  if (own.holds()) ::close(own.directory);
   own = {};
   process = ::getpid();
   if (!busy) pthread_mutex_unlock(&mutex);
@@ -327,11 +342,15 @@ __attribute__((destructor)) void finish() noexcept { remove_file_tree(); }
 }  // namespace
 
 file_search::file_search() noexcept : searches_(!busy && process == ::getpid()) {
-  if (searches_) busy = true;
+  if (!searches_) return;
+  busy = true;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation_);
 }
 
 file_search::~file_search() {
-  if (searches_) busy = false;
+  if (!searches_) return;
+  pthread_setcancelstate(cancellation_, nullptr);
+  busy = false;
 }
 
 void place_file(const kernel_file& wanted, file_use use, file_place& place) noexcept {
@@ -346,8 +365,10 @@ void place_file(const kernel_file& wanted, file_use use, file_place& place) noex
 void remove_file_tree() noexcept {
   if (own.path[0] == '\0' || own.owner != ::getpid()) return;
   const int saved = errno;
-  remove_directory(own.path.data(), own.directory);
-  ::close(own.directory);
+  if (own.holds()) {
+    remove_directory(own.path.data(), own.directory);
+    ::close(own.directory);
+  }
   own = {};
   errno = saved;
 }

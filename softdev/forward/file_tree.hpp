@@ -28,7 +28,8 @@ struct file_place {
   std::array<char, 640> path;
 };
 
-/// A search for a file by the calling thread. Threads: thread-bound.
+/// A search for a file by the calling thread, which is not canceled while it searches. Threads:
+/// thread-bound.
 class file_search {
  public:
   file_search() noexcept;
@@ -42,6 +43,7 @@ class file_search {
 
  private:
   bool searches_;
+  int cancellation_ = 0;
 };
 
 /// Writes the file into the private directory, with its present content; for a directory that is

@@ -332,7 +332,7 @@ state kernel_file::read(const device_view& from, file_text& text) const noexcept
 }
 
 bool may_be_kernel_file(const char* path) noexcept {
-  if (path == nullptr || path[0] != '/') return false;
+  if (path == nullptr || path[0] != '/' || (path[1] != 's' && path[1] != 'd')) return false;
   for (const std::string_view prefix :
        {"/sys/class/infiniband", "/sys/devices/virtual/infiniband", "/dev/infiniband"})
     if (std::strncmp(path, prefix.data(), prefix.size()) == 0) return true;

@@ -4,14 +4,16 @@
 //   files --soft        checks the files of soft0
 //   files --absent      checks that there are none
 //   files --other PATH...  prints what each function reports for other paths
-//   files --threads, --fork, --signal, --vfork  checks these situations
+//   files --threads, --fork, --signal, --vfork, --closed, --cancel  checks these situations
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -441,6 +443,42 @@ static void check_vfork(void) {
   check(reads_state(), "reading after vfork", PORT);
 }
 
+// As daemons do; the numbers are used again.
+static void check_closed_descriptors(void) {
+  check(lists_gids(), "opendir", PORT);
+  mkdir("kept", 0755);
+  close(open("kept/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  for (int i = 3; i < 1024; ++i) close(i);
+  for (int i = 3; i < 600; ++i) (void)open("kept", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const pid_t child = fork();
+  if (child == 0)
+    _exit(fcntl(256, F_GETFD) >= 0 && fcntl(257, F_GETFD) >= 0 && reads_state() ? 0 : 1);
+  check(exit_status(child) == 0, "reading in a child with reused descriptors", PORT);
+  check(reads_state() && lists_gids(), "reading with reused descriptors", PORT);
+  check(access("kept/file", F_OK) == 0, "access", "kept/file");
+}
+
+static void* look_until_canceled(void* ready) {
+  atomic_store((atomic_int*)ready, 1);
+  for (;;) {
+    reads_state();
+    pthread_testcancel();
+  }
+  return NULL;
+}
+
+static void check_cancellation(void) {
+  for (int i = 0; i < 20; ++i) {
+    atomic_int ready = 0;
+    pthread_t thread;
+    check(pthread_create(&thread, NULL, &look_until_canceled, &ready) == 0, "a thread", "");
+    while (atomic_load(&ready) == 0) sched_yield();
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+  }
+  check(reads_state(), "reading after cancellation", PORT);
+}
+
 int main(int argc, char** argv) {
   const char* const mode = argc > 1 ? argv[1] : "";
   if (strcmp(mode, "--soft") == 0) check_soft0();
@@ -449,6 +487,8 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "--fork") == 0) check_fork();
   if (strcmp(mode, "--signal") == 0) check_signal();
   if (strcmp(mode, "--vfork") == 0) check_vfork();
+  if (strcmp(mode, "--closed") == 0) check_closed_descriptors();
+  if (strcmp(mode, "--cancel") == 0) check_cancellation();
   if (strcmp(mode, "--other") == 0)
     for (int i = 2; i < argc; ++i) visit_all(argv[i], &print);
   printf("%d failures\n", failures);

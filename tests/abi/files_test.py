@@ -67,6 +67,14 @@ class Files(unittest.TestCase):
     def test_child_of_vfork_opens_files(self):
         self.check("--vfork")
 
+    def test_closed_and_reused_descriptors_harm_no_file(self):
+        self.assert_good(self.run_program("--closed"))
+        self.assertTrue((self.folder / "kept" / "file").is_file())
+        self.check("--threads")  # removes what the other process could not
+
+    def test_thread_is_canceled_while_it_looks(self):
+        self.check("--cancel")
+
     def test_other_files_are_unchanged(self):
         (self.folder / "file").write_text("content\n")
         (self.folder / "secret").write_text("content\n")

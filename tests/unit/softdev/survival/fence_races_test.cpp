@@ -16,7 +16,7 @@
 namespace verbena::softdev::testing {
 namespace {
 
-constexpr std::size_t memory_bytes = 16'384;
+constexpr std::size_t race_bytes = 16'384;
 
 /// The target of the writes, as the writing process finds it.
 struct target_words {
@@ -31,9 +31,10 @@ struct target_words {
 
 /// Writes to the target of each round until a write fails.
 int write_rounds(target_words& target) {
+  end_with_parent();
   alarm(3600);
   opened_device mine(1024);
-  buffer source(mine.pd, memory_bytes, 7);
+  buffer source(mine.pd, race_bytes, 7);
   std::unique_ptr<queue_pair_handle> qp;
   for (std::uint32_t round = 1;; round += 2) {
     while (target.round != round) std::this_thread::yield();
@@ -44,7 +45,7 @@ int write_rounds(target_words& target) {
     qp->connect(target.qpn, {.timeout = 8, .retry_count = 1});
     ibv_wc done{};
     do {
-      ibv_sge data = source.slice(0, memory_bytes);
+      ibv_sge data = source.slice(0, race_bytes);
       ibv_send_wr request{};
       request.opcode = IBV_WR_RDMA_WRITE;
       request.send_flags = IBV_SEND_SIGNALED;
@@ -83,7 +84,7 @@ class fence_races : public ::testing::TestWithParam<race> {
   static std::byte* allocate_shareable() {
     const auto allocate =
         reinterpret_cast<void* (*)(std::size_t, int)>(find("verbena_soft_allocate"));
-    return static_cast<std::byte*>(allocate(memory_bytes, 0));
+    return static_cast<std::byte*>(allocate(race_bytes, 0));
   }
   static void free_shareable(std::byte* memory) {
     EXPECT_EQ(reinterpret_cast<int (*)(void*)>(find("verbena_soft_free"))(memory), 0);
@@ -93,7 +94,7 @@ class fence_races : public ::testing::TestWithParam<race> {
   void prepare_round() {
     if (GetParam().shareable && shareable_ == nullptr) shareable_ = allocate_shareable();
     if (mr_ == nullptr)
-      mr_ = SOFT(ibv_reg_mr)(device_.pd, memory(), memory_bytes, buffer::all_access);
+      mr_ = SOFT(ibv_reg_mr)(device_.pd, memory(), race_bytes, buffer::all_access);
     ASSERT_NE(mr_, nullptr);
     // A queue pair is in ERR after each round: the write that ended it failed.
     qp_ = std::make_unique<queue_pair_handle>(device_);
@@ -141,8 +142,8 @@ class fence_races : public ::testing::TestWithParam<race> {
 
   shared_page<target_words> target_;
   opened_device device_{1024};
-  std::vector<std::byte> ordinary_{memory_bytes};
-  std::vector<std::byte> elsewhere_{memory_bytes};
+  std::vector<std::byte> ordinary_{race_bytes};
+  std::vector<std::byte> elsewhere_{race_bytes};
   std::byte* shareable_ = nullptr;
   ibv_mr* mr_ = nullptr;
   std::unique_ptr<queue_pair_handle> qp_;
@@ -179,7 +180,7 @@ TEST_P(fence_races, no_byte_changes_after_the_end_of_access) {
         });
     }
     end_access();
-    std::memset(memory(), 0x5a, memory_bytes);
+    std::memset(memory(), 0x5a, race_bytes);
     if (continues.joinable()) continues.join();
     kill(writer.pid(), SIGCONT);
     if (GetParam().how == end_of_access::registration_elsewhere) {
@@ -190,7 +191,7 @@ TEST_P(fence_races, no_byte_changes_after_the_end_of_access) {
       static_cast<void>(ibv_poll_cq(device_.cq, 1, &done));
       return target_->finished == target_->round;
     })) << "the writer's request does not end";
-    const bool intact = std::all_of(memory(), memory() + memory_bytes,
+    const bool intact = std::all_of(memory(), memory() + race_bytes,
                                     [](std::byte each) { return each == std::byte{0x5a}; });
     ASSERT_TRUE(intact) << "memory changed after the end of access";
     qp_.reset();

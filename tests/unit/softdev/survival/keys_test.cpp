@@ -24,7 +24,7 @@ void expect_even(const std::array<std::uint32_t, Cells>& counts, double trials, 
 }
 
 TEST(keys, many_registrations_have_distinct_keys_without_a_pattern) {
-  const int registrations = test::campaign_size(20'000, 1'000'000);
+  const int registrations = test::campaign_size(8000, 1'000'000);
   constexpr std::size_t most_alive = 4096;
   std::mt19937 random(test::campaign_seed(41));
   opened_device device;

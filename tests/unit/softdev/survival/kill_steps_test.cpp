@@ -10,6 +10,10 @@
 #include "tests/unit/softdev/survival/traffic.hpp"
 #include "verbena/base/sanitizers.hpp"
 
+// ThreadSanitizer handles signals later; AddressSanitizer needs system calls itself.
+#if !defined(VERBENA_THREAD_SANITIZER) && \
+    (defined(__x86_64__) || !defined(VERBENA_ADDRESS_SANITIZER))
+
 namespace verbena::softdev::testing {
 namespace {
 
@@ -145,14 +149,13 @@ class killed_at_steps : public ::testing::TestWithParam<killed_operation> {
     mine.connect(peer);
     child.to().meet();
     ibv_wc done{};
-    int failed = 0;
     bool sent = std::string(what.name) != "receive";
     const bool ended = eventually([&] {
       if (!sent && report_->phase == counting) {
         sent = true;
         EXPECT_EQ(mine.post(traffic_kind::send), 0);
       }
-      if (mine.poll(done) && done.status != IBV_WC_SUCCESS) ++failed;
+      static_cast<void>(mine.poll(done));
       return has_ended(child.pid());
     });
     EXPECT_TRUE(ended) << "the child hangs in phase " << report_->phase;
@@ -181,7 +184,7 @@ class killed_at_steps : public ::testing::TestWithParam<killed_operation> {
   shared_page<step_report> report_;
 };
 
-#if defined(__x86_64__) && !defined(VERBENA_THREAD_SANITIZER)
+#if defined(__x86_64__)
 TEST_P(killed_at_steps, stores_to_shared_memory_leave_the_peer_intact) {
   static_cast<void>(kill_at_each_step([] { return true; },
                                       [this](std::uint32_t step) {
@@ -190,7 +193,7 @@ TEST_P(killed_at_steps, stores_to_shared_memory_leave_the_peer_intact) {
 }
 #endif
 
-#if !defined(VERBENA_ADDRESS_SANITIZER) && !defined(VERBENA_THREAD_SANITIZER)
+#if !defined(VERBENA_ADDRESS_SANITIZER)
 TEST_P(killed_at_steps, system_calls_leave_the_peer_intact) {
   static_cast<void>(kill_at_each_step([this] { return observe_system_calls(*report_); },
                                       [](std::uint32_t step) { kill_at_system_call(step); }));
@@ -202,3 +205,5 @@ INSTANTIATE_TEST_SUITE_P(of, killed_at_steps, ::testing::ValuesIn(operations),
 
 }  // namespace
 }  // namespace verbena::softdev::testing
+
+#endif

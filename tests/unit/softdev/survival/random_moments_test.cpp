@@ -78,6 +78,7 @@ std::unique_ptr<child_process> loaded_process(std::uint32_t seed, const bring_up
     const auto peer = parent.take<end_card>();
     mine.connect(peer, how);
     parent.meet();
+    end_with_parent();
     alarm(1200);
     load mine_load(mine, seed);
     for (;;) {

@@ -2,10 +2,12 @@
 #include "tests/unit/softdev/survival/traffic.hpp"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -153,7 +155,10 @@ void traffic_end::disconnect() {
   }
 }
 
+void end_with_parent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
 void serve_for_ever(traffic_end& mine) {
+  end_with_parent();
   ibv_wc done{};
   for (;;) {
     static_cast<void>(mine.poll(done));

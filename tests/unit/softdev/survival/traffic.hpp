@@ -99,7 +99,10 @@ class traffic_end {
   [[nodiscard]] std::size_t position_of(const ibv_wc& completion) const;
 };
 
-/// Serves requests of its peer until it is killed.
+/// Has this process killed when its parent ends.
+void end_with_parent();
+
+/// Serves requests of its peer until it is killed, or its parent ends.
 [[noreturn]] void serve_for_ever(traffic_end& mine);
 
 /// A process that exchanges data with this one and verifies it: what others do must not affect it.

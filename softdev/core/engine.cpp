@@ -102,11 +102,11 @@ result<queue_pair*> engine::create(const queue_pair_options& options) {
   const std::uint32_t number = free_number();
   queue_pair_options numbered = options;
   numbered.index = ++created_;
+  timers_.reserve(live_ + 1);
   auto* created = new (std::nothrow) queue_pair(*this, number, numbered);
   if (created == nullptr)
     return error::from_errno(ENOMEM, "ibv_create_qp", "software device", "out of memory");
   for (const fault_rule& each : faults_) created->sender().add_fault(each);
-  timers_.reserve(live_ + 1);
   ++live_;
   queue_pairs_[index_of_number(number)].store(created);
   return created;

@@ -77,7 +77,12 @@ result<void> queue_pair::modify(const queue_pair_attributes& wanted, attribute_m
     const std::lock_guard receive(receive_lock_);
     const access_epoch::guard inside(home_.epoch());
     VERBENA_TRY_VOID(check_modification(state(), wanted, mask, transport()));
-    apply(attributes_, wanted, mask);
+    queue_pair_attributes next = attributes_;
+    apply(next, wanted, mask);
+    if (remote != nullptr && mask.contains(attribute::state) &&
+        wanted.state == queue_pair_state::rtr)
+      remote->prepare(*this, next);
+    attributes_ = next;
     if (mask.contains(attribute::state)) {
       answers = wanted.state == queue_pair_state::rtr;
       enter(wanted.state);

@@ -2,6 +2,7 @@
 #include "softdev/fabric/endpoint.hpp"
 
 #include <mutex>
+#include <new>
 
 #include "softdev/core/queue_pair.hpp"
 #include "softdev/core/route.hpp"
@@ -26,6 +27,7 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
     case carriage::datagrams:
       if (is_for_group(what)) return groups_.send(sender, *by, what, local);
       find_peer(sender, *by, what);
+      if (by->to == nullptr) return without_answer(reason::peer_unreachable, what);
       break;
     case carriage::stream:
       break;
@@ -51,6 +53,15 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
   return ring_.send(sender, *by, what, local);
 }
 
+/// Returns nullptr if memory is exhausted.
+std::shared_ptr<peer> fabric_endpoint::try_connect(std::uint32_t slot) noexcept {
+  try {
+    return state_.neighbours.connect(slot);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 /// Has `by.to` be the process that a datagram goes to. One that is dead is looked for once more.
 void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
                                 const message& what) noexcept {
@@ -60,14 +71,30 @@ void fabric_endpoint::find_peer(const queue_pair& sender, connection& by,
   if (same && by.search.tried && by.search.psn == what.psn) return;
   by.search.tried = true;
   by.search.psn = what.psn;
-  by.to = state_.neighbours.connect(slot);
+  by.to = try_connect(slot);
   by.sent.partly = false;
+  if (by.to == nullptr) return;
   if (by.to->state() == peer_state::connecting)
     state_.home.ring(sender);  // wakes who services the link
 }
 
+/// The connection of a queue pair that becomes ready to receive.
+void fabric_endpoint::prepare(const queue_pair& which, const queue_pair_attributes& next) {
+  auto& mine = state_.connections[endpoint_state::index_of(which)];
+  if (mine != nullptr) return;
+  if (!rules_of(which.transport()).connected) {
+    auto made = std::make_unique<connection>();
+    made->group.told = std::make_unique<std::bitset<slot_count>>();
+    mine = std::move(made);
+  } else if (next.destination_is_this_host && !state_.home.is_local(next.destination_qpn)) {
+    auto made = std::make_unique<connection>();
+    made->to = state_.neighbours.connect(slot_of_number(next.destination_qpn));
+    mine = std::move(made);
+    state_.home.ring(which);  // wakes the thread that services the link
+  }
+}
+
 void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
-  const queue_pair_attributes& attributes = which.attributes();
   const queue_pair_state state = which.state();
   auto& mine = state_.connections[endpoint_state::index_of(which)];
   const bool ends = gone || state == queue_pair_state::reset;
@@ -79,17 +106,6 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
   if (gone) {
     state_.neighbours.segment().withdraw_queue_pair(which.number());
     return;
-  }
-  const bool connected = rules_of(which.transport()).connected;
-  if (state == queue_pair_state::rtr && mine == nullptr && !connected) {
-    mine = std::make_unique<connection>();
-    mine->group.told = std::make_unique<std::bitset<slot_count>>();
-  } else if (state == queue_pair_state::rtr && mine == nullptr &&
-             attributes.destination_is_this_host &&
-             !state_.home.is_local(attributes.destination_qpn)) {
-    mine = std::make_unique<connection>();
-    mine->to = state_.neighbours.connect(slot_of_number(attributes.destination_qpn));
-    state_.home.ring(which);  // wakes the thread that services the link
   }
   if (mine != nullptr) state_.connected.insert(endpoint_state::index_of(which));
   publish_queue_pair(state_.neighbours.segment(), which, state_.home.port());
@@ -143,7 +159,7 @@ void fabric_endpoint::tell_lost() noexcept {
   });
 }
 
-/// False when a lock was taken.
+/// False when a lock was taken, or memory is exhausted.
 bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   const std::unique_lock send(which.send_lock(), std::try_to_lock);
   if (!send) return false;
@@ -159,7 +175,9 @@ bool fabric_endpoint::tell_lost(queue_pair& which) noexcept {
   if (mine->to->state() != peer_state::dead) return true;
   if (is_out_of_reach(mine->to->end())) {
     // Descriptors or memory may come back. The requests' own timeouts say when it is enough.
-    mine->to = state_.neighbours.connect(mine->to->slot());
+    auto again = try_connect(mine->to->slot());
+    if (again == nullptr) return false;
+    mine->to = std::move(again);
   } else {
     which.sender().process_lost(mine->to->slot(),
                                 loss_of(*mine->to, which.attributes().destination_qpn));

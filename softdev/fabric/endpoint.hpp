@@ -59,10 +59,12 @@ class fabric_endpoint final : public remote_path {
 
   response submit(queue_pair& sender, const message& what, std::span<const segment> local,
                   bool earlier_done) noexcept override;
+  void prepare(const queue_pair& which, const queue_pair_attributes& next) override;
   void changed(queue_pair& which, bool gone) noexcept override;
   void fence() noexcept override;
 
  private:
+  [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
   void run_blocked() noexcept;
   void tell_lost() noexcept;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -41,10 +42,10 @@ pairing::pairing(options how) : how_(std::move(how)) {}
 pairing::~pairing() = default;
 
 void pairing::start(time_point now) {
-  for (auto& each : how_.peers.take_new()) {
+  const std::size_t known = connecting_.size();
+  how_.peers.take_new(connecting_);
+  for (const auto& each : std::span(connecting_).subspan(known))
     each->deadline_ = now + how_.own.options.pairing_timeout;
-    connecting_.push_back(std::move(each));
-  }
   for (const auto& each : connecting_) {
     if (each->state() != peer_state::connecting) continue;
     if (each->is_overdue() && now < each->deadline_) continue;
@@ -76,6 +77,7 @@ void pairing::start_one(const std::shared_ptr<peer>& to) {
   if (!how_.own.prepare_pair(*to)) return how_.requests.end(*to, peer_end::out_of_resources);
   hellos_out_.store(true, std::memory_order_seq_cst);
   to->socket_ = std::move(made.socket);
+  to->hello_waits_ = true;
   how_.watch.watch_socket(*to, peer_watch::wanted::message);
   say_hello(to);
 }
@@ -123,7 +125,11 @@ void pairing::read_hello(pending_socket& from, time_point now) {
   const bool hello =
       got.status == receive_status::received && got.message.kind == message_kind::hello;
   if (hello && got.message.version == layout_version) {
-    adopt(from, got, now);
+    try {
+      adopt(from, got, now);
+    } catch (const std::bad_alloc&) {
+      how_.requests.count_refused_connection();  // the other one tries again
+    }
   } else if (hello) {
     const link_message refusal{.kind = message_kind::refuse_version, .id = layout_version};
     static_cast<void>(send_message(from.socket.get(), refusal, {}));
@@ -159,6 +165,7 @@ void pairing::adopt(pending_socket& from, received_message& hello, time_point no
     later ? how_.requests.count_refused_connection() : how_.requests.count_broken_message();
     return;
   }
+  connecting_.reserve(connecting_.size() + 1);
   if (!known || known->state() == peer_state::dead) {
     // Other threads call connect() meanwhile: whoever comes second takes what is in the table.
     known = how_.peers.find_or_make(other).of;
@@ -206,7 +213,7 @@ void pairing::finish(const std::shared_ptr<peer>& with, peer_end why) {
   how_.watch.watch_process(*with);
 }
 
-peer_end pairing::pair_with(peer& with, received_message& hello) {
+peer_end pairing::pair_with(peer& with, received_message& hello) try {
   const link_message& said = hello.message;
   auto& fds = hello.descriptors;
   const bool sound =
@@ -250,6 +257,8 @@ peer_end pairing::pair_with(peer& with, received_message& hello) {
   with.max_record_ = max_record_bytes(how_.own.options.ring_bytes);
   with.has_ring_.store(true, std::memory_order_release);
   return peer_end::none;
+} catch (const std::bad_alloc&) {
+  return peer_end::out_of_resources;
 }
 
 bool pairing::answered(const std::shared_ptr<peer>& from, received_message& got) {

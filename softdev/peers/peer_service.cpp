@@ -2,6 +2,7 @@
 #include "softdev/peers/peer_service.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace verbena::softdev {
@@ -38,6 +39,21 @@ peer_service::outcome peer_service::run(time_point now) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return {.events = 0, .next = now + turn_interval};
   how_.requests.clear();
+  bool complete = true;
+  try {
+    serve(now);
+  } catch (const std::bad_alloc&) {
+    // The rest is for the next turn. A burial may have been lost.
+    complete = false;
+    how_.requests.request_burial();
+  }
+  pairing_.update_hellos_out();
+  auto next = next_deadline(now);
+  if (!complete) next = std::min(next.value_or(now + turn_interval), now + turn_interval);
+  return {.events = how_.requests.take_events(), .next = next};
+}
+
+void peer_service::serve(time_point now) {
   pairing_.start(now);
   for (const peer_watch::event& each : watch_.events()) dispatch(each, now);
   pairing_.expire(now);
@@ -52,8 +68,6 @@ peer_service::outcome peer_service::run(time_point now) {
     next_full_scan_ = now + full_scan_interval;
     how_.receiver.look_at_all();
   }
-  pairing_.update_hellos_out();
-  return {.events = how_.requests.take_events(), .next = next_deadline(now)};
 }
 
 void peer_service::finish_hellos() {
@@ -89,6 +103,15 @@ void peer_service::dispatch(const peer_watch::event& what, time_point now) {
 
 void peer_service::read_peer(const std::shared_ptr<peer>& from, time_point now) {
   if (from->closing_) return;
+  try {
+    read_messages(from, now);
+  } catch (const std::bad_alloc&) {
+    // A message may be lost.
+    how_.requests.end(*from, peer_end::out_of_resources);
+  }
+}
+
+void peer_service::read_messages(const std::shared_ptr<peer>& from, time_point now) {
   from->flush_messages();
   for (int turn = 0; turn < messages_per_turn && from->outbox_.empty(); ++turn) {
     received_message got = receive_message(from->socket_.get());
@@ -153,10 +176,10 @@ bool peer_service::give_arena(peer& to, std::uint64_t arena) {
 
 void peer_service::close_down(const std::shared_ptr<peer>& from, time_point now) {
   if (from->closing_ || from->state() != peer_state::paired) return;
+  closing_.push_back(from);
   from->closing_ = true;
   from->deadline_ = now + drain_time;
   watch_.stop(*from);
-  closing_.push_back(from);
   how_.requests.count_event();
 }
 

@@ -53,8 +53,10 @@ class peer_service {
   void close_all() noexcept { watch_.close(); }
 
  private:
+  void serve(time_point now);
   void dispatch(const peer_watch::event& what, time_point now);
   void read_peer(const std::shared_ptr<peer>& from, time_point now);
+  void read_messages(const std::shared_ptr<peer>& from, time_point now);
   [[nodiscard]] bool handle(peer& from, received_message& got);
   [[nodiscard]] bool give_arena(peer& to, std::uint64_t arena);
   void close_down(const std::shared_ptr<peer>& from, time_point now);

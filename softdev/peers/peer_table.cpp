@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "softdev/peers/peer_table.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace verbena::softdev {
@@ -23,14 +25,17 @@ peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
 
 peer_table::entry peer_table::connect(std::uint32_t slot) {
   const std::lock_guard lock(mutex_);
+  new_.reserve(new_.size() + 1);  // a peer in the table that is not new would never be connected
   entry found = find_or_make_locked(slot);
   if (found.is_new) new_.push_back(found.of);
   return found;
 }
 
-std::vector<std::shared_ptr<peer>> peer_table::take_new() {
+void peer_table::take_new(std::vector<std::shared_ptr<peer>>& out) {
   const std::lock_guard lock(mutex_);
-  return std::exchange(new_, {});
+  out.reserve(out.size() + new_.size());
+  std::ranges::move(new_, std::back_inserter(out));
+  new_.clear();
 }
 
 std::shared_ptr<peer> peer_table::find(std::uint32_t slot) const {
@@ -64,6 +69,7 @@ std::size_t peer_table::find_group(const gid_bytes& group,
 bool peer_table::bury(const std::shared_ptr<peer>& dead) {
   const std::lock_guard lock(mutex_);
   if (by_slot_[dead->slot()] != dead) return false;
+  departed_.reserve(departed_.size() + 1);
   by_slot_[dead->slot()] = nullptr;
   departed_.push_back(dead);
   return true;

@@ -32,8 +32,8 @@ class peer_table {
   [[nodiscard]] entry find_or_make(std::uint32_t slot);
   /// The same; a new one is also among the next take_new().
   [[nodiscard]] entry connect(std::uint32_t slot);
-  /// Those that connect() made since the last call.
-  [[nodiscard]] std::vector<std::shared_ptr<peer>> take_new();
+  /// Appends those that connect() made since the last call to `out`.
+  void take_new(std::vector<std::shared_ptr<peer>>& out);
   /// The peer of the slot that is not dead, if any.
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
   /// Every one, also those that died and may be inside an active section.

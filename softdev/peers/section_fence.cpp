@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "verbena/base/log.hpp"
@@ -63,7 +64,20 @@ void complain(const peer& about) {
 }
 }  // namespace
 
+/// A fence cannot fail: if memory is exhausted, it waits until there is some.
 std::vector<section_fence::lane_mark> section_fence::marks() const {
+  for (;;) {
+    try {
+      // A peer that answered our hello is at work already, though we have not read its answer.
+      how_.finish_hellos();
+      return odd_lanes();
+    } catch (const std::bad_alloc&) {
+      ::poll(nullptr, 0, 1);
+    }
+  }
+}
+
+std::vector<section_fence::lane_mark> section_fence::odd_lanes() const {
   std::vector<lane_mark> odd;
   for (auto& each : how_.peers.all()) {
     if (each->state() == peer_state::connecting || each->their_map_.size() == 0) continue;
@@ -88,8 +102,6 @@ void section_fence::give_up_waiting(const std::vector<lane_mark>& left) {
 }
 
 section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped, deadline until) {
-  // A peer that answered our hello is at work already, though we have not read its answer.
-  how_.finish_hellos();
   auto left = marks();
   const auto started = std::chrono::steady_clock::now();
   bool complained = false;

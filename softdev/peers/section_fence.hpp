@@ -49,6 +49,7 @@ class section_fence {
   enum class stopped_peers : std::uint8_t { wait_for, pass_over };
   enum class wait_end : std::uint8_t { left, passed_over, timed_out };
   [[nodiscard]] std::vector<lane_mark> marks() const;
+  [[nodiscard]] std::vector<lane_mark> odd_lanes() const;
   [[nodiscard]] wait_end wait_for_marks(stopped_peers stopped, deadline until);
   void give_up_waiting(const std::vector<lane_mark>& left);
   [[nodiscard]] bool replace_pages_of(const void* memory);

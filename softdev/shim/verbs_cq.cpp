@@ -99,6 +99,10 @@ ibv_cq_ex* create(const cq_creation& wanted) {
   }
   prepare_events(*object);
   fill_lazy_interface(*object, wanted.wc_flags);
+  {
+    const std::lock_guard lock(context.working.lock);
+    context.working.completion_queues.insert(object);  // allocates: before anything is counted
+  }
   if (wanted.channel != nullptr) {
     pthread_mutex_lock(&wanted.context->mutex);
     ++wanted.channel->refcnt;
@@ -106,10 +110,6 @@ ibv_cq_ex* create(const cq_creation& wanted) {
   }
   context.users.add();
   object->index = context.host->next_queue_index();
-  {
-    const std::lock_guard lock(context.working.lock);
-    context.working.completion_queues.insert(object);
-  }
   [[maybe_unused]] const auto* const kept = counted.release();
   return made.release();
 }

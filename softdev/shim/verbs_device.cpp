@@ -5,8 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
-#include <new>
 #include <string>
 
 #include "softdev/host/settings.hpp"
@@ -215,11 +215,8 @@ ibv_context* ibv_open_device(ibv_device* device) {
   auto host = host::instance();
   auto event_fd = make_event_fd();
   if (!host || !event_fd) return not_opened(!host ? host.error() : event_fd.error());
-  auto* const object = new (std::nothrow) context_object{};
-  if (object == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  auto made = std::make_unique<context_object>();
+  context_object* const object = made.get();
   object->host = *host;
   object->events = std::make_unique<event_queue>(*std::move(event_fd));
   object->users.add();
@@ -230,6 +227,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
     set_kind(the_device(), looks);
   fill(*object);
   (*host)->listeners().add(object, the_contexts);
+  [[maybe_unused]] const auto* const kept = made.release();  // closing the device destroys it
   if (const auto run = run_script_of_environment(**host); !run) {
     ibv_close_device(&object->context);
     return not_opened(run.error());

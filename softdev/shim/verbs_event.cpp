@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <new>
+#include <memory>
 #include <utility>
 
 #include "softdev/shim/operations.hpp"
@@ -226,17 +226,13 @@ ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
     errno = code;
     return nullptr;
   }
-  auto* const object = new (std::nothrow) channel_object{};
-  if (object == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  object->events = std::make_unique<event_queue>(*std::move(event_fd));
-  object->context = context;
-  object->fd = object->events->fd();
-  open_to_peers(*object, *owner.host);
+  auto made = std::make_unique<channel_object>();
+  made->events = std::make_unique<event_queue>(*std::move(event_fd));
+  made->context = context;
+  made->fd = made->events->fd();
+  open_to_peers(*made, *owner.host);
   owner.users.add();
-  return object;
+  return made.release();
 }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -135,14 +136,10 @@ int check_access(ibv_context& context, unsigned access) noexcept {
 
 mr_object* make_region(ibv_pd* pd, const memory_region& described) {
   context_object& context = object_of(pd->context);
-  auto* const object = new (std::nothrow) mr_object{};
-  if (object == nullptr) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  auto made = std::make_unique<mr_object>();
+  mr_object* const object = made.get();
   auto region = context.host->register_region(described);
   if (!region) {
-    delete object;
     errno = region.error().code();
     return nullptr;
   }
@@ -156,10 +153,15 @@ mr_object* make_region(ibv_pd* pd, const memory_region& described) {
   object->lkey = region->key;
   object->rkey = region->key;
   object->region = *region;
+  try {
+    const std::lock_guard lock(context.working.lock);
+    context.working.regions.insert(object);
+  } catch (const std::bad_alloc&) {
+    context.host->deregister_region(*region);
+    throw;
+  }
   object_of(pd).children.add();
-  const std::lock_guard lock(context.working.lock);
-  context.working.regions.insert(object);
-  return object;
+  return made.release();
 }
 
 }  // namespace verbena::softdev

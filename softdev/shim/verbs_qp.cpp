@@ -196,14 +196,17 @@ ibv_qp* create_queue_pair(queue_pair_creation& what, ibv_qp_cap& granted) {
   object->core = *core;
   object->created.cap = granted_by(**core);
   fill(*object, what);
+  try {
+    const std::lock_guard lock(context.working.lock);
+    context.working.queue_pairs.insert(object);
+  } catch (const std::bad_alloc&) {
+    context.host->core().destroy(object->core);
+    throw;
+  }
   object_of(what.pd).children.add();
   object_of(what.wanted.send_cq).children.add();
   object_of(what.wanted.recv_cq).children.add();
   if (what.wanted.srq != nullptr) object_of(what.wanted.srq).children.add();
-  {
-    const std::lock_guard lock(context.working.lock);
-    context.working.queue_pairs.insert(object);
-  }
   granted = object->created.cap;
   return &made.release()->qp_base;
 }

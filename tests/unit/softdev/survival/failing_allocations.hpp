@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Allocations of this program fail on request: malloc and what is like it, of all libraries.
+#pragma once
+
+#include <cstdint>
+
+namespace verbena::softdev::testing {
+
+/// Makes the allocation `last` (from 1) from now on fail with ENOMEM, in whichever thread it is.
+void fail_allocation(std::uint32_t last);
+/// Permits all again. Returns the number of allocations since fail_allocation.
+std::uint32_t permit_allocations();
+
+}  // namespace verbena::softdev::testing

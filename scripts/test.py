@@ -218,7 +218,7 @@ STAGES = [
           labelled("program-matrix", "release"), long=True),
     Stage("vm-matrix", 3000, "conformance on the devices and kernels that the stage vm omits; channels and their campaigns",
           labelled("^vm-matrix$", "dev"), long=True),
-    Stage("campaign", 5400, "full-size campaigns; those of channels also under TSan", campaigns, long=True),
+    Stage("campaign", 14400, "full-size campaigns; those of channels also under TSan", campaigns, long=True),
 ]
 
 

@@ -10,6 +10,8 @@ import sys
 import time
 
 SEEDS = 99999  # GoogleTest takes 1 to 99999
+# Lines of GoogleTest and of the device's log; the others are figures of the tests.
+NO_FIGURE = ("[", "Note: ", "Running main", "verbena: ", "YOU HAVE")
 
 
 def parse():
@@ -22,9 +24,14 @@ def parse():
     return parser.parse_args()
 
 
+def figures(text):
+    return [line for line in text.splitlines() if line.strip() and not line.strip().startswith(NO_FIGURE)]
+
+
 def main():
     options = parse()
     started = time.monotonic()
+    last = []
     for step in range(options.rounds):
         seed = (options.seed + step - 1) % SEEDS + 1
         command = [options.program, f"--gtest_filter={options.filter}", "--gtest_shuffle",
@@ -42,6 +49,9 @@ def main():
         if "[  PASSED  ] 0 tests" in text:
             print(f"no test of {options.program} is chosen by {options.filter}")
             return 1
+        last = figures(text)
+    for line in last:
+        print(f"last round: {line}")
     print(f"{options.rounds} rounds from seed {options.seed} in {time.monotonic() - started:.0f} s")
     return 0
 

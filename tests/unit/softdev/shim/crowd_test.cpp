@@ -3,6 +3,9 @@
 // for seconds, so pairings take long; no request may fail because of this.
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <thread>
@@ -95,8 +98,25 @@ int take_part(stream& parent, int own, int count) {
   return 0;
 }
 
+/// VERBENA_TEST_PROCESSES: the number of processes in a campaign.
+int processes_of_campaign() {
+  const char* const set = std::getenv("VERBENA_TEST_PROCESSES");
+  return set == nullptr ? 64 : std::max(2, std::atoi(set));
+}
+
+/// Measures the time since its construction.
+class stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 TEST(crowd, each_process_exchanges_messages_with_each_other_one) {
-  const int count = test::campaign_size(24, 64);
+  const int count = std::min(test::campaign_size(24, processes_of_campaign()), most_processes);
   std::vector<std::unique_ptr<child_process>> members;
   members.reserve(static_cast<std::size_t>(count));
   for (int own = 0; own < count; ++own)
@@ -105,6 +125,7 @@ TEST(crowd, each_process_exchanges_messages_with_each_other_one) {
   std::vector<numbers> known;
   known.reserve(members.size());
   for (const auto& each : members) known.push_back(each->to().take<numbers>());
+  const stopwatch connected;
   for (int own = 0; own < count; ++own) {
     numbers peers{};
     for (int other = 0; other < count; ++other)
@@ -113,6 +134,7 @@ TEST(crowd, each_process_exchanges_messages_with_each_other_one) {
     members[static_cast<std::size_t>(own)]->to().put(peers);
   }
   for (const auto& each : members) each->to().meet();
+  const double connecting = connected.seconds();
   for (int own = 0; own < count; ++own) {
     const auto result = members[static_cast<std::size_t>(own)]->to().take<outcome>();
     EXPECT_EQ(result.completed, 2 * (count - 1)) << "process " << own;
@@ -120,6 +142,8 @@ TEST(crowd, each_process_exchanges_messages_with_each_other_one) {
         << "process " << own << ", vendor error " << result.vendor_error;
   }
   for (const auto& each : members) each->to().meet();
+  std::printf("%d processes: connected in %.2f s, first messages after %.2f s\n", count, connecting,
+              connected.seconds());
   for (const auto& each : members) EXPECT_EQ(each->join(), 0);
 }
 

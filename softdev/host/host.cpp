@@ -140,7 +140,10 @@ void host::watched() noexcept {
 
 time_ns host::next_deadline() const noexcept {
   const time_ns soon = path_.restless() ? monotonic_now() + restless_ns : never;
-  return std::min({engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon});
+  const auto next_look = link_->next_look();
+  const time_ns look_at = next_look ? to_time_ns(*next_look) : never;
+  return std::min(
+      {engine_->next_deadline(), tend_at_.load(std::memory_order_relaxed), soon, look_at});
 }
 
 void host::progress() noexcept {

@@ -132,7 +132,9 @@ class host final : private engine_observer, private progress_work {
   void tend() noexcept override;
   void run() noexcept override;
   [[nodiscard]] time_ns next_deadline() const noexcept override;
-  [[nodiscard]] bool fall_asleep() noexcept override { return link_->announce_sleep(); }
+  [[nodiscard]] bool fall_asleep() noexcept override {
+    return link_->announce_sleep(link::time_point::clock::now());
+  }
   void sleep_on() noexcept override { link_->announce_sleep_unseen(); }
   void awake() noexcept override { link_->announce_awake(); }
   void watched() noexcept override;

@@ -54,6 +54,7 @@ link::link(std::unique_ptr<own_side> own)
       receiver_({.scan_limit = own_->options.scan_limit,
                  .header = own_->segment->header(),
                  .bells = *own_->doorbell.map.at<doorbell_page>(0),
+                 .full_rings = own_->marks->full_rings,
                  .ends = requests_}),
       service_({.own = *own_, .peers = peers_, .receiver = receiver_, .requests = requests_}),
       fence_({.peers = peers_,
@@ -102,10 +103,10 @@ std::size_t link::lose_peers(std::optional<pid_t> pid) {
   std::size_t lost = 0;
   for (const auto& each : peers_.all()) {
     if (each->state() != peer_state::paired || (pid && each->pid() != *pid)) continue;
-    each->die(peer_end::exited);
+    requests_.end(*each, peer_end::exited);
     ++lost;
   }
-  if (lost > 0) requests_.request_burial();
+  if (lost > 0) requests_.request();
   return lost;
 }
 
@@ -114,9 +115,9 @@ void link::announce_sleep_unseen() noexcept {
   word.store(word.load(std::memory_order_relaxed) | 1U, std::memory_order_seq_cst);
 }
 
-bool link::announce_sleep() {
+bool link::announce_sleep(time_point now) {
   announce_sleep_unseen();
-  if (!anything_published()) return true;
+  if (!receiver_.anything_published(now)) return true;
   announce_awake();
   return false;
 }

@@ -110,6 +110,18 @@ class link {
     const receive_lock lock = try_lock_receive();
     return lock ? receive(lock, std::forward<Handler>(handler), budget) : 0;
   }
+  /// Whether the ring to the process in `slot` may have room: not as long as it was full and the
+  /// process consumed nothing. The caller has the right to receive.
+  [[nodiscard]] bool may_have_room(const ring_receiver::lock& /*held*/,
+                                   std::uint32_t slot) const noexcept {
+    return receiver_.may_have_room(slot);
+  }
+  /// Calls `visit(slot)` for each process that became a peer, overdue or dead since the last call.
+  /// One thread at a time.
+  template <class Visitor>
+  void take_changed(Visitor&& visit) {
+    requests_.take_changed(std::forward<Visitor>(visit));
+  }
   /// The right to receive, which one thread can have. Do not call service() while holding it.
   using receive_lock = ring_receiver::lock;
   [[nodiscard]] receive_lock try_lock_receive() noexcept { return receiver_.try_lock(); }
@@ -128,8 +140,13 @@ class link {
   /// What peers signal while the progress thread sleeps.
   [[nodiscard]] wake_receiver& wakes() noexcept { return *own_->wakes; }
   /// Publishes that the progress thread sleeps. False when there is something to receive: then do
-  /// not sleep, and publish nothing. One thread at a time, as announce_awake.
-  [[nodiscard]] bool announce_sleep();
+  /// not sleep, and publish nothing. Otherwise sleep until next_look() at most. Costs the same with
+  /// many peers, except every 10 ms at most. One thread at a time, as announce_awake.
+  [[nodiscard]] bool announce_sleep(time_point now);
+  /// When to call announce_sleep() again, because some peers were not looked at. The same thread.
+  [[nodiscard]] std::optional<time_point> next_look() const noexcept {
+    return receiver_.next_look();
+  }
   /// As above, without a look at what there is to receive. The caller looks afterwards.
   void announce_sleep_unseen() noexcept;
   /// Publishes that it is awake. A signal that was given meanwhile stays in wakes().

@@ -32,7 +32,7 @@ result<std::unique_ptr<own_side>> own_side::open(const link_options& options) {
 }
 
 std::shared_ptr<peer> own_side::make_peer(std::uint32_t other) const {
-  return std::shared_ptr<peer>(new peer(other, slot(), options.route));
+  return std::shared_ptr<peer>(new peer(other, slot(), options.route, *marks));
 }
 
 void own_side::ignore_wakes(const peer& of) noexcept {

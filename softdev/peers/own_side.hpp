@@ -9,6 +9,7 @@
 #include "softdev/peers/link_options.hpp"
 #include "softdev/peers/peer.hpp"
 #include "softdev/peers/slot_claim.hpp"
+#include "softdev/peers/slot_set.hpp"
 #include "softdev/peers/wake_channels.hpp"
 #include "softdev/shm/arena.hpp"
 #include "softdev/shm/sealed_memory.hpp"
@@ -45,6 +46,7 @@ struct own_side {
   std::unique_ptr<wake_receiver> wakes;
   arena_registry arenas;
   wake_channels channels;
+  std::unique_ptr<peer_marks> marks = std::make_unique<peer_marks>();
   volatile std::uint64_t probe_words[2];  ///< read and written by peers that try their routes
 
  private:

@@ -209,7 +209,7 @@ void pairing::finish(const std::shared_ptr<peer>& with, peer_end why) {
   with->own_wake_.reset();
   with->state_.store(peer_state::paired, std::memory_order_release);
   how_.receiver.start(with);
-  how_.requests.count_event();
+  how_.requests.count_change(*with);
   how_.watch.watch_process(*with);
 }
 
@@ -276,7 +276,8 @@ void pairing::expire(time_point now) {
   for (const auto& each : connecting_) {
     if (each->state() != peer_state::connecting || now < each->deadline_) continue;
     each->deadline_ = now + overdue_interval;
-    if (!each->overdue_.exchange(true, std::memory_order_acq_rel)) how_.requests.count_event();
+    if (!each->overdue_.exchange(true, std::memory_order_acq_rel))
+      how_.requests.count_change(*each);
   }
   std::erase_if(connecting_,
                 [](const auto& each) { return each->state() != peer_state::connecting; });

@@ -7,6 +7,7 @@
 #include <initializer_list>
 
 #include "softdev/ipc/wake_sockets.hpp"
+#include "softdev/peers/slot_set.hpp"
 
 namespace verbena::softdev {
 
@@ -56,10 +57,11 @@ void active_section::leave() noexcept {
   owner_ = nullptr;
 }
 
-peer::peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy)
+peer::peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy, peer_marks& marks)
     : slot_(slot),
       own_slot_(own_slot),
       policy_(policy),
+      marks_(marks),
       channels_(new channel_slot[channel_slots]) {}
 
 peer::~peer() = default;
@@ -90,6 +92,7 @@ ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t b
     if (reserved.status == ring_status::full) {
       full_spare_ = std::max(full_spare_, spare);
       full_at_.store(producer_.consumed(), std::memory_order_release);
+      marks_.full_rings.insert(slot_);
       return reserved;
     }
   }
@@ -101,11 +104,10 @@ ring_producer::reservation peer::try_reserve(std::uint16_t type, std::uint32_t b
   return reserved;
 }
 
-bool peer::room_returned() noexcept {
-  std::uint64_t full_at = full_at_.load(std::memory_order_acquire);
-  if (full_at == no_position) return false;
-  if (their_pair().consumed_bytes.load(std::memory_order_seq_cst) == full_at) return false;
-  return full_at_.compare_exchange_strong(full_at, no_position);
+bool peer::may_have_room() const noexcept {
+  const std::uint64_t full_at = full_at_.load(std::memory_order_acquire);
+  return full_at == no_position ||
+         their_pair().consumed_bytes.load(std::memory_order_seq_cst) != full_at;
 }
 
 void peer::announce() noexcept {
@@ -150,7 +152,11 @@ active_section peer::enter() noexcept {
     for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
       biased_lock& lock = lane_locks_[lane];
       if (lock.owned_by_other() != owned_too || !lock.try_lock()) continue;
-      shared_u64& word = own_pair().lanes[lane].word;
+      pair_header& pair = own_pair();
+      const std::uint64_t bit = std::uint64_t{1} << lane;
+      if ((pair.lanes_used.load(std::memory_order_relaxed) & bit) == 0)
+        pair.lanes_used.fetch_or(bit, std::memory_order_seq_cst);
+      shared_u64& word = pair.lanes[lane].word;
       word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
       return {*this, lane};
     }
@@ -165,7 +171,10 @@ peer::mapped peer::map(std::uint64_t arena, std::uint64_t offset, std::uint64_t 
   if (found.status != map_status::ask) return {found.status, found.address};
   if (!arenas_.mark_asked(arena)) return {};
   const link_message ask{.kind = message_kind::ask_arena, .id = arena};
-  if (send_message(socket_.get(), ask, {}) != send_status::sent) arenas_.forget(arena);
+  if (send_message(socket_.get(), ask, {}) != send_status::sent) {
+    arenas_.forget(arena);
+    marks_.retired_mappings.insert(slot_);
+  }
   return {map_status::pending};
 }
 
@@ -212,10 +221,11 @@ bool peer::give_up_waiting() noexcept {
 
 bool peer::may_be_inside() const noexcept {
   if (their_map_.size() == 0 || end() == peer_end::broken_protocol) return false;
-  for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
-    if ((their_lane(lane).load(std::memory_order_seq_cst) & 1U) != 0) return !watch_.exited();
-  }
-  return false;
+  bool inside = false;
+  for_each_lane(their_lanes(), [&](std::uint32_t lane) {
+    inside = inside || (their_lane(lane).load(std::memory_order_seq_cst) & 1U) != 0;
+  });
+  return inside && !watch_.exited();
 }
 
 void peer::take_channel(wake_channel_id id, unique_fd fd) {

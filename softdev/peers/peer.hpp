@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,7 @@
 namespace verbena::softdev {
 
 class peer;
+struct peer_marks;
 
 enum class peer_state : std::uint8_t {
   connecting,  ///< wait: link::service drives it; is_overdue() tells when that takes long
@@ -135,9 +137,9 @@ class peer {
     return their_pair().consumed_bytes.load(std::memory_order_acquire) >= position;
   }
 
-  /// True once after a reservation failed for want of room and room came back (a new try may
-  /// still fail). No lock needed; looks at one word of the peer.
-  [[nodiscard]] bool room_returned() noexcept;
+  /// False when the last reservation failed for want of room and the peer has consumed nothing
+  /// since. No lock needed; looks at one word of the peer.
+  [[nodiscard]] bool may_have_room() const noexcept;
 
   /// Signals a wake channel of the peer (link::create_wake_channel there), when our end of
   /// it is known; otherwise asks for it, wakes the peer's progress thread instead, and returns
@@ -188,7 +190,7 @@ class peer {
   struct channel_slot;
   static constexpr std::uint64_t no_position = ~std::uint64_t{0};
 
-  peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy);
+  peer(std::uint32_t slot, std::uint32_t own_slot, route_policy policy, peer_marks& marks);
 
   [[nodiscard]] pair_header& own_pair() const noexcept { return *own_map_.at<pair_header>(0); }
   [[nodiscard]] const pair_header& their_pair() const noexcept {
@@ -214,6 +216,16 @@ class peer {
   bool give_up_waiting() noexcept;
   /// True when that was done, and the process may still run and write what it has mapped.
   [[nodiscard]] bool may_write_late() const noexcept { return gave_up_ && !watch_.exited(); }
+  /// Calls `visit(lane)` for each lane that a thread of the peer, or of this process, has ever
+  /// entered.
+  template <class Visitor>
+  static void for_each_lane(std::uint64_t used, Visitor&& visit) {
+    for (used &= ~std::uint64_t{0} >> (64 - lane_count); used != 0; used &= used - 1)
+      visit(static_cast<std::uint32_t>(std::countr_zero(used)));
+  }
+  [[nodiscard]] std::uint64_t their_lanes() const noexcept {
+    return their_pair().lanes_used.load(std::memory_order_seq_cst);
+  }
   [[nodiscard]] const shared_u64& their_lane(std::uint32_t lane) const noexcept {
     return their_pair().lanes[lane].word;
   }
@@ -224,6 +236,7 @@ class peer {
   std::uint32_t slot_;
   std::uint32_t own_slot_;
   route_policy policy_;
+  peer_marks& marks_;
   std::atomic<peer_state> state_ = peer_state::connecting;
   std::atomic<peer_end> end_ = peer_end::none;
   std::atomic<bool> has_ring_ = false;
@@ -269,7 +282,8 @@ class peer {
   };
   struct retired_mappings {
     std::vector<std::unique_ptr<arena_cache::node>> nodes;
-    std::uint64_t lanes[lane_count];  ///< own lanes when they were retired
+    std::uint64_t used = 0;           ///< own lanes that had been entered
+    std::uint64_t lanes[lane_count];  ///< their words when the nodes were retired
   };
   std::vector<queued_message> outbox_;
   std::vector<retired_mappings> retired_;

@@ -58,12 +58,11 @@ void peer_service::serve(time_point now) {
   for (const peer_watch::event& each : watch_.events()) dispatch(each, now);
   pairing_.expire(now);
   end_closing(now);
-  const bool died = std::ranges::any_of(
-      how_.receiver.peers(), [](const auto& each) { return each->state() == peer_state::dead; });
-  if (how_.requests.take_ended() || died) bury_dead();
+  if (how_.requests.take_ended()) bury_dead();
   watch_departed_ = how_.peers.sweep();
   tell_retired_arenas();
-  for (const auto& each : how_.receiver.peers()) drop_retired_mappings(*each);
+  drop_retired_mappings();
+  // Before it sleeps, the caller looks at all peers by itself.
   if (how_.receiver.uses_doorbells() && now >= next_full_scan_) {
     next_full_scan_ = now + full_scan_interval;
     how_.receiver.look_at_all();
@@ -142,7 +141,9 @@ bool peer_service::handle(peer& from, received_message& got) {
     case message_kind::refuse_arena:
       return from.arenas_.refuse(said.id), true;
     case message_kind::arena_gone:
-      return from.arenas_.retire(said.id), true;
+      from.arenas_.retire(said.id);
+      how_.own.marks->retired_mappings.insert(from.slot());
+      return true;
     case message_kind::ask_channel: {
       unique_fd copy = how_.own.channels.share(static_cast<wake_channel_id>(said.id), &from);
       const auto kind = copy ? message_kind::give_channel : message_kind::refuse_channel;
@@ -202,7 +203,7 @@ void peer_service::bury_dead() {
     watch_.stop(*each);
     how_.own.ignore_wakes(*each);
     if (!how_.peers.bury(each)) continue;
-    how_.requests.count_event();
+    how_.requests.count_change(*each);
     if (each->pid() != 0 || each->generation_ != 0) how_.requests.count_lost_peer();
   }
 }
@@ -218,23 +219,35 @@ void peer_service::tell_retired_arenas() {
   }
 }
 
-void peer_service::drop_retired_mappings(peer& of) {
+void peer_service::drop_retired_mappings() {
+  how_.own.marks->retired_mappings.drain([this](std::uint32_t slot) {
+    auto of = how_.peers.find(slot);
+    if (of && std::ranges::find(retiring_, of) == retiring_.end())
+      retiring_.push_back(std::move(of));
+  });
+  std::erase_if(retiring_, [](const auto& each) { return drop_retired_mappings(*each); });
+}
+
+/// Returns whether none is left.
+bool peer_service::drop_retired_mappings(peer& of) {
   if (of.arenas_.has_retired()) {
     peer::retired_mappings retired{.nodes = of.arenas_.take_retired(), .lanes = {}};
-    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+    retired.used = of.own_pair().lanes_used.load(std::memory_order_seq_cst);
+    peer::for_each_lane(retired.used, [&](std::uint32_t lane) {
       retired.lanes[lane] = of.own_lane(lane).load(std::memory_order_seq_cst);
-    }
+    });
     of.retired_.push_back(std::move(retired));
   }
   std::erase_if(of.retired_, [&](const peer::retired_mappings& each) {
-    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
-      const bool inside = (each.lanes[lane] & 1U) != 0;
-      if (inside && of.own_lane(lane).load(std::memory_order_seq_cst) == each.lanes[lane]) {
-        return false;
-      }
-    }
-    return true;
+    bool inside = false;
+    peer::for_each_lane(each.used, [&](std::uint32_t lane) {
+      const bool was_inside = (each.lanes[lane] & 1U) != 0;
+      inside = inside || (was_inside &&
+                          of.own_lane(lane).load(std::memory_order_seq_cst) == each.lanes[lane]);
+    });
+    return !inside;
   });
+  return of.retired_.empty();
 }
 
 std::optional<peer_service::time_point> peer_service::next_deadline(time_point now) const {
@@ -242,12 +255,9 @@ std::optional<peer_service::time_point> peer_service::next_deadline(time_point n
   const auto at_latest = [&](time_point when) {
     if (!next || when < *next) next = when;
   };
-  for (const auto& each : how_.receiver.peers()) {
-    if (!each->retired_.empty()) at_latest(now + turn_interval);
-  }
+  if (!retiring_.empty()) at_latest(now + turn_interval);
   if (!closing_.empty()) at_latest(now + turn_interval);
   if (watch_departed_) at_latest(now + departed_interval);
-  if (how_.receiver.uses_doorbells()) at_latest(next_full_scan_);
   return next;
 }
 

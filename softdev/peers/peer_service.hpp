@@ -63,7 +63,8 @@ class peer_service {
   void end_closing(time_point now);
   void bury_dead();
   void tell_retired_arenas();
-  void drop_retired_mappings(peer& of);
+  void drop_retired_mappings();
+  [[nodiscard]] static bool drop_retired_mappings(peer& of);
   [[nodiscard]] std::optional<time_point> next_deadline(time_point now) const;
 
   const options how_;
@@ -71,6 +72,7 @@ class peer_service {
   peer_watch watch_;
   pairing pairing_;
   std::vector<std::shared_ptr<peer>> closing_;
+  std::vector<std::shared_ptr<peer>> retiring_;  ///< those with mappings that are to be dropped
   bool watch_departed_ = false;
   time_point next_full_scan_{};
 };

@@ -20,6 +20,7 @@ peer_table::entry peer_table::find_or_make_locked(std::uint32_t slot) {
     departed_.push_back(std::move(place));
   }
   place = own_.make_peer(slot);
+  known_.insert(slot);
   return {place, true};
 }
 
@@ -46,12 +47,8 @@ std::shared_ptr<peer> peer_table::find(std::uint32_t slot) const {
 }
 
 std::vector<std::shared_ptr<peer>> peer_table::all() const {
-  const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<peer>> all;
-  for (const auto& each : by_slot_) {
-    if (each) all.push_back(each);
-  }
-  all.insert(all.end(), departed_.begin(), departed_.end());
+  for_each([&](const std::shared_ptr<peer>& each) { all.push_back(each); });
   return all;
 }
 
@@ -59,10 +56,11 @@ std::size_t peer_table::find_group(const gid_bytes& group,
                                    std::span<std::shared_ptr<peer>> out) const noexcept {
   std::size_t count = 0;
   const std::lock_guard lock(mutex_);
-  for (const auto& each : by_slot_) {
-    if (count == out.size()) break;
-    if (each && each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
-  }
+  known_.for_each([&](std::uint32_t slot) {
+    const auto& each = by_slot_[slot];
+    if (count == out.size() || !each) return;
+    if (each->takes_records() && each->segment().may_be_in(group)) out[count++] = each;
+  });
   return count;
 }
 
@@ -71,6 +69,7 @@ bool peer_table::bury(const std::shared_ptr<peer>& dead) {
   if (by_slot_[dead->slot()] != dead) return false;
   departed_.reserve(departed_.size() + 1);
   by_slot_[dead->slot()] = nullptr;
+  known_.erase(dead->slot());
   departed_.push_back(dead);
   return true;
 }

@@ -14,6 +14,7 @@
 #include "softdev/core/types.hpp"
 #include "softdev/peers/own_side.hpp"
 #include "softdev/peers/peer.hpp"
+#include "softdev/peers/slot_set.hpp"
 
 namespace verbena::softdev {
 
@@ -38,6 +39,15 @@ class peer_table {
   [[nodiscard]] std::shared_ptr<peer> find(std::uint32_t slot) const;
   /// Every one, also those that died and may be inside an active section.
   [[nodiscard]] std::vector<std::shared_ptr<peer>> all() const;
+  /// Calls `visit(peer)` for every one, with the lock of the table.
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    const std::lock_guard lock(mutex_);
+    known_.for_each([&](std::uint32_t slot) {
+      if (by_slot_[slot]) visit(by_slot_[slot]);
+    });
+    for (const auto& each : departed_) visit(each);
+  }
   /// Puts the peers that may have a queue pair in the group into `out`, as far as there is room;
   /// returns how many. No allocation.
   [[nodiscard]] std::size_t find_group(const gid_bytes& group,
@@ -58,6 +68,7 @@ class peer_table {
   own_side& own_;
   mutable std::mutex mutex_;
   std::array<std::shared_ptr<peer>, slot_count> by_slot_;
+  slot_set known_;  ///< where there is one
   std::vector<std::shared_ptr<peer>> new_;
   std::vector<std::shared_ptr<peer>> departed_;
 };

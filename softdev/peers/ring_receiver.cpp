@@ -5,6 +5,12 @@
 
 namespace verbena::softdev {
 
+using namespace std::chrono_literals;
+
+namespace {
+constexpr auto look_interval = 10ms;
+}  // namespace
+
 ring_receiver::ring_receiver(const options& how) : how_(how) { peers_.reserve(slot_count); }
 
 void ring_receiver::end_batch(peer& from) {
@@ -16,7 +22,7 @@ void ring_receiver::end_batch(peer& from) {
 }
 
 void ring_receiver::collect_doorbells() {
-  std::uint64_t words = how_.bells.summary.load(std::memory_order_relaxed);
+  std::uint64_t words = how_.bells.summary.load(std::memory_order_seq_cst);
   if (words == 0) return;
   words = how_.bells.summary.exchange(0, std::memory_order_seq_cst);
   for (; words != 0; words &= words - 1) {
@@ -51,6 +57,42 @@ bool ring_receiver::anything_published() {
   bool found = false;
   for (const auto& each : peers_) found = published_by(*each) || found;
   if (found) look_at_all();
+  return found;
+}
+
+bool ring_receiver::anything_published(time_point now) {
+  if (!uses_doorbells() || now >= next_look_ || look_at_all_.load(std::memory_order_relaxed)) {
+    next_look_ = now + look_interval;
+    look_is_due_ = false;
+    return anything_published();
+  }
+  look_is_due_ = true;
+  forbid_in_handler();
+  const std::lock_guard held(lock_);
+  return published_by_some() || room_came_back();
+}
+
+/// Of those that rang. What is found stays marked.
+bool ring_receiver::published_by_some() {
+  collect_doorbells();
+  bool found = false;
+  for (std::size_t word = 0; word < ready_.size(); ++word) {
+    for (std::uint64_t left = ready_[word]; left != 0; left &= left - 1) {
+      peer* const from = by_slot_[word * 64 + static_cast<std::size_t>(std::countr_zero(left))];
+      found = (from != nullptr && published_by(*from)) || found;
+    }
+  }
+  return found;
+}
+
+bool ring_receiver::room_came_back() {
+  bool found = false;
+  how_.full_rings.drain([&](std::uint32_t slot) {
+    peer* const to = by_slot_[slot];
+    if (to == nullptr || to->full_at_.load(std::memory_order_acquire) == peer::no_position) return;
+    how_.full_rings.insert(slot);
+    found = published_by(*to) || found;
+  });
   return found;
 }
 

@@ -7,16 +7,19 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "softdev/core/biased_lock.hpp"
 #include "softdev/peers/peer.hpp"
 #include "softdev/peers/service_requests.hpp"
+#include "softdev/peers/slot_set.hpp"
 #include "softdev/shm/segment_layout.hpp"
 #include "verbena/base/assert.hpp"
 
@@ -39,6 +42,7 @@ class ring_receiver {
     std::uint32_t scan_limit;
     public_header& header;  ///< where peers see whether to ring
     doorbell_page& bells;
+    slot_set& full_rings;
     service_requests& ends;
   };
   explicit ring_receiver(const options& how);
@@ -53,15 +57,32 @@ class ring_receiver {
   template <class Handler>
   std::size_t receive(const lock& held, Handler&& handler, std::size_t budget);
 
+  using time_point = std::chrono::steady_clock::time_point;
   /// True when some peer announced records that were neither consumed nor kept, or room came back
-  /// in a ring that was full. Sequentially consistent. Waits for a receive() in progress.
+  /// in a ring that was full. Sequentially consistent. Waits for a receive() in progress. Looks at
+  /// every peer.
   [[nodiscard]] bool anything_published();
+  /// The same before a sleep in which peers signal what they publish. With many peers, looks at
+  /// those that rang; and at all if it did not do so for a while, because a peer can clear the bits
+  /// of others.
+  [[nodiscard]] bool anything_published(time_point now);
+  /// When a sleep has to end for a look at all peers; nullopt when that was done. One thread, that
+  /// of the above.
+  [[nodiscard]] std::optional<time_point> next_look() const noexcept {
+    return look_is_due_ ? std::optional(next_look_) : std::nullopt;
+  }
   /// Whether the peer's ring has no record. Waits for a receive() in progress.
   [[nodiscard]] bool is_drained(peer& from);
 
   void start(const std::shared_ptr<peer>& from);
   void stop(const std::shared_ptr<peer>& from);
   [[nodiscard]] const std::vector<std::shared_ptr<peer>>& peers() const noexcept { return peers_; }
+  /// Whether the peer in the slot can be sent records and its ring may have room. Only for the
+  /// thread that has the right to receive.
+  [[nodiscard]] bool may_have_room(std::uint32_t slot) const noexcept {
+    const peer* const to = by_slot_[slot];
+    return to != nullptr && to->may_have_room();
+  }
   /// Whether peers ring. A peer that clears the bits of others only delays them: all rings are
   /// looked at when look_at_all() was called.
   [[nodiscard]] bool uses_doorbells() const noexcept { return peers_.size() > how_.scan_limit; }
@@ -90,6 +111,8 @@ class ring_receiver {
   void end_batch(peer& from);
   void collect_doorbells();
   bool published_by(peer& from);
+  bool published_by_some();
+  [[nodiscard]] bool room_came_back();
 
   const options how_;
   biased_lock lock_;
@@ -99,6 +122,8 @@ class ring_receiver {
   std::array<std::uint64_t, slot_count / 64> ready_{};
   std::size_t first_ = 0;
   std::atomic<bool> look_at_all_ = false;
+  time_point next_look_{};
+  bool look_is_due_ = false;  ///< the last look before a sleep was not at all peers
 };
 
 template <class Handler>

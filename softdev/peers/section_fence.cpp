@@ -79,26 +79,27 @@ std::vector<section_fence::lane_mark> section_fence::marks() const {
 
 std::vector<section_fence::lane_mark> section_fence::odd_lanes() const {
   std::vector<lane_mark> odd;
-  for (auto& each : how_.peers.all()) {
-    if (each->state() == peer_state::connecting || each->their_map_.size() == 0) continue;
-    for (std::uint32_t lane = 0; lane < lane_count; ++lane) {
+  how_.peers.for_each([&](const std::shared_ptr<peer>& each) {
+    if (each->state() == peer_state::connecting || each->their_map_.size() == 0) return;
+    // Most peers have entered none or one of their lanes.
+    peer::for_each_lane(each->their_lanes(), [&](std::uint32_t lane) {
       const std::uint64_t value = each->their_lane(lane).load(std::memory_order_seq_cst);
       if ((value & 1U) != 0) odd.push_back({each, lane, value});
-    }
-  }
+    });
+  });
   return odd;
 }
 
 void section_fence::give_up_waiting(const std::vector<lane_mark>& left) {
   for (const lane_mark& mark : left) {
     if (!mark.of->give_up_waiting()) continue;
+    how_.requests.request_burial(*mark.of);
     log(log_level::error,
         "soft0: the pairing with process " + std::to_string(mark.of->pid()) +
             " was ended: it has been accessing this process's memory for more than " +
             std::to_string(how_.section_timeout.count()) +
             " ms; if it was stopped, it may still write ordinary memory when it continues");
   }
-  how_.requests.request_burial();
 }
 
 section_fence::wait_end section_fence::wait_for_marks(stopped_peers stopped, deadline until) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softdev/peers/peer.hpp"
+#include "softdev/peers/slot_set.hpp"
 
 namespace verbena::softdev {
 
@@ -34,8 +35,9 @@ class service_requests {
   void end_for_record(peer& which) noexcept;
   /// Or sent to its socket.
   void end_for_message(peer& which) noexcept;
-  /// Peers were ended by other means.
-  void request_burial() noexcept {
+  /// A peer was ended by other means.
+  void request_burial(const peer& which) noexcept {
+    changed_.insert(which.slot());
     some_ended_.store(true, std::memory_order_release);
     request();
   }
@@ -44,9 +46,19 @@ class service_requests {
     return some_ended_.exchange(false, std::memory_order_acq_rel);
   }
 
-  /// Something happened in this turn of the service. Only the service calls these two.
+  /// Something happened in this turn of the service. Only the service calls these three.
   void count_event() noexcept { ++events_; }
+  void count_change(const peer& which) noexcept {
+    changed_.insert(which.slot());
+    count_event();
+  }
   [[nodiscard]] std::uint32_t take_events() noexcept { return std::exchange(events_, 0); }
+
+  /// Calls `visit(slot)` for each peer that was paired, overdue or ended since the last call.
+  template <class Visitor>
+  void take_changed(Visitor&& visit) {
+    changed_.drain(visit);
+  }
 
   void count_broken_message() noexcept { add(broken_messages_); }
   void count_refused_connection() noexcept { add(refused_connections_); }
@@ -60,6 +72,7 @@ class service_requests {
 
   std::atomic<bool> due_ = false;
   std::atomic<bool> some_ended_ = false;
+  slot_set changed_;
   std::uint32_t events_ = 0;
   std::atomic<std::uint64_t> broken_records_ = 0;
   std::atomic<std::uint64_t> broken_messages_ = 0;

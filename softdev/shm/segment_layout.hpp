@@ -31,7 +31,7 @@ inline constexpr std::uint32_t group_entries = 128;
 /// A region lies within this many entries from the place that its key names.
 inline constexpr std::uint32_t region_window = 16;
 /// Threads of one process that may be inside active sections towards one peer at once.
-inline constexpr std::uint32_t lane_count = 8;
+inline constexpr std::uint32_t lane_count = 48;
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t segment_page = 4096;
 
@@ -119,6 +119,7 @@ struct alignas(cache_line) pair_header {
   shared_u64 magic;
   shared_u32 version;
   shared_u32 ring_bytes;
+  shared_u64 lanes_used;                     ///< bit i: lane i was entered at least once
   alignas(cache_line) shared_u64 published;  ///< records committed to the outgoing ring, ever
   shared_u32 wants_space;  ///< not 0: the owner found its outgoing ring full and waits
   alignas(cache_line) shared_u64 consumed_bytes;  ///< position in the incoming ring

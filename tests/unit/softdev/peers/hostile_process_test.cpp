@@ -132,7 +132,7 @@ TEST(hostile_process, peer_writing_random_bytes_corrupts_only_its_own_pairing) {
       if (other->state() != peer_state::paired) continue;
       if (!std::exchange(paired, true)) end = clock::now() + 100ms;  // of random bytes
       send_record(*other, 1, 100, 1);
-      static_cast<void>(other->room_returned());
+      static_cast<void>(other->may_have_room());
       const auto section = other->enter();
       static_cast<void>(other->map(seed, 0, 8, map_access::read_write));
     }
@@ -199,6 +199,7 @@ TEST(hostile_process, one_process_gets_a_limited_number_of_pairings) {
   // A pairing that ended counts while the process may be within a section.
   malicious_peer fourth(*own);
   EXPECT_EQ(fourth.seen_as->state(), peer_state::paired);
+  fourth.words().lanes_used = 1;
   fourth.words().lanes[0].word = 1;
   fourth.connection.reset();
   EXPECT_TRUE(dead(fourth));
@@ -243,6 +244,35 @@ TEST(hostile_process, silent_connections_of_one_process_do_not_keep_others_out) 
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST(hostile_process, cleared_doorbell_of_a_peer_delays_its_record_by_10_ms) {
+  link_options options;
+  options.scan_limit = 0;  // peers ring
+  const auto own = open_link(options);
+  const malicious_peer silent(*own);
+  const auto now = clock::now();
+  static_cast<void>(own->receive(take_all, 1));  // looks at all, as after each pairing
+  ASSERT_TRUE(own->announce_sleep(now));
+  EXPECT_FALSE(own->next_look().has_value()) << "it has looked at all peers";
+  own->announce_awake();
+
+  const shared_u64 consumed = 0;
+  ring_producer producer(
+      std::span(silent.pair.map.data() + pair_ring_offset, std::size_t{min_ring_bytes}),
+      silent.words().published, consumed);
+  ASSERT_EQ(producer.try_reserve(1, 8).status, ring_status::ok);
+  producer.commit();
+  producer.announce();  // and the bit that the peer would set was cleared by another one
+  ASSERT_TRUE(own->announce_sleep(now + 1ms)) << "it looks only at peers that rang";
+  ASSERT_TRUE(own->next_look().has_value());
+  EXPECT_LE(*own->next_look(), now + 10ms);
+  own->announce_awake();
+  EXPECT_FALSE(own->announce_sleep(*own->next_look()));
+  EXPECT_EQ(own->receive(take_all, 10), 1U);
+  ASSERT_TRUE(own->announce_sleep(now + 30ms));
+  EXPECT_FALSE(own->next_look().has_value()) << "it may sleep without a limit";
+  own->announce_awake();
+}
+
 // Does to an end of wake-ups all that its holder can do.
 void misuse(int end) {
   char byte = 0;
@@ -260,7 +290,7 @@ TEST(hostile_process, peer_that_misuses_wake_ends_delays_nobody) {
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
 
   // The sleeping owner is signaled by the hostile peer without end, and by another one.
-  ASSERT_TRUE(own->announce_sleep());
+  ASSERT_TRUE(own->announce_sleep(clock::now()));
   misuse(hostile.wake());
   ASSERT_TRUE(readable(own->wakes().fd()));
   own->announce_awake();
@@ -269,7 +299,7 @@ TEST(hostile_process, peer_that_misuses_wake_ends_delays_nobody) {
   ASSERT_TRUE(send_record(*other, 1, 8, 1));
   ASSERT_TRUE(drive({own.get()}, [&] { return own->anything_published(); }));
   EXPECT_EQ(own->receive(take_all, 1), 1U);
-  ASSERT_TRUE(own->announce_sleep());
+  ASSERT_TRUE(own->announce_sleep(clock::now()));
   misuse(hostile.wake());
   ::shutdown(hostile.wake(), SHUT_RDWR);
   own->wakes().take();

@@ -313,6 +313,7 @@ TEST(link_process, peer_that_stays_inside_is_given_up_and_its_pages_are_replaced
   child echo(echo_peer);
   const auto other = pair_with(*own, echo.read<std::uint32_t>());
   malicious_peer hostile(*own);
+  hostile.words().lanes_used = ~std::uint64_t{0};
   hostile.words().lanes[5].word = 77;
   EXPECT_EQ(own->fence(deadline::after(1ms)), fence_outcome::timed_out);
   EXPECT_EQ(hostile.seen_as->state(), peer_state::paired);
@@ -358,6 +359,7 @@ TEST(link_process, process_that_stays_inside_repeatedly_is_not_paired_again) {
   const auto own = open_link(options);
   for (int i = 0; i < 3; ++i) {
     malicious_peer hostile(*own);
+    hostile.words().lanes_used = 1;
     hostile.words().lanes[0].word = 1;
     // A connection that was closed does not make the fence wait longer.
     if (i == 1) {

@@ -295,6 +295,28 @@ TEST(link, lost_doorbell_delays_but_loses_no_record) {
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
 }
 
+TEST(link, last_look_of_a_process_with_many_peers_finds_a_record_that_rang) {
+  link_options options;
+  options.scan_limit = 0;
+  linked_pair pair(options);
+  const auto now = clock::now();
+  ASSERT_TRUE(pair.right->announce_sleep(now));
+  pair.right->announce_awake();
+  ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
+  EXPECT_FALSE(pair.right->announce_sleep(now));
+  EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
+  EXPECT_TRUE(pair.right->announce_sleep(now));
+  pair.right->announce_awake();
+  while (send_record(*pair.to_right, 1, 1000, 1)) {
+  }
+  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
+  pair.left->announce_awake();
+  EXPECT_GT(pair.right->receive(take_all, 4), 0U);
+  EXPECT_FALSE(pair.left->announce_sleep(clock::now())) << "room came back";
+  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
+  pair.left->announce_awake();
+}
+
 TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   link_options options;
   options.ring_bytes = min_ring_bytes;
@@ -302,16 +324,17 @@ TEST(link, sender_on_full_ring_is_woken_when_room_returns) {
   int sent = 0;
   while (send_record(*pair.to_right, 1, 1000, 1)) ++sent;
   EXPECT_GT(sent, 10);
-  EXPECT_FALSE(pair.to_right->room_returned());
-  EXPECT_TRUE(pair.left->announce_sleep());
+  EXPECT_FALSE(pair.to_right->may_have_room());
+  EXPECT_TRUE(pair.left->announce_sleep(clock::now()));
   EXPECT_FALSE(readable(pair.left->wakes().fd()));
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
   EXPECT_TRUE(readable(pair.left->wakes().fd()))
       << "the sleeping sender is woken when the ring has room";
   pair.left->announce_awake();
-  EXPECT_TRUE(pair.to_right->room_returned());
-  EXPECT_FALSE(pair.to_right->room_returned()) << "room is reported once";
-  EXPECT_TRUE(send_record(*pair.to_right, 1, 1000, 1));
+  EXPECT_TRUE(pair.to_right->may_have_room());
+  while (send_record(*pair.to_right, 1, 1000, 1)) {
+  }
+  EXPECT_FALSE(pair.to_right->may_have_room()) << "it was full again, and nothing was consumed";
 }
 
 TEST(link, returned_ring_space_prevents_sleep) {
@@ -321,10 +344,11 @@ TEST(link, returned_ring_space_prevents_sleep) {
   while (send_record(*pair.to_right, 1, 1000, 1)) {
   }
   EXPECT_EQ(pair.right->receive(take_all, 4), 4U);
-  EXPECT_FALSE(pair.left->announce_sleep());
-  EXPECT_TRUE(pair.left->announce_sleep()) << "unused room does not prevent sleep forever";
+  EXPECT_FALSE(pair.left->announce_sleep(clock::now()));
+  EXPECT_TRUE(pair.left->announce_sleep(clock::now()))
+      << "unused room does not prevent sleep forever";
   pair.left->announce_awake();
-  EXPECT_TRUE(pair.to_right->room_returned());
+  EXPECT_TRUE(pair.to_right->may_have_room());
   pair.left->announce_awake();
 }
 
@@ -332,16 +356,16 @@ TEST(link, sleeping_peer_is_woken_once_per_sleep) {
   linked_pair pair;
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->wakes().fd())) << "the peer is awake";
-  EXPECT_FALSE(pair.right->announce_sleep()) << "a record prevents sleep";
+  EXPECT_FALSE(pair.right->announce_sleep(clock::now())) << "a record prevents sleep";
   EXPECT_EQ(pair.right->receive(take_all, 10), 1U);
-  ASSERT_TRUE(pair.right->announce_sleep());
+  ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_TRUE(pair.right->wakes().take());
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_FALSE(readable(pair.right->wakes().fd())) << "one signal per sleep";
   pair.right->announce_awake();
   EXPECT_EQ(pair.right->receive(take_all, 10), 2U);
-  ASSERT_TRUE(pair.right->announce_sleep());
+  ASSERT_TRUE(pair.right->announce_sleep(clock::now()));
   ASSERT_TRUE(send_record(*pair.to_right, 1, 4, 1));
   EXPECT_TRUE(readable(pair.right->wakes().fd())) << "each sleep is signaled";
   pair.right->announce_awake();
@@ -356,7 +380,7 @@ TEST(link, no_wakeup_is_lost_between_sleeper_and_sender) {
   std::thread sleeper([&] {
     while (!stop) {
       received += static_cast<int>(pair.right->receive(take_all, 64));
-      if (!pair.right->announce_sleep()) continue;
+      if (!pair.right->announce_sleep(clock::now())) continue;
       if (!pair.right->wakes().wait(10s).signaled) {
         ++lost;
         stop = true;

@@ -33,7 +33,7 @@ response fabric_endpoint::submit(queue_pair& sender, const message& what,
       break;
   }
   peer& to = *by->to;
-  if (to.state() == peer_state::connecting) state_.wait_for_room(sender);
+  if (to.state() == peer_state::connecting) state_.wait_for_room(sender, to);
   switch (to.state()) {
     case peer_state::connecting:
       by->overdue = to.is_overdue();
@@ -86,10 +86,13 @@ void fabric_endpoint::prepare(const queue_pair& which, const queue_pair_attribut
     auto made = std::make_unique<connection>();
     made->group.told = std::make_unique<std::bitset<slot_count>>();
     mine = std::move(made);
+    state_.addressed.insert(endpoint_state::index_of(which));
   } else if (next.destination_is_this_host && !state_.home.is_local(next.destination_qpn)) {
+    const std::uint32_t slot = slot_of_number(next.destination_qpn);
     auto made = std::make_unique<connection>();
-    made->to = state_.neighbours.connect(slot_of_number(next.destination_qpn));
+    made->to = state_.neighbours.connect(slot);
     mine = std::move(made);
+    state_.connected.insert(slot, endpoint_state::index_of(which));
     state_.home.ring(which);  // wakes the thread that services the link
   }
 }
@@ -101,13 +104,14 @@ void fabric_endpoint::changed(queue_pair& which, bool gone) noexcept {
   if (ends && mine != nullptr) {
     state_.successes.forget(mine->to);
     state_.connected.erase(endpoint_state::index_of(which));
+    state_.addressed.erase(endpoint_state::index_of(which));
+    state_.waiting.erase(endpoint_state::index_of(which));
     mine.reset();
   }
   if (gone) {
     state_.neighbours.segment().withdraw_queue_pair(which.number());
     return;
   }
-  if (mine != nullptr) state_.connected.insert(endpoint_state::index_of(which));
   publish_queue_pair(state_.neighbours.segment(), which, state_.home.port());
 }
 
@@ -118,7 +122,8 @@ bool fabric_endpoint::progress() noexcept {
     state_.set_restless();
     return false;
   }
-  state_.restless.store(false, std::memory_order_relaxed);
+  if (state_.restless.load(std::memory_order_relaxed))
+    state_.restless.store(false, std::memory_order_relaxed);
   constexpr std::size_t budget = 256;
   const std::size_t received = state_.neighbours.receive(
       lock,
@@ -127,13 +132,18 @@ bool fabric_endpoint::progress() noexcept {
   state_.successes.flush();
   if (received == budget) state_.set_restless();
   receiver_.run_answers();
-  if (!state_.blocked.empty()) run_blocked();
+  if (!state_.waiting.empty() || !state_.blocked.empty()) run_blocked(lock);
   if (state_.some_lost.load(std::memory_order_relaxed)) tell_lost();
   return received > 0;
 }
 
-void fabric_endpoint::run_blocked() noexcept {
+void fabric_endpoint::run_blocked(const link::receive_lock& held) noexcept {
   const access_epoch::guard inside(state_.home.epoch());
+  state_.waiting.for_each_slot([&](std::uint32_t slot) {
+    const bool try_now = to_try_.contains(slot);
+    if (try_now) to_try_.erase(slot);
+    if (try_now || state_.neighbours.may_have_room(held, slot)) run_waiting_for(slot, held);
+  });
   state_.blocked.drain([&](std::uint32_t index) {
     queue_pair* which = state_.own(index);
     if (which == nullptr || which->run()) return;
@@ -142,19 +152,48 @@ void fabric_endpoint::run_blocked() noexcept {
   });
 }
 
+/// In the order in which they began to wait, until one has to wait again.
+void fabric_endpoint::run_waiting_for(std::uint32_t slot, const link::receive_lock& held) noexcept {
+  for (std::uint32_t left = state_.waiting.count_of(slot); left > 0; --left) {
+    const auto index = state_.waiting.take_first(slot);
+    if (!index) return;
+    queue_pair* which = state_.own(*index);
+    if (which == nullptr) continue;
+    if (!which->run()) {
+      state_.waiting.insert(slot, *index);
+      state_.set_restless();
+    } else if (state_.waiting.contains(slot, *index)) {
+      // It began to wait, and may have found room after that.
+      if (left > 1 && state_.neighbours.may_have_room(held, slot)) state_.set_restless();
+      return;
+    }
+  }
+}
+
 void fabric_endpoint::after_service() noexcept {
+  state_.neighbours.take_changed([this](std::uint32_t slot) {
+    to_try_.insert(slot);
+    changed_.insert(slot);
+  });
   state_.set_some_lost();
   progress();
 }
 
-/// Ends the requests of queue pairs whose peers died.
+/// Ends the requests of queue pairs whose peers died. Visits those that the events are about.
 void fabric_endpoint::tell_lost() noexcept {
   state_.some_lost.store(false, std::memory_order_release);
   const access_epoch::guard inside(state_.home.epoch());
-  state_.connected.for_each([this](std::uint32_t index) {
+  bool some_changed = false;
+  changed_.drain([&](std::uint32_t slot) {
+    some_changed = true;
+    state_.connected.for_each(slot, [this](std::uint32_t index) { state_.lost.insert(index); });
+  });
+  if (some_changed)
+    state_.addressed.for_each([this](std::uint32_t index) { state_.lost.insert(index); });
+  state_.lost.drain([this](std::uint32_t index) {
     queue_pair* which = state_.own(index);
     if (which == nullptr || tell_lost(*which)) return;
-    state_.set_some_lost();
+    state_.note_lost(*which);
     state_.set_restless();
   });
 }

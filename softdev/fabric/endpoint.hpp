@@ -21,6 +21,7 @@
 #include "softdev/fabric/receive.hpp"
 #include "softdev/fabric/send_parts.hpp"
 #include "softdev/fabric/send_ring.hpp"
+#include "softdev/peers/slot_set.hpp"
 
 namespace verbena::softdev {
 
@@ -66,7 +67,8 @@ class fabric_endpoint final : public remote_path {
  private:
   [[nodiscard]] std::shared_ptr<peer> try_connect(std::uint32_t slot) noexcept;
   void find_peer(const queue_pair& sender, connection& by, const message& what) noexcept;
-  void run_blocked() noexcept;
+  void run_blocked(const link::receive_lock& held) noexcept;
+  void run_waiting_for(std::uint32_t slot, const link::receive_lock& held) noexcept;
   void tell_lost() noexcept;
   [[nodiscard]] bool tell_lost(queue_pair& which) noexcept;
 
@@ -75,6 +77,8 @@ class fabric_endpoint final : public remote_path {
   part_sender parts_{state_};
   group_sender groups_{state_};
   record_receiver receiver_{state_};
+  slot_set changed_;  ///< processes that were paired, overdue or ended
+  slot_set to_try_;   ///< processes whose waiting queue pairs are to run
 };
 
 }  // namespace verbena::softdev

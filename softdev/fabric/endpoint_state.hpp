@@ -12,6 +12,7 @@
 #include "softdev/fabric/acknowledgements.hpp"
 #include "softdev/fabric/connection.hpp"
 #include "softdev/fabric/direct_access.hpp"
+#include "softdev/fabric/queue_pairs_by_slot.hpp"
 #include "softdev/peers/link.hpp"
 
 namespace verbena::softdev {
@@ -27,8 +28,11 @@ struct endpoint_state {
   link& neighbours;
   /// Of own queue pairs, by index.
   std::unique_ptr<std::unique_ptr<connection>[]> connections;
-  active_set connected;  ///< own queue pairs that have a connection
-  active_set blocked;    ///< own queue pairs that wait for room or for a pairing
+  queue_pairs_by_slot connected;  ///< own queue pairs that are connected to one process
+  active_set addressed;           ///< own queue pairs of other transports
+  queue_pairs_by_slot waiting;    ///< own queue pairs that wait for one process: room or pairing
+  active_set blocked;             ///< own queue pairs that wait for room in some of many rings
+  active_set lost;                ///< own queue pairs that may have lost their process
   /// A record was kept because a lock was taken, or a thread was inside already.
   std::atomic<bool> restless{false};
   std::atomic<bool> some_lost{false};  ///< a pairing ended
@@ -46,7 +50,14 @@ struct endpoint_state {
   [[nodiscard]] queue_pair* own(std::uint32_t index) const noexcept {
     return home.find(number_at(neighbours.slot(), index));
   }
-  void wait_for_room(const queue_pair& which) noexcept { blocked.insert(index_of(which)); }
+  void wait_for_room(const queue_pair& which, const peer& to) noexcept {
+    waiting.insert(to.slot(), index_of(which));
+  }
+  void wait_for_rings(const queue_pair& which) noexcept { blocked.insert(index_of(which)); }
+  void note_lost(const queue_pair& which) noexcept {
+    lost.insert(index_of(which));
+    set_some_lost();
+  }
   void set_restless() noexcept { restless.store(true, std::memory_order_release); }
   void set_some_lost() noexcept { some_lost.store(true, std::memory_order_release); }
   void note_by_ring() noexcept { count(by_ring); }

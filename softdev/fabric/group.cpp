@@ -60,7 +60,7 @@ group_sender::told group_sender::tell_member(queue_pair& sender, peer& to, const
   pushed all = push_to_member(to, what, local, bad);
   if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
-    state_.wait_for_room(sender);
+    state_.wait_for_rings(sender);
     all = push_to_member(to, what, local, bad);
   }
   if (all == pushed::refused) return told::dropped;

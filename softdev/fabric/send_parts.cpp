@@ -17,9 +17,11 @@ std::uint32_t longest_part(const peer& to, transport kind) noexcept {
 /// The process that has the queue pair `qpn`; contact is made with one that is new.
 peer& part_sender::find_peer(const queue_pair& sender, connection& by, std::uint32_t qpn) noexcept {
   const std::uint32_t slot = slot_of_number(qpn);
-  for (const auto& known : by.peers)
-    if (known->slot() == slot) return *known;
-  peer& found = *by.peers.emplace_back(state_.neighbours.connect(slot));
+  // In the order of their slots.
+  const auto at =
+      std::ranges::lower_bound(by.peers, slot, {}, [](const auto& e) { return e->slot(); });
+  if (at != by.peers.end() && (*at)->slot() == slot) return **at;
+  peer& found = **by.peers.insert(at, state_.neighbours.connect(slot));
   if (found.state() == peer_state::connecting)
     state_.home.ring(sender);  // wakes who services the link
   return found;
@@ -28,14 +30,14 @@ peer& part_sender::find_peer(const queue_pair& sender, connection& by, std::uint
 response part_sender::send(queue_pair& sender, connection& by, const message& what,
                            std::span<const segment> local) noexcept {
   peer& to = find_peer(sender, by, what.destination_qpn);
-  if (to.state() == peer_state::connecting) state_.wait_for_room(sender);
+  if (to.state() == peer_state::connecting) state_.wait_for_room(sender, to);
   switch (to.state()) {
     case peer_state::connecting:
       if (to.is_overdue()) return from_overdue(what);
       return {.outcome = verdict::blocked};
     case peer_state::dead:
       // It is looked for anew when what was on its way to it has ended.
-      state_.set_some_lost();
+      state_.note_lost(sender);
       return from_dead(to, what);
     case peer_state::paired:
       break;
@@ -65,7 +67,7 @@ response part_sender::push(queue_pair& sender, peer& to, const message& what,
   pushed all = push_part(to, what, part, local, bad);
   if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
-    state_.wait_for_room(sender);
+    state_.wait_for_room(sender, to);
     all = push_part(to, what, part, local, bad);
     if (all == pushed::no_room) return {.outcome = verdict::blocked};
   }

@@ -22,7 +22,7 @@ response ring_sender::send(queue_pair& sender, connection& by, const message& wh
   pushed all = push_parts(by, what, local, bad);
   if (all == pushed::no_room) {
     // Room that came back before it was known that we wait is found by trying once more.
-    state_.wait_for_room(sender);
+    state_.wait_for_room(sender, *by.to);
     all = push_parts(by, what, local, bad);
     if (all == pushed::no_room)
       return {.outcome = by.sent.partly ? verdict::partial : verdict::blocked};
